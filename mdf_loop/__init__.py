@@ -1,0 +1,1 @@
+"""Loops for MDF models: run onnx::Loop nodes on ONNX Runtime, and draw them."""

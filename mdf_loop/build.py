@@ -1,0 +1,214 @@
+"""Builder: append operations, knowing dtype, shape and (where possible) the value of each.
+
+Operations on constants are computed at once, so what a model fixes is fixed in its program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from mdf_loop import onnx_ops
+from mdf_loop.errors import Findings, LoopError
+from mdf_loop.ir import Array, Constant, Loop, Op, Operation, Shape, Value
+
+FOLD_LIMIT = 1 << 16
+"""Constants of more elements than this are not multiplied out at compile time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the caller decides about a compilation."""
+
+    precision: str = "float64"
+    shapes: str = "strict"
+    max_iterations: int | None = None
+
+
+@dataclass(slots=True)
+class _Shared:
+    """What all builders of one program share."""
+
+    options: Options
+    names: set[str] = field(default_factory=set)
+    constants: dict[Value, Array] = field(default_factory=dict)
+    pool: dict[tuple[str, tuple[int, ...], bytes, bool], Value] = field(default_factory=dict)
+    weak: set[Value] = field(default_factory=set)
+    types: dict[str, Any] = field(default_factory=dict)
+    findings: Findings = field(default_factory=Findings)
+
+
+class Builder:
+    """Appends operations to one scope: the program's, or that of one loop body.
+
+    A builder remembers which values are constants (`constant_of`) and which are *weak*: plain
+    numbers of the document, which take the dtype of what they are combined with, as Python's
+    numbers do in numpy.
+    """
+
+    def __init__(self, options: Options | None = None, parent: Builder | None = None) -> None:
+        if parent is None:
+            self._shared = _Shared(options or Options())
+        else:
+            self._shared = parent._shared
+        self.parent = parent
+        self.ops: list[Operation] = []
+        self.where: str = parent.where if parent else "$"
+        self.label: str = parent.label if parent else ""
+
+    # --- context -------------------------------------------------------------------------------
+
+    @property
+    def options(self) -> Options:
+        """The caller's decisions."""
+        return self._shared.options
+
+    @property
+    def findings(self) -> Findings:
+        """Where errors of this program are collected."""
+        return self._shared.findings
+
+    @property
+    def types(self) -> dict[str, Any]:
+        """What each place of the model became: MDF path -> value, or tuple of values."""
+        return self._shared.types
+
+    @property
+    def float_dtype(self) -> str:
+        """The dtype of numbers with a point."""
+        return self.options.precision
+
+    def body(self) -> Builder:
+        """A builder for a loop body inside this scope."""
+        return Builder(parent=self)
+
+    @contextmanager
+    def at(self, where: str, label: str = "") -> Iterator[None]:
+        """What is built inside comes from this place of the model.
+
+        `where` is the MDF path that errors show, `label` what the values are called.
+        """
+        old = self.where, self.label
+        self.where, self.label = where, label or self.label
+        try:
+            yield
+        except LoopError as error:
+            raise located(error, where) from None
+        finally:
+            self.where, self.label = old
+
+    # --- values --------------------------------------------------------------------------------
+
+    def name(self, wanted: str) -> str:
+        """A label nobody has yet, as near to `wanted` as can be."""
+        name, k = wanted, 1
+        while name in self._shared.names:
+            k += 1
+            name = f"{wanted}_{k}"
+        self._shared.names.add(name)
+        return name
+
+    def new(self, dtype: str, shape: Shape, name: str = "") -> Value:
+        """A value that is made elsewhere (an input, a loop's result)."""
+        return Value(self.name(name or self.label or "value"), dtype, shape, self.where)
+
+    def constant(self, array: Any, *, weak: bool = False, name: str = "") -> Value:
+        """A constant of the whole program; equal constants are one value."""
+        array = np.asarray(array)
+        root = self
+        while root.parent is not None:
+            root = root.parent
+        dtype = onnx_ops.dtype_name(array)
+        data = repr(array.tolist()).encode() if dtype == "string" else array.tobytes()
+        key = (dtype, array.shape, data, weak)
+        if key not in self._shared.pool:
+            label = name or (self.label if array.size > 1 else "") or "const"
+            value = Value(self.name(label), dtype, array.shape, self.where)
+            self._shared.pool[key] = value
+            self._shared.constants[value] = array
+            if weak:
+                self._shared.weak.add(value)
+            root.ops.append(Constant(value, array))
+        return self._shared.pool[key]
+
+    def constant_of(self, value: Value | None) -> Array | None:
+        """The array, if the value is known now."""
+        return None if value is None else self._shared.constants.get(value)
+
+    def is_weak(self, value: Value) -> bool:
+        """Whether the value is a plain number of the document."""
+        return value in self._shared.weak
+
+    def mark_weak(self, value: Value) -> Value:
+        """Say that a value behaves like a plain Python number."""
+        self._shared.weak.add(value)
+        return value
+
+    # --- operations ----------------------------------------------------------------------------
+
+    def op(self, op_type: str, *inputs: Value | None, **attributes: Any) -> Value:
+        """Append an operation with one output and give that output."""
+        return self.multi(op_type, *inputs, n_outputs=1, **attributes)[0]
+
+    def multi(
+        self, op_type: str, *inputs: Value | None, n_outputs: int, **attributes: Any
+    ) -> tuple[Value, ...]:
+        """Append an operation with several outputs."""
+        known = [self.constant_of(value) for value in inputs]
+        data = {k: array for k, array in enumerate(known) if array is not None}
+        small = {k: a for k, a in data.items() if a.size <= FOLD_LIMIT and a.dtype.kind not in "OU"}
+        entries = [None if v is None else (v.dtype, v.shape) for v in inputs]
+        types = onnx_ops.infer(op_type, entries, attributes, small, n_outputs)
+        folded = self._fold(op_type, inputs, known, attributes, n_outputs)
+        if folded is not None:
+            return folded
+        base = f"{self.label}:{op_type}" if self.label else op_type
+        outputs = tuple(
+            Value(self.name(base), dtype, self._fresh(shape), self.where) for dtype, shape in types
+        )
+        self.ops.append(Op(op_type, inputs, outputs, MappingProxyType(attributes), self.where))
+        return outputs
+
+    def append(self, loop: Loop) -> Loop:
+        """Append a loop that was put together elsewhere."""
+        self.ops.append(loop)
+        return loop
+
+    def _fresh(self, shape: Shape) -> Shape:
+        """Give unknown extents names of their own."""
+        if shape is None:
+            return None
+        return tuple(self.name("d") if str(dim).startswith("?") else dim for dim in shape)
+
+    def _fold(
+        self,
+        op_type: str,
+        inputs: tuple[Value | None, ...],
+        known: list[Array | None],
+        attributes: dict[str, Any],
+        n_outputs: int,
+    ) -> tuple[Value, ...] | None:
+        missing = any(v is not None and a is None for v, a in zip(inputs, known, strict=True))
+        large = sum(a.size for a in known if a is not None) > FOLD_LIMIT
+        if missing or large or op_type in onnx_ops.RANDOM_OPS:
+            return None
+        try:
+            arrays = onnx_ops.evaluate(op_type, known, attributes, n_outputs)
+        except Exception:  # noqa: BLE001 - what fails now is left to the run
+            return None
+        if sum(a.size for a in arrays) > FOLD_LIMIT:
+            return None
+        return tuple(self.constant(array) for array in arrays)
+
+
+def located(error: LoopError, where: str) -> LoopError:
+    """The same error, with a place for the findings that have none yet."""
+    error.findings = tuple(
+        finding if finding.where else replace(finding, where=where) for finding in error.findings
+    )
+    return error

@@ -1,0 +1,158 @@
+"""The rules a program obeys. All findings at once, in the names of the MDF.
+
+1. Every value is made once and used only after it was made, inside the scope it was made in.
+2. A carried value keeps its dtype, and (unless shapes are dynamic) its shape.
+3. A condition is one truth value; a trip count is one whole number.
+4. A recorded row has one shape in all iterations.
+5. A loop has a trip count, a condition or a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from mdf_loop.build import Options
+from mdf_loop.errors import Finding
+from mdf_loop.ir import (
+    Carried,
+    Loop,
+    Operation,
+    Program,
+    Shape,
+    Value,
+    body_inputs,
+    body_outputs,
+    operands,
+    results,
+)
+
+
+def check(program: Program, options: Options | None = None) -> tuple[Finding, ...]:
+    """Everything that is wrong with the program; empty if nothing is."""
+    options = options or Options()
+    known = {entry.value for entry in program.inputs}
+    findings = list(_check_scope(program.ops, known, options))
+    made = known | {value for operation in program.ops for value in results(operation)}
+    findings += [
+        _not_here(value, f"output '{name}'") for name, value in program.outputs if value not in made
+    ]
+    findings += _names_used_twice(program)
+    return tuple(dict.fromkeys(findings))
+
+
+def _check_scope(
+    ops: Iterable[Operation], outside: set[Value], options: Options
+) -> Iterator[Finding]:
+    known = set(outside)
+    for operation in ops:
+        for value in operands(operation):
+            if value not in known:
+                yield _not_here(value, getattr(operation, "where", ""))
+        if isinstance(operation, Loop):
+            yield from _check_loop(operation, known, options)
+        for value in results(operation):
+            if value in known:
+                yield Finding("ScopeError", f"'{value.name}' is made twice", value.where)
+            known.add(value)
+
+
+def _not_here(value: Value, where: str) -> Finding:
+    return Finding(
+        "ScopeError",
+        f"'{value.name}' is used where it does not exist",
+        where or value.where,
+        "a value made in a loop body leaves it only as a carried value or a recorded output",
+    )
+
+
+def _names_used_twice(program: Program) -> Iterator[Finding]:
+    names = [entry.value.name for entry in program.inputs]
+    names += [value.name for operation in program.ops for value in results(operation)]
+    for name in (
+        {n for k, n in enumerate(names) if n in names[:k]} if len(set(names)) < len(names) else ()
+    ):
+        yield Finding("ScopeError", f"two values are called '{name}'")
+
+
+def _check_loop(loop: Loop, outside: set[Value], options: Options) -> Iterator[Finding]:
+    inside = outside | set(body_inputs(loop))
+    yield from _check_scope(loop.ops, inside, options)
+    made = inside | {value for operation in loop.ops for value in results(operation)}
+    for value in body_outputs(loop):
+        if value not in made:
+            yield _not_here(value, loop.where)
+    yield from _check_control(loop)
+    for position, carried in enumerate(loop.carried, start=1):
+        yield from _check_carried(loop, carried, position, options)
+    for recorded in loop.recorded:
+        if recorded.row.shape is None and options.shapes != "dynamic":
+            yield Finding(
+                "RecordShapeError",
+                f"the recorded value '{recorded.row.name}' has no fixed number of axes",
+                loop.where,
+                "rows of a recorded value must all have one shape",
+            )
+
+
+def _check_control(loop: Loop) -> Iterator[Finding]:
+    if loop.trip_count is None and loop.condition is None and loop.bound is None:
+        yield Finding(
+            "EndlessLoopError",
+            f"the loop '{loop.name}' has neither a trip count nor a condition",
+            loop.where,
+            "give M or cond, or set max_iterations",
+        )
+    for what, value, dtype in (
+        ("trip count", loop.trip_count, "int64"),
+        ("condition", loop.condition, "bool"),
+        ("body's condition", loop.condition_out, "bool"),
+    ):
+        if value is not None and (value.dtype != dtype or value.shape != ()):
+            yield Finding(
+                "TripCountError" if dtype == "int64" else "ConditionError",
+                f"the {what} of '{loop.name}' must be {dtype}[], not {value.type}",
+                loop.where,
+            )
+
+
+def _check_carried(
+    loop: Loop, carried: Carried, position: int, options: Options
+) -> Iterator[Finding]:
+    enter, leave = carried.enter, carried.leave
+    if enter.dtype != leave.dtype or carried.initial.dtype != enter.dtype:
+        yield Finding(
+            "CarryTypeError",
+            f"carried values must keep their dtype, but '{enter.name}': {carried.initial.type} "
+            f"becomes '{leave.name}': {leave.type} (body output {position})",
+            loop.where,
+            _dtype_hint(carried.initial.dtype, leave.dtype),
+        )
+    elif options.shapes != "dynamic" and _differ(carried.initial.shape, leave.shape):
+        yield Finding(
+            "CarryShapeError",
+            f"carried values must keep their shape, but '{enter.name}': {carried.initial.type} "
+            f"becomes '{leave.name}': {leave.type} (body output {position})",
+            loop.where,
+            "give the initial value the shape it has after one iteration, or allow the change: "
+            "metadata: {shapes: dynamic} in the body, shapes='dynamic' or --shapes dynamic",
+        )
+
+
+def _dtype_hint(before: str, after: str) -> str:
+    if before.startswith(("int", "uint", "bool")) and after.startswith("float"):
+        return "write the initial value with a point (6.0), or keep the update whole (// and int())"
+    if before.startswith("float") and after.startswith(("int", "uint", "bool")):
+        return "make the update a number with a point, e.g. 1.0 * (...)"
+    return f"cast one of them: the initial value is {before}, the update {after}"
+
+
+def _differ(initial: Shape, leave: Shape) -> bool:
+    """Whether two shapes are certainly different."""
+    if initial is None or leave is None:
+        return False
+    if len(initial) != len(leave):
+        return True
+    return any(
+        isinstance(p, int) and isinstance(q, int) and p != q
+        for p, q in zip(initial, leave, strict=True)
+    )

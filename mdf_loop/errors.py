@@ -1,0 +1,161 @@
+"""Errors a modeller can act on: what is wrong, where in the model, what to do.
+
+Every error is a `LoopError`. One error may carry several findings, since a modeller
+wants to see all that is wrong at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: its kind, the sentence, the place in the model, the advice."""
+
+    kind: str
+    what: str
+    where: str = ""
+    hint: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}: {self.what}"]
+        if self.where:
+            lines.append(f"  at {self.where}")
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class LoopError(Exception):
+    """Anything this library refuses to do, said in the modeller's words."""
+
+    def __init__(self, what: str, where: str = "", hint: str = "") -> None:
+        self.findings: tuple[Finding, ...] = (Finding(type(self).__name__, what, where, hint),)
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        return "\n".join(str(finding) for finding in self.findings)
+
+
+class ModelError(LoopError, ValueError):
+    """The file or the document is not a usable MDF model."""
+
+
+class UnknownNameError(LoopError, NameError):
+    """An expression or a reference names something that does not exist here."""
+
+
+class UnknownFunctionError(LoopError, NameError):
+    """A function that neither MDF, ONNX nor this library knows."""
+
+
+class ExpressionError(LoopError, ValueError):
+    """A value expression that cannot be read or cannot be computed by a compiled program."""
+
+
+class OperandError(LoopError, TypeError):
+    """An operation cannot take the values (dtypes, shapes, attributes) that it is given."""
+
+
+class ArityError(LoopError, TypeError):
+    """A loop, its body and its node disagree about how many values there are."""
+
+
+class ConditionError(LoopError, TypeError):
+    """A loop condition is missing, is not boolean or has more than one element."""
+
+
+class TripCountError(LoopError, ValueError):
+    """A trip count is not one whole number."""
+
+
+class CarryTypeError(LoopError, TypeError):
+    """A carried value changes its dtype from one iteration to the next."""
+
+
+class CarryShapeError(LoopError, TypeError):
+    """A carried value changes its shape from one iteration to the next."""
+
+
+class RecordShapeError(LoopError, TypeError):
+    """The rows of a recorded value (scan output) do not all have one shape."""
+
+
+class ScopeError(LoopError, NameError):
+    """A value is used where it does not exist, or a name is used twice."""
+
+
+class SignatureError(LoopError, ValueError):
+    """The order of a body's inputs and outputs is missing, ambiguous or wrong."""
+
+
+class EndlessLoopError(LoopError, ValueError):
+    """A loop has neither a trip count nor a condition, and no bound was set."""
+
+
+class CycleError(LoopError, ValueError):
+    """Nodes wait for each other in a circle."""
+
+
+class UnsupportedError(LoopError, NotImplementedError):
+    """Something MDF can say that this library cannot compile."""
+
+
+class InputError(LoopError, ValueError):
+    """A value given to a run does not fit the model's input."""
+
+
+class DeviceError(LoopError, RuntimeError):
+    """The device that was asked for cannot be used."""
+
+
+class RunError(LoopError, RuntimeError):
+    """The compiled model failed while it ran."""
+
+
+def _kinds(cls: type[LoopError]) -> dict[str, type[LoopError]]:
+    kinds = {cls.__name__: cls}
+    for sub in cls.__subclasses__():
+        kinds.update(_kinds(sub))
+    return kinds
+
+
+def raise_findings(findings: Iterable[Finding]) -> None:
+    """Raise one error for all `findings`; its class is theirs if they share one."""
+    unique = tuple(dict.fromkeys(findings))
+    if not unique:
+        return
+    kinds = {finding.kind for finding in unique}
+    cls = _kinds(LoopError).get(kinds.pop(), LoopError) if len(kinds) == 1 else LoopError
+    error = cls.__new__(cls)
+    error.findings = unique
+    Exception.__init__(error, str(error))
+    raise error
+
+
+class Poisoned(Exception):  # noqa: N818 - not an error: the error was found elsewhere
+    """A value is missing because of an error that is already in the findings."""
+
+
+class Findings:
+    """Collects errors so that reading goes on and all of them are shown at once."""
+
+    def __init__(self) -> None:
+        self.found: list[Finding] = []
+
+    @contextmanager
+    def catch(self) -> Iterator[None]:
+        """Note a `LoopError` raised inside and go on after the block."""
+        try:
+            yield
+        except LoopError as error:
+            self.found.extend(error.findings)
+        except Poisoned:
+            pass
+
+    def raise_any(self) -> None:
+        """Raise what was found, if anything."""
+        raise_findings(self.found)

@@ -1,0 +1,294 @@
+"""The loop IR: what a model computes, as frozen data that can be printed.
+
+    program(%steps: int64[], %x0: float64[n], %drive: float64[n])
+      %gain: float64[] = 0.5
+      %mul: float64[n] = Mul(%drive, %gain)
+      loop %i < %steps
+        carry %x: float64[n] from %x0 to %add
+        %add: float64[n] = Add(%x, %mul)
+        record %add
+
+Ops speak ONNX (opset 17). A `Loop` says what modellers mean, which is more than ONNX's op:
+its meaning is `mdf_loop.run.interpret`. What a body reads from outside is captured; captures
+are computed (`captures`), never declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+Shape: TypeAlias = tuple[int | str, ...] | None
+"""Outermost axis first; a name stands for an extent known only at run time; None: unknown rank."""
+
+OPSET = 17
+"""The ONNX operator set that ops speak. 17 keeps MDF's opset-15 attributes and has float64 kernels."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """A tensor: a label unique in its program, dtype, shape, and where in the MDF it comes from."""
+
+    name: str
+    dtype: str
+    shape: Shape
+    where: str = ""
+
+    @property
+    def type(self) -> str:
+        """The type as modellers read it: `float64[time, n]`."""
+        return type_text(self.dtype, self.shape)
+
+    def __str__(self) -> str:
+        return f"%{self.name}: {self.type}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """A value known when the program is read."""
+
+    value: Value
+    array: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Op:
+    """One ONNX operation; an input that is None is an optional input left out."""
+
+    op_type: str
+    inputs: tuple[Value | None, ...]
+    outputs: tuple[Value, ...]
+    attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Carried:
+    """A loop-carried value: `enter` is `initial` first, then the last iteration's `leave`."""
+
+    initial: Value
+    enter: Value
+    leave: Value
+    final: Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recorded:
+    """A scan output: the `row` of every iteration, stacked on a new axis 0."""
+
+    row: Value
+    stack: Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """A body run again and again.
+
+        i, go = 0, condition
+        while (trip_count is None or i < trip_count) and (condition is None or go):
+            go, leaves, rows = body(i, go, enters)     # all carried values change at once
+            i += 1
+        finals, stacks = leaves, np.stack(rows)
+
+    Without a `condition` the body's own condition is ignored, as the ONNX document says
+    (ONNX Runtime does not, the emitter sees to it). `bound` is the caller's cap on iterations
+    of a loop without a trip count. `count` and `last_condition` exist only when asked for:
+    iterations run (int64) and the last condition (bool).
+
+    Source: ONNX operators, Loop-13.
+    """
+
+    name: str
+    trip_count: Value | None
+    condition: Value | None
+    iteration: Value
+    condition_in: Value
+    condition_out: Value | None
+    carried: tuple[Carried, ...]
+    recorded: tuple[Recorded, ...]
+    ops: tuple[Operation, ...]
+    bound: int | None = None
+    count: Value | None = None
+    last_condition: Value | None = None
+    where: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Which of the five operating modes this is."""
+        match (self.trip_count is not None, self.condition is not None):
+            case (True, True):
+                return "for-while"
+            case (True, False):
+                return "for"
+            case (False, True):
+                return "while"
+            case _:
+                return "endless"
+
+
+Operation: TypeAlias = Constant | Op | Loop
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Input:
+    """A program input: the value, the ports it feeds (`node.port`), what it is when not given."""
+
+    value: Value
+    ports: tuple[str, ...] = ()
+    default: Array | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """A whole model: inputs by name, operations in order, outputs by name (`node.port`)."""
+
+    name: str
+    inputs: tuple[Input, ...]
+    ops: tuple[Operation, ...]
+    outputs: tuple[tuple[str, Value], ...]
+
+    def __str__(self) -> str:
+        return print_program(self)
+
+
+# --- looking at a program ---------------------------------------------------------------------
+
+
+def operands(operation: Operation) -> Iterator[Value]:
+    """The values an operation reads in its own scope (for a loop: not those of its body)."""
+    if isinstance(operation, Op):
+        yield from (value for value in operation.inputs if value is not None)
+    elif isinstance(operation, Loop):
+        yield from (v for v in (operation.trip_count, operation.condition) if v is not None)
+        yield from (carried.initial for carried in operation.carried)
+
+
+def results(operation: Operation) -> Iterator[Value]:
+    """The values an operation makes in the scope that it stands in."""
+    if isinstance(operation, Constant):
+        yield operation.value
+    elif isinstance(operation, Op):
+        yield from operation.outputs
+    else:
+        yield from (carried.final for carried in operation.carried)
+        yield from (recorded.stack for recorded in operation.recorded)
+        yield from (v for v in (operation.count, operation.last_condition) if v is not None)
+
+
+def body_inputs(loop: Loop) -> tuple[Value, ...]:
+    """Iteration number, incoming condition, carried values: in ONNX's order."""
+    return (loop.iteration, loop.condition_in, *(carried.enter for carried in loop.carried))
+
+
+def body_outputs(loop: Loop) -> tuple[Value, ...]:
+    """Outgoing condition (if any), carried values, recorded rows: in ONNX's order."""
+    condition = () if loop.condition_out is None else (loop.condition_out,)
+    return (
+        *condition,
+        *(carried.leave for carried in loop.carried),
+        *(recorded.row for recorded in loop.recorded),
+    )
+
+
+def captures(loop: Loop) -> tuple[Value, ...]:
+    """What the body reads from outside, in order of first use, inner bodies included."""
+    inside: set[Value] = set(body_inputs(loop))
+    outside: dict[Value, None] = {}
+
+    def read(values: Iterable[Value]) -> None:
+        outside.update((value, None) for value in values if value not in inside)
+
+    for operation in loop.ops:
+        read(operands(operation))
+        if isinstance(operation, Loop):
+            read(captures(operation))
+        inside.update(results(operation))
+    read(body_outputs(loop))
+    return tuple(outside)
+
+
+def walk(ops: Iterable[Operation]) -> Iterator[Operation]:
+    """Every operation, those of bodies after the loop that owns them."""
+    for operation in ops:
+        yield operation
+        if isinstance(operation, Loop):
+            yield from walk(operation.ops)
+
+
+def loops(program: Program) -> tuple[Loop, ...]:
+    """The loops of the outermost level, in order."""
+    return tuple(operation for operation in program.ops if isinstance(operation, Loop))
+
+
+# --- printing ---------------------------------------------------------------------------------
+
+
+def type_text(dtype: str, shape: Shape) -> str:
+    """`float64[time, n]`; `float64[*]` for an unknown rank."""
+    return f"{dtype}[{'*' if shape is None else ', '.join(map(str, shape))}]"
+
+
+def array_text(array: Array) -> str:
+    """A constant, short enough for one line."""
+    if array.size > 6:
+        return "[...]"
+    return str(array.tolist())
+
+
+def _attributes_text(attributes: Mapping[str, Any]) -> str:
+    def one(value: Any) -> str:
+        return array_text(value) if isinstance(value, np.ndarray) else str(value)
+
+    return "".join(f", {key}={one(value)}" for key, value in sorted(attributes.items()))
+
+
+def loop_header(loop: Loop) -> str:
+    """`loop %i < %steps while %go`, the line a loop begins with."""
+    trip = f" < %{loop.trip_count.name}" if loop.trip_count is not None else ""
+    bound = f" < bound {loop.bound}" if loop.trip_count is None and loop.bound is not None else ""
+    condition = f" while %{loop.condition.name}" if loop.condition is not None else ""
+    return f"loop %{loop.iteration.name}{trip}{bound}{condition}"
+
+
+def _print_loop(loop: Loop, indent: str) -> Iterator[str]:
+    yield indent + loop_header(loop)
+    inner = indent + "  "
+    for carried in loop.carried:
+        yield (
+            f"{inner}carry {carried.enter} from %{carried.initial.name} "
+            f"to %{carried.leave.name} giving %{carried.final.name}"
+        )
+    yield from _print_ops(loop.ops, inner)
+    for recorded in loop.recorded:
+        yield f"{inner}record %{recorded.row.name} giving {recorded.stack}"
+    if loop.condition_out is not None:
+        yield f"{inner}continue if %{loop.condition_out.name}"
+    for word, value in (("count", loop.count), ("last condition", loop.last_condition)):
+        if value is not None:
+            yield f"{inner}{word} giving %{value.name}"
+
+
+def _print_ops(ops: Iterable[Operation], indent: str) -> Iterator[str]:
+    for operation in ops:
+        if isinstance(operation, Constant):
+            yield f"{indent}{operation.value} = {array_text(operation.array)}"
+        elif isinstance(operation, Op):
+            made = ", ".join(map(str, operation.outputs))
+            read = ", ".join("-" if v is None else f"%{v.name}" for v in operation.inputs)
+            yield f"{indent}{made} = {operation.op_type}({read}{_attributes_text(operation.attributes)})"
+        else:
+            yield from _print_loop(operation, indent)
+
+
+def print_program(program: Program) -> str:
+    """The program as text: stable, one operation a line."""
+    inputs = ", ".join(str(entry.value) for entry in program.inputs)
+    lines = [f"program({inputs})", *_print_ops(program.ops, "  ")]
+    lines += [f"  output {name} = %{value.name}" for name, value in program.outputs]
+    return "\n".join(lines)

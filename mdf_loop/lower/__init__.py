@@ -1,0 +1,24 @@
+"""MDF functions and expressions -> operations.
+
+A function of an expression is one function in a family file (`elementary`, `arrays`, ...) under
+`@names(...)`; MDF's own functions come from its registry (`standard`), ONNX's from their schemas
+(`onnx_functions`).
+"""
+
+from mdf_loop.lower import arrays, builtins, elementary  # noqa: F401 - they register functions
+from mdf_loop.lower.expression import lower_expression, names_in
+from mdf_loop.lower.operators import Term, cast, tensor
+from mdf_loop.lower.scope import Scope, suggestion, unknown_name
+from mdf_loop.lower.standard import lower_function
+
+__all__ = [
+    "Scope",
+    "Term",
+    "cast",
+    "lower_expression",
+    "lower_function",
+    "names_in",
+    "suggestion",
+    "tensor",
+    "unknown_name",
+]

@@ -1,0 +1,279 @@
+"""`onnx::` functions: inputs and attributes by the names of ONNX's schema.
+
+Arguments not written are taken from the node's values of the same name, as MDF's engine does.
+Source: ONNX operators, opset 17; modeci_mdf.functions.onnx (0.4.15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import defs
+
+from mdf_loop import onnx_ops
+from mdf_loop.build import Builder
+from mdf_loop.errors import LoopError, OperandError, UnknownFunctionError
+from mdf_loop.ir import Value
+from mdf_loop.lower.expression import lower_expression
+from mdf_loop.lower.operators import Term, cast, common_dtype, tensor
+from mdf_loop.lower.scope import Scope, suggestion
+
+_VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
+_OPTIONAL = defs.OpSchema.FormalParameterOption.Optional
+_LISTS = frozenset(
+    {
+        "axes",
+        "shape",
+        "pads",
+        "starts",
+        "ends",
+        "steps",
+        "repeats",
+        "split",
+        "scales",
+        "sizes",
+        "roi",
+    }
+)
+"""Inputs that ONNX wants as lists, where a document may hold one number."""
+_CONTROL_FLOW = frozenset({"If", "Scan", "SequenceMap"})
+
+
+def lower_onnx(b: Builder, op_type: str, args: Mapping[str, Any], scope: Scope) -> Term:
+    """`onnx::op_type(args)`: one value, or the tuple of values if the operator gives several."""
+    if op_type in _CONTROL_FLOW:
+        raise UnknownFunctionError(
+            f"'onnx::{op_type}' is not a function of MDF yet",
+            hint="write 'a if condition else b' or an onnx::Loop",
+        )
+    schema = onnx_ops.schema(op_type)
+    if op_type == "Constant":
+        return _constant(b, args, scope)
+    _refuse_unknown(op_type, schema, args)
+    inputs = _inputs(b, schema, args, scope)
+    attributes = _attributes(b, schema, args, scope)
+    if op_type == "RoiAlign":  # its default changed between MDF's opset and ours
+        attributes.setdefault("coordinate_transformation_mode", "output_half_pixel")
+    outputs = b.multi(op_type, *inputs, n_outputs=_output_count(schema, attributes), **attributes)
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _constant(b: Builder, args: Mapping[str, Any], scope: Scope) -> Term:
+    """MDF's `onnx::Constant` gives back its argument."""
+    if len(args) != 1:
+        raise OperandError(f"onnx::Constant takes one value, got {len(args)}")
+    return lower_expression(b, next(iter(args.values())), scope)
+
+
+def _refuse_unknown(op_type: str, schema: defs.OpSchema, args: Mapping[str, Any]) -> None:
+    known = [formal.name for formal in schema.inputs] + list(schema.attributes)
+    if any(formal.option == _VARIADIC for formal in schema.inputs):
+        return
+    for key in args:
+        if key not in known:
+            raise OperandError(
+                f"onnx::{op_type} has no argument '{key}'", hint=suggestion(key, known)
+            )
+
+
+def _inputs(
+    b: Builder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
+) -> list[Value | None]:
+    inputs: list[Value | None] = []
+    groups: list[str] = []
+    for formal in schema.inputs:
+        if formal.option == _VARIADIC:
+            values = _variadic(b, schema, args, scope)
+            groups += [formal.type_str] * len(values)
+            inputs += values
+            continue
+        term = _argument(b, formal, args, scope)
+        if term is None and formal.option != _OPTIONAL:
+            raise OperandError(
+                f"onnx::{schema.name} needs the argument '{formal.name}'",
+                hint=f"add '{formal.name}' to the args of the function",
+            )
+        inputs.append(_as_input(b, formal, term))
+        groups.append(formal.type_str)
+    while inputs and inputs[-1] is None:
+        inputs.pop()
+    return _one_type_per_group(b, schema, inputs, groups)
+
+
+def _argument(
+    b: Builder, formal: defs.OpSchema.FormalParameter, args: Mapping[str, Any], scope: Scope
+) -> Term | None:
+    if formal.name in args:
+        expression = args[formal.name]
+        return None if expression in ("", None) else lower_expression(b, expression, scope)
+    return scope.find_in_node(formal.name)
+
+
+def _as_input(b: Builder, formal: defs.OpSchema.FormalParameter, term: Term | None) -> Value | None:
+    if term is None:
+        return None
+    value = tensor(b, term)
+    if formal.name in _LISTS and value.shape == ():
+        value = b.op("Reshape", value, b.constant(np.array([1])))
+    allowed = formal.types
+    if _onnx_type(value) in allowed:
+        return value
+    return _fit(b, value, [t for t in allowed if t != _onnx_type(value)])
+
+
+def _onnx_type(value: Value) -> str:
+    name = {"float64": "double", "float32": "float"}.get(value.dtype, value.dtype)
+    return f"tensor({name})"
+
+
+_FIT_ORDER = ("int64", "float64", "float32", "int32", "bool")
+
+
+def _fit(b: Builder, value: Value, allowed: Sequence[str]) -> Value:
+    """A constant in a dtype that the operator takes, if nothing is lost by it."""
+    known = b.constant_of(value)
+    order = (b.float_dtype, *_FIT_ORDER) if np.dtype(value.dtype).kind != "b" else _FIT_ORDER
+    for dtype in order:
+        name = {"float64": "double", "float32": "float"}.get(dtype, dtype)
+        if known is None or f"tensor({name})" not in allowed:
+            continue
+        if np.array_equal(known.astype(dtype).astype(known.dtype), known):
+            return cast(b, value, dtype)
+    return value
+
+
+def _variadic(
+    b: Builder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
+) -> list[Value]:
+    """All arguments that are not attributes; a list is spread."""
+    values: list[Value] = []
+    for key, expression in args.items():
+        if key in schema.attributes:
+            continue
+        term = lower_expression(b, expression, scope)
+        values += [tensor(b, part) for part in term] if isinstance(term, tuple) else [term]
+    if not values:
+        raise OperandError(f"onnx::{schema.name} needs at least one argument")
+    return values
+
+
+def _one_type_per_group(
+    b: Builder, schema: defs.OpSchema, inputs: list[Value | None], groups: list[str]
+) -> list[Value | None]:
+    """Inputs that must share a type get it: numbers of the document adapt, floats widen."""
+    for group in dict.fromkeys(groups):
+        places = [k for k, v in enumerate(inputs) if v is not None and groups[k] == group]
+        members = [v for k in places if (v := inputs[k]) is not None]
+        if len({v.dtype for v in members}) <= 1 or any(v.dtype == "string" for v in members):
+            continue
+        dtype = _group_dtype(b, members)
+        if dtype is None:
+            shown = ", ".join(v.type for v in members)
+            raise OperandError(
+                f"onnx::{schema.name} needs values of one dtype, got {shown}",
+                hint="use onnx::Cast, or write whole numbers with a point (2.0)",
+            )
+        for k in places:
+            value = inputs[k]
+            assert value is not None
+            inputs[k] = cast(b, value, dtype)
+    return inputs
+
+
+def _group_dtype(b: Builder, members: list[Value]) -> str | None:
+    fixed = [v for v in members if b.constant_of(v) is None and not b.is_weak(v)]
+    kinds = {np.dtype(v.dtype).kind for v in fixed}
+    if len(kinds) > 1:
+        return None
+    dtype = common_dtype(b, fixed or members)
+    for value in members:
+        known = b.constant_of(value)
+        if known is None:
+            continue
+        exact = np.array_equal(
+            known.astype(dtype).astype(known.dtype), known, equal_nan=known.dtype.kind == "f"
+        )
+        if not exact and not (known.dtype.kind == "f" and np.dtype(dtype).kind == "f"):
+            return None
+    return dtype
+
+
+def _attributes(
+    b: Builder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
+) -> dict[str, Any]:
+    attributes: dict[str, Any] = {}
+    for name, formal in schema.attributes.items():
+        if name in args:
+            expression = args[name]
+        elif scope.find_in_node(name) is not None:
+            expression = name
+        else:
+            continue
+        if expression is not None:
+            attributes[name] = _attribute(b, schema, formal, expression, scope)
+    return attributes
+
+
+def _attribute(
+    b: Builder,
+    schema: defs.OpSchema,
+    formal: defs.OpSchema.Attribute,
+    expression: Any,
+    scope: Scope,
+) -> Any:
+    kinds = defs.OpSchema.AttrType
+    if formal.type == kinds.STRING and isinstance(expression, str) and expression not in scope:
+        return expression
+    try:
+        known = b.constant_of(tensor(b, lower_expression(b, expression, scope)))
+    except LoopError:
+        known = None
+    if known is None:
+        raise OperandError(
+            f"the attribute '{formal.name}' of onnx::{schema.name} must be known when the model "
+            f"is compiled, not {expression!r}",
+            hint="give it as a number or a parameter with a fixed value",
+        )
+    if formal.type == kinds.TENSOR:
+        return np.atleast_1d(known) if schema.name == "ConstantOfShape" else known
+    return _plain_attribute(schema, formal, known)
+
+
+def _plain_attribute(
+    schema: defs.OpSchema, formal: defs.OpSchema.Attribute, known: np.ndarray[Any, Any]
+) -> Any:
+    kinds = defs.OpSchema.AttrType
+    if formal.type in (kinds.INT, kinds.INTS):
+        whole = known.astype(np.int64)
+        if not np.array_equal(whole, known):
+            raise OperandError(
+                f"the attribute '{formal.name}' of onnx::{schema.name} is a whole number, not {known}"
+            )
+        known = whole
+    elif formal.type in (kinds.FLOAT, kinds.FLOATS):
+        known = known.astype(np.float64)
+    if formal.type in (kinds.INT, kinds.FLOAT, kinds.STRING):
+        if known.size != 1:
+            raise OperandError(
+                f"the attribute '{formal.name}' of onnx::{schema.name} is one number"
+            )
+        return known.reshape(()).item()
+    return tuple(np.atleast_1d(known).tolist())
+
+
+def _output_count(schema: defs.OpSchema, attributes: Mapping[str, Any]) -> int:
+    """How many results the operator gives when all that are wanted by default are given."""
+    if schema.name == "Split":
+        split = attributes.get("split")
+        return len(split) if split else 2
+    required = schema.min_output
+    named = len(schema.outputs)
+    if schema.name in {"Dropout", "MaxPool", "BatchNormalization", "LayerNormalization"}:
+        return 1
+    return (
+        max(required, named)
+        if schema.name in {"LSTM", "GRU", "RNN", "TopK", "Unique"}
+        else required
+    )

@@ -1,0 +1,83 @@
+"""Scopes: what the names in a place of the model stand for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+
+from mdf_loop.errors import UnknownNameError
+from mdf_loop.lower.operators import Term
+
+
+class Scope:
+    """Names of one place (a node, a body), with those of the enclosing place behind them.
+
+    A name may be computed only when it is asked for.
+    """
+
+    def __init__(
+        self,
+        entries: Mapping[str, Term | Callable[[], Term]] | None = None,
+        parent: Scope | None = None,
+        *,
+        is_node: bool = False,
+    ) -> None:
+        self._entries: dict[str, Term | Callable[[], Term]] = dict(entries or {})
+        self.parent = parent
+        self.is_node = is_node
+
+    def define(self, name: str, term: Term | Callable[[], Term]) -> None:
+        """Say what `name` stands for from now on."""
+        self._entries[name] = term
+
+    def find(self, name: str) -> Term | None:
+        """What the name stands for, here or outside; None if nothing."""
+        entry = self._entries.get(name)
+        if entry is None:
+            return self.parent.find(name) if self.parent else None
+        return entry() if callable(entry) else entry
+
+    def find_in_node(self, name: str) -> Term | None:
+        """What the name stands for inside the node, not looking further out."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope._entries:
+                return scope.find(name)
+            scope = None if scope.is_node else scope.parent
+        return None
+
+    def __contains__(self, name: object) -> bool:
+        here = name in self._entries
+        return here or (self.parent is not None and name in self.parent)
+
+    def inner(self, entries: Mapping[str, Term | Callable[[], Term]] | None = None) -> Scope:
+        """A scope inside this one."""
+        return Scope(entries, self)
+
+    def names(self) -> tuple[str, ...]:
+        """All names that can be used here."""
+        outside = self.parent.names() if self.parent else ()
+        return (*self._entries, *(name for name in outside if name not in self._entries))
+
+    def get(self, name: str) -> Term:
+        """What the name stands for, or an error with a suggestion."""
+        term = self.find(name)
+        if term is None:
+            raise unknown_name(name, self.names())
+        return term
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """`did you mean 'x'?`, or the list of names if there are few."""
+    known = list(dict.fromkeys(known))
+    close = difflib.get_close_matches(name, known, n=1)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    if 0 < len(known) <= 12:
+        return "known here: " + ", ".join(f"'{entry}'" for entry in known)
+    return ""
+
+
+def unknown_name(name: str, known: Iterable[str]) -> UnknownNameError:
+    """The error for a name that stands for nothing."""
+    return UnknownNameError(f"unknown name '{name}'", hint=suggestion(name, known))

@@ -1,0 +1,200 @@
+"""What ONNX says of one operator: its signature, the types it gives, the numbers it gives.
+
+Everything comes from the onnx package: schemas, single-node shape inference, and the reference
+implementation of plain operators (never its Loop, which is wrong).
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import defs, helper, numpy_helper, shape_inference
+from onnx.reference import ReferenceEvaluator
+
+from mdf_loop.errors import OperandError, UnknownFunctionError
+from mdf_loop.ir import OPSET, Array, Shape, type_text
+
+IR_VERSION = 8
+
+_ELEMENT_TYPES = {
+    "float64": onnx.TensorProto.DOUBLE,
+    "float32": onnx.TensorProto.FLOAT,
+    "float16": onnx.TensorProto.FLOAT16,
+    "bfloat16": onnx.TensorProto.BFLOAT16,
+    "int64": onnx.TensorProto.INT64,
+    "int32": onnx.TensorProto.INT32,
+    "int16": onnx.TensorProto.INT16,
+    "int8": onnx.TensorProto.INT8,
+    "uint64": onnx.TensorProto.UINT64,
+    "uint32": onnx.TensorProto.UINT32,
+    "uint16": onnx.TensorProto.UINT16,
+    "uint8": onnx.TensorProto.UINT8,
+    "bool": onnx.TensorProto.BOOL,
+    "string": onnx.TensorProto.STRING,
+    "complex64": onnx.TensorProto.COMPLEX64,
+    "complex128": onnx.TensorProto.COMPLEX128,
+}
+_DTYPES = {int(code): name for name, code in _ELEMENT_TYPES.items()}
+
+RANDOM_OPS = frozenset(
+    {
+        "Bernoulli",
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+    }
+)
+"""Ops whose result differs from call to call: never folded, merged or moved."""
+
+
+def element_type(dtype: str) -> int:
+    """ONNX's number for a dtype."""
+    return int(_ELEMENT_TYPES[dtype])
+
+
+def dtype_of(code: int) -> str:
+    """The dtype of an ONNX element type number."""
+    return _DTYPES[code]
+
+
+def dtype_name(array: Array) -> str:
+    """The dtype of an array in our words (any kind of text is `string`)."""
+    return "string" if array.dtype.kind in "USOT" else str(array.dtype)
+
+
+@functools.cache
+def schema(op_type: str) -> defs.OpSchema:
+    """The operator's schema at our opset, or an error with a suggestion."""
+    try:
+        found = defs.get_schema(op_type, OPSET, "")
+    except defs.SchemaError:
+        close = difflib.get_close_matches(op_type, operator_names(), n=1)
+        raise UnknownFunctionError(
+            f"ONNX has no operator '{op_type}' in opset {OPSET}",
+            hint=f"did you mean 'onnx::{close[0]}'?" if close else "",
+        ) from None
+    return found
+
+
+@functools.cache
+def operator_names() -> tuple[str, ...]:
+    """Every operator of our opset that is not deprecated."""
+    names = {s.name for s in defs.get_all_schemas_with_history() if s.domain == ""}
+    known = (n for n in sorted(names) if defs.has(n, OPSET, ""))
+    return tuple(n for n in known if not defs.get_schema(n, OPSET, "").deprecated)
+
+
+def attribute_value(value: Any) -> Any:
+    """An attribute as ONNX wants it: arrays become tensors, numpy scalars plain numbers."""
+    if isinstance(value, np.ndarray):
+        return numpy_helper.from_array(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _node(
+    op_type: str, present: Sequence[bool], n_outputs: int, attributes: Mapping[str, Any]
+) -> onnx.NodeProto:
+    names = [f"i{k}" if there else "" for k, there in enumerate(present)]
+    plain = {key: attribute_value(value) for key, value in attributes.items()}
+    return helper.make_node(op_type, names, [f"o{k}" for k in range(n_outputs)], **plain)
+
+
+def infer(
+    op_type: str,
+    inputs: Sequence[tuple[str, Shape] | None],
+    attributes: Mapping[str, Any],
+    constants: Mapping[int, Array],
+    n_outputs: int,
+) -> list[tuple[str, Shape]]:
+    """Dtype and shape of each output; constants (by input position) sharpen the shapes.
+
+    Raises:
+        OperandError: the operator cannot take these inputs; the sentence shows them.
+    """
+    node = _node(op_type, [entry is not None for entry in inputs], n_outputs, attributes)
+    types = {
+        f"i{k}": helper.make_tensor_type_proto(element_type(entry[0]), entry[1])
+        for k, entry in enumerate(inputs)
+        if entry is not None
+    }
+    data = {f"i{k}": numpy_helper.from_array(array) for k, array in constants.items()}
+    try:
+        found = shape_inference.infer_node_outputs(
+            schema(op_type), node, types, data, None, [helper.make_opsetid("", OPSET)], IR_VERSION
+        )
+    except Exception as error:  # noqa: BLE001 - onnx raises classes of its C++ part
+        raise _operand_error(op_type, inputs, attributes, error) from None
+    return [_output_type(op_type, found.get(f"o{k}")) for k in range(n_outputs)]
+
+
+def _output_type(op_type: str, proto: onnx.TypeProto | None) -> tuple[str, Shape]:
+    if proto is None or not proto.HasField("tensor_type"):
+        raise OperandError(f"onnx::{op_type} does not give a tensor here")
+    tensor = proto.tensor_type
+    if tensor.elem_type == 0:
+        raise OperandError(f"the dtype that onnx::{op_type} gives cannot be told")
+    if not tensor.HasField("shape"):
+        return dtype_of(tensor.elem_type), None
+    dims: list[int | str] = []
+    for position, dim in enumerate(tensor.shape.dim):
+        known = dim.HasField("dim_value")
+        dims.append(dim.dim_value if known else (dim.dim_param or f"?{position}"))
+    return dtype_of(tensor.elem_type), tuple(dims)
+
+
+def _operand_error(
+    op_type: str,
+    inputs: Sequence[tuple[str, Shape] | None],
+    attributes: Mapping[str, Any],
+    error: Exception,
+) -> OperandError:
+    formals = schema(op_type).inputs
+    shown = []
+    for k, entry in enumerate(inputs):
+        formal = formals[min(k, len(formals) - 1)].name if formals else f"input {k}"
+        if entry is not None:
+            shown.append(f"{formal}: {type_text(*entry)}")
+    shown += [f"{key}={value}" for key, value in attributes.items()]
+    reason = str(error).strip().splitlines()[-1].split("] ")[-1] if str(error).strip() else ""
+    return OperandError(f"onnx::{op_type} cannot take ({', '.join(shown)}): {reason}")
+
+
+@functools.lru_cache(maxsize=4096)
+def _evaluator(
+    op_type: str, types: tuple[str | None, ...], n_outputs: int, attributes: bytes
+) -> ReferenceEvaluator:
+    node = onnx.NodeProto.FromString(attributes)
+    inputs = [
+        helper.make_tensor_value_info(f"i{k}", element_type(dtype), None)
+        for k, dtype in enumerate(types)
+        if dtype is not None
+    ]
+    outputs = [helper.make_empty_tensor_value_info(f"o{k}") for k in range(n_outputs)]
+    graph = helper.make_graph([node], op_type, inputs, outputs)
+    opset = [helper.make_opsetid("", OPSET)]
+    return ReferenceEvaluator(helper.make_model(graph, opset_imports=opset))
+
+
+def evaluate(
+    op_type: str,
+    arrays: Sequence[Array | None],
+    attributes: Mapping[str, Any],
+    n_outputs: int,
+) -> list[Array]:
+    """The numbers a plain operator gives, by onnx's reference implementation in numpy."""
+    node = _node(op_type, [array is not None for array in arrays], n_outputs, attributes)
+    types = tuple(None if a is None else dtype_name(a) for a in arrays)
+    evaluator = _evaluator(op_type, types, n_outputs, node.SerializeToString(deterministic=True))
+    feeds = {f"i{k}": array for k, array in enumerate(arrays) if array is not None}
+    with np.errstate(all="ignore"):
+        given = evaluator.run(None, feeds)
+    return [np.asarray(array) for array in given]

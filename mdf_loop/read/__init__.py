@@ -1,0 +1,15 @@
+"""MDF -> `Program`."""
+
+from mdf_loop.read.document import Document, Source, open_document
+from mdf_loop.read.program import Reading, bind, open_ports, read, read_annotated
+
+__all__ = [
+    "Document",
+    "Reading",
+    "Source",
+    "bind",
+    "open_document",
+    "open_ports",
+    "read",
+    "read_annotated",
+]

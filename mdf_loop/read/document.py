@@ -1,0 +1,174 @@
+"""MDF documents: files and objects -> the graph to run, its siblings, and the path of each part.
+
+Files are loaded by modeci_mdf itself and never touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from mdf_loop.errors import Finding, LoopError, ModelError, raise_findings
+
+Source: TypeAlias = Any
+"""A path, a modeci_mdf `Model` or `Graph`, or a graph's dict."""
+
+SUFFIXES = (".json", ".yaml", ".yml", ".bson")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One graph to work on, with the other graphs of its model by id."""
+
+    graph: Any
+    where: str
+    siblings: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+    def sibling_where(self, graph_id: str) -> str:
+        """The path of another graph of the model."""
+        return f"$.graphs['{graph_id}']"
+
+
+def open_document(source: Source) -> Document:
+    """The document of a path, Model, Graph or graph dict.
+
+    Raises:
+        ModelError: the file is missing, is not MDF, or holds no graph.
+    """
+    if isinstance(source, Document):
+        return source
+    if isinstance(source, str | Path):
+        return _of_model(_load(Path(source)), Path(source).name)
+    from modeci_mdf.mdf import Graph, Model
+
+    if isinstance(source, Model):
+        return _of_model(source, source.id)
+    if isinstance(source, Graph):
+        return Document(source, "$.graphs[0]", {source.id: source}, source.id)
+    if isinstance(source, Mapping):
+        return open_document(graph_of(dict(source), "$"))
+    raise ModelError(
+        f"cannot read a model from {type(source).__name__}",
+        hint="give a path, a modeci_mdf Model or Graph, or a dict",
+    )
+
+
+def _load(path: Path) -> Any:
+    if not path.exists():
+        raise ModelError(f"there is no file '{path}'", hint="check the path")
+    if path.is_dir():
+        raise ModelError(
+            f"'{path}' is a folder, not a model", hint="name a .json, .yaml or .bson file"
+        )
+    if path.suffix.lower() not in SUFFIXES:
+        raise ModelError(
+            f"'{path.name}' does not end in {', '.join(SUFFIXES)}",
+            hint="MDF models are JSON, YAML or BSON files",
+        )
+    from modeci_mdf.utils import load_mdf
+
+    try:
+        with quiet():
+            return load_mdf(str(path))
+    except RecursionError:
+        raise ModelError(f"'{path.name}' is nested too deeply to be read") from None
+    except Exception as error:  # noqa: BLE001 - every parser has errors of its own
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: BaseException) -> LoopError:
+    reasons = list(_reasons(error))
+    text = "; ".join(dict.fromkeys(reasons))[:400] or type(error).__name__
+    return ModelError(
+        f"'{path.name}' is not an MDF model: {text}", hint="see the MDF specification"
+    )
+
+
+def _reasons(error: BaseException) -> Iterator[str]:
+    """The innermost sentences of nested validation errors, with cattrs' notes of the place."""
+    children = getattr(error, "exceptions", None)
+    if children:
+        for child in children:
+            yield from _reasons(child)
+        return
+    notes = [note for note in getattr(error, "__notes__", []) if "structur" in note.lower()]
+    yield " ".join([*(str(error).split("\n")[:3] or [type(error).__name__]), *notes[:1]]).strip()
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Swallow what modeci_mdf prints."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield
+
+
+def _of_model(model: Any, name: str) -> Document:
+    graphs = list(model.graphs or [])
+    if not graphs:
+        raise ModelError(f"'{name}' holds no graph", "$.graphs", "a model needs at least one graph")
+    clashes = _repeated([graph.id for graph in graphs])
+    raise_findings(
+        Finding("ModelError", f"two graphs have the id '{graph_id}'", "$.graphs", "rename one")
+        for graph_id in clashes
+    )
+    siblings = {graph.id: graph for graph in graphs}
+    used_as_body = _body_ids(graphs)
+    main = next((g for g in graphs if g.id not in used_as_body), graphs[0])
+    return Document(main, f"$.graphs[{graphs.index(main)}]", siblings, name)
+
+
+def _repeated(ids: list[str]) -> list[str]:
+    return [i for k, i in enumerate(ids) if i in ids[:k]]
+
+
+def _body_ids(graphs: list[Any]) -> set[str]:
+    """Ids of graphs that a loop of the model names as its body."""
+    named: set[str] = set()
+    for graph in graphs:
+        for node in graph.nodes:
+            for item in (*node.functions, *node.parameters):
+                body = (item.args or {}).get("body") if is_loop(item.function) else None
+                if isinstance(body, dict):
+                    body = body.get("graph")
+                if isinstance(body, str):
+                    named.add(body.strip("'\""))
+    return named
+
+
+def is_loop(function: str | None) -> bool:
+    """Whether a function id is the loop function."""
+    return function is not None and function.lower() in {"onnx::loop", "loop"}
+
+
+def graph_of(body: Any, where: str) -> Any:
+    """A graph given as dict (`{id: {nodes: ...}}` or `{id: x, nodes: ...}`) as a modeci_mdf Graph."""
+    from modeci_mdf.mdf import Graph
+
+    if isinstance(body, Graph):
+        return body
+    if not isinstance(body, Mapping) or not body:
+        raise ModelError(f"a graph is a dict, not {type(body).__name__}", where)
+    if "nodes" not in body and len(body) == 1:
+        graph_id, content = next(iter(body.items()))
+        if isinstance(content, Graph):
+            return content
+        if not isinstance(content, Mapping):
+            raise ModelError(f"the graph '{graph_id}' has no nodes", where)
+        body = {"id": graph_id, **content}
+    body = dict(body)
+    graph_id = body.pop("id", "body")
+    if not isinstance(body.get("nodes"), Mapping):
+        raise ModelError(f"the graph '{graph_id}' has no nodes", where, "a graph needs 'nodes'")
+    try:
+        with quiet():
+            return Graph.from_dict({graph_id: body})
+    except RecursionError:
+        raise ModelError(f"the graph '{graph_id}' is nested too deeply", where) from None
+    except Exception as error:  # noqa: BLE001 - cattrs has errors of its own
+        text = "; ".join(dict.fromkeys(_reasons(error)))[:400]
+        raise ModelError(f"the graph '{graph_id}' is not an MDF graph: {text}", where) from None

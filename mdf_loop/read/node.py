@@ -1,0 +1,295 @@
+"""One execution of a node: input ports -> functions -> parameters -> output ports.
+
+Functions see a parameter's old value, output ports its new one. At the first execution, which is
+what a single evaluation is, the old value is the initial one.
+
+Source: modeci_mdf.execution_engine.EvaluableNode (0.4.15), stated in docs/explanation/semantics.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import ArityError, CycleError, ExpressionError, Poisoned, ScopeError
+from mdf_loop.lower import Scope, Term, lower_expression, lower_function, names_in, tensor
+from mdf_loop.lower.operators import literal, promote, truths
+from mdf_loop.read.document import Document, is_loop
+
+
+@dataclass(frozen=True, slots=True)
+class LoopReading:
+    """What a loop gives: its results, and what else can be asked for as `loop.iterations` etc."""
+
+    term: Term
+    named: Mapping[str, Callable[[], Term]]
+
+
+LOOP_RESULTS = ("iterations", "condition", "stopped_by")
+"""Names after the dot: iterations run, the last condition, why it stopped (see `StoppedBy`)."""
+
+LoopReader = Callable[[Builder, Any, Any, str, Scope, Document], LoopReading]
+
+
+class NodeReader:
+    """Reads one execution of one node; `results` are what its output ports give."""
+
+    def __init__(
+        self,
+        b: Builder,
+        node: Any,
+        where: str,
+        ports: dict[str, Term | Callable[[], Term]],
+        outer: Scope | None,
+        document: Document,
+        read_loop: LoopReader,
+    ) -> None:
+        self.b = b
+        self.node = node
+        self.where = where
+        self.document = document
+        self.read_loop = read_loop
+        self.inputs = Scope(ports, outer, is_node=True)
+        self.parameters = {p.id: p for p in node.parameters}
+        self.functions = {f.id: f for f in node.functions}
+        self.memo: dict[tuple[str, str], Term | None] = {}
+        self.under_way: list[tuple[str, str]] = []
+        self.loop_results: dict[str, Mapping[str, Callable[[], Term]]] = {}
+        self._refuse_clashes(ports)
+        self.old = self._with_old(self.inputs)
+
+    def _refuse_clashes(self, ports: dict[str, Any]) -> None:
+        ids = [*ports, *(p.id for p in self.node.parameters), *(f.id for f in self.node.functions)]
+        for repeated in {i for k, i in enumerate(ids) if i in ids[:k]}:
+            raise ScopeError(
+                f"the name '{repeated}' stands for two things in node '{self.node.id}'",
+                self.where,
+                "rename one of them",
+            )
+
+    def _with_old(self, scope: Scope) -> Scope:
+        inner = scope.inner()
+        for parameter_id in self.parameters:
+            inner.define(
+                parameter_id, partial(self._once, "old", parameter_id, self._old_parameter)
+            )
+        for function_id in self.functions:
+            inner.define(function_id, partial(self._once, "function", function_id, self._function))
+        for item in (*self.node.functions, *self.node.parameters):
+            for key in LOOP_RESULTS if is_loop(item.function) else ():
+                inner.define(f"{item.id}.{key}", partial(self._loop_result, item.id, key))
+        return inner
+
+    def _loop_result(self, name: str, key: str) -> Term:
+        if name in self.functions:
+            self._once("function", name, self._function)
+        if name not in self.loop_results:
+            raise Poisoned
+        return self._once(key, name, lambda i: self.loop_results[i][key]())
+
+    # --- computing each thing once --------------------------------------------------------------
+
+    def _once(self, kind: str, name: str, compute: Callable[[str], Term]) -> Term:
+        key = (kind, name)
+        if key in self.under_way:
+            circle = " -> ".join(n for _, n in [*self.under_way[self.under_way.index(key) :], key])
+            raise CycleError(
+                f"the values of node '{self.node.id}' need each other: {circle}",
+                self.where,
+                "give a parameter a default_initial_value to make it a state",
+            )
+        if key not in self.memo:
+            self.under_way.append(key)
+            self.memo[key] = None
+            try:
+                self.memo[key] = compute(name)
+            finally:
+                self.under_way.pop()
+        term = self.memo[key]
+        if term is None:
+            raise Poisoned
+        return term
+
+    @contextmanager
+    def _place(self, kind: str, name: str) -> Iterator[str]:
+        where = f"{self.where}.{kind}['{name}']"
+        with self.b.at(where, f"{self.node.id}.{name}"):
+            yield where
+
+    def _note(self, where: str, term: Term) -> Term:
+        self.b.types[where] = term
+        return term
+
+    # --- B: old values of parameters ------------------------------------------------------------
+
+    def is_stateful(self, parameter: Any) -> bool:
+        """Whether a parameter remembers: a derivative, an initial value, or itself in its value."""
+        return (
+            parameter.time_derivative is not None
+            or parameter.default_initial_value is not None
+            or (isinstance(parameter.value, str) and parameter.id in names_in(parameter.value))
+        )
+
+    def _old_parameter(self, name: str) -> Term:
+        parameter = self.parameters[name]
+        with self._place("parameters", name) as where:
+            if self.is_stateful(parameter):
+                initial = parameter.default_initial_value
+                return (
+                    literal(self.b, 0.0) if initial is None else self._expression(initial, self.old)
+                )
+            if parameter.value is None:
+                raise ExpressionError(
+                    f"the parameter '{name}' has no value yet when a function reads it",
+                    hint=f"make '{name}' a function, or give it a value",
+                )
+            return self._note(where, self._expression(parameter.value, self.old))
+
+    def _expression(self, expression: Any, scope: Scope) -> Term:
+        return lower_expression(self.b, expression, scope)
+
+    # --- C: functions ---------------------------------------------------------------------------
+
+    def _function(self, name: str) -> Term:
+        with self._place("functions", name) as where:
+            return self._note(where, self._call(self.functions[name], where, self.old))
+
+    def _call(self, item: Any, where: str, scope: Scope) -> Term:
+        """The result of a Function, or of a Parameter that has a function."""
+        if is_loop(item.function):
+            reading = self.read_loop(self.b, item, self.node, where, scope, self.document)
+            self.loop_results[item.id] = reading.named
+            return reading.term
+        if item.function:
+            return lower_function(self.b, item.function, item.args or {}, scope)
+        if item.value is None:
+            raise ExpressionError(f"'{item.id}' has neither a function nor a value")
+        inner = scope.inner()
+        for key, expression in (item.args or {}).items():
+            inner.define(key, self._expression(expression, inner))
+        return self._expression(item.value, inner)
+
+    # --- D: new values of parameters ------------------------------------------------------------
+
+    def _new_parameters(self) -> Scope:
+        scope = self.old.inner()
+        changed: set[str] = set()
+        for parameter in self.node.parameters:
+            if _is_document_part(parameter.value):
+                continue
+            if self._keeps_old_value(parameter, changed):
+                compute: Callable[[str], Term] = self._kept
+            else:
+                changed.add(parameter.id)
+                compute = self._renewed(scope)
+            with self.b.findings.catch():
+                self._once("new", parameter.id, compute)
+            scope.define(parameter.id, partial(self._once, "new", parameter.id, self._kept))
+        return scope
+
+    def _keeps_old_value(self, parameter: Any, changed: set[str]) -> bool:
+        reads = names_in(parameter.value)
+        return (
+            parameter.value is not None
+            and not parameter.conditions
+            and not self.is_stateful(parameter)
+            and not reads & changed
+        )
+
+    def _kept(self, name: str) -> Term:
+        return self._once("old", name, self._old_parameter)
+
+    def _renewed(self, scope: Scope) -> Callable[[str], Term]:
+        def compute(name: str) -> Term:
+            parameter = self.parameters[name]
+            with self._place("parameters", name) as where:
+                return self._note(
+                    where,
+                    self._conditioned(parameter, self._update(parameter, where, scope), scope),
+                )
+
+        return compute
+
+    def _update(self, parameter: Any, where: str, scope: Scope) -> Term:
+        if parameter.value is not None:
+            return self._expression(parameter.value, scope)
+        if parameter.function:
+            return self._call(parameter, where, scope)
+        if parameter.time_derivative is not None:  # no time passes in a single evaluation
+            if parameter.default_initial_value is None:
+                raise ExpressionError(
+                    f"the parameter '{parameter.id}' has a time_derivative, but nothing to start from",
+                    hint="give it a default_initial_value",
+                )
+            return self._expression(parameter.default_initial_value, scope)
+        if parameter.conditions:
+            return literal(self.b, 0.0)
+        raise ExpressionError(f"the parameter '{parameter.id}' has no value")
+
+    def _conditioned(self, parameter: Any, term: Term, scope: Scope) -> Term:
+        """`where(test, value, current)` for each condition in order."""
+        for condition in parameter.conditions:
+            fields = condition if isinstance(condition, dict) else vars_of(condition)
+            test = truths(self.b, tensor(self.b, self._expression(fields["test"], scope)))
+            value = tensor(self.b, self._expression(fields["value"], scope))
+            then, otherwise = promote(self.b, value, tensor(self.b, term))
+            term = self.b.op("Where", test, then, otherwise)
+        return term
+
+    # --- E: output ports ------------------------------------------------------------------------
+
+    def read(self) -> dict[str, Term]:
+        """What each output port gives; a port with an error is missing (the error is noted)."""
+        for function_id in self.functions:
+            with self.b.findings.catch():
+                self._once("function", function_id, self._function)
+        scope = self._new_parameters()
+        self.scope = scope
+        results: dict[str, Term] = {}
+        shared = self._ports_sharing_a_tuple()
+        for port in self.node.output_ports:
+            with self.b.findings.catch(), self._place("output_ports", port.id) as where:
+                value = port.value if port.value is not None else port.id
+                term = self._expression(value, scope)
+                if port.id in shared and isinstance(term, tuple):
+                    term = self._by_position(term, shared, port.id)
+                results[port.id] = self._note(where, term)
+        return results
+
+    def _ports_sharing_a_tuple(self) -> dict[str, list[str]]:
+        """Ports that all say the bare name of one loop get its results by position (importer's way)."""
+        groups: dict[str, list[str]] = {}
+        for port in self.node.output_ports:
+            item = self.functions.get(port.value) or self.parameters.get(port.value)
+            if item is not None and is_loop(item.function):
+                groups.setdefault(port.value, []).append(port.id)
+        return {port: ports for ports in groups.values() if len(ports) > 1 for port in ports}
+
+    def _by_position(self, term: tuple[Term, ...], shared: dict[str, list[str]], port: str) -> Term:
+        ports = shared[port]
+        if len(ports) != len(term):
+            raise ArityError(
+                f"the loop gives {len(term)} results, but {len(ports)} output ports take them",
+                hint="write loop[0], loop[1], ... in the ports to choose",
+            )
+        return term[ports.index(port)]
+
+
+def vars_of(condition: Any) -> dict[str, Any]:
+    """A ParameterCondition's test and value, as a dict holds them."""
+    return {"test": condition.test, "value": condition.value}
+
+
+def _is_document_part(value: Any) -> bool:
+    """Whether a parameter holds a graph (a loop body) rather than a number."""
+    return (
+        isinstance(value, dict)
+        or hasattr(value, "nodes")
+        or (isinstance(value, np.ndarray) and value.dtype == object)
+    )

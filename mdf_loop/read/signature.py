@@ -1,0 +1,175 @@
+"""The order of a body's inputs and outputs.
+
+It is the one written in `metadata`, or inferred where only one order is possible.
+
+Inference is for documents of upstream's importer, which does not keep the order.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from mdf_loop.errors import ArityError, SignatureError
+from mdf_loop.read.loop_forms import LoopForm
+
+_HINT = (
+    "write the order in the body graph: metadata: {inputs: [iteration, condition, carried...], "
+    "outputs: [condition, carried..., recorded...]}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Names of the body's inputs and outputs in ONNX's order; an unused input may be None."""
+
+    iteration: str | None
+    condition_in: str | None
+    enters: tuple[str, ...]
+    condition_out: str
+    leaves: tuple[str, ...]
+    rows: tuple[str, ...]
+
+
+def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
+    """The body's signature for `n_carried` initial values.
+
+    Raises:
+        ArityError: the counts do not fit.
+        SignatureError: nothing is written and more than one order is possible.
+    """
+    inputs = form.inputs
+    if inputs is None:
+        iteration, condition_in, enters = _infer_inputs(form, node, n_carried)
+    else:
+        if len(inputs) != 2 + n_carried:
+            raise ArityError(
+                f"the loop '{form.name}' has {n_carried} initial values, so its body needs "
+                f"2 + {n_carried} inputs (iteration, condition, carried values), but "
+                f"metadata.inputs names {len(inputs)}: {list(inputs)}",
+                form.body_where,
+            )
+        iteration, condition_in, enters = inputs[0], inputs[1], inputs[2:]
+    outputs = _infer_outputs(form, node, n_carried) if form.outputs is None else form.outputs
+    if len(outputs) < 1 + n_carried:
+        raise ArityError(
+            f"the loop '{form.name}' has {n_carried} initial values, so its body needs at least "
+            f"1 + {n_carried} outputs (condition, carried values), but there are {len(outputs)}: "
+            f"{list(outputs)}",
+            form.body_where,
+            "the first output is the condition: the body must give one",
+        )
+    split = 1 + n_carried
+    return Signature(iteration, condition_in, enters, outputs[0], outputs[1:split], outputs[split:])
+
+
+# --- inference --------------------------------------------------------------------------------
+
+
+def free_ports(graph: Any) -> tuple[str, ...]:
+    """Input port ids that no edge feeds, in document order."""
+    fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
+    ids = (p.id for n in graph.nodes for p in n.input_ports if (n.id, p.id) not in fed)
+    return tuple(dict.fromkeys(ids))
+
+
+def end_ports(graph: Any) -> tuple[tuple[Any, Any], ...]:
+    """Output ports that feed no edge, with their nodes, in document order."""
+    sent = {(edge.sender, edge.sender_port) for edge in graph.edges}
+    return tuple((n, p) for n in graph.nodes for p in n.output_ports if (n.id, p.id) not in sent)
+
+
+_ITERATION = re.compile(r"^(i|it|iter\w*|iteration\w*|trip\w*|step\w*|t)([._]\d+)?$", re.IGNORECASE)
+_CONDITION = re.compile(r".*(cond|keep|going|continue).*", re.IGNORECASE)
+
+
+def _infer_inputs(
+    form: LoopForm, node: Any, n_carried: int
+) -> tuple[str | None, str | None, tuple[str, ...]]:
+    bound = {x.id for x in (*node.input_ports, *node.parameters, *node.functions)}
+    bound |= set(form.bindings)
+    defaulted = {
+        p.id for n in form.body.nodes for p in n.input_ports if p.default_value is not None
+    }
+    free = [name for name in free_ports(form.body) if name not in bound | defaulted]
+    if n_carried <= 1 and len(free) == n_carried:
+        return None, None, tuple(free)
+    iterations = [name for name in free if _ITERATION.match(name)]
+    conditions = [name for name in free if _CONDITION.match(name)]
+    if n_carried <= 1 and len(free) == 2 + n_carried and len(iterations) == len(conditions) == 1:
+        carried = tuple(n for n in free if n not in (iterations[0], conditions[0]))
+        return iterations[0], conditions[0], carried
+    raise SignatureError(
+        f"the order of the body's inputs is not written and cannot be inferred for "
+        f"{n_carried} carried values from the free ports {free}: metadata.inputs is missing",
+        form.body_where,
+        _HINT,
+    )
+
+
+def _loop_outputs(form: LoopForm, node: Any) -> int:
+    """How many results of the loop the node's output ports take."""
+    taken = [p.value for p in node.output_ports if isinstance(p.value, str)]
+    bare = sum(value == form.name for value in taken)
+    pattern = re.compile(rf"(?<!\w){re.escape(form.name)}\[(\d+)\]")
+    positions = [int(k) for value in taken for k in pattern.findall(value)]
+    return max([bare, *(k + 1 for k in positions)])
+
+
+def _infer_outputs(form: LoopForm, node: Any, n_carried: int) -> tuple[str, ...]:
+    ends = end_ports(form.body)
+    n_results = max(_loop_outputs(form, node), n_carried)
+    names = [port.id for _, port in ends]
+    truths = [port.id for owner, port in ends if gives_truth(owner, port.value)]
+    fits = len(ends) == 1 + n_results and n_results <= 1 and len(truths) == 1
+    if not fits or len(set(names)) != len(names):
+        raise SignatureError(
+            f"the order of the body's outputs is not written and cannot be inferred for "
+            f"{n_results} results from the end ports {names}: metadata.outputs is missing",
+            form.body_where,
+            _HINT,
+        )
+    return (truths[0], *(name for name in names if name != truths[0]))
+
+
+_TRUTH_FUNCTIONS = frozenset(
+    f"onnx::{name}"
+    for name in (
+        *("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"),
+        *("And", "Or", "Xor", "Not", "IsNaN", "IsInf"),
+    )
+)
+
+
+def gives_truth(node: Any, value: Any) -> bool:
+    """Whether a value of a node is plainly a truth value, from how it is written."""
+    if isinstance(value, bool):
+        return True
+    if not isinstance(value, str):
+        return False
+    items: Iterable[Any] = (*node.functions, *node.parameters)
+    item = next((x for x in items if x.id == value), None)
+    if item is None:
+        return _is_comparison(value)
+    if item.function is None:
+        return item.value != value and gives_truth(node, item.value)
+    if item.function == "onnx::Identity":
+        return gives_truth(node, next(iter((item.args or {}).values()), None))
+    if item.function == "onnx::Cast":
+        return (item.args or {}).get("to") in (9, "9")
+    return item.function in _TRUTH_FUNCTIONS
+
+
+def _is_comparison(text: str) -> bool:
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    if isinstance(tree, ast.UnaryOp):
+        return isinstance(tree.op, ast.Not)
+    if isinstance(tree, ast.Constant):
+        return isinstance(tree.value, bool)
+    return isinstance(tree, ast.Compare | ast.BoolOp)
