@@ -1,1 +1,51 @@
-"""Loops for MDF models: run onnx::Loop nodes on ONNX Runtime, and draw them."""
+"""Loops for MDF models: run onnx::Loop nodes on ONNX Runtime, and draw them.
+
+    import mdf_loop                                  # onnx::Loop now works in modeci_mdf's engine
+
+    program = mdf_loop.read("model.yaml")            # MDF -> loop IR; print(program)
+    compiled = mdf_loop.compile("model.yaml")        # loop IR -> ONNX -> ONNX Runtime
+    results = compiled.run({"port": 3.0})            # numbers by node.port; results.loops
+    mdf_loop.draw("model.yaml", "model.svg")         # picture
+    mdf_loop.verify("model.yaml")                    # the same as modeci_mdf's engine?
+
+Everything takes a path, a modeci_mdf Model or a Graph.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from mdf_loop.plugin.install import register, unregister
+
+if TYPE_CHECKING:
+    from mdf_loop.compiled import Compiled, compile
+    from mdf_loop.errors import LoopError
+    from mdf_loop.plugin.loop_call import loop
+    from mdf_loop.reading import read
+    from mdf_loop.run.results import Results
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Compiled": "mdf_loop.compiled",
+    "LoopError": "mdf_loop.errors",
+    "Results": "mdf_loop.run.results",
+    "compile": "mdf_loop.compiled",
+    "loop": "mdf_loop.plugin.loop_call",
+    "read": "mdf_loop.reading",
+}
+"""Where each public name lives; it is imported when it is first asked for."""
+
+__all__ = ["Compiled", "LoopError", "Results", "compile", "loop", "read", "register", "unregister"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'mdf_loop' has no attribute '{name}'")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+register()

@@ -15,7 +15,19 @@ import numpy as np
 
 from mdf_loop import onnx_ops
 from mdf_loop.errors import Findings, LoopError
-from mdf_loop.ir import Array, Constant, Loop, Op, Operation, Shape, Value
+from mdf_loop.ir import (
+    Array,
+    Constant,
+    Loop,
+    Op,
+    Operation,
+    Program,
+    Shape,
+    Value,
+    body_inputs,
+    results,
+    walk,
+)
 
 FOLD_LIMIT = 1 << 16
 """Constants of more elements than this are not multiplied out at compile time."""
@@ -60,6 +72,19 @@ class Builder:
         self.ops: list[Operation] = []
         self.where: str = parent.where if parent else "$"
         self.label: str = parent.label if parent else ""
+
+    @classmethod
+    def resume(cls, program: Program, options: Options | None = None) -> Builder:
+        """An empty builder for a changed program: no name of the old one is given again."""
+        b = cls(options)
+        values = [entry.value for entry in program.inputs]
+        for operation in walk(program.ops):
+            values += results(operation)
+            values += body_inputs(operation) if isinstance(operation, Loop) else ()
+        names = b._shared.names
+        names.update(value.name for value in values)
+        names.update(d for value in values for d in value.shape or () if isinstance(d, str))
+        return b
 
     # --- context -------------------------------------------------------------------------------
 
@@ -123,18 +148,24 @@ class Builder:
         root = self
         while root.parent is not None:
             root = root.parent
-        dtype = onnx_ops.dtype_name(array)
-        data = repr(array.tolist()).encode() if dtype == "string" else array.tobytes()
-        key = (dtype, array.shape, data, weak)
+        key = _pool_key(array, weak=weak)
         if key not in self._shared.pool:
             label = name or (self.label if array.size > 1 else "") or "const"
-            value = Value(self.name(label), dtype, array.shape, self.where)
+            value = Value(self.name(label), key[0], array.shape, self.where)
             self._shared.pool[key] = value
             self._shared.constants[value] = array
             if weak:
                 self._shared.weak.add(value)
             root.ops.append(Constant(value, array))
         return self._shared.pool[key]
+
+    def adopt(self, constant: Constant) -> None:
+        """Append a constant of the old program; equal new constants are that one."""
+        value, array = constant.value, constant.array
+        self._shared.constants[value] = array
+        if self.parent is None:
+            self._shared.pool.setdefault(_pool_key(array, weak=False), value)
+        self.ops.append(constant)
 
     def constant_of(self, value: Value | None) -> Array | None:
         """The array, if the value is known now."""
@@ -204,6 +235,12 @@ class Builder:
         if sum(a.size for a in arrays) > FOLD_LIMIT:
             return None
         return tuple(self.constant(array) for array in arrays)
+
+
+def _pool_key(array: Array, *, weak: bool) -> tuple[str, tuple[int, ...], bytes, bool]:
+    dtype = onnx_ops.dtype_name(array)
+    data = repr(array.tolist()).encode() if dtype == "string" else array.tobytes()
+    return dtype, array.shape, data, weak
 
 
 def located(error: LoopError, where: str) -> LoopError:

@@ -9,9 +9,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from mdf_loop.build import Options
 from mdf_loop.errors import Finding
 from mdf_loop.ir import (
     Carried,
@@ -20,18 +20,21 @@ from mdf_loop.ir import (
     Program,
     Shape,
     Value,
+    always_true,
     body_inputs,
     body_outputs,
     operands,
     results,
+    true_constants,
+    walk,
 )
 
 
-def check(program: Program, options: Options | None = None) -> tuple[Finding, ...]:
+def check(program: Program) -> tuple[Finding, ...]:
     """Everything that is wrong with the program; empty if nothing is."""
-    options = options or Options()
     known = {entry.value for entry in program.inputs}
-    findings = list(_check_scope(program.ops, known, options))
+    true_values = true_constants(program.ops)
+    findings = list(_check_scope(program.ops, known, true_values))
     made = known | {value for operation in program.ops for value in results(operation)}
     findings += [
         _not_here(value, f"output '{name}'") for name, value in program.outputs if value not in made
@@ -41,7 +44,7 @@ def check(program: Program, options: Options | None = None) -> tuple[Finding, ..
 
 
 def _check_scope(
-    ops: Iterable[Operation], outside: set[Value], options: Options
+    ops: Iterable[Operation], outside: set[Value], true_values: set[Value]
 ) -> Iterator[Finding]:
     known = set(outside)
     for operation in ops:
@@ -49,7 +52,7 @@ def _check_scope(
             if value not in known:
                 yield _not_here(value, getattr(operation, "where", ""))
         if isinstance(operation, Loop):
-            yield from _check_loop(operation, known, options)
+            yield from _check_loop(operation, known, true_values)
         for value in results(operation):
             if value in known:
                 yield Finding("ScopeError", f"'{value.name}' is made twice", value.where)
@@ -67,25 +70,24 @@ def _not_here(value: Value, where: str) -> Finding:
 
 def _names_used_twice(program: Program) -> Iterator[Finding]:
     names = [entry.value.name for entry in program.inputs]
-    names += [value.name for operation in program.ops for value in results(operation)]
-    for name in (
-        {n for k, n in enumerate(names) if n in names[:k]} if len(set(names)) < len(names) else ()
-    ):
-        yield Finding("ScopeError", f"two values are called '{name}'")
+    names += [value.name for operation in walk(program.ops) for value in results(operation)]
+    for name, times in Counter(names).items():
+        if times > 1:
+            yield Finding("ScopeError", f"{times} values are called '{name}'")
 
 
-def _check_loop(loop: Loop, outside: set[Value], options: Options) -> Iterator[Finding]:
+def _check_loop(loop: Loop, outside: set[Value], true_values: set[Value]) -> Iterator[Finding]:
     inside = outside | set(body_inputs(loop))
-    yield from _check_scope(loop.ops, inside, options)
+    yield from _check_scope(loop.ops, inside, true_values)
     made = inside | {value for operation in loop.ops for value in results(operation)}
     for value in body_outputs(loop):
         if value not in made:
             yield _not_here(value, loop.where)
-    yield from _check_control(loop)
+    yield from _check_control(loop, true_values)
     for position, carried in enumerate(loop.carried, start=1):
-        yield from _check_carried(loop, carried, position, options)
+        yield from _check_carried(loop, carried, position)
     for recorded in loop.recorded:
-        if recorded.row.shape is None and options.shapes != "dynamic":
+        if recorded.row.shape is None and not loop.dynamic_shapes:
             yield Finding(
                 "RecordShapeError",
                 f"the recorded value '{recorded.row.name}' has no fixed number of axes",
@@ -94,13 +96,17 @@ def _check_loop(loop: Loop, outside: set[Value], options: Options) -> Iterator[F
             )
 
 
-def _check_control(loop: Loop) -> Iterator[Finding]:
-    if loop.trip_count is None and loop.condition is None and loop.bound is None:
+def _check_control(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
+    ends = loop.trip_count is not None or loop.bound is not None
+    if not ends and (loop.condition is None or always_true(loop, true_values)):
+        what = "neither a trip count nor a condition"
+        if loop.condition is not None:
+            what = "no trip count, and its condition is always true"
         yield Finding(
             "EndlessLoopError",
-            f"the loop '{loop.name}' has neither a trip count nor a condition",
+            f"the loop '{loop.name}' has {what}: it would never end",
             loop.where,
-            "give M or cond, or set max_iterations",
+            "give M, or a condition that becomes false, or set max_iterations (--max-iterations)",
         )
     for what, value, dtype in (
         ("trip count", loop.trip_count, "int64"),
@@ -115,9 +121,7 @@ def _check_control(loop: Loop) -> Iterator[Finding]:
             )
 
 
-def _check_carried(
-    loop: Loop, carried: Carried, position: int, options: Options
-) -> Iterator[Finding]:
+def _check_carried(loop: Loop, carried: Carried, position: int) -> Iterator[Finding]:
     enter, leave = carried.enter, carried.leave
     if enter.dtype != leave.dtype or carried.initial.dtype != enter.dtype:
         yield Finding(
@@ -127,7 +131,7 @@ def _check_carried(
             loop.where,
             _dtype_hint(carried.initial.dtype, leave.dtype),
         )
-    elif options.shapes != "dynamic" and _differ(carried.initial.shape, leave.shape):
+    elif not loop.dynamic_shapes and _differ(carried.initial.shape, leave.shape):
         yield Finding(
             "CarryShapeError",
             f"carried values must keep their shape, but '{enter.name}': {carried.initial.type} "

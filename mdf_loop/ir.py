@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -29,6 +30,27 @@ Shape: TypeAlias = tuple[int | str, ...] | None
 
 OPSET = 17
 """The ONNX operator set that ops speak. 17 keeps MDF's opset-15 attributes and has float64 kernels."""
+
+
+class StoppedBy(Enum):
+    """Why a loop stopped; the value is the sentence for the user.
+
+    A loop whose condition became false in its last allowed iteration stopped by the condition.
+    """
+
+    TRIP_COUNT = "all iterations of its trip count were run"
+    CONDITION = "its condition became false"
+    MAX_ITERATIONS = "it reached the bound that was set for this run (max_iterations)"
+
+    @property
+    def word(self) -> str:
+        """The reason as written in results: `trip_count`, `condition`, `max_iterations`."""
+        return self.name.lower()
+
+    @property
+    def code(self) -> int:
+        """The reason as a number, which `loop.stopped_by` is in a model: 0, 1, 2."""
+        return list(StoppedBy).index(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +120,8 @@ class Loop:
 
     Without a `condition` the body's own condition is ignored, as the ONNX document says
     (ONNX Runtime does not, the emitter sees to it). `bound` is the caller's cap on iterations
-    of a loop without a trip count. `count` and `last_condition` exist only when asked for:
+    of a loop without a trip count; with `dynamic_shapes` carried values may change their shape.
+    `count` and `last_condition` exist only when asked for:
     iterations run (int64) and the last condition (bool).
 
     Source: ONNX operators, Loop-13.
@@ -114,6 +137,7 @@ class Loop:
     recorded: tuple[Recorded, ...]
     ops: tuple[Operation, ...]
     bound: int | None = None
+    dynamic_shapes: bool = False
     count: Value | None = None
     last_condition: Value | None = None
     where: str = ""
@@ -224,6 +248,21 @@ def walk(ops: Iterable[Operation]) -> Iterator[Operation]:
 def loops(program: Program) -> tuple[Loop, ...]:
     """The loops of the outermost level, in order."""
     return tuple(operation for operation in program.ops if isinstance(operation, Loop))
+
+
+def true_constants(ops: Iterable[Operation]) -> set[Value]:
+    """The constants, also in bodies, that are the truth value True."""
+    return {
+        op.value
+        for op in walk(ops)
+        if isinstance(op, Constant) and op.value.dtype == "bool" and op.array.size == 1 and op.array
+    }
+
+
+def always_true(loop: Loop, true_values: set[Value]) -> bool:
+    """Whether the loop's condition is true before the first and after every iteration."""
+    stays = loop.condition_out in true_values or loop.condition_out is loop.condition_in
+    return loop.condition in true_values and stays
 
 
 # --- printing ---------------------------------------------------------------------------------

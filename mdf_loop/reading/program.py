@@ -17,10 +17,10 @@ from mdf_loop.check import check
 from mdf_loop.errors import ArityError, InputError, Poisoned, UnknownNameError, raise_findings
 from mdf_loop.ir import Array, Input, Program, Shape, Value
 from mdf_loop.lower import Term, suggestion
-from mdf_loop.read.document import Document, Source, open_document
-from mdf_loop.read.graph import GraphReader, default_array
-from mdf_loop.read.loop import read_loop
-from mdf_loop.read.port_types import given_dtype
+from mdf_loop.reading.document import Document, Source, open_document
+from mdf_loop.reading.graph import GraphReader, default_array
+from mdf_loop.reading.loop import read_loop
+from mdf_loop.reading.port_types import given_dtype
 
 Types = Mapping[str, tuple[str, Shape]]
 """dtype and shape by input name."""
@@ -161,7 +161,7 @@ def read_annotated(
     options = options or Options()
     arrays = bind(document, inputs or {}, options)
     reading = ProgramReader(document, options).read(arrays, record)
-    raise_findings(check(reading.program, options))
+    raise_findings(check(reading.program))
     return reading
 
 

@@ -24,9 +24,9 @@ from mdf_loop.errors import (
 from mdf_loop.ir import Value
 from mdf_loop.lower import Scope, Term, cast, suggestion, tensor
 from mdf_loop.lower.operators import add, literal, multiply
-from mdf_loop.read.document import Document
-from mdf_loop.read.node import LoopReader, NodeReader
-from mdf_loop.read.port_types import edge_dtype
+from mdf_loop.reading.document import Document
+from mdf_loop.reading.node import LoopReader, NodeReader
+from mdf_loop.reading.port_types import edge_dtype
 
 Supply = Callable[[Any, Any, str], Term]
 """The value of an input port that no edge feeds: node, port, path -> value."""

@@ -15,12 +15,12 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import ConditionError, Poisoned, ScopeError, UnknownNameError
 from mdf_loop.ir import Operation, Shape, Value
 from mdf_loop.lower import Scope, Term, cast, suggestion, tensor
-from mdf_loop.read.document import Document
-from mdf_loop.read.graph import GraphReader, default_array
-from mdf_loop.read.loop_forms import LoopForm
-from mdf_loop.read.node import LoopReader
-from mdf_loop.read.port_types import edge_dtype, stated_dtype
-from mdf_loop.read.signature import Signature
+from mdf_loop.reading.document import Document
+from mdf_loop.reading.graph import GraphReader, default_array
+from mdf_loop.reading.loop_forms import LoopForm
+from mdf_loop.reading.node import LoopReader
+from mdf_loop.reading.port_types import edge_dtype, stated_dtype
+from mdf_loop.reading.signature import Signature
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.errors import ArityError, SignatureError
-from mdf_loop.read.loop_forms import LoopForm
+from mdf_loop.reading.loop_forms import LoopForm
 
 _HINT = (
     "write the order in the body graph: metadata: {inputs: [iteration, condition, carried...], "

@@ -20,7 +20,7 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import ArityError, CycleError, ExpressionError, Poisoned, ScopeError
 from mdf_loop.lower import Scope, Term, lower_expression, lower_function, names_in, tensor
 from mdf_loop.lower.operators import literal, promote, truths
-from mdf_loop.read.document import Document, is_loop
+from mdf_loop.reading.document import Document, is_loop
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """MDF -> `Program`."""
 
-from mdf_loop.read.document import Document, Source, open_document
-from mdf_loop.read.program import Reading, bind, open_ports, read, read_annotated
+from mdf_loop.reading.document import Document, Source, open_document
+from mdf_loop.reading.program import Reading, bind, open_ports, read, read_annotated
 
 __all__ = [
     "Document",

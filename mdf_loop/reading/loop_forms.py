@@ -13,7 +13,7 @@ from typing import Any
 
 from mdf_loop.errors import ArityError, ModelError, SignatureError
 from mdf_loop.lower.expression import number_of
-from mdf_loop.read.document import Document, graph_of
+from mdf_loop.reading.document import Document, graph_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -20,28 +19,15 @@ from mdf_loop.errors import (
     Poisoned,
     TripCountError,
 )
-from mdf_loop.ir import Carried, Loop, Recorded, Shape, Value
+from mdf_loop.ir import Carried, Loop, Recorded, Shape, StoppedBy, Value
 from mdf_loop.lower import Scope, Term, cast, lower_expression, tensor
-from mdf_loop.lower.operators import equal, greater_equal, guarded, not_equal, truth
-from mdf_loop.read.body import Body, read_body
-from mdf_loop.read.document import Document
-from mdf_loop.read.loop_forms import LoopForm, carried_expressions, loop_form
-from mdf_loop.read.node import LoopReading
-from mdf_loop.read.port_types import edge_dtype
-from mdf_loop.read.signature import Signature, find_signature
-
-
-class StoppedBy(IntEnum):
-    """Why a loop stopped; `loop.stopped_by` in a model is the number."""
-
-    TRIP_COUNT = 0
-    CONDITION = 1
-    MAX_ITERATIONS = 2
-
-    @property
-    def word(self) -> str:
-        """The reason as written in results: `trip_count`, `condition`, `max_iterations`."""
-        return self.name.lower()
+from mdf_loop.lower.operators import equal, guarded, not_equal, truth
+from mdf_loop.reading.body import Body, read_body
+from mdf_loop.reading.document import Document
+from mdf_loop.reading.loop_forms import LoopForm, carried_expressions, loop_form
+from mdf_loop.reading.node import LoopReading
+from mdf_loop.reading.port_types import edge_dtype
+from mdf_loop.reading.signature import Signature, find_signature
 
 
 def read_loop(
@@ -57,7 +43,7 @@ def read_loop(
     signature = find_signature(form, node, len(arguments.initial))
     arguments = replace(arguments, initial=_stated(b, form, signature, arguments.initial))
     writer = LoopWriter(b, form, arguments, signature, inner, document)
-    return writer.write(form.shapes or b.options.shapes)
+    return writer.write()
 
 
 def _stated(
@@ -193,14 +179,16 @@ class LoopWriter:
         self.scope = scope
         self.document = document
         self.name = f"{_owner(form.where)}.{form.name}"
+        self.dynamic = (form.shapes or b.options.shapes) == "dynamic"
 
-    def write(self, shapes: str) -> LoopReading:
+    def write(self) -> LoopReading:
         """Append the loop and give its results."""
         entering = [value.shape for value in self.arguments.initial]
         body = self._read_body(entering)
         for _ in range(3):  # each round can only lose extents, then ranks
             joined = [
-                _joined(e, v.shape, shapes) for e, v in zip(entering, body.leaves, strict=True)
+                _joined(e, v.shape, self.dynamic)
+                for e, v in zip(entering, body.leaves, strict=True)
             ]
             if joined == entering:
                 break
@@ -253,6 +241,7 @@ class LoopWriter:
                 recorded=recorded,
                 ops=body.ops,
                 bound=b.options.max_iterations if self.arguments.trip_count is None else None,
+                dynamic_shapes=self.dynamic,
                 count=b.new("int64", (), f"{self.name}.iterations"),
                 last_condition=b.new("bool", (), f"{self.name}.condition"),
                 where=form.where,
@@ -269,22 +258,17 @@ class LoopWriter:
         return {
             "iterations": lambda: count,
             "condition": lambda: last,
-            "stopped_by": lambda: self._stopped_by(loop, count, last),
+            "stopped_by": lambda: self._stopped_by(loop, last),
         }
 
-    def _stopped_by(self, loop: Loop, count: Value, last: Value) -> Value:
+    def _stopped_by(self, loop: Loop, last: Value) -> Value:
         def code(reason: StoppedBy) -> Value:
-            return self.b.constant(np.array(int(reason)))
+            return self.b.constant(np.array(reason.code))
 
-        otherwise = code(
-            StoppedBy.CONDITION if loop.condition is not None else StoppedBy.MAX_ITERATIONS
-        )
-        if loop.trip_count is not None:
-            done = greater_equal(self.b, count, loop.trip_count)
-            return self.b.op("Where", done, code(StoppedBy.TRIP_COUNT), otherwise)
-        if loop.bound is not None and loop.condition is not None:
-            return self.b.op("Where", last, code(StoppedBy.MAX_ITERATIONS), otherwise)
-        return otherwise
+        limit = StoppedBy.MAX_ITERATIONS if loop.trip_count is None else StoppedBy.TRIP_COUNT
+        if loop.condition is None:
+            return code(limit)
+        return self.b.op("Where", last, code(limit), code(StoppedBy.CONDITION))
 
 
 def _owner(where: str) -> str:
@@ -296,16 +280,14 @@ def _stacked(extent: int | str, shape: Shape) -> Shape:
     return None if shape is None else (extent, *shape)
 
 
-def _joined(enter: Shape, leave: Shape, shapes: str) -> Shape:
+def _joined(enter: Shape, leave: Shape, dynamic: bool) -> Shape:
     """The shape that holds for both: unknown extents always, differing ones only if allowed."""
     if enter is None or leave is None:
         return None
     if len(enter) != len(leave):
-        return None if shapes == "dynamic" else enter
+        return None if dynamic else enter
     return tuple(
-        p
-        if p == q or (isinstance(p, int) and isinstance(q, int) and shapes != "dynamic")
-        else _wider(p, k)
+        p if p == q or (isinstance(p, int) and isinstance(q, int) and not dynamic) else _wider(p, k)
         for k, (p, q) in enumerate(zip(enter, leave, strict=True))
     )
 

@@ -1,0 +1,139 @@
+"""`compile`: a model made ready to run, one session for each set of input types."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mdf_loop.build import Options
+from mdf_loop.emit.legalise import legalise
+from mdf_loop.errors import InputError, ModelError
+from mdf_loop.ir import Array, Loop, Program, StoppedBy, loops
+from mdf_loop.passes import optimise, report_loops
+from mdf_loop.reading import Document, Source, bind, open_document, read
+from mdf_loop.run.results import LoopReport, Results
+from mdf_loop.run.session import Session
+
+PRECISIONS = ("float64", "float32")
+SHAPES = ("strict", "dynamic")
+
+
+def compile(
+    source: Source,
+    *,
+    device: str = "auto",
+    precision: str = "float64",
+    shapes: str = "strict",
+    max_iterations: int | None = None,
+) -> Compiled:
+    """Make an MDF model ready to run on ONNX Runtime.
+
+    Args:
+        source: a path, a modeci_mdf Model or Graph, or a graph's dict.
+        device: `cpu`, `cuda`, or `auto` (CUDA if it can really be used).
+        precision: `float64`, or `float32` for all numbers with a point.
+        shapes: `strict` refuses carried values that change their shape, `dynamic` allows them.
+        max_iterations: the most iterations a loop without a trip count may run.
+
+    Raises:
+        LoopError: all that is wrong with the model.
+    """
+    for what, value, allowed in (("precision", precision, PRECISIONS), ("shapes", shapes, SHAPES)):
+        if value not in allowed:
+            raise InputError(f"there is no {what} '{value}'", hint=f"use {' or '.join(allowed)}")
+    if max_iterations is not None and max_iterations < 0:
+        raise InputError(f"max_iterations must not be negative, but is {max_iterations}")
+    options = Options(precision, shapes, max_iterations)
+    return Compiled(open_document(source), device, options)
+
+
+class Compiled:
+    """A model ready to run; sessions are made once for each set of input types and kept."""
+
+    def __init__(self, document: Document, device: str, options: Options) -> None:
+        self.document = document
+        self.options = options
+        self._device = device
+        self._sessions: dict[Any, tuple[Program, Session]] = {}
+        self.prepare({})
+
+    def prepare(
+        self, inputs: Mapping[str, Any], record: Sequence[str] = ()
+    ) -> tuple[dict[str, Array], Program, Session]:
+        """The arrays of all inputs, the program for their types, and its session."""
+        arrays = bind(self.document, inputs, self.options)
+        key = (tuple((n, str(a.dtype), a.shape) for n, a in arrays.items()), tuple(record))
+        if key not in self._sessions:
+            program = read(self.document, inputs, record=record, options=self.options)
+            ready = legalise(optimise(report_loops(program)), self.options)
+            self._sessions[key] = (program, Session(ready, self._device))
+        return (arrays, *self._sessions[key])
+
+    @property
+    def program(self) -> Program:
+        """The program for the model's own defaults."""
+        return self.prepare({})[1]
+
+    @property
+    def device(self) -> str:
+        """Where the model runs: `cpu` or `cuda`."""
+        return self.prepare({})[2].device.name
+
+    @property
+    def device_reason(self) -> str:
+        """Why that device was taken."""
+        return self.prepare({})[2].device.reason
+
+    def run(
+        self, inputs: Mapping[str, Any] | None = None, *, record: Sequence[str] = ()
+    ) -> Results:
+        """One evaluation of the model.
+
+        Args:
+            inputs: values by port id (`node.port` where ambiguous); the rest have their defaults.
+            record: `node.port`, `node.parameter` or `node.function` to give besides the outputs.
+
+        Raises:
+            LoopError: an input does not fit, or the model failed; the sentence names the place.
+        """
+        arrays, program, session = self.prepare(inputs or {}, record)
+        made = session.run(arrays)
+        outputs = {name: made[name] for name, _ in program.outputs}
+        reports = {
+            loop.name: _report(loop, made)
+            for loop in loops(session.program)
+            if f"{loop.name}.iterations" in made
+        }
+        return Results(outputs, reports, session.device.name, self.options.precision)
+
+    def save(self, path: str | Path, inputs: Mapping[str, Any] | None = None) -> None:
+        """Write a standard `.onnx` file that plain ONNX Runtime and OpenVINO run.
+
+        `inputs` fix dtypes and shapes of the file's inputs; their values are not stored.
+        """
+        target = Path(path)
+        if target.suffix.lower() != ".onnx":
+            raise InputError(f"'{target.name}' does not end in .onnx", hint="name it model.onnx")
+        if not target.parent.is_dir():
+            raise ModelError(f"there is no folder '{target.parent}'", hint="create it first")
+        data = self.to_onnx(inputs).SerializeToString()
+        part = target.with_name(target.name + ".part")
+        part.write_bytes(data)
+        os.replace(part, target)
+
+    def to_onnx(self, inputs: Mapping[str, Any] | None = None) -> Any:
+        """The model as an `onnx.ModelProto`."""
+        from mdf_loop.emit import to_onnx
+
+        program = read(self.document, inputs or {}, options=self.options)
+        return to_onnx(legalise(optimise(program), self.options))
+
+
+def _report(loop: Loop, made: Mapping[str, Array]) -> LoopReport:
+    limit = StoppedBy.MAX_ITERATIONS if loop.trip_count is None else StoppedBy.TRIP_COUNT
+    last = made.get(f"{loop.name}.condition")
+    goes_on = loop.condition is None or (last is not None and bool(last))
+    stopped_by = limit if goes_on else StoppedBy.CONDITION
+    return LoopReport(int(made[f"{loop.name}.iterations"]), stopped_by)

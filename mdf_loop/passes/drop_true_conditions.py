@@ -1,0 +1,32 @@
+"""A loop whose condition is always true is a plain `for` loop.
+
+    loop i < M while True; continue if True   ->   loop i < M
+
+Keeps: results bit for bit. Needs a trip count or a bound, else the loop would be endless.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mdf_loop.ir import Loop, Operation, Program, Value, always_true, true_constants
+
+
+def drop_true_conditions(program: Program) -> Program:
+    """The program with conditions that say nothing left out."""
+    ops = _rewritten(program.ops, true_constants(program.ops))
+    return program if ops == program.ops else replace(program, ops=ops)
+
+
+def _rewritten(ops: tuple[Operation, ...], true_values: set[Value]) -> tuple[Operation, ...]:
+    out: list[Operation] = []
+    for operation in ops:
+        if isinstance(operation, Loop):
+            inner = _rewritten(operation.ops, true_values)
+            if inner != operation.ops:
+                operation = replace(operation, ops=inner)
+            ends = operation.trip_count is not None or operation.bound is not None
+            if ends and always_true(operation, true_values):
+                operation = replace(operation, condition=None)
+        out.append(operation)
+    return tuple(out)

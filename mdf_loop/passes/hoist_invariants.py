@@ -1,0 +1,83 @@
+"""Compute once, before the loop, what every iteration computes alike.
+
+    loop: t = a * b; x' = x + t   ->   t = a * b; loop: x' = x + t
+
+Keeps: results bit for bit. Only operations that cannot fail move, since a loop of zero
+iterations must not fail for what it never computed. ONNX Runtime hoists nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from mdf_loop.ir import (
+    Constant,
+    Loop,
+    Op,
+    Operation,
+    Program,
+    Value,
+    body_inputs,
+    operands,
+    results,
+)
+
+_NEVER_FAIL = frozenset(
+    (
+        *("Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "Cast", "Ceil"),
+        *("Clip", "Concat", "Cos", "Cosh", "Div", "Equal", "Erf", "Exp", "Floor", "Gemm"),
+        *("Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log"),
+        *("MatMul", "Max", "Min", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "ReduceMax"),
+        *("ReduceMean", "ReduceMin", "ReduceSum", "Relu", "Round", "Shape", "Sigmoid", "Sign"),
+        *("Sin", "Sinh", "Softmax", "Sqrt", "Sub", "Sum", "Tan", "Tanh", "Transpose", "Unsqueeze"),
+        *("Where", "Xor"),
+    )
+)
+"""Operations that give a result for all values of operands that fit them."""
+
+_WHOLE_FAIL = frozenset({"Div", "Pow"})
+"""Operations that can fail on whole numbers (division by zero)."""
+
+
+def hoist_invariants(program: Program) -> Program:
+    """The program with invariants before the loops that need them."""
+    ops = _hoisted(program.ops)
+    return program if ops == program.ops else replace(program, ops=ops)
+
+
+def _hoisted(ops: tuple[Operation, ...]) -> tuple[Operation, ...]:
+    out: list[Operation] = []
+    for operation in ops:
+        if isinstance(operation, Loop):
+            before, operation = _split(operation)
+            out += before
+        out.append(operation)
+    return tuple(out)
+
+
+def _split(loop: Loop) -> tuple[list[Operation], Loop]:
+    """What can stand before the loop, and the loop without it."""
+    varying: set[Value] = set(body_inputs(loop))
+    before: list[Operation] = []
+    inside: list[Operation] = []
+    body = _hoisted(loop.ops)
+    for operation in body:
+        if _is_total(operation) and varying.isdisjoint(operands(operation)):
+            before.append(operation)
+        else:
+            inside.append(operation)
+            varying.update(results(operation))
+    if not before and body == loop.ops:
+        return [], loop
+    return before, replace(loop, ops=tuple(inside))
+
+
+def _is_total(operation: Operation) -> bool:
+    if isinstance(operation, Constant):
+        return True
+    if not isinstance(operation, Op) or operation.op_type not in _NEVER_FAIL:
+        return False
+    whole = any(np.dtype(v.dtype).kind in "iu" for v in operands(operation) if v.dtype != "string")
+    return not (whole and operation.op_type in _WHOLE_FAIL)

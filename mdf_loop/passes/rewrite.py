@@ -1,0 +1,118 @@
+"""Replace operations of a program, one by one, at any depth.
+
+    rule: y = Tan(x)  ->  s = Sin(x); c = Cos(x); y = Div(s, c)
+
+    program(%x)                          program(%x)
+      %y = Tan(%x)                         %y:Sin = Sin(%x)
+      %z = Neg(%y)             ->          %y:Cos = Cos(%x)
+                                           %y = Div(%y:Sin, %y:Cos)
+                                           %z = Neg(%y)
+
+What a rule makes takes the place of the old value itself, so names stay, and with them loops,
+later operations and outputs. Only where a rule answers with a value that was there before
+(an input, a constant) do the readers change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
+from typing import Any, TypeAlias, TypeVar, cast
+
+from mdf_loop.build import Builder, Options
+from mdf_loop.ir import (
+    Carried,
+    Constant,
+    Loop,
+    Op,
+    Operation,
+    Program,
+    Recorded,
+    Value,
+    results,
+)
+
+Rule: TypeAlias = Callable[
+    [Builder, Op, tuple[Value | None, ...]], tuple[Value | None, ...] | None
+]
+"""What replaces an operation, output by output (None for one not wanted); None keeps it."""
+
+
+def rewrite(program: Program, rule: Rule, options: Options | None = None) -> Program:
+    """The program with every operation for which `rule` has an answer replaced by it."""
+    b = Builder.resume(program, options)
+    swaps: dict[Value, Value] = {}
+    _scope(b, program.ops, rule, swaps)
+    ops = tuple(b.ops)
+    if ops == program.ops:
+        return program
+    outputs = tuple((name, swaps.get(value, value)) for name, value in program.outputs)
+    return replace(program, ops=ops, outputs=outputs)
+
+
+def _scope(
+    b: Builder, ops: Iterable[Operation], rule: Rule, swaps: dict[Value, Value]
+) -> None:
+    for operation in ops:
+        operation = substitute(operation, swaps)
+        if isinstance(operation, Constant):
+            b.adopt(operation)
+        elif isinstance(operation, Loop):
+            b.append(_body(b, operation, rule, swaps))
+        else:
+            _op(b, operation, rule, swaps)
+
+
+def _body(b: Builder, loop: Loop, rule: Rule, swaps: dict[Value, Value]) -> Loop:
+    body = b.body()
+    _scope(body, loop.ops, rule, swaps)
+    ops = tuple(body.ops)
+    return loop if ops == loop.ops else replace(substitute(loop, swaps), ops=ops)
+
+
+def _op(b: Builder, op: Op, rule: Rule, swaps: dict[Value, Value]) -> None:
+    before = len(b.ops)
+    with b.at(op.where, op.outputs[0].name):
+        answer = rule(b, op, op.inputs)
+    if answer is None:
+        b.ops.append(op)
+        return
+    fresh = [operation for operation in b.ops[before:] if not isinstance(operation, Constant)]
+    made = {value for operation in fresh for value in results(operation)}
+    renamed: dict[Value, Value] = {}
+    for old, new in zip(op.outputs, answer, strict=True):
+        if new is None:
+            continue
+        if new in made and new not in renamed:
+            renamed[new] = old
+        else:
+            swaps[old] = renamed.get(new, new)
+    if renamed:
+        b.ops[before:] = [substitute(operation, renamed) for operation in b.ops[before:]]
+
+
+# --- substitution -----------------------------------------------------------------------------
+
+_Node = TypeVar("_Node")
+
+
+def substitute(node: _Node, swaps: Mapping[Value, Value]) -> _Node:
+    """The operation with values exchanged, read or made, also inside its body.
+
+    The same object if it has none of them.
+    """
+    return cast(_Node, _substituted(node, swaps)) if swaps else node
+
+
+def _substituted(node: object, swaps: Mapping[Value, Value]) -> object:
+    if isinstance(node, Value):
+        return swaps.get(node, node)
+    if isinstance(node, tuple):
+        parts = tuple(_substituted(part, swaps) for part in node)
+        return parts if any(p is not q for p, q in zip(parts, node, strict=True)) else node
+    if isinstance(node, (Op, Loop, Carried, Recorded)):
+        old = {f.name: getattr(node, f.name) for f in fields(node)}
+        new = {name: _substituted(part, swaps) for name, part in old.items()}
+        changed = {name: part for name, part in new.items() if part is not old[name]}
+        return replace(node, **cast(dict[str, Any], changed)) if changed else node
+    return node

@@ -1,0 +1,5 @@
+"""`onnx::Loop` inside modeci_mdf's own engine."""
+
+from mdf_loop.plugin.install import register, unregister
+
+__all__ = ["register", "unregister"]

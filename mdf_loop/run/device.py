@@ -1,0 +1,103 @@
+"""Which device a model runs on, and whether it really does.
+
+ONNX Runtime falls back to the CPU without a word; here that is an error that says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mdf_loop.errors import DeviceError
+
+DEVICES = ("auto", "cpu", "cuda")
+_CUDA = "CUDAExecutionProvider"
+_CPU = "CPUExecutionProvider"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device that was taken, and why."""
+
+    name: str
+    reason: str
+
+
+def runtime_package() -> str:
+    """The package that provides onnxruntime here: `onnxruntime` or `onnxruntime-gpu`."""
+    import onnxruntime
+
+    name = getattr(onnxruntime, "package_name", None)
+    if name:
+        return str(name)
+    from onnxruntime.capi import build_and_package_info
+
+    return str(getattr(build_and_package_info, "package_name", "onnxruntime"))
+
+
+def cuda_problem() -> str | None:
+    """Why CUDA cannot be asked for at all; None if it can."""
+    import onnxruntime
+
+    if _CUDA in onnxruntime.get_available_providers():
+        return None
+    return (
+        f"the installed package '{runtime_package()}' {onnxruntime.__version__} has no CUDA support; "
+        "install onnxruntime-gpu (see docs/gpu.md)"
+    )
+
+
+def open_session(model: bytes, device: str, options: Any) -> tuple[Any, Device]:
+    """An InferenceSession on the device asked for.
+
+    Raises:
+        DeviceError: CUDA was asked for and is not really used; the sentence says why.
+    """
+    if device not in DEVICES:
+        raise DeviceError(f"there is no device '{device}'", hint="use auto, cpu or cuda")
+    if device == "cpu":
+        return _cpu_session(model, options), Device("cpu", "asked for")
+    problem = cuda_problem()
+    if problem is None:
+        try:
+            return _cuda_session(model, options), Device("cuda", "CUDA is available")
+        except DeviceError as error:
+            problem = error.findings[0].what
+    if device == "cuda":
+        raise DeviceError(f"CUDA was asked for, but {problem}", hint="use device='cpu' or 'auto'")
+    return _cpu_session(model, options), Device("cpu", f"no CUDA: {problem}")
+
+
+def _cpu_session(model: bytes, options: Any) -> Any:
+    import onnxruntime
+
+    return onnxruntime.InferenceSession(model, options, providers=[_CPU])
+
+
+def _cuda_session(model: bytes, options: Any) -> Any:
+    """A session whose first provider is CUDA, without the runtime's silent fallback."""
+    import onnxruntime
+
+    try:
+        session = onnxruntime.InferenceSession(
+            model, options, providers=[_CUDA, _CPU], enable_fallback=0
+        )
+    except Exception as error:  # noqa: BLE001 - the runtime has errors of its own
+        raise DeviceError(f"CUDA could not be started: {str(error).splitlines()[0]}") from None
+    if session.get_providers()[0] != _CUDA:
+        raise DeviceError(
+            "CUDA libraries could not be loaded (driver, CUDA or cuDNN missing), "
+            "so the runtime went back to the CPU"
+        )
+    return session
+
+
+def nodes_on_cpu(session: Any) -> tuple[str, ...]:
+    """Operators of a CUDA session that run on the CPU, where the runtime can tell."""
+    if not hasattr(session, "get_provider_graph_assignment_info"):
+        return ()
+    names: list[str] = []
+    for subgraph in session.get_provider_graph_assignment_info():
+        if subgraph.ep_name == _CPU:
+            names += [node.op_type for node in subgraph.get_nodes()]
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,117 @@
+"""ONNX Runtime: one session for one program, its errors in the modeller's words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from mdf_loop.emit import to_onnx
+from mdf_loop.errors import RunError
+from mdf_loop.ir import Array, Loop, Program, Value, walk
+from mdf_loop.lower.operators import GUARD
+from mdf_loop.run.device import open_session
+from mdf_loop.run.interrupt import interruptible
+
+SMALL = 50_000
+"""Up to this many elements per value one thread is fastest (measured on ONNX Runtime 1.31)."""
+
+
+class Session:
+    """A program that is ready to run.
+
+    A session may be used from several threads at once.
+    """
+
+    def __init__(self, program: Program, device: str = "auto") -> None:
+        import onnxruntime
+
+        self.program = program
+        self.names = [name for name, _ in program.outputs]
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        if _largest(program) <= SMALL:
+            options.intra_op_num_threads = 1
+        model = to_onnx(program).SerializeToString()
+        try:
+            self._session, self.device = open_session(model, device, options)
+        except onnxruntime_errors() as error:
+            raise _translated(error) from None
+
+    def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs by name, for inputs by name.
+
+        Raises:
+            RunError: the model failed; the sentence names the place in the MDF.
+            KeyboardInterrupt: Ctrl-C, within milliseconds.
+        """
+        import onnxruntime
+
+        options = onnxruntime.RunOptions()
+        feeds = {name: np.asarray(array) for name, array in arrays.items()}
+        try:
+            with interruptible(options):
+                made = self._session.run(self.names, feeds, options)
+        except onnxruntime_errors() as error:
+            if options.terminate:
+                raise KeyboardInterrupt from None
+            raise _translated(error) from None
+        return dict(zip(self.names, made, strict=True))
+
+
+def onnxruntime_errors() -> tuple[type[Exception], ...]:
+    """The exceptions that ONNX Runtime raises."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    found = (getattr(state, name, None) for name in dir(state))
+    own = [t for t in found if isinstance(t, type) and issubclass(t, Exception)]
+    return (*own, RuntimeError, ValueError)
+
+
+def _largest(program: Program) -> int:
+    """The number of elements of the largest value, as far as shapes are known."""
+
+    def size(value: Value) -> int:
+        known = [d for d in value.shape or () if isinstance(d, int)]
+        return int(np.prod(known, dtype=np.int64)) if known else 1
+
+    values = [entry.value for entry in program.inputs]
+    for operation in walk(program.ops):
+        if isinstance(operation, Loop):
+            values += [carried.enter for carried in operation.carried]
+        else:
+            outputs = getattr(operation, "outputs", None) or (operation.value,)  # type: ignore[union-attr]
+            values += outputs
+    return max((size(value) for value in values), default=1)
+
+
+_PLACE = re.compile(r"Name:'([^\n]*?) \w+#\d+'")
+_STATUS = re.compile(r"Status Message: (.*)", re.DOTALL)
+
+
+def _translated(error: Exception) -> RunError:
+    """The runtime's error with the place in the MDF, or the sentence of a guard."""
+    text = str(error)
+    places = _PLACE.findall(text)
+    for place in reversed(places):
+        if GUARD in place:
+            where, sentence = place.split(f" {GUARD}", 1)
+            return RunError(sentence, where)
+    status = _STATUS.findall(text)
+    reason = (status[-1] if status else text).strip().splitlines()
+    return RunError(
+        f"the model failed while running: {reason[0] if reason else type(error).__name__}",
+        places[-1] if places else "",
+        _advice(text),
+    )
+
+
+def _advice(text: str) -> str:
+    if "Inconsistent shape in loop output" in text:
+        return "a recorded value must have one shape in all iterations"
+    if "indices element out of data bounds" in text:
+        return "a subscript is outside of its array"
+    if "Integer division by zero" in text or "divide by zero" in text.lower():
+        return "a whole number was divided by zero"
+    return ""
