@@ -20,10 +20,13 @@ from mdf_loop.plugin.install import register, unregister
 
 if TYPE_CHECKING:
     from mdf_loop.compiled import Compiled, compile
+    from mdf_loop.drawing import Drawing, draw
     from mdf_loop.errors import LoopError
+    from mdf_loop.explanation import explain
     from mdf_loop.plugin.loop_call import loop
     from mdf_loop.reading import read
     from mdf_loop.run.results import Results
+    from mdf_loop.verification import Verification, verify
 
 __version__ = "0.1.0"
 
@@ -31,13 +34,32 @@ _HOMES = {
     "Compiled": "mdf_loop.compiled",
     "LoopError": "mdf_loop.errors",
     "Results": "mdf_loop.run.results",
+    "Drawing": "mdf_loop.drawing",
+    "Verification": "mdf_loop.verification",
     "compile": "mdf_loop.compiled",
+    "draw": "mdf_loop.drawing",
+    "explain": "mdf_loop.explanation",
     "loop": "mdf_loop.plugin.loop_call",
     "read": "mdf_loop.reading",
+    "verify": "mdf_loop.verification",
 }
 """Where each public name lives; it is imported when it is first asked for."""
 
-__all__ = ["Compiled", "LoopError", "Results", "compile", "loop", "read", "register", "unregister"]
+__all__ = [
+    "Compiled",
+    "Drawing",
+    "LoopError",
+    "Results",
+    "Verification",
+    "compile",
+    "draw",
+    "explain",
+    "loop",
+    "read",
+    "register",
+    "unregister",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,7 @@ from mdf_loop.errors import InputError, ModelError
 from mdf_loop.ir import Array, Loop, Program, StoppedBy, loops
 from mdf_loop.passes import optimise, report_loops
 from mdf_loop.reading import Document, Source, bind, open_document, read
+from mdf_loop.run.device import DEVICES
 from mdf_loop.run.results import LoopReport, Results
 from mdf_loop.run.session import Session
 
@@ -40,13 +41,24 @@ def compile(
     Raises:
         LoopError: all that is wrong with the model.
     """
-    for what, value, allowed in (("precision", precision, PRECISIONS), ("shapes", shapes, SHAPES)):
+    options = checked_options(device, precision, shapes, max_iterations)
+    return Compiled(open_document(source), device, options)
+
+
+def checked_options(
+    device: str, precision: str, shapes: str, max_iterations: int | None
+) -> Options:
+    """The options of a compilation, refusing words that mean nothing."""
+    for what, value, allowed in (
+        ("device", device, DEVICES),
+        ("precision", precision, PRECISIONS),
+        ("shapes", shapes, SHAPES),
+    ):
         if value not in allowed:
-            raise InputError(f"there is no {what} '{value}'", hint=f"use {' or '.join(allowed)}")
+            raise InputError(f"{what} cannot be '{value}'", hint=f"use {' or '.join(allowed)}")
     if max_iterations is not None and max_iterations < 0:
         raise InputError(f"max_iterations must not be negative, but is {max_iterations}")
-    options = Options(precision, shapes, max_iterations)
-    return Compiled(open_document(source), device, options)
+    return Options(precision, shapes, max_iterations)
 
 
 class Compiled:
@@ -57,7 +69,7 @@ class Compiled:
         self.options = options
         self._device = device
         self._sessions: dict[Any, tuple[Program, Session]] = {}
-        self.prepare({})
+        self._latest: tuple[Program, Session] | None = None
 
     def prepare(
         self, inputs: Mapping[str, Any], record: Sequence[str] = ()
@@ -69,22 +81,27 @@ class Compiled:
             program = read(self.document, inputs, record=record, options=self.options)
             ready = legalise(optimise(report_loops(program)), self.options)
             self._sessions[key] = (program, Session(ready, self._device))
-        return (arrays, *self._sessions[key])
+        self._latest = self._sessions[key]
+        return (arrays, *self._latest)
+
+    def _prepared(self) -> tuple[Program, Session]:
+        """What was run last; for a model not yet run, its defaults."""
+        return self._latest or self.prepare({})[1:]
 
     @property
     def program(self) -> Program:
-        """The program for the model's own defaults."""
-        return self.prepare({})[1]
+        """The program that was run last (before the first run: for the model's own defaults)."""
+        return self._prepared()[0]
 
     @property
     def device(self) -> str:
         """Where the model runs: `cpu` or `cuda`."""
-        return self.prepare({})[2].device.name
+        return self._prepared()[1].device.name
 
     @property
     def device_reason(self) -> str:
         """Why that device was taken."""
-        return self.prepare({})[2].device.reason
+        return self._prepared()[1].device.reason
 
     def run(
         self, inputs: Mapping[str, Any] | None = None, *, record: Sequence[str] = ()
@@ -108,20 +125,22 @@ class Compiled:
         }
         return Results(outputs, reports, session.device.name, self.options.precision)
 
-    def save(self, path: str | Path, inputs: Mapping[str, Any] | None = None) -> None:
+    def save(self, path: str | Path, inputs: Mapping[str, Any] | None = None) -> Any:
         """Write a standard `.onnx` file that plain ONNX Runtime and OpenVINO run.
 
         `inputs` fix dtypes and shapes of the file's inputs; their values are not stored.
+        Returns the `onnx.ModelProto` that was written.
         """
         target = Path(path)
         if target.suffix.lower() != ".onnx":
             raise InputError(f"'{target.name}' does not end in .onnx", hint="name it model.onnx")
         if not target.parent.is_dir():
             raise ModelError(f"there is no folder '{target.parent}'", hint="create it first")
-        data = self.to_onnx(inputs).SerializeToString()
+        proto = self.to_onnx(inputs)
         part = target.with_name(target.name + ".part")
-        part.write_bytes(data)
+        part.write_bytes(proto.SerializeToString())
         os.replace(part, target)
+        return proto
 
     def to_onnx(self, inputs: Mapping[str, Any] | None = None) -> Any:
         """The model as an `onnx.ModelProto`."""

@@ -1,0 +1,51 @@
+"""The command line: one file per command, each one parses, calls and prints."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from mdf_loop.errors import LoopError
+
+COMMANDS = ("run", "check", "verify", "draw", "explain", "compile", "doctor", "demo")
+"""Every command; `mdf_loop.cli.<name>_command` holds it."""
+
+
+class _Commands(click.Group):
+    """Loads a command's module when the command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"mdf_loop.cli.{cmd_name}_command")
+        command: click.Command = module.command
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what the user can mend is said in one error, exit code 2."""
+        try:
+            return super().invoke(ctx)
+        except LoopError as error:
+            click.echo(str(error), err=True)
+            ctx.exit(2)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(130)
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="mdf-loop")
+def cli() -> None:
+    """Run, check, draw and export MDF models with loops."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The program `mdf-loop`."""
+    cli.main(args=list(sys.argv[1:] if arguments is None else arguments), prog_name="mdf-loop")

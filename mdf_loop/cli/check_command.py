@@ -1,0 +1,40 @@
+"""`mdf-loop check`: everything that is wrong with a model, at once."""
+
+from __future__ import annotations
+
+import click
+
+from mdf_loop.cli.options import compile_options, input_options, model_argument, read_inputs
+
+
+@click.command("check")
+@model_argument
+@input_options
+@compile_options
+def command(
+    model: str,
+    pairs: tuple[str, ...],
+    files: tuple[str, ...],
+    device: str,
+    precision: str,
+    shapes: str,
+    max_iterations: int | None,
+) -> None:
+    """Check MODEL and print all findings; nothing is run."""
+    from mdf_loop.compiled import checked_options
+    from mdf_loop.emit.legalise import legalise
+    from mdf_loop.ir import Loop, walk
+    from mdf_loop.reading import read
+
+    options = checked_options(device, precision, shapes, max_iterations)
+    program = read(model, read_inputs(pairs, files), options=options)
+    legalise(program, options)
+    loops = [op for op in walk(program.ops) if isinstance(op, Loop)]
+    click.echo(
+        f"no problems: {len(program.inputs)} inputs, {len(program.outputs)} outputs, {len(loops)} loops"
+    )
+    for loop in loops:
+        click.echo(
+            f"  {loop.name}: {loop.kind} loop, {len(loop.carried)} carried, "
+            f"{len(loop.recorded)} recorded  {loop.where}"
+        )

@@ -1,0 +1,42 @@
+"""`mdf-loop compile`: a model as one standard .onnx file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mdf_loop.cli.options import compile_options, input_options, model_argument, read_inputs
+
+
+@click.command("compile")
+@model_argument
+@click.option("-o", "--output", metavar="FILE", help="The .onnx file; default: beside the model.")
+@input_options
+@compile_options
+def command(
+    model: str,
+    output: str | None,
+    pairs: tuple[str, ...],
+    files: tuple[str, ...],
+    device: str,
+    precision: str,
+    shapes: str,
+    max_iterations: int | None,
+) -> None:
+    """Write MODEL as standard ONNX, which plain ONNX Runtime and OpenVINO run.
+
+    Inputs given fix dtypes and shapes of the file's inputs; their values are not stored.
+    """
+    from mdf_loop.compiled import compile
+
+    target = output or str(Path(model).with_suffix(".onnx"))
+    compiled = compile(
+        model, device="cpu", precision=precision, shapes=shapes, max_iterations=max_iterations
+    )
+    proto = compiled.save(target, read_inputs(pairs, files))
+    opset = proto.opset_import[0].version
+    click.echo(f"wrote {target} (ONNX opset {opset}, IR version {proto.ir_version})")
+    for word, values in (("input", proto.graph.input), ("output", proto.graph.output)):
+        for value in values:
+            click.echo(f"  {word} {value.name}")

@@ -1,0 +1,40 @@
+"""`mdf-loop demo`: three models read, run and drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("demo")
+@click.option(
+    "--output",
+    default="demo-output",
+    show_default=True,
+    metavar="FOLDER",
+    help="Where models and pictures go.",
+)
+def command(output: str) -> None:
+    """Run and draw three models; leaves models, pictures and .onnx files in a folder."""
+    from mdf_loop.compiled import compile
+    from mdf_loop.demo import DEMOS
+    from mdf_loop.drawing import draw
+    from mdf_loop.explanation import explain
+
+    folder = Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    for demo in DEMOS:
+        model = folder / demo.path.name
+        model.write_bytes(demo.path.read_bytes())
+        click.secho(f"\n{demo.name}: {demo.about}", bold=True)
+        click.echo(explain(model))
+        compiled = compile(model)
+        results = compiled.run(demo.inputs)
+        for name, array in results.items():
+            click.echo(f"  {name} = {' '.join(str(array).split())}")
+        for name, report in results.loops.items():
+            click.echo(f"  {name}: {report.iterations} iterations; {report.stopped_by.value}")
+        draw(model, model.with_suffix(".svg"))
+        compiled.save(model.with_suffix(".onnx"), demo.inputs)
+        click.echo(f"  picture: {model.with_suffix('.svg')}, ONNX: {model.with_suffix('.onnx')}")

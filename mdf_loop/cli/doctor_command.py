@@ -1,0 +1,65 @@
+"""`mdf-loop doctor`: what works here, and what to do about the rest."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Iterator
+
+import click
+
+PACKAGES = ("mdf-loop", "modeci-mdf", "onnx", "onnx-ir", "onnxruntime", "onnxruntime-gpu", "numpy")
+
+
+@click.command("doctor")
+def command() -> None:
+    """Show versions, devices and drawing: what works here and what to do about the rest."""
+    for line in (*_versions(), *_runtime(), *_drawing(), *_plugin()):
+        click.echo(line)
+
+
+def _versions() -> Iterator[str]:
+    yield f"python           {platform.python_version()} on {platform.platform()}"
+    for package in PACKAGES:
+        try:
+            version = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            if package != "onnxruntime-gpu":
+                yield f"{package:16} missing: pip install {package}"
+            continue
+        yield f"{package:16} {version}"
+
+
+def _runtime() -> Iterator[str]:
+    from mdf_loop.compiled import compile
+    from mdf_loop.demo import DEMOS
+    from mdf_loop.errors import LoopError
+    from mdf_loop.run.device import cuda_problem
+
+    model = DEMOS[0].path
+    for device, problem in (("cpu", None), ("cuda", cuda_problem())):
+        if problem is None:
+            try:
+                value = compile(model, device=device).run()["b_final"]
+                yield f"{device:16} works (sample loop gives {value})"
+                continue
+            except LoopError as error:
+                problem = error.findings[0].what
+        yield f"{device:16} not usable: {problem}"
+
+
+def _drawing() -> Iterator[str]:
+    from mdf_loop.drawing import renderer
+
+    try:
+        yield f"{'drawing':16} works ({renderer()})"
+    except Exception as error:  # noqa: BLE001 - anything may be wrong with an installation
+        yield f"{'drawing':16} not usable: {error}"
+
+
+def _plugin() -> Iterator[str]:
+    from modeci_mdf.execution_engine import EvaluableNode
+    from modeci_mdf.functions.standard import mdf_functions
+
+    works = "onnx::Loop" in mdf_functions and EvaluableNode.__module__.startswith("mdf_loop")
+    yield f"{'modeci_mdf':16} {'onnx::Loop is registered' if works else 'onnx::Loop is not registered'}"

@@ -1,0 +1,40 @@
+"""`mdf-loop draw`: a picture of a model and its loops."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mdf_loop.cli.options import model_argument
+
+
+@click.command("draw")
+@model_argument
+@click.option(
+    "-o", "--output", metavar="FILE", help="svg, png, pdf or dot; default: beside the model."
+)
+@click.option("--level", type=click.IntRange(0, 3), help="0 boxes, 1 terminals, 2 bodies, 3 all.")
+@click.option("--depth", type=click.IntRange(min=0), help="How many loops inside loops to open.")
+@click.option(
+    "--captures",
+    type=click.Choice(["on", "off"]),
+    default="on",
+    show_default=True,
+    help="Lines from outer values to where a body reads them.",
+)
+@click.option("--rankdir", type=click.Choice(["LR", "TB"]), default="LR", show_default=True)
+def command(
+    model: str,
+    output: str | None,
+    level: int | None,
+    depth: int | None,
+    captures: str,
+    rankdir: str,
+) -> None:
+    """Draw MODEL as svg, png, pdf or dot."""
+    from mdf_loop.drawing import draw
+
+    target = output or str(Path(model).with_suffix(".svg"))
+    draw(model, target, level=level, depth=depth, captures=captures == "on", rankdir=rankdir)
+    click.echo(f"wrote {target}")

@@ -1,0 +1,42 @@
+"""The models that `mdf-loop demo` runs, as files of the package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """A model, what it shows, and the inputs it is run with."""
+
+    name: str
+    about: str
+    inputs: dict[str, Any]
+
+    @property
+    def path(self) -> Path:
+        """The MDF file."""
+        return Path(__file__).parent / f"{self.name}.yaml"
+
+
+DEMOS = (
+    Demo(
+        "sum_and_difference",
+        "the sample of the ONNX Loop document: trip count and condition, one carried value, "
+        "one recorded output",
+        {},
+    ),
+    Demo(
+        "repeated_division",
+        "a loop as PyTorch exports it: the trip count is an input of the model",
+        {"input": [[1, 1, 1], [1, 1, 1]], "loop_count": 5},
+    ),
+    Demo(
+        "leaky_neuron",
+        "a leaky integrate-and-fire neuron driven until it fires: a while loop that records its "
+        "membrane potential",
+        {"current": 1.8},
+    ),
+)
