@@ -1,0 +1,179 @@
+"""Every rule of the IR has a program that breaks it; all findings come at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mdf_loop.build import Builder
+from mdf_loop.check import check
+from mdf_loop.errors import (
+    CarryTypeError,
+    Finding,
+    LoopError,
+    Poisoned,
+    ScopeError,
+    raise_findings,
+)
+from mdf_loop.ir import Carried, Input, Loop, Op, Program, Recorded, captures, walk
+
+
+def good() -> Program:
+    """x' = x + a, three times; records x."""
+    b = Builder()
+    a, x0 = b.new("float64", (2,), "a"), b.new("float64", (2,), "x0")
+    n, true = b.constant(np.array(3), name="n"), b.constant(np.array(True), name="true")
+    body = b.body()
+    i, go, x = body.new("int64", (), "i"), body.new("bool", (), "go"), body.new("float64", (2,), "x")
+    leave = body.op("Add", x, a)
+    final, trace = b.new("float64", (2,), "final"), b.new("float64", (3, 2), "trace")
+    loop = Loop(
+        name="A.f",
+        trip_count=n,
+        condition=true,
+        iteration=i,
+        condition_in=go,
+        condition_out=true,
+        carried=(Carried(x0, x, leave, final),),
+        recorded=(Recorded(x, trace),),
+        ops=tuple(body.ops),
+        where="$.graphs[0].nodes['A'].functions['f']",
+    )
+    b.append(loop)
+    return Program("p", (Input(a), Input(x0)), tuple(b.ops), (("y", final), ("t", trace)))
+
+
+def the_loop(program: Program) -> Loop:
+    return next(op for op in program.ops if isinstance(op, Loop))
+
+
+def with_loop(program: Program, **fields: object) -> Program:
+    loop = replace(the_loop(program), **fields)
+    return replace(
+        program, ops=tuple(loop if isinstance(op, Loop) else op for op in program.ops)
+    )
+
+
+def test_a_good_program_has_no_findings() -> None:
+    assert check(good()) == ()
+
+
+def leaving(dtype: str, shape: tuple[int, ...]) -> Program:
+    program = good()
+    loop = the_loop(program)
+    b = Builder()
+    other = b.new(dtype, shape, "other")
+    carried = replace(loop.carried[0], leave=other)
+    op = Op("Cast", (loop.carried[0].enter,), (other,))
+    return with_loop(program, carried=(carried,), ops=(*loop.ops, op))
+
+
+@pytest.mark.parametrize(
+    ("program", "kind", "words"),
+    [
+        (leaving("int64", (2,)), "CarryTypeError", "'x': float64[2] becomes 'other': int64[2]"),
+        (leaving("float64", (3,)), "CarryShapeError", "'x': float64[2] becomes 'other': float64[3]"),
+        (leaving("float64", ()), "CarryShapeError", "body output 1"),
+    ],
+)
+def test_carried_values_keep_dtype_and_shape(program: Program, kind: str, words: str) -> None:
+    (finding,) = check(program)
+    assert finding.kind == kind
+    assert words in finding.what
+    assert finding.where == "$.graphs[0].nodes['A'].functions['f']"
+    assert finding.hint
+
+
+def test_dynamic_shapes_allow_a_carried_value_to_change() -> None:
+    assert check(with_loop(leaving("float64", (3,)), dynamic_shapes=True)) == ()
+
+
+def test_condition_and_trip_count_are_one_truth_value_and_one_whole_number() -> None:
+    program = good()
+    x = the_loop(program).carried[0].initial
+    kinds = {f.kind for f in check(with_loop(program, trip_count=x, condition=x))}
+    assert kinds == {"TripCountError", "ConditionError"}
+
+
+def test_a_body_condition_must_be_a_truth_value() -> None:
+    program = good()
+    enter = the_loop(program).carried[0].enter
+    (finding,) = check(with_loop(program, condition_out=enter))
+    assert finding.kind == "ConditionError"
+    assert "body's condition" in finding.what
+
+
+def test_a_loop_must_be_able_to_end() -> None:
+    program = good()
+    (neither,) = check(with_loop(program, trip_count=None, condition=None))
+    (always,) = check(with_loop(program, trip_count=None))
+    assert neither.kind == always.kind == "EndlessLoopError"
+    assert "neither" in neither.what
+    assert "always true" in always.what
+    assert check(with_loop(program, trip_count=None, bound=5)) == ()
+
+
+def test_a_body_value_does_not_exist_outside() -> None:
+    program = good()
+    inner = the_loop(program).carried[0].leave
+    (finding,) = check(replace(program, outputs=(("y", inner),)))
+    assert finding.kind == "ScopeError"
+    assert "Add" in finding.what
+
+
+def test_a_value_is_used_after_it_is_made_and_made_once() -> None:
+    program = good()
+    backwards = replace(program, ops=tuple(reversed(program.ops)))
+    assert {f.kind for f in check(backwards)} == {"ScopeError"}
+    twice = replace(program, ops=(*program.ops, program.ops[0]))
+    assert any("made twice" in f.what for f in check(twice))
+
+
+def test_two_values_with_one_name() -> None:
+    program = good()
+    other = Builder().new("float64", (), "a")
+    found = check(replace(program, inputs=(*program.inputs, Input(other))))
+    assert any("2 values are called 'a'" in f.what for f in found)
+
+
+def test_a_recorded_row_has_a_number_of_axes() -> None:
+    program = good()
+    loop = the_loop(program)
+    b = Builder()
+    row, stack = b.new("float64", None, "row"), b.new("float64", None, "rows")
+    op = Op("Squeeze", (loop.carried[0].enter,), (row,))
+    changed = with_loop(program, ops=(*loop.ops, op), recorded=(Recorded(row, stack),))
+    found = check(replace(changed, outputs=(("r", stack),)))
+    assert [f.kind for f in found] == ["RecordShapeError"]
+
+
+def test_all_findings_come_in_one_error() -> None:
+    program = with_loop(leaving("int64", (2,)), trip_count=None, condition=None)
+    with pytest.raises(LoopError) as caught:
+        raise_findings(check(program))
+    assert len(caught.value.findings) == 2
+    assert str(caught.value).count("hint:") == 2
+
+
+def test_findings_of_one_kind_raise_their_own_class() -> None:
+    with pytest.raises(CarryTypeError) as caught:
+        raise_findings(check(leaving("int64", (2,))))
+    assert isinstance(caught.value, TypeError)
+    raise_findings(())
+
+
+def test_an_error_reads_what_where_hint() -> None:
+    error = ScopeError("the port 'x' is bound to nothing", "$.graphs[0]", "name it")
+    assert str(error) == (
+        "ScopeError: the port 'x' is bound to nothing\n  at $.graphs[0]\n  hint: name it"
+    )
+    assert str(Finding("ScopeError", "what")) == "ScopeError: what"
+    assert not issubclass(Poisoned, LoopError)
+
+
+def test_captures_are_computed_through_nested_bodies() -> None:
+    program = good()
+    assert [v.name for v in captures(the_loop(program))] == ["a", "true"]
+    assert sum(1 for _ in walk(program.ops)) == len(program.ops) + 1
