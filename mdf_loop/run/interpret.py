@@ -78,8 +78,8 @@ def _stacked(rows: list[Array], recorded: Recorded, loop: Loop) -> Array:
     for position, row in enumerate(rows):
         if row.shape != rows[0].shape:
             raise RecordShapeError(
-                f"the recorded value '{loop.output_name(recorded.stack)}' has shape {list(rows[0].shape)} at "
-                f"first, but {list(row.shape)} in iteration {position}",
+                f"the recorded value '{recorded.name or recorded.row.name}' has shape "
+                f"{list(rows[0].shape)} at first, but {list(row.shape)} in iteration {position}",
                 loop.where,
                 "record a value of one shape",
             )

@@ -78,15 +78,22 @@ class Results(Mapping[str, Array]):
     def save(self, path: str | Path) -> None:
         """Write the outputs to a `.npz` or `.json` file."""
         target = Path(path)
-        match target.suffix.lower():
-            case ".npz":
-                np.savez(target, **self._arrays)  # type: ignore[arg-type]
-            case ".json":
-                target.write_text(self.to_json() + "\n", encoding="utf-8")
-            case other:
-                raise InputError(
-                    f"cannot save results as '{other or target.name}'", hint="use .npz or .json"
-                )
+        writers = {".npz": self._write_npz, ".json": self._write_json}
+        write = writers.get(target.suffix.lower())
+        if write is None:
+            raise InputError(
+                f"cannot save results as '{target.suffix or target.name}'", hint="use .npz or .json"
+            )
+        try:
+            write(target)
+        except OSError as error:
+            raise InputError(f"cannot write '{target}': {error.strerror or error}") from None
+
+    def _write_npz(self, target: Path) -> None:
+        np.savez(target, **self._arrays)  # type: ignore[arg-type]
+
+    def _write_json(self, target: Path) -> None:
+        target.write_text(self.to_json() + "\n", encoding="utf-8")
 
 
 def _dtype(array: Array) -> str:

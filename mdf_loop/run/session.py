@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mdf_loop.emit import to_onnx
-from mdf_loop.errors import RunError
+from mdf_loop.errors import LoopError, RunError
 from mdf_loop.ir import Array, Loop, Program, Value, walk
 from mdf_loop.lower.operators import GUARD
 from mdf_loop.run.device import open_session
@@ -36,6 +36,8 @@ class Session:
         model = to_onnx(program).SerializeToString()
         try:
             self._session, self.device = open_session(model, device, options)
+        except LoopError:
+            raise
         except onnxruntime_errors() as error:
             raise _translated(error) from None
 
@@ -87,6 +89,9 @@ def _largest(program: Program) -> int:
 
 
 _PLACE = re.compile(r"Name:'([^\n]*?) \w+#\d+'")
+_SOURCE_LINE = re.compile(
+    r"^(\S+\.(cc|h|cpp|cu):\d+ )?(\S+ )?operator\(\) |^\S+\.(cc|h|cpp|cu):\d+ \S+ "
+)
 _STATUS = re.compile(r"Status Message: (.*)", re.DOTALL)
 
 
@@ -99,9 +104,10 @@ def _translated(error: Exception) -> RunError:
             where, sentence = place.split(f" {GUARD}", 1)
             return RunError(sentence, where)
     status = _STATUS.findall(text)
-    reason = (status[-1] if status else text).strip().splitlines()
+    lines = (status[-1] if status else text).strip().splitlines()
+    reason = _SOURCE_LINE.sub("", lines[0]) if lines else type(error).__name__
     return RunError(
-        f"the model failed while running: {reason[0] if reason else type(error).__name__}",
+        f"the model failed while running: {reason}",
         places[-1] if places else "",
         _advice(text),
     )
@@ -112,6 +118,6 @@ def _advice(text: str) -> str:
         return "a recorded value must have one shape in all iterations"
     if "indices element out of data bounds" in text:
         return "a subscript is outside of its array"
-    if "Integer division by zero" in text or "divide by zero" in text.lower():
+    if re.search(r"(division|modulo|divide) by zero", text, re.IGNORECASE):
         return "a whole number was divided by zero"
     return ""

@@ -1,0 +1,102 @@
+"""Sessions: errors of the runtime in the modeller's words; one session per set of types."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import LoopError, RunError
+from mdf_loop.run.interrupt import interruptible
+from mdf_loop.run.session import _translated
+
+
+def node(expression: str, **ports: dict[str, object]) -> dict[str, object]:
+    body = {"input_ports": ports, "output_ports": {"y": {"value": expression}}}
+    return {"g": {"nodes": {"A": body}, "edges": {}}}
+
+
+def test_a_failure_names_the_place_in_the_model() -> None:
+    compiled = mdf_loop.compile(node("x[n]", x={}, n={}))
+    with pytest.raises(RunError) as caught:
+        compiled.run({"x": [1.0, 2.0], "n": 5})
+    (finding,) = caught.value.findings
+    assert finding.where == "$.graphs[0].nodes['A'].output_ports['y']"
+    assert "subscript" in finding.hint
+
+
+def test_division_of_whole_numbers_by_zero_is_said_plainly() -> None:
+    compiled = mdf_loop.compile(node("7 // n", n={}))
+    assert compiled.run({"n": 2})["y"] == 3
+    with pytest.raises(RunError) as caught:
+        compiled.run({"n": 0})
+    assert "divided by zero" in caught.value.findings[0].hint
+
+
+def test_a_guard_speaks_its_own_sentence() -> None:
+    compiled = mdf_loop.compile(node("2 ** n", n={}))
+    assert compiled.run({"n": 5})["y"] == 32
+    with pytest.raises(RunError, match="whole numbers cannot be raised to negative whole powers"):
+        compiled.run({"n": -1})
+
+
+def test_one_session_for_each_set_of_types() -> None:
+    compiled = mdf_loop.compile(node("x * 2", x={}))
+    sessions = {id(compiled.prepare({"x": x})[2]) for x in (1.0, 2.0, 3.5)}
+    assert len(sessions) == 1
+    sessions |= {id(compiled.prepare({"x": x})[2]) for x in (1, [1.0], [1.0, 2.0])}
+    assert len(sessions) == 4
+    assert compiled.run({"x": [1, 2]})["y"].tolist() == [2, 4]
+
+
+def test_inputs_are_never_changed() -> None:
+    x = np.array([1.0, 2.0])
+    mdf_loop.compile(node("x * 2", x={})).run({"x": x})
+    assert x.tolist() == [1.0, 2.0]
+
+
+def test_a_session_runs_from_several_threads() -> None:
+    compiled = mdf_loop.compile(node("numpy.sin(x) * 2", x={}))
+    compiled.prepare({"x": 0.0})
+    found: dict[int, float] = {}
+
+    def run(k: int) -> None:
+        found[k] = float(compiled.run({"x": float(k)})["y"])
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == pytest.approx({k: 2 * np.sin(k) for k in range(8)})
+
+
+def test_watching_for_interrupts_leaves_signals_as_they_were() -> None:
+    import signal
+
+    before = signal.set_wakeup_fd(-1)
+    try:
+        with interruptible(object()):
+            assert signal.set_wakeup_fd(-1) != -1
+        assert signal.set_wakeup_fd(-1) == -1
+    finally:
+        signal.set_wakeup_fd(before)
+
+
+def test_an_error_without_a_place_is_still_one_sentence() -> None:
+    error = _translated(RuntimeError("something odd\nwith details"))
+    assert isinstance(error, LoopError)
+    assert str(error) == "RunError: the model failed while running: something odd"
+
+
+def test_uneven_rows_of_a_recorded_value_are_explained() -> None:
+    text = (
+        "[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running Loop node. "
+        "Name:'$.graphs[0].nodes['A'].functions['f'] Loop#3' Status Message: "
+        "Inconsistent shape in loop output for output.  Expected:{1} Got:{2}"
+    )
+    error = _translated(RuntimeError(text))
+    assert error.findings[0].where == "$.graphs[0].nodes['A'].functions['f']"
+    assert error.findings[0].hint == "a recorded value must have one shape in all iterations"

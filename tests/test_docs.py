@@ -1,0 +1,159 @@
+"""Every document is true: its code runs, its outputs are real, its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from docs import generate
+from mdf_loop import errors
+from tests.documents import Block, Document, blocks, commands, same
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/*.md"))
+)
+MEASURED_ELSEWHERE = {"docs/gpu.md", "docs/benchmarks.md"}
+"""Documents that show a machine which a test does not have."""
+
+
+@pytest.mark.parametrize("name", [n for n in DOCUMENTS if n not in MEASURED_ELSEWHERE])
+def test_what_a_document_shows_is_what_happens(name, tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    Document(ROOT / name).run()
+
+
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors that GitHub makes of a document's headings."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_lead_somewhere(name):
+    path = ROOT / name
+    text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for link in (a or b for a, b in _LINK.findall(text)):
+        if link.startswith(("http://", "https://")):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (path.parent / file).resolve() if file else path
+        assert target.exists(), f"{name}: {link}"
+        if anchor:
+            assert anchor in anchors(target), f"{name}: {link}"
+
+
+def test_every_document_can_be_reached_from_the_readme():
+    reached, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        path = waiting.pop()
+        if path in reached or path.suffix != ".md" or not path.exists():
+            continue
+        reached.add(path)
+        links = (a or b for a, b in _LINK.findall(path.read_text()))
+        waiting += [(path.parent / link.split("#")[0]).resolve() for link in links]
+    missing = {name for name in DOCUMENTS if ROOT / name not in reached}
+    assert not missing
+
+
+def test_generated_parts_are_fresh():
+    assert generate.stale() == [], "run: make docs"
+
+
+# --- the reference is complete ----------------------------------------------------------------
+
+
+def reference(name: str) -> str:
+    return (ROOT / "docs" / "reference" / name).read_text()
+
+
+def error_classes() -> list[str]:
+    found = vars(errors).values()
+    classes = (c for c in found if isinstance(c, type) and issubclass(c, errors.LoopError))
+    return [c.__name__ for c in classes]
+
+
+@pytest.mark.parametrize("name", [n for n in error_classes() if n != "LoopError"])
+def test_every_error_is_shown_with_its_remedy(name):
+    sections = re.split(r"^## ", reference("errors.md"), flags=re.MULTILINE)
+    section = next((s for s in sections if s.startswith(f"{name}\n")), None)
+    assert section is not None, f"errors.md has no section '{name}'"
+    outputs = [b.text for b in blocks(section) if b.language in ("console", "text")]
+    assert any(f"{name}: " in text for text in outputs), "no example message"
+    assert "**Remedy**" in section
+
+
+def test_every_command_and_option_is_in_the_reference():
+    text = reference("cli.md")
+    for name in generate.commands():
+        assert f"## mdf-loop {name}" in text
+
+
+def test_every_public_name_is_in_the_reference():
+    import mdf_loop
+
+    text = reference("python-api.md")
+    for name in mdf_loop.__all__:
+        assert f"`{name}" in text or f"mdf_loop.{name}" in text, name
+
+
+def test_every_dependency_has_its_line():
+    text = (ROOT / "docs" / "explanation" / "dependencies.md").read_text()
+    for name in generate.dependencies():
+        assert f"| {name} |" in text, name
+
+
+REQUIREMENTS = [f"R1.{number:02d}" for number in range(1, 35)]
+
+
+@pytest.mark.parametrize("requirement", REQUIREMENTS)
+def test_every_requirement_has_a_test(requirement):
+    assert generate.tests_of(requirement), f"no test named ...{requirement.lower()}... exists"
+
+
+def test_every_requirement_is_in_the_table():
+    rows = re.findall(r"^\| (R1\.\d\d) \|", reference("requirements.md"), re.MULTILINE)
+    assert rows == REQUIREMENTS
+
+
+# --- the runner itself ------------------------------------------------------------------------
+
+
+def test_outputs_may_leave_parts_out():
+    assert same("a ... c", "a b c\n")
+    assert same("a\n...\nc", "a\nb\nb\nc")
+    assert not same("a ... c", "a b")
+    assert not same("a", "ab")
+    assert same("1.5 (x)", "1.5 (x)  ")
+
+
+def test_blocks_and_commands():
+    (first, second) = blocks("text\n```yaml a.yaml\nx: 1\n```\n\n```console\n$ a \\\n b\nout\n```\n")
+    assert first == Block("yaml", "a.yaml", "x: 1\n", 3)
+    assert list(commands(second)) == [(7, "a    b", "out\n")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```python\nprint(1)\n```\n",
+        "```python\nprint(1)\n```\n\n```text\n2\n```\n",
+        "```console\n$ mdf-loop --version\nmdf-loop, version 0\n```\n",
+        "```console\n$ rm x\n```\n",
+        "```python\nassert False\n```\n",
+    ],
+)
+def test_a_document_that_is_not_true_fails(text, tmp_path):
+    path = tmp_path / "document.md"
+    path.write_text(text)
+    with pytest.raises(AssertionError):
+        Document(path).run()
