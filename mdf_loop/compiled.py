@@ -144,10 +144,10 @@ class Compiled:
 
     def to_onnx(self, inputs: Mapping[str, Any] | None = None) -> Any:
         """The model as an `onnx.ModelProto`."""
-        from mdf_loop.emit import to_onnx
+        from mdf_loop.emit import portable, to_onnx
 
         program = read(self.document, inputs or {}, options=self.options)
-        return to_onnx(legalise(optimise(program), self.options))
+        return portable(to_onnx(legalise(optimise(program), self.options)))
 
 
 def _report(loop: Loop, made: Mapping[str, Array]) -> LoopReport:

@@ -75,7 +75,8 @@ def schema(op_type: str) -> defs.OpSchema:
     try:
         found = defs.get_schema(op_type, OPSET, "")
     except defs.SchemaError:
-        close = difflib.get_close_matches(op_type, operator_names(), n=1)
+        same = [name for name in operator_names() if name.lower() == op_type.lower()]
+        close = same or difflib.get_close_matches(op_type, operator_names(), n=1)
         raise UnknownFunctionError(
             f"ONNX has no operator '{op_type}' in opset {OPSET}",
             hint=f"did you mean 'onnx::{close[0]}'?" if close else "",

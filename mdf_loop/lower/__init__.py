@@ -5,7 +5,18 @@ A function of an expression is one function in a family file (`elementary`, `arr
 (`onnx_functions`).
 """
 
-from mdf_loop.lower import arrays, builtins, elementary  # noqa: F401 - they register functions
+from mdf_loop.lower import (  # noqa: F401 - they register functions
+    arrays,
+    builtins,
+    elementary,
+    logic,
+    ordering,
+    products,
+    python_math,
+    reductions,
+    rounding,
+    shapes,
+)
 from mdf_loop.lower.expression import lower_expression, names_in
 from mdf_loop.lower.operators import Term, cast, tensor
 from mdf_loop.lower.scope import Scope, suggestion, unknown_name

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import numpy as np
 
 from mdf_loop.build import Builder
@@ -9,100 +12,132 @@ from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.functions import names
-from mdf_loop.lower.operators import Term, tensor
+from mdf_loop.lower.rounding import rounded as numpy_rounded
+from mdf_loop.lower.shapes import size
+from mdf_loop.lower.terms import (
+    Term,
+    as_plain,
+    is_scalar,
+    kind,
+    literal,
+    plain_result,
+    rank,
+    tensor,
+)
 
 
 @names("abs")
-def absolute(b: Builder, x: Term, /) -> Value:
+def absolute(b: Builder, x: Value, /) -> Value:
     """`abs(x)`."""
-    return ops.absolute(b, tensor(b, x))
+    return ops.absolute(b, x)
 
 
-def _extreme(b: Builder, symbol: str, terms: tuple[Term, ...]) -> Value:
-    if len(terms) == 1:
-        return _reduced(b, "ReduceMax" if symbol == "max" else "ReduceMin", terms[0])
-    compare = ops.greater if symbol == "max" else ops.less
-    best = tensor(b, terms[0])
-    for term in terms[1:]:
-        other = tensor(b, term)
-        if not (ops.is_scalar(best) and ops.is_scalar(other)):
-            raise OperandError(
-                f"'{symbol}' compares numbers, not arrays", hint=f"write numpy.{symbol}imum(a, b)"
-            )
-        best = ops.choose(b, compare(b, other, best), other, best)
-    return best
+@names("pow")
+def power(b: Builder, base: Value, exp: Value, /) -> Value:
+    """`base ** exp`."""
+    return ops.power(b, base, exp)
 
 
-def _reduced(b: Builder, op_type: str, term: Term) -> Value:
-    value = tensor(b, term)
-    if ops.rank(value) != 1:
-        raise OperandError(f"needs a list of numbers, not {value.type}")
-    return b.op(op_type, value, axes=(0,), keepdims=0)
+# --- max, min, sum -------------------------------------------------------------------------------
 
 
-@names("max")
-def maximum(b: Builder, /, *terms: Term) -> Value:
-    """`max(a, b, ...)` or `max(list)`, Python's way: the first of equals."""
-    return _extreme(b, "max", terms)
+def _parts(b: Builder, name: str, term: Term) -> list[Value]:
+    """The numbers of a list, one by one."""
+    if isinstance(term, tuple):
+        return [tensor(b, part) for part in term]
+    extent = term.shape[0] if term.shape is not None and len(term.shape) == 1 else None
+    if not isinstance(extent, int):
+        raise OperandError(
+            f"'{name}' needs a list of numbers of known length, not {term.type}",
+            hint=f"write numpy.{name}(x)",
+        )
+    return [b.op("Gather", term, b.constant(np.array(k)), axis=0) for k in range(extent)]
 
 
-@names("min")
-def minimum(b: Builder, /, *terms: Term) -> Value:
-    """`min(a, b, ...)` or `min(list)`, Python's way: the first of equals."""
-    return _extreme(b, "min", terms)
+def _extreme(name: str, better: Callable[[Builder, Value, Value], Value]) -> None:
+    @names(name)
+    def call(b: Builder, /, *terms: Term) -> Value:
+        parts = [tensor(b, term) for term in terms]
+        if len(terms) == 1:
+            parts = _parts(b, name, terms[0])
+        if not parts:
+            raise OperandError(f"'{name}' needs at least one number")
+        for part in parts:
+            if not is_scalar(part):
+                raise OperandError(
+                    f"'{name}' compares numbers, not {part.type}",
+                    hint=f"write numpy.{name}imum(a, b)",
+                )
+        best = parts[0]
+        for other in parts[1:]:
+            best = ops.choose(b, better(b, other, best), other, best)
+        return best
+
+    call.__doc__ = f"`{name}(a, b, ...)` or `{name}(list)`, Python's way: the first of equals."
 
 
-@names("pow", "numpy.power", "math.pow")
-def power(b: Builder, x: Term, y: Term, /) -> Value:
-    """`x ** y`."""
-    return ops.power(b, tensor(b, x), tensor(b, y))
+_extreme("max", ops.greater)
+_extreme("min", ops.less)
+
+
+@names("sum")
+def total(b: Builder, iterable: Term, start: Value | None = None, /) -> Value:
+    """`start + first + second + ...`, from left to right; rows of an array are added whole."""
+    if isinstance(iterable, tuple) or (iterable.shape is not None and len(iterable.shape) == 1):
+        parts = _parts(b, "sum", iterable)
+    else:
+        raise OperandError(
+            f"'sum' adds a list of numbers, not {iterable.type}", hint="write numpy.sum(x, axis=0)"
+        )
+    return functools.reduce(functools.partial(ops.add, b), parts, start or literal(b, 0))
+
+
+# --- int, float, bool, len, round ----------------------------------------------------------------
+
+
+def _one(b: Builder, name: str, value: Value) -> Value:
+    if value.shape is None or any(dim != 1 for dim in value.shape):
+        raise OperandError(
+            f"'{name}' makes one number, not {value.type}", hint="write numpy.int64(x) for arrays"
+        )
+    return ops.as_scalar(b, value)
 
 
 @names("int")
-def whole(b: Builder, x: Term, /) -> Value:
+def whole(b: Builder, x: Value, /) -> Value:
     """`int(x)`: towards zero, for one number."""
-    value = tensor(b, x)
-    if value.shape is None or any(dim != 1 for dim in value.shape):
-        raise OperandError(f"'int' makes one whole number, not {value.type}")
-    scalar = b.op("Reshape", value, b.constant(np.zeros(0, np.int64)))
-    return ops.cast(b, scalar, "int64")
+    plain = plain_result(b, int, (x,))
+    return plain or as_plain(b, _one(b, "int", x), "int64")
 
 
 @names("float")
-def real(b: Builder, x: Term, /) -> Value:
-    """`float(x)`."""
-    return ops.cast(b, tensor(b, x), b.float_dtype)
+def real(b: Builder, x: Value, /) -> Value:
+    """`float(x)`, for one number."""
+    return as_plain(b, _one(b, "float", x), b.float_dtype)
 
 
 @names("bool")
-def truth(b: Builder, x: Term, /) -> Value:
+def truth(b: Builder, x: Value, /) -> Value:
     """`bool(x)`, for one element."""
-    return ops.truth(b, tensor(b, x))
+    return as_plain(b, ops.truth(b, x), "bool")
 
 
 @names("len")
 def length(b: Builder, x: Term, /) -> Value:
     """`len(x)`: the extent of the first axis."""
     if isinstance(x, tuple):
-        return ops.literal(b, len(x))
-    if ops.rank(x) == 0:
-        raise OperandError("'len' needs a list, not one number")
-    assert x.shape is not None
-    extent = x.shape[0]
-    if isinstance(extent, int):
-        return ops.literal(b, extent)
-    shape = b.op("Shape", x)
-    return b.op("Gather", shape, b.constant(np.array(0)), axis=0)
+        return literal(b, len(x))
+    if rank(x) == 0:
+        raise OperandError("'len' needs a list, not one number", hint="write numpy.size(x)")
+    return size(b, x, 0)
 
 
 @names("round")
-def rounded(b: Builder, x: Term, digits: Term | None = None, /) -> Value:
+def rounded(b: Builder, number: Value, /, ndigits: int | None = None) -> Value:
     """`round(x)`, `round(x, digits)`: half to even; one number without digits becomes whole."""
-    value = tensor(b, x)
-    if np.dtype(value.dtype).kind != "f":
-        return value
-    if digits is None:
-        result = b.op("Round", value)
-        return ops.cast(b, result, "int64") if ops.is_scalar(value) else result
-    scale = ops.cast(b, ops.power(b, ops.literal(b, 10.0), tensor(b, digits)), value.dtype)
-    return b.op("Div", b.op("Round", b.op("Mul", value, scale)), scale)
+    plain = plain_result(b, functools.partial(round, ndigits=ndigits), (number,))
+    if plain is not None:
+        return plain
+    if ndigits is None and kind(number) == "f" and is_scalar(number):
+        return as_plain(b, b.op("Round", number), "int64")
+    return numpy_rounded(b, number, ndigits or 0)

@@ -9,18 +9,23 @@ number type would depend on the value (there, a float result without fraction be
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from mdf_loop.build import Builder
-from mdf_loop.errors import ExpressionError, LoopError
+from mdf_loop.errors import ExpressionError, LoopError, UnknownNameError
 from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
-from mdf_loop.lower.functions import constants, function
-from mdf_loop.lower.operators import Term, tensor
+from mdf_loop.lower.arguments import DTYPES, Argument
+from mdf_loop.lower.functions import constants, function, qualified_hint
 from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.subscripts import Index, Slice, subscript
+from mdf_loop.lower.terms import Term, literal, tensor
+
+LONGEST = 1_000_000
+"""An expression of more characters is taken for a mistake."""
 
 _BINARY: dict[type[ast.operator], Callable[[Builder, Value, Value], Value]] = {
     ast.Add: ops.add,
@@ -31,6 +36,17 @@ _BINARY: dict[type[ast.operator], Callable[[Builder, Value, Value], Value]] = {
     ast.Mod: ops.modulo,
     ast.Pow: ops.power,
     ast.MatMult: ops.matmul,
+    ast.BitAnd: ops.bit_and,
+    ast.BitOr: ops.bit_or,
+    ast.BitXor: ops.bit_xor,
+    ast.LShift: ops.left_shift,
+    ast.RShift: ops.right_shift,
+}
+_UNARY: dict[type[ast.unaryop], Callable[[Builder, Value], Value]] = {
+    ast.USub: ops.negative,
+    ast.UAdd: ops.positive,
+    ast.Not: ops.negation,
+    ast.Invert: ops.invert,
 }
 _COMPARE: dict[type[ast.cmpop], Callable[[Builder, Value, Value], Value]] = {
     ast.Lt: ops.less,
@@ -40,7 +56,23 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Builder, Value, Value], Value]] = {
     ast.Eq: ops.equal,
     ast.NotEq: ops.not_equal,
 }
-_LOGICAL = {ast.BitAnd: "And", ast.BitOr: "Or", ast.BitXor: "Xor"}
+_REFUSED: dict[type[ast.AST], tuple[str, str]] = {
+    ast.Lambda: ("a function of its own (lambda)", "write the formula where it is used"),
+    ast.NamedExpr: ("an assignment (:=)", "make it a parameter of its own"),
+    ast.JoinedStr: ("a text with values in it", ""),
+    ast.Dict: ("a dictionary", "give a number, a list or an expression"),
+    ast.Set: ("a set", "write a list [a, b]"),
+    ast.Starred: ("a list spread with '*'", "write its elements"),
+    ast.Slice: ("a slice", ""),
+    **dict.fromkeys(
+        (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+        ("a comprehension (for ... in ...)", "write numpy functions of arrays"),
+    ),
+    ast.In: ("the comparison 'in'", "write numpy.any(list == x)"),
+    ast.NotIn: ("the comparison 'not in'", "write numpy.all(list != x)"),
+    ast.Is: ("the comparison 'is'", "write '=='"),
+    ast.IsNot: ("the comparison 'is not'", "write '!='"),
+}
 
 
 def lower_expression(b: Builder, expression: Any, scope: Scope) -> Term:
@@ -51,19 +83,31 @@ def lower_expression(b: Builder, expression: Any, scope: Scope) -> Term:
     Raises:
         LoopError: the expression, its column and what is wrong with it.
     """
+    try:
+        return _lower(b, expression, scope)
+    except RecursionError:
+        raise ExpressionError(
+            f"{_short(expression)} is nested too deeply",
+            hint="split it: give parts of it to parameters of their own",
+        ) from None
+
+
+def _lower(b: Builder, expression: Any, scope: Scope) -> Term:
     if isinstance(expression, str):
         return _lower_text(b, expression, scope)
     if isinstance(expression, list | tuple) and _holds_text(expression):
-        return tuple(lower_expression(b, part, scope) for part in expression)
+        return tuple(_lower(b, part, scope) for part in expression)
     if expression is None or isinstance(expression, dict):
         raise ExpressionError(
             f"{type(expression).__name__} is not a value", hint="give a number, list or expression"
         )
-    return ops.literal(b, expression)
+    return literal(b, expression)
 
 
 def _holds_text(parts: Any) -> bool:
-    return any(isinstance(p, str) or (isinstance(p, list) and _holds_text(p)) for p in parts)
+    return any(
+        isinstance(p, str) or (isinstance(p, list | tuple) and _holds_text(p)) for p in parts
+    )
 
 
 def _lower_text(b: Builder, text: str, scope: Scope) -> Term:
@@ -74,7 +118,7 @@ def _lower_text(b: Builder, text: str, scope: Scope) -> Term:
         return found
     number = number_of(text)
     if number is not None:
-        return ops.literal(b, number)
+        return literal(b, number)
     tree = parse(text)
     try:
         return _Lowering(b, scope).visit(tree.body)
@@ -84,21 +128,34 @@ def _lower_text(b: Builder, text: str, scope: Scope) -> Term:
 
 def number_of(text: str) -> int | float | None:
     """The number that a text spells (`5`, `1e-3`), if it spells one."""
-    for kind in (int, float):
+    if text.strip().lstrip("+-")[:1] not in set(".0123456789"):
+        return None
+    for convert in (int, float):
         try:
-            number: int | float = kind(text)
+            number: int | float = convert(text)
         except ValueError:
             continue
-        if text.strip().lstrip("+-")[:1].isdigit() or text.strip().lstrip("+-")[:1] == ".":
-            return number
+        return number if abs(number) < math.inf else None
     return None
 
 
 def parse(text: str) -> ast.Expression:
     """The syntax tree of an expression, or an error that shows the place."""
+    if len(text) > LONGEST:
+        raise ExpressionError(
+            f"an expression of {len(text)} characters is too long",
+            hint="give large arrays as lists of numbers, not as text",
+        )
+    if not text.strip():
+        raise ExpressionError("the expression is empty", hint="give a number, list or expression")
     try:
         return ast.parse(text.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    except (RecursionError, MemoryError):
+        raise ExpressionError(
+            f"'{_short(text)}' is nested too deeply",
+            hint="split it: give parts of it to parameters of their own",
+        ) from None
+    except (SyntaxError, ValueError) as error:
         column = getattr(error, "offset", None)
         place = f" at column {column}" if column else ""
         raise ExpressionError(
@@ -122,7 +179,8 @@ def names_in(expression: Any) -> set[str]:
     return {expression.strip()} | plain | {name for name in dotted if name}
 
 
-def _short(text: str) -> str:
+def _short(expression: Any) -> str:
+    text = expression if isinstance(expression, str) else f"a {type(expression).__name__}"
     return text if len(text) <= 80 else text[:77] + "..."
 
 
@@ -145,6 +203,13 @@ def _dotted(node: ast.expr) -> str:
     return ".".join([node.id, *reversed(parts)])
 
 
+def _refusal(node: ast.AST, place: ast.expr) -> ExpressionError:
+    what, hint = _REFUSED.get(type(node), (f"'{type(node).__name__}'", ""))
+    return ExpressionError(
+        f"{what} is not allowed in a value expression (column {place.col_offset + 1})", hint=hint
+    )
+
+
 class _Lowering:
     """One method per kind of syntax node that an expression may hold."""
 
@@ -155,9 +220,7 @@ class _Lowering:
     def visit(self, node: ast.expr) -> Term:
         method = getattr(self, f"visit_{type(node).__name__}", None)
         if method is None:
-            raise ExpressionError(
-                f"'{type(node).__name__}' is not allowed in a value expression (column {node.col_offset + 1})"
-            )
+            raise _refusal(node, node)
         term: Term = method(node)
         return term
 
@@ -166,84 +229,81 @@ class _Lowering:
 
     def visit_Constant(self, node: ast.Constant) -> Term:
         if not isinstance(node.value, bool | int | float):
-            raise ExpressionError(f"{node.value!r} is not a number or truth value")
-        return ops.literal(self.b, node.value)
+            raise ExpressionError(
+                f"{_short(repr(node.value))} is not a number or truth value",
+                hint="names are written without quotes" if isinstance(node.value, str) else "",
+            )
+        return literal(self.b, node.value)
 
     def visit_Name(self, node: ast.Name) -> Term:
+        hint = "" if node.id in self.scope else qualified_hint(node.id)
+        if hint:
+            raise UnknownNameError(f"unknown name '{node.id}'", hint=hint)
         return self.scope.get(node.id)
 
     def visit_Attribute(self, node: ast.Attribute) -> Term:
         name = _dotted(node)
-        if not name:
-            raise ExpressionError(f"'.{node.attr}' is not allowed here")
-        found = self.scope.find(name)
+        found = self.scope.find(name) if name else None
         if found is not None:
             return found
         if name in constants:
-            return ops.literal(self.b, constants[name])
-        return self.scope.get(name)
+            return literal(self.b, constants[name])
+        root = name.split(".", 1)[0]
+        if name and root not in self.scope:
+            return self.scope.get(name)
+        raise ExpressionError(
+            f"values have no attributes: '.{node.attr}' is not allowed",
+            hint=_instead_of_attribute(node),
+        )
+
+    # --- operators -------------------------------------------------------------------------------
 
     def visit_BinOp(self, node: ast.BinOp) -> Term:
-        left, right = self.value(node.left), self.value(node.right)
-        logical = _LOGICAL.get(type(node.op))
-        if logical is not None:
-            return self._logical(logical, left, right)
-        operator = _BINARY.get(type(node.op))
-        if operator is None:
-            raise ExpressionError(f"the operator '{type(node.op).__name__}' is not supported")
-        return operator(self.b, left, right)
+        chain = [node]
+        while isinstance(chain[-1].left, ast.BinOp):  # a long sum is no deep nesting
+            chain.append(chain[-1].left)
+        result = self.value(chain[-1].left)
+        for part in reversed(chain):
+            self._refuse_list(part)
+            result = _BINARY[type(part.op)](self.b, result, self.value(part.right))
+        return result
 
-    def _logical(self, op_type: str, left: Value, right: Value) -> Value:
-        if left.dtype != "bool" or right.dtype != "bool":
+    def _refuse_list(self, node: ast.BinOp) -> None:
+        """Python joins and repeats lists where numpy would calculate."""
+        sides = (node.left, node.right)
+        if all(isinstance(side, ast.List | ast.Constant) for side in sides) and any(
+            isinstance(side, ast.List) for side in sides
+        ):
             raise ExpressionError(
-                f"'&', '|', '^' combine truth values here, not {left.type} and {right.type}",
-                hint="compare first, e.g. (a > 0) & (b > 0)",
+                "Python would join or repeat the list here instead of calculating",
+                hint="write numpy.array([...])",
             )
-        return self.b.op(op_type, left, right)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Term:
-        value = self.value(node.operand)
-        match node.op:
-            case ast.USub():
-                return ops.negative(self.b, value)
-            case ast.UAdd():
-                return value
-            case ast.Not():
-                return self.b.op("Not", ops.truth(self.b, value))
-            case _:
-                if value.dtype == "bool":
-                    return self.b.op("Not", value)
-                raise ExpressionError("'~' negates truth values only")
+        return _UNARY[type(node.op)](self.b, self.value(node.operand))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Term:
+        """`and`, `or` give one of their operands; what a known one leaves out is not read."""
+        is_and = isinstance(node.op, ast.And)
+        combine = ops.both if is_and else ops.either
         result = self.value(node.values[0])
         for part in node.values[1:]:
-            other = self.value(part)
-            test = ops.truth(self.b, result)
-            if result.dtype == other.dtype == "bool":
-                op_type = "And" if isinstance(node.op, ast.And) else "Or"
-                result = self.b.op(op_type, test, ops.truth(self.b, other))
-            elif isinstance(node.op, ast.And):
-                result = ops.choose(self.b, test, other, result)
-            else:
-                result = ops.choose(self.b, test, result, other)
+            known = self.b.constant_of(ops.truth(self.b, result))
+            if known is None:
+                result = combine(self.b, result, self.value(part))
+            elif bool(known) == is_and:
+                result = self.value(part)
         return result
 
     def visit_Compare(self, node: ast.Compare) -> Term:
         left = self.value(node.left)
         result: Value | None = None
         for operator, right_node in zip(node.ops, node.comparators, strict=True):
-            compare = _COMPARE.get(type(operator))
-            if compare is None:
-                raise ExpressionError(
-                    f"the comparison '{type(operator).__name__}' is not supported"
-                )
+            if type(operator) not in _COMPARE:
+                raise _refusal(operator, node)
             right = self.value(right_node)
-            part = compare(self.b, left, right)
-            if result is None:
-                result = part
-            else:
-                result = self.b.op("And", ops.truth(self.b, result), ops.truth(self.b, part))
+            part = _COMPARE[type(operator)](self.b, left, right)
+            result = part if result is None else ops.both(self.b, result, part)
             left = right
         assert result is not None
         return result
@@ -255,20 +315,27 @@ class _Lowering:
             return self.visit(node.body if known else node.orelse)
         return ops.choose(self.b, test, self.value(node.body), self.value(node.orelse))
 
+    # --- lists, subscripts, calls ----------------------------------------------------------------
+
     def visit_Tuple(self, node: ast.Tuple) -> Term:
         return tuple(self.visit(part) for part in node.elts)
 
     def visit_List(self, node: ast.List) -> Term:
         try:
-            return ops.literal(self.b, ast.literal_eval(node))
+            numbers = ast.literal_eval(node)
         except (ValueError, TypeError):
             return tuple(self.visit(part) for part in node.elts)
+        return literal(self.b, numbers)
 
     def visit_Subscript(self, node: ast.Subscript) -> Term:
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         return subscript(self.b, self.visit(node.value), tuple(self._index(p) for p in parts))
 
     def _index(self, node: ast.expr) -> Index:
+        if isinstance(node, ast.Constant) and (node.value is None or node.value is ...):
+            return None if node.value is None else ...
+        if isinstance(node, ast.Attribute) and _dotted(node) == "numpy.newaxis":
+            return None
         if not isinstance(node, ast.Slice):
             return self.value(node)
         ends = (node.lower, node.upper, node.step)
@@ -276,20 +343,38 @@ class _Lowering:
 
     def visit_Call(self, node: ast.Call) -> Term:
         name = _dotted(node.func)
-        call = function(name or ast.unparse(node.func))
-        arguments = [self.visit(argument) for argument in node.args]
-        keywords: dict[str, Term] = {}
+        if not name:
+            raise ExpressionError(
+                f"'{_short(ast.unparse(node.func))}' is not a function",
+                hint="call a function by its name, e.g. numpy.exp(x)",
+            )
+        if name.split(".", 1)[0] in self.scope:
+            raise ExpressionError(
+                f"'{_short(name)}' is a value, not a function",
+                hint=_instead_of_attribute(node.func),
+            )
+        call = function(name)
+        arguments = [self._argument(argument) for argument in node.args]
+        keywords: dict[str, Argument] = {}
         for keyword in node.keywords:
             if keyword.arg is None:
                 raise ExpressionError("'**' is not allowed in a call")
-            keywords[keyword.arg] = self.visit(keyword.value)
-        try:
-            return call(self.b, *arguments, **keywords)
-        except LoopError:
-            raise
-        except TypeError as error:
-            raise ExpressionError(f"{name}: {_call_problem(error)}") from None
+            keywords[keyword.arg] = self._argument(keyword.value)
+        return call(self.b, arguments, keywords)
+
+    def _argument(self, node: ast.expr) -> Argument:
+        if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, str)):
+            return node.value
+        name = _dotted(node)
+        if name in DTYPES and self.scope.find(name) is None:
+            return name
+        return self.visit(node)
 
 
-def _call_problem(error: TypeError) -> str:
-    return str(error).split("() ", 1)[-1]
+def _instead_of_attribute(node: ast.expr) -> str:
+    """`x.sum()` -> `write numpy.sum(x)`."""
+    if not isinstance(node, ast.Attribute):
+        return ""
+    attribute = {"T": "transpose", "flatten": "ravel", "astype": "array"}.get(node.attr, node.attr)
+    known = qualified_hint(f"numpy.{attribute}")
+    return f"write 'numpy.{attribute}({_short(ast.unparse(node.value))})'" if known else ""

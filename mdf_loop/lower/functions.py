@@ -1,6 +1,6 @@
 """The functions an expression may call: Python's builtins, `math.` and `numpy.`.
 
-A family is a file; it adds its functions with `@names("numpy.exp", "math.exp")`.
+A family is a file; it adds its functions with `@names("numpy.exp")`.
 """
 
 from __future__ import annotations
@@ -8,21 +8,32 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from mdf_loop.build import Builder
-from mdf_loop.errors import ExpressionError, LoopError, UnknownFunctionError
-from mdf_loop.lower.operators import Term
+from mdf_loop.errors import UnknownFunctionError, UnsupportedError
+from mdf_loop.lower.arguments import Argument, Signature
+from mdf_loop.lower.terms import Term
+
+_F = TypeVar("_F", bound=Callable[..., Term])
 
 
-class Function(Protocol):
-    """A function of an expression: the builder, then the arguments as written."""
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of an expression under one of its names."""
 
-    def __call__(self, b: Builder, /, *args: Term, **kwargs: Term) -> Term:
+    lower: Callable[..., Term]
+    signature: Signature
+
+    def __call__(
+        self, b: Builder, arguments: list[Argument], keywords: dict[str, Argument]
+    ) -> Term:
         """The result of the call."""
-        ...
+        positional, named = self.signature.read(b, arguments, keywords)
+        return self.lower(b, *positional, **named)
 
 
 _FUNCTIONS: dict[str, Function] = {}
@@ -31,10 +42,29 @@ constants: dict[str, float] = {
     f"{module}.{name}": value
     for module in ("math", "numpy")
     for name, value in {"pi": math.pi, "e": math.e, "inf": np.inf, "nan": np.nan}.items()
-} | {"math.tau": math.tau}
+} | {"math.tau": math.tau, "numpy.euler_gamma": np.euler_gamma}
 """Named numbers."""
 
-_F = TypeVar("_F", bound=Callable[..., Term])
+_RANDOM = ("draws random numbers", "give the noise as an input, or run modeci_mdf's own engine")
+_NO_OP = ("is no operation of ONNX, nor an exact composition of some", "")
+_LISTS = ("gives a list of arrays", "write slices, e.g. x[:3]")
+_REFUSED = {
+    "numpy.empty": ("has no defined value", "write numpy.zeros"),
+    "numpy.empty_like": ("has no defined value", "write numpy.zeros_like"),
+    "numpy.split": _LISTS,
+    "numpy.array_split": _LISTS,
+    "numpy.nonzero": ("gives as many numbers as it finds", "write numpy.where(c, x, y)"),
+    **{
+        f"numpy.{name}": _NO_OP
+        for name in (
+            *("bitwise_and", "bitwise_or", "convolve", "correlate", "cumprod", "gradient", "i0"),
+            *("interp", "linalg.eig", "linalg.inv", "linalg.solve", "linalg.svd", "spacing"),
+            *("nextafter", "percentile", "quantile", "unwrap", "fft.fft", "frexp", "ldexp"),
+        )
+    },
+    **{f"math.{name}": _NO_OP for name in ("frexp", "ldexp", "isqrt", "fma", "sumprod")},
+}
+"""Functions that are known but cannot be compiled: why, and what to do."""
 
 
 def names(*spellings: str) -> Callable[[_F], _F]:
@@ -44,7 +74,7 @@ def names(*spellings: str) -> Callable[[_F], _F]:
         for spelling in spellings:
             if spelling in _FUNCTIONS:
                 raise ValueError(f"the function '{spelling}' is defined twice")
-            _FUNCTIONS[spelling] = call
+            _FUNCTIONS[spelling] = Function(call, Signature(spelling, call))
         return call
 
     return register
@@ -52,24 +82,31 @@ def names(*spellings: str) -> Callable[[_F], _F]:
 
 def function(name: str) -> Function:
     """The function of that name, or an error with a suggestion."""
-    if name not in _FUNCTIONS:
-        if name == "random" or ".random" in name:
-            raise ExpressionError(
-                f"'{name}' draws random numbers, which a compiled expression cannot do",
-                hint="give the noise as an input, or run the model with modeci_mdf's own engine",
-            )
-        close = difflib.get_close_matches(name, _FUNCTIONS, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else ""
-        qualified = [f for f in (f"numpy.{name}", f"math.{name}") if f in _FUNCTIONS]
-        raise UnknownFunctionError(
-            f"unknown function '{name}'", hint=f"write '{qualified[0]}'" if qualified else hint
-        )
-    return _FUNCTIONS[name]
+    if name in _FUNCTIONS:
+        return _FUNCTIONS[name]
+    random = "random" in name.split(".")
+    if random or name in _REFUSED:
+        why, hint = _RANDOM if random else _REFUSED[name]
+        raise UnsupportedError(f"'{name}' {why}, so it cannot be compiled", hint=hint)
+    raise UnknownFunctionError(f"unknown function '{name}'", hint=_did_you_mean(name))
+
+
+def _did_you_mean(name: str) -> str:
+    """The name with its module, if only that is missing, or else the nearest name."""
+    bare = name.removeprefix("np.")
+    for qualified in (bare, f"numpy.{bare}", f"math.{bare}"):
+        if qualified in _FUNCTIONS or qualified in constants:
+            return f"write '{qualified}'"
+    close = difflib.get_close_matches(name, _FUNCTIONS, n=1)
+    return f"did you mean '{close[0]}'?" if close else ""
+
+
+def qualified_hint(name: str) -> str:
+    """`write 'numpy.pi'` for a name that only lacks its module; empty for all others."""
+    hint = _did_you_mean(name)
+    return hint if hint.startswith("write") else ""
 
 
 def function_names() -> tuple[str, ...]:
     """Every function an expression may call."""
     return tuple(sorted(_FUNCTIONS))
-
-
-__all__ = ["Function", "LoopError", "constants", "function", "function_names", "names"]

@@ -6,6 +6,7 @@ Source: ONNX operators, opset 17; modeci_mdf.functions.onnx (0.4.15).
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,57 +15,68 @@ from onnx import defs
 
 from mdf_loop import onnx_ops
 from mdf_loop.build import Builder
-from mdf_loop.errors import LoopError, OperandError, UnknownFunctionError
+from mdf_loop.errors import LoopError, OperandError, UnsupportedError
 from mdf_loop.ir import Value
 from mdf_loop.lower.expression import lower_expression
-from mdf_loop.lower.operators import Term, cast, common_dtype, tensor
 from mdf_loop.lower.scope import Scope, suggestion
+from mdf_loop.lower.terms import Results, Term, cast, common_dtype, ints, tensor
 
 _VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
 _OPTIONAL = defs.OpSchema.FormalParameterOption.Optional
 _LISTS = frozenset(
     {
-        "axes",
-        "shape",
-        "pads",
-        "starts",
-        "ends",
-        "steps",
-        "repeats",
-        "split",
-        "scales",
-        "sizes",
-        "roi",
+        *("axes", "shape", "pads", "starts", "ends", "steps", "repeats", "split", "scales"),
+        *("sizes", "roi", "K", "output_shape", "ConstantOfShape.input"),
     }
 )
 """Inputs that ONNX wants as lists, where a document may hold one number."""
-_CONTROL_FLOW = frozenset({"If", "Scan", "SequenceMap"})
+
+_SEQUENCES = ("works on sequences of tensors", "keep the tensors as values of their own")
+_OPTIONALS = ("works on optional values, which MDF does not have", "")
+REFUSED = {
+    **dict.fromkeys(
+        (
+            *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty"),
+            *("SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap"),
+            "SplitToSequence",
+        ),
+        _SEQUENCES,
+    ),
+    **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), _OPTIONALS),
+    "StringNormalizer": ("works on text, not on numbers", ""),
+    "If": ("takes graphs as branches", "write 'a if condition else b'"),
+    "Scan": ("takes a graph as its body", "write it as an onnx::Loop"),
+    "Loop": ("takes a graph as its body, so it is a function of a node", "see the loop's args"),
+}
+"""Operators that cannot be called as functions: why, and what to do."""
 
 
 def lower_onnx(b: Builder, op_type: str, args: Mapping[str, Any], scope: Scope) -> Term:
     """`onnx::op_type(args)`: one value, or the tuple of values if the operator gives several."""
-    if op_type in _CONTROL_FLOW:
-        raise UnknownFunctionError(
-            f"'onnx::{op_type}' is not a function of MDF yet",
-            hint="write 'a if condition else b' or an onnx::Loop",
-        )
+    if op_type in REFUSED:
+        why, hint = REFUSED[op_type]
+        raise UnsupportedError(f"'onnx::{op_type}' {why}: it cannot be compiled", hint=hint)
     schema = onnx_ops.schema(op_type)
     if op_type == "Constant":
-        return _constant(b, args, scope)
+        return _constant(b, schema, args, scope)
     _refuse_unknown(op_type, schema, args)
     inputs = _inputs(b, schema, args, scope)
     attributes = _attributes(b, schema, args, scope)
     if op_type == "RoiAlign":  # its default changed between MDF's opset and ours
         attributes.setdefault("coordinate_transformation_mode", "output_half_pixel")
-    outputs = b.multi(op_type, *inputs, n_outputs=_output_count(schema, attributes), **attributes)
-    return outputs[0] if len(outputs) == 1 else outputs
+    count = _output_count(schema, inputs, attributes)
+    outputs = b.multi(op_type, *inputs, n_outputs=count, **attributes)
+    return _results(schema, outputs)
 
 
-def _constant(b: Builder, args: Mapping[str, Any], scope: Scope) -> Term:
-    """MDF's `onnx::Constant` gives back its argument."""
-    if len(args) != 1:
-        raise OperandError(f"onnx::Constant takes one value, got {len(args)}")
-    return lower_expression(b, next(iter(args.values())), scope)
+def _constant(b: Builder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope) -> Term:
+    """MDF's `onnx::Constant` gives back its argument, or the node's `value`."""
+    given = list(args.values())
+    if not given:
+        given = [name for name in schema.attributes if scope.find_in_node(name) is not None]
+    if len(given) != 1:
+        raise OperandError(f"onnx::Constant takes one value, got {len(given)}")
+    return lower_expression(b, given[0], scope)
 
 
 def _refuse_unknown(op_type: str, schema: defs.OpSchema, args: Mapping[str, Any]) -> None:
@@ -95,7 +107,7 @@ def _inputs(
                 f"onnx::{schema.name} needs the argument '{formal.name}'",
                 hint=f"add '{formal.name}' to the args of the function",
             )
-        inputs.append(_as_input(b, formal, term))
+        inputs.append(_as_input(b, schema, formal, term))
         groups.append(formal.type_str)
     while inputs and inputs[-1] is None:
         inputs.pop()
@@ -111,12 +123,18 @@ def _argument(
     return scope.find_in_node(formal.name)
 
 
-def _as_input(b: Builder, formal: defs.OpSchema.FormalParameter, term: Term | None) -> Value | None:
+def _as_input(
+    b: Builder,
+    schema: defs.OpSchema,
+    formal: defs.OpSchema.FormalParameter,
+    term: Term | None,
+) -> Value | None:
     if term is None:
         return None
     value = tensor(b, term)
-    if formal.name in _LISTS and value.shape == ():
-        value = b.op("Reshape", value, b.constant(np.array([1])))
+    listed = formal.name in _LISTS or f"{schema.name}.{formal.name}" in _LISTS
+    if listed and value.shape is not None and len(value.shape) != 1:
+        value = b.op("Reshape", value, ints(b, -1))
     allowed = formal.types
     if _onnx_type(value) in allowed:
         return value
@@ -147,16 +165,34 @@ def _fit(b: Builder, value: Value, allowed: Sequence[str]) -> Value:
 def _variadic(
     b: Builder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
 ) -> list[Value]:
-    """All arguments that are not attributes; a list is spread."""
+    """All arguments that are not attributes or other inputs; a list is spread."""
+    named = {f.name for f in schema.inputs if f.option != _VARIADIC} | set(schema.attributes)
     values: list[Value] = []
     for key, expression in args.items():
-        if key in schema.attributes:
+        if key in named:
             continue
-        term = lower_expression(b, expression, scope)
-        values += [tensor(b, part) for part in term] if isinstance(term, tuple) else [term]
+        term = lower_expression(b, _unquoted(expression), scope)
+        parts = term if isinstance(term, tuple) and not isinstance(term, Results) else (term,)
+        values += [tensor(b, part) for part in parts]
     if not values:
         raise OperandError(f"onnx::{schema.name} needs at least one argument")
     return values
+
+
+def _unquoted(expression: Any) -> Any:
+    """`"['a', 'b']"`, as MDF's importers write a list of names, as that list."""
+    names = _texts(expression) if isinstance(expression, str) else None
+    return expression if names is None else names
+
+
+def _texts(expression: str) -> list[str] | None:
+    """The texts of a list of quoted texts; None for all else."""
+    try:
+        parts = ast.literal_eval(expression.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+    listed = isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts)
+    return list(parts) if listed and parts else None
 
 
 def _one_type_per_group(
@@ -224,13 +260,13 @@ def _attribute(
     scope: Scope,
 ) -> Any:
     kinds = defs.OpSchema.AttrType
-    if formal.type == kinds.STRING and isinstance(expression, str) and expression not in scope:
-        return expression
+    if formal.type in (kinds.STRING, kinds.STRINGS):
+        return _text_attribute(b, schema, formal, expression, scope)
     try:
         known = b.constant_of(tensor(b, lower_expression(b, expression, scope)))
     except LoopError:
         known = None
-    if known is None:
+    if known is None or known.dtype.kind not in "biuf":
         raise OperandError(
             f"the attribute '{formal.name}' of onnx::{schema.name} must be known when the model "
             f"is compiled, not {expression!r}",
@@ -239,6 +275,31 @@ def _attribute(
     if formal.type == kinds.TENSOR:
         return np.atleast_1d(known) if schema.name == "ConstantOfShape" else known
     return _plain_attribute(schema, formal, known)
+
+
+def _text_attribute(
+    b: Builder,
+    schema: defs.OpSchema,
+    formal: defs.OpSchema.Attribute,
+    expression: Any,
+    scope: Scope,
+) -> Any:
+    """A text as it is written, with or without quotes; or the text that a name stands for."""
+    if isinstance(expression, str):
+        held = scope.find_in_node(expression)
+        known = b.constant_of(held) if isinstance(held, Value) else None
+        if known is not None and known.dtype.kind in "UO":
+            expression = known.tolist()
+    several = formal.type == defs.OpSchema.AttrType.STRINGS
+    if several and isinstance(expression, str):
+        expression = expression.strip("[]() ").split(",")
+    texts = expression if several and isinstance(expression, list | tuple) else [expression]
+    if not all(isinstance(text, str) for text in texts):
+        raise OperandError(
+            f"the attribute '{formal.name}' of onnx::{schema.name} is a text, not {expression!r}"
+        )
+    plain = tuple(text.strip("'\" ") for text in texts)
+    return plain if several else plain[0]
 
 
 def _plain_attribute(
@@ -263,17 +324,30 @@ def _plain_attribute(
     return tuple(np.atleast_1d(known).tolist())
 
 
-def _output_count(schema: defs.OpSchema, attributes: Mapping[str, Any]) -> int:
-    """How many results the operator gives when all that are wanted by default are given."""
+def _output_count(
+    schema: defs.OpSchema, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
+) -> int:
+    """How many results MDF's engine takes from the operator: all that its schema names.
+
+    LayerNormalization, younger than MDF's opset, gives its result and no training statistics.
+    """
     if schema.name == "Split":
-        split = attributes.get("split")
-        return len(split) if split else 2
-    required = schema.min_output
-    named = len(schema.outputs)
-    if schema.name in {"Dropout", "MaxPool", "BatchNormalization", "LayerNormalization"}:
+        parts = inputs[1] if len(inputs) > 1 else None
+        return _part_count(parts) if parts is not None else 1
+    untrained = schema.name == "BatchNormalization" and not attributes.get("training_mode")
+    if untrained or schema.name == "LayerNormalization":
         return 1
-    return (
-        max(required, named)
-        if schema.name in {"LSTM", "GRU", "RNN", "TopK", "Unique"}
-        else required
-    )
+    return len(schema.outputs)
+
+
+def _part_count(parts: Value) -> int:
+    if not parts.shape or not isinstance(parts.shape[0], int):
+        raise OperandError(f"how many parts onnx::Split makes must be known, not {parts.type}")
+    return parts.shape[0]
+
+
+def _results(schema: defs.OpSchema, outputs: tuple[Value, ...]) -> Term:
+    """One value, or the tuple; the first of optional results stands for all of them."""
+    if schema.min_output == 1 < len(schema.outputs):
+        return Results(outputs)
+    return outputs[0] if len(outputs) == 1 else outputs

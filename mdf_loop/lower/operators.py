@@ -1,181 +1,72 @@
-"""Python's and numpy's operators on values: promotion, arithmetic, comparison, choice, subscripts.
+"""Python's operators on values: arithmetic, comparison, truth, choice.
 
-Plain numbers of the document are weak (they take the dtype of what they meet), as Python's are
-in numpy. Arithmetic of two plain numbers is Python's own and is done at once.
+Operators of plain numbers give plain numbers, all others follow numpy's promotion (`terms`).
 """
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeVar
+from typing import cast as typed
 
 import numpy as np
 
-from mdf_loop import onnx_ops
 from mdf_loop.build import Builder
 from mdf_loop.errors import ExpressionError, OperandError
-from mdf_loop.ir import Array, Value
+from mdf_loop.ir import Value
+from mdf_loop.lower.terms import (
+    Term,
+    as_float,
+    cast,
+    common_dtype,
+    fits,
+    ints,
+    is_scalar,
+    kind,
+    literal,
+    numbers,
+    plain_result,
+    promote,
+    scalar,
+    tensor,
+)
 
-Term: TypeAlias = "Value | tuple[Term, ...]"
-"""What a name stands for: a tensor, or the tuple of a loop's results."""
+__all__ = ["Term", "cast", "literal", "promote", "tensor"]  # of `terms`, for the readers
 
-_INT64 = np.iinfo(np.int64)
 GUARD = "guard: "
 """Marks the place of a guard; the sentence for the user follows it."""
 
-_KIND_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+_L = TypeVar("_L", bound=Callable[..., Value])
 
 
-# --- literals, tuples, casts ------------------------------------------------------------------
+def _python(compute: Callable[..., Any]) -> Callable[[_L], _L]:
+    """Plain operands: known ones are computed by Python now, others give a plain number."""
+
+    def decorate(lower: _L) -> _L:
+        @functools.wraps(lower)
+        def apply(b: Builder, *values: Value) -> Value:
+            plain = plain_result(b, compute, values)
+            if plain is not None:
+                return plain
+            result = lower(b, *values)
+            return b.mark_weak(result) if all(map(b.is_weak, values)) else result
+
+        return typed(_L, apply)
+
+    return decorate
 
 
-def literal(b: Builder, value: Any) -> Value:
-    """A number, truth value or (nested) list of numbers of the document.
-
-    Plain numbers are weak. Numbers with a point get the compilation's precision.
-    """
-    weak = isinstance(value, bool | int | float)
-    if isinstance(value, int) and not _INT64.min <= value <= _INT64.max:
-        raise ExpressionError(f"the whole number {value} does not fit into 64 bits")
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        raise ExpressionError(
-            f"the list {_short(value)} is ragged: its rows have different lengths",
-            hint="give all rows one length",
-        ) from None
-    if array.dtype.kind not in "biufUS":
-        raise ExpressionError(f"{_short(value)} is not a number, truth value or list of numbers")
-    if array.dtype == np.float64:
-        array = array.astype(b.float_dtype)
-    return b.constant(array, weak=weak)
+# --- arithmetic -------------------------------------------------------------------------------
 
 
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def tensor(b: Builder, term: Term) -> Value:
-    """The term as one tensor: a tuple of equal shapes is stacked, as numpy.array does."""
-    if isinstance(term, Value):
-        return term
-    if not term:
-        return b.constant(np.zeros(0, b.float_dtype))
-    parts = promote(b, *(tensor(b, part) for part in term))
-    axis = np.array([0])
-    rows = [b.op("Unsqueeze", part, b.constant(axis)) for part in parts]
-    return b.op("Concat", *rows, axis=0)
-
-
-def cast(b: Builder, value: Value, dtype: str) -> Value:
-    """The value in another dtype; itself if it has it already."""
-    if value.dtype == dtype:
-        return value
-    array = b.constant_of(value)
-    if array is not None and dtype != "string" and value.dtype != "string":
-        with np.errstate(all="ignore"):
-            return b.constant(array.astype(dtype))
-    return b.op("Cast", value, to=onnx_ops.element_type(dtype))
-
-
-def is_scalar(value: Value) -> bool:
-    """Whether the value is known to have no axes."""
-    return value.shape == ()
-
-
-def rank(value: Value) -> int:
-    """The number of axes, which must be known."""
-    if value.shape is None:
-        raise OperandError(f"the number of axes of '{value.name}' must be known here")
-    return len(value.shape)
-
-
-def common_dtype(b: Builder, values: Sequence[Value]) -> str:
-    """The dtype numpy would compute in: weak numbers give way to typed values of their kind."""
-    if any(value.dtype == "string" for value in values):
-        raise OperandError("text cannot take part in arithmetic")
-    strong = [np.dtype(v.dtype) for v in values if not b.is_weak(v)]
-    weak = [np.dtype(v.dtype) for v in values if b.is_weak(v)]
-    dtype = np.result_type(*strong) if strong else np.result_type(*weak)
-    for other in weak if strong else ():
-        if _KIND_RANK[other.kind] > _KIND_RANK[dtype.kind]:
-            dtype = np.dtype(b.float_dtype) if other.kind == "f" else other
-    if dtype == np.float64 and b.float_dtype == "float32" and not _states_float64(values):
-        return "float32"
-    return str(dtype)
-
-
-def _states_float64(values: Sequence[Value]) -> bool:
-    return any(value.dtype == "float64" for value in values)
-
-
-def promote(b: Builder, *values: Value) -> tuple[Value, ...]:
-    """The values in their common dtype."""
-    dtype = common_dtype(b, values)
-    return tuple(_cast_number(b, value, dtype) for value in values)
-
-
-def _cast_number(b: Builder, value: Value, dtype: str) -> Value:
-    array = b.constant_of(value)
-    if array is not None and b.is_weak(value) and array.dtype.kind == "i":
-        kind = np.dtype(dtype)
-        if kind.kind in "iu" and not np.iinfo(kind).min <= array <= np.iinfo(kind).max:
-            raise OperandError(f"the number {array} does not fit into {dtype}")
-    return cast(b, value, dtype)
-
-
-# --- arithmetic of plain numbers --------------------------------------------------------------
-
-_PYTHON: dict[str, Callable[..., Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "**": operator.pow,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "neg": operator.neg,
-    "abs": operator.abs,
-}
-
-
-def _plain(b: Builder, symbol: str, values: Sequence[Value]) -> Value | None:
-    """Python's own result, if all operands are plain numbers known now."""
-    arrays: list[Array] = []
-    for value in values:
-        array = b.constant_of(value)
-        if array is None or not b.is_weak(value):
-            return None
-        arrays.append(array)
-    try:
-        result = _PYTHON[symbol](*(array.item() for array in arrays))
-    except ZeroDivisionError as error:
-        raise ExpressionError(f"division by zero: {error}") from None
-    except OverflowError:
-        raise ExpressionError("the result is too large for a number") from None
-    if isinstance(result, complex):
-        raise ExpressionError("the result is a complex number")
-    return literal(b, result)
-
-
-# --- operators --------------------------------------------------------------------------------
-
-
-def _arithmetic(symbol: str, op_type: str) -> Callable[[Builder, Value, Value], Value]:
+def _arithmetic(
+    symbol: str, op_type: str, compute: Callable[..., Any]
+) -> Callable[[Builder, Value, Value], Value]:
     logic = {"+": "Or", "*": "And"}.get(symbol)
 
     def apply(b: Builder, left: Value, right: Value) -> Value:
-        plain = _plain(b, symbol, (left, right))
-        if plain is not None:
-            return plain
         left, right = promote(b, left, right)
         if left.dtype == "bool":
             if is_scalar(left) and is_scalar(right):  # Python's True + True is 2
@@ -190,97 +81,79 @@ def _arithmetic(symbol: str, op_type: str) -> Callable[[Builder, Value, Value], 
         return b.op(op_type, left, right)
 
     apply.__doc__ = f"`left {symbol} right` with numpy's promotion."
-    return apply
+    return _python(compute)(apply)
 
 
-add = _arithmetic("+", "Add")
-subtract = _arithmetic("-", "Sub")
-multiply = _arithmetic("*", "Mul")
+add = _arithmetic("+", "Add", operator.add)
+subtract = _arithmetic("-", "Sub", operator.sub)
+multiply = _arithmetic("*", "Mul", operator.mul)
 
 
-def as_float(b: Builder, value: Value) -> Value:
-    """Whole numbers and truth values as numbers with a point."""
-    return value if np.dtype(value.dtype).kind == "f" else cast(b, value, b.float_dtype)
-
-
+@_python(operator.truediv)
 def divide(b: Builder, left: Value, right: Value) -> Value:
     """`left / right`: true division, also of whole numbers."""
-    plain = _plain(b, "/", (left, right))
-    if plain is not None:
-        return plain
     left, right = promote(b, left, right)
     return b.op("Div", as_float(b, left), as_float(b, right))
 
 
+def _fmod_and_correction(b: Builder, left: Value, right: Value) -> tuple[Value, Value]:
+    """`fmod(left, right)`, and where it has the wrong sign for `left % right`."""
+    remainder = b.op("Mod", left, right, fmod=1)
+    zero = scalar(b, 0, left.dtype)
+    differs = b.op("Xor", b.op("Less", remainder, zero), b.op("Less", right, zero))
+    return remainder, b.op("And", differs, not_equal(b, remainder, zero))
+
+
+@_python(operator.mod)
 def modulo(b: Builder, left: Value, right: Value) -> Value:
     """`left % right` with the sign of `right`: fmod, then one correction, as numpy does."""
-    plain = _plain(b, "%", (left, right))
-    if plain is not None:
-        return plain
-    left, right = _numbers(b, left, right)
-    if np.dtype(left.dtype).kind != "f":
+    left, right = numbers(b, left, right)
+    if kind(left) != "f":
         return b.op("Mod", left, right)
-    remainder = b.op("Mod", left, right, fmod=1)
-    zero = b.constant(np.zeros((), left.dtype))
-    differs = b.op("Xor", b.op("Less", remainder, zero), b.op("Less", right, zero))
-    wrong = b.op("And", differs, not_equal(b, remainder, zero))
+    remainder, wrong = _fmod_and_correction(b, left, right)
     return b.op("Where", wrong, b.op("Add", remainder, right), remainder)
 
 
+@_python(operator.floordiv)
 def floor_divide(b: Builder, left: Value, right: Value) -> Value:
-    """`left // right`: rounded down, also for negative numbers."""
-    plain = _plain(b, "//", (left, right))
-    if plain is not None:
-        return plain
-    left, right = _numbers(b, left, right)
-    exact = b.op("Sub", left, modulo(b, left, right))
-    quotient = b.op("Div", exact, right)
-    return b.op("Round", quotient) if np.dtype(left.dtype).kind == "f" else quotient
+    """`left // right`: rounded down, also for negative numbers; by zero as `left / right`.
+
+    `left - fmod(left, right)` is a multiple of `right`, so the quotient is whole but for rounding.
+    """
+    left, right = numbers(b, left, right)
+    if kind(left) != "f":
+        return b.op("Div", b.op("Sub", left, b.op("Mod", left, right)), right)
+    remainder, wrong = _fmod_and_correction(b, left, right)
+    quotient = b.op("Div", b.op("Sub", left, remainder), right)
+    lower = b.op("Sub", quotient, scalar(b, 1, left.dtype))
+    whole = b.op("Round", b.op("Where", wrong, lower, quotient))
+    by_zero = b.op("Equal", right, scalar(b, 0, right.dtype))
+    return b.op("Where", by_zero, b.op("Div", left, right), whole)
 
 
-def _numbers(b: Builder, left: Value, right: Value) -> tuple[Value, Value]:
-    left, right = promote(b, left, right)
-    if left.dtype == "bool":
-        return cast(b, left, "int64"), cast(b, right, "int64")
-    return left, right
+def _python_power(base: Any, exponent: Any) -> Any:
+    """`base ** exponent`, unless the result is a whole number far beyond 64 bits."""
+    whole = isinstance(base, int) and isinstance(exponent, int)
+    if whole and exponent > 1 and (abs(base).bit_length() - 1) * exponent >= 64:
+        raise OverflowError
+    return base**exponent
 
 
+@_python(_python_power)
 def power(b: Builder, left: Value, right: Value) -> Value:
     """`left ** right`. Whole numbers stay whole; a negative whole exponent of one is refused."""
-    plain = _plain(b, "**", (left, right))
-    if plain is not None:
-        return plain
     exponent = b.constant_of(right)
-    left, right = _numbers(b, left, right)
-    if np.dtype(left.dtype).kind == "f":
+    left, right = numbers(b, left, right)
+    if kind(left) == "f":
         return b.op("Pow", left, right)
     sentence = "whole numbers cannot be raised to negative whole powers"
-    if exponent is None:
-        zero = b.constant(np.zeros((), right.dtype))
-        right = guarded(b, right, b.op("GreaterOrEqual", right, zero), sentence)
-    elif np.any(exponent < 0):
+    if exponent is None and kind(right) == "i":
+        ok = b.op("GreaterOrEqual", right, scalar(b, 0, right.dtype))
+        right = guarded(b, right, ok, sentence)
+    elif exponent is not None and np.any(exponent < 0):
         raise OperandError(sentence, hint="make the base a number with a point, e.g. 2.0")
-    return b.op("Pow", left, right)
-
-
-def guarded(b: Builder, value: Value, ok: Value, sentence: str) -> Value:
-    """`value`, but the run fails with `sentence` unless all of `ok` is true.
-
-    ONNX has no assertion; an index that does not exist is one in every runtime.
-    """
-    shape = ok.shape
-    if shape != ():
-        ok = b.op("ReduceMin", cast(b, b.op("Reshape", ok, _minus_one(b)), "int32"), keepdims=0)
-        ok = cast(b, ok, "bool")
-    with b.at(f"{b.where} {GUARD}{sentence}", "guard"):
-        table = b.constant(np.zeros(1, value.dtype))
-        index = cast(b, b.op("Not", ok), "int64")
-        zero = b.op("Gather", table, index, axis=0)
-        return b.op("Add", value, zero)
-
-
-def _minus_one(b: Builder) -> Value:
-    return b.constant(np.array([-1]))
+    wide = [cast(b, v, "int64") for v in (left, right)]  # ONNX has Pow of int32 and int64 only
+    return cast(b, b.op("Pow", *wide), left.dtype)
 
 
 def matmul(b: Builder, left: Value, right: Value) -> Value:
@@ -289,59 +162,150 @@ def matmul(b: Builder, left: Value, right: Value) -> Value:
         raise OperandError(
             f"'@' needs arrays, got {left.type} and {right.type}", hint="use '*' for numbers"
         )
-    left, right = _numbers(b, left, right)
-    return b.op("MatMul", left, right)
+    left, right = promote(b, left, right)
+    if kind(left) == "f":
+        return b.op("MatMul", left, right)
+    product = b.op("MatMul", cast(b, left, "int64"), cast(b, right, "int64"))
+    return cast(b, product, left.dtype)
 
 
+@_python(operator.neg)
 def negative(b: Builder, value: Value) -> Value:
     """`-value`."""
-    plain = _plain(b, "neg", (value,))
-    if plain is not None:
-        return plain
     if value.dtype == "bool":
         if not is_scalar(value):
             raise OperandError("'-' has no meaning for truth values", hint="use 'not'")
         value = cast(b, value, "int64")
-    if np.dtype(value.dtype).kind == "u":
-        return b.op("Sub", b.constant(np.zeros((), value.dtype)), value)
+    if kind(value) == "u":
+        return b.op("Sub", scalar(b, 0, value.dtype), value)
     return b.op("Neg", value)
 
 
+@_python(operator.pos)
+def positive(b: Builder, value: Value) -> Value:
+    """`+value`."""
+    return cast(b, value, "int64") if value.dtype == "bool" else value
+
+
+@_python(operator.abs)
 def absolute(b: Builder, value: Value) -> Value:
     """`abs(value)`."""
-    plain = _plain(b, "abs", (value,))
-    if plain is not None:
-        return plain
-    return b.op("Abs", cast(b, value, "int64") if value.dtype == "bool" else value)
+    if value.dtype == "bool":
+        return cast(b, value, "int64") if is_scalar(value) else value
+    return b.op("Abs", value)
 
 
-def _comparison(symbol: str, op_type: str) -> Callable[[Builder, Value, Value], Value]:
+# --- bits -------------------------------------------------------------------------------------
+
+
+def _bitwise(
+    symbol: str, op_type: str, compute: Callable[..., Any]
+) -> Callable[[Builder, Value, Value], Value]:
     def apply(b: Builder, left: Value, right: Value) -> Value:
-        plain = _plain(b, symbol, (left, right))
-        if plain is not None:
-            return plain
+        if left.dtype != "bool" or right.dtype != "bool":
+            raise ExpressionError(
+                f"'{symbol}' combines truth values here, not {left.type} and {right.type}",
+                hint=f"compare first, e.g. (a > 0) {symbol} (b > 0)",
+            )
+        return b.op(op_type, left, right)
+
+    apply.__doc__ = f"`left {symbol} right` of truth values."
+    return _python(compute)(apply)
+
+
+bit_and = _bitwise("&", "And", operator.and_)
+bit_or = _bitwise("|", "Or", operator.or_)
+bit_xor = _bitwise("^", "Xor", operator.xor)
+
+
+@_python(operator.invert)
+def invert(b: Builder, value: Value) -> Value:
+    """`~value`: `not` of truth values, `-1 - value` of whole numbers."""
+    if value.dtype == "bool":
+        return b.op("Not", value)
+    if kind(value) not in "iu":
+        raise OperandError(f"'~' has no meaning for {value.type}", hint="use '-' or 'not'")
+    ones = -1 if kind(value) == "i" else np.iinfo(value.dtype).max
+    return b.op("Sub", scalar(b, ones, value.dtype), value)
+
+
+def _shift(
+    symbol: str, instead: str, compute: Callable[..., Any]
+) -> Callable[[Builder, Value, Value], Value]:
+    def bounded(number: int, places: int) -> Any:
+        if places > 64:
+            raise OverflowError
+        return compute(number, places)
+
+    def apply(b: Builder, left: Value, right: Value) -> Value:
+        raise ExpressionError(f"'{symbol}' works on plain numbers only", hint=f"write '{instead}'")
+
+    apply.__doc__ = f"`left {symbol} right` of plain numbers."
+    return _python(bounded)(apply)
+
+
+left_shift = _shift("<<", "x * 2**n", operator.lshift)
+right_shift = _shift(">>", "x // 2**n", operator.rshift)
+
+
+# --- guards -----------------------------------------------------------------------------------
+
+
+def guarded(b: Builder, value: Value, ok: Value, sentence: str) -> Value:
+    """`value`, but the run fails with `sentence` unless all of `ok` is true.
+
+    ONNX has no assertion; an index that does not exist is one in every runtime.
+    """
+    if ok.shape != ():
+        flat = cast(b, b.op("Reshape", ok, ints(b, -1)), "int32")
+        ok = cast(b, b.op("ReduceMin", flat, keepdims=0), "bool")
+    with b.at(f"{b.where} {GUARD}{sentence}", "guard"):
+        table = b.constant(np.zeros(1, value.dtype))
+        index = cast(b, b.op("Not", ok), "int64")
+        zero = b.op("Gather", table, index, axis=0)
+        return b.op("Add", value, zero)
+
+
+# --- comparison -------------------------------------------------------------------------------
+
+
+def _comparison(
+    symbol: str, op_type: str, compute: Callable[..., Any]
+) -> Callable[[Builder, Value, Value], Value]:
+    def apply(b: Builder, left: Value, right: Value) -> Value:
         if left.dtype == right.dtype == "string":
             return b.op(op_type, left, right)
-        left, right = promote(b, left, right)
+        left, right = _comparable(b, left, right)
         if left.dtype == "bool" and op_type != "Equal":
             left, right = cast(b, left, "int32"), cast(b, right, "int32")
         return b.op(op_type, left, right)
 
     apply.__doc__ = f"`left {symbol} right`, element by element."
-    return apply
+    return _python(compute)(apply)
 
 
-less = _comparison("<", "Less")
-less_equal = _comparison("<=", "LessOrEqual")
-greater = _comparison(">", "Greater")
-greater_equal = _comparison(">=", "GreaterOrEqual")
-equal = _comparison("==", "Equal")
+def _comparable(b: Builder, left: Value, right: Value) -> tuple[Value, ...]:
+    """Both in one dtype; a plain number too large for the other side's dtype widens it."""
+    dtype = common_dtype(b, (left, right))
+    if dtype != "uint64" and not (fits(b, left, dtype) and fits(b, right, dtype)):
+        return cast(b, left, "int64"), cast(b, right, "int64")
+    return promote(b, left, right)
 
 
+less = _comparison("<", "Less", operator.lt)
+less_equal = _comparison("<=", "LessOrEqual", operator.le)
+greater = _comparison(">", "Greater", operator.gt)
+greater_equal = _comparison(">=", "GreaterOrEqual", operator.ge)
+equal = _comparison("==", "Equal", operator.eq)
+
+
+@_python(operator.ne)
 def not_equal(b: Builder, left: Value, right: Value) -> Value:
     """`left != right`, element by element."""
-    plain = _plain(b, "!=", (left, right))
-    return plain if plain is not None else b.op("Not", equal(b, left, right))
+    return b.op("Not", equal(b, left, right))
+
+
+# --- truth and choice -------------------------------------------------------------------------
 
 
 def truth(b: Builder, value: Value) -> Value:
@@ -351,29 +315,62 @@ def truth(b: Builder, value: Value) -> Value:
             f"the truth of {value.type} is ambiguous: a condition has one element",
             hint="reduce it first, e.g. numpy.max(...) or numpy.all(...)",
         )
-    if not is_scalar(value):
-        value = b.op("Reshape", value, b.constant(np.zeros(0, np.int64)))
-    return truths(b, value)
+    return truths(b, as_scalar(b, value))
+
+
+@_python(operator.not_)
+def negation(b: Builder, value: Value) -> Value:
+    """`not value`, for one element."""
+    return b.op("Not", truth(b, value))
+
+
+def both(b: Builder, left: Value, right: Value) -> Value:
+    """`left and right`: the operand that decides, as Python gives it."""
+    test = truth(b, left)
+    if left.dtype == right.dtype == "bool" and is_scalar(left) and is_scalar(right):
+        return b.op("And", left, right)
+    return choose(b, test, right, left)
+
+
+def either(b: Builder, left: Value, right: Value) -> Value:
+    """`left or right`: the operand that decides, as Python gives it."""
+    test = truth(b, left)
+    if left.dtype == right.dtype == "bool" and is_scalar(left) and is_scalar(right):
+        return b.op("Or", left, right)
+    return choose(b, test, left, right)
+
+
+def as_scalar(b: Builder, value: Value) -> Value:
+    """A value of one element without its axes."""
+    return value if is_scalar(value) else b.op("Reshape", value, ints(b))
 
 
 def truths(b: Builder, value: Value) -> Value:
     """Every element as a truth value: zero is false, all else (nan too) is true."""
+    if value.dtype == "string":
+        raise OperandError("text is neither true nor false")
     return value if value.dtype == "bool" else cast(b, value, "bool")
 
 
 def choose(b: Builder, test: Value, then: Value, otherwise: Value) -> Value:
     """`then if test else otherwise` for one test: both sides must have one shape."""
-    if then.shape != otherwise.shape and not _broadcast_of_each_other(then, otherwise):
+    known = b.constant_of(test)
+    if known is not None:
+        return then if known else otherwise
+    if then is otherwise:
+        return then
+    if then.shape != otherwise.shape and not _may_be_equal(then, otherwise):
         raise OperandError(
             f"the two sides of 'if ... else' have different shapes: "
             f"{then.type} and {otherwise.type}",
             hint="give both sides one shape",
         )
-    then, otherwise = promote(b, then, otherwise)
-    return b.op("Where", test, then, otherwise)
+    plain = b.is_weak(then) and b.is_weak(otherwise)
+    chosen = b.op("Where", test, *promote(b, then, otherwise))
+    return b.mark_weak(chosen) if plain else chosen
 
 
-def _broadcast_of_each_other(left: Value, right: Value) -> bool:
+def _may_be_equal(left: Value, right: Value) -> bool:
     """Whether unknown extents are all that keeps two shapes from being equal."""
     if left.shape is None or right.shape is None:
         return True

@@ -1,111 +1,247 @@
-"""`value[...]`: whole numbers, slices, index arrays, and the elements of a loop's results."""
+"""`value[...]`: whole numbers, slices, new axes, index and truth arrays, a loop's results."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import EllipsisType
+from typing import TypeAlias
 
 import numpy as np
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import ArityError, ExpressionError, OperandError
 from mdf_loop.ir import Value
-from mdf_loop.lower.operators import Term, cast, rank, tensor
+from mdf_loop.lower.terms import (
+    Term,
+    cast,
+    extents,
+    ints,
+    is_scalar,
+    kind,
+    promote,
+    rank,
+    tensor,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
     """`start:stop:step`; None stands for an end left out."""
 
-    start: Value | None
-    stop: Value | None
-    step: Value | None
+    start: Value | None = None
+    stop: Value | None = None
+    step: Value | None = None
 
 
-Index = Value | Slice
+Index: TypeAlias = Value | Slice | EllipsisType | None
+"""One part of a subscript; None is a new axis."""
 
 
 def subscript(b: Builder, term: Term, indices: tuple[Index, ...]) -> Term:
     """`term[indices]`."""
     if isinstance(term, tuple):
         return _element(b, term, indices)
-    if len(indices) > rank(term):
+    if _consumed(indices) > rank(term):
         if _is_zero(b, indices):  # a loop's only result, written like the first of several
             return term
-        raise OperandError(f"{term.type} has {rank(term)} axes, but {len(indices)} subscripts")
+        raise OperandError(
+            f"{term.type} has {rank(term)} axes, but {_consumed(indices)} subscripts",
+            hint="leave out subscripts, or give the value more axes",
+        )
+    parts = _without_ellipsis(indices, rank(term))
+    arrays = [part for part in parts if isinstance(part, Value) and not is_scalar(part)]
+    if len(arrays) > 1:
+        return _take_together(b, term, parts)
+    if arrays:
+        _refuse_apart(parts)
+    _check_parts(b, term, parts)
     axis = 0
     value = term
-    for index in indices:
-        if isinstance(index, Slice):
-            value = _slice(b, value, axis, index)
-            axis += 1
-        else:
-            value = _take(b, value, axis, index)
-            axis += rank(index)
+    for index in parts:
+        value, axis = _one(b, value, axis, index)
     return value
 
 
+def _one(b: Builder, value: Value, axis: int, index: Index) -> tuple[Value, int]:
+    """One part of the subscript applied at an axis, and the axis of the next part."""
+    if index is None:
+        return b.op("Unsqueeze", value, ints(b, axis)), axis + 1
+    if isinstance(index, Slice):
+        return _slice(b, value, axis, index), axis + 1
+    assert isinstance(index, Value)  # an ellipsis has become slices
+    if index.dtype == "bool":
+        return _where_true(b, value, axis, index), axis + 1
+    return b.op("Gather", value, cast(b, index, "int64"), axis=axis), axis + rank(index)
+
+
+def _consumed(indices: tuple[Index, ...]) -> int:
+    """How many axes the parts stand for."""
+    return sum(
+        max(rank(part), 1) if isinstance(part, Value) and part.dtype == "bool" else 1
+        for part in indices
+        if part is not None and part is not ...
+    )
+
+
+def _without_ellipsis(indices: tuple[Index, ...], axes: int) -> tuple[Index, ...]:
+    """`...` as the whole slices it stands for."""
+    places = [k for k, part in enumerate(indices) if part is ...]
+    if not places:
+        return indices
+    if len(places) > 1:
+        raise ExpressionError("a subscript has more than one '...'")
+    missing = axes - _consumed(indices)
+    return (*indices[: places[0]], *(Slice(),) * missing, *indices[places[0] + 1 :])
+
+
 def _is_zero(b: Builder, indices: tuple[Index, ...]) -> bool:
-    if len(indices) != 1 or isinstance(indices[0], Slice):
+    if len(indices) != 1 or not isinstance(indices[0], Value):
         return False
     known = b.constant_of(indices[0])
     return known is not None and known.shape == () and known == 0
 
 
+# --- results of a loop ---------------------------------------------------------------------------
+
+
 def _element(b: Builder, term: tuple[Term, ...], indices: tuple[Index, ...]) -> Term:
     index, *rest = indices
+    chosen: Term
     if isinstance(index, Slice):
+        chosen = term[slice(*(_known_end(b, end) for end in (index.start, index.stop, index.step)))]
+    else:
+        known = b.constant_of(index) if isinstance(index, Value) else None
+        if known is None or known.shape != ():
+            return subscript(b, tensor(b, term), indices)
+        position = _whole(known.item())
+        if not -len(term) <= position < len(term):
+            raise ArityError(
+                f"result {position} does not exist: there are {len(term)} results "
+                f"(numbered 0 to {len(term) - 1})"
+            )
+        chosen = term[position]
+    return subscript(b, chosen, tuple(rest)) if rest else chosen
+
+
+def _known_end(b: Builder, end: Value | None) -> int | None:
+    known = b.constant_of(end)
+    if end is not None and (known is None or known.shape != ()):
         raise ExpressionError(
-            "the results of a function cannot be sliced", hint="take them one by one"
+            "which results are meant must be known when the model is compiled",
+            hint="take them one by one",
         )
-    known = b.constant_of(index)
-    if known is None:
-        return subscript(b, tensor(b, term), indices)
-    position = int(known)
-    if not -len(term) <= position < len(term):
-        raise ArityError(
-            f"result {position} does not exist: there are {len(term)} results "
-            f"(numbered 0 to {len(term) - 1})"
-        )
-    element = term[position]
-    return subscript(b, element, tuple(rest)) if rest else element
+    return None if known is None else _whole(known.item())
 
 
-def _take(b: Builder, value: Value, axis: int, index: Value) -> Value:
-    if np.dtype(index.dtype).kind not in "iu":
+def _whole(number: object) -> int:
+    if not isinstance(number, int):
+        raise OperandError(f"a subscript is a whole number, not {number}")
+    return number
+
+
+# --- one axis ------------------------------------------------------------------------------------
+
+
+def _check_parts(b: Builder, value: Value, parts: tuple[Index, ...]) -> None:
+    """Refuse what is no subscript of its axis of the value."""
+    axis = 0
+    for part in parts:
+        if isinstance(part, Value) and part.dtype != "bool":
+            _check_whole(b, value, axis, part)
+        axis += _consumed((part,))
+
+
+def _check_whole(b: Builder, value: Value, axis: int, index: Value) -> None:
+    if kind(index) not in "iu":
         raise OperandError(
             f"a subscript is a whole number, not {index.type}",
             hint="round it first, e.g. x[int(i)]",
         )
     known = b.constant_of(index)
-    assert value.shape is not None  # rank() was asked before
-    extent = value.shape[axis]
+    extent = extents(value)[axis]
     if known is not None and isinstance(extent, int):
-        outside = (known < -extent) | (known >= extent)
-        if np.any(outside):
-            raise OperandError(f"subscript {known} is outside of axis {axis} of {value.type}")
-    return b.op("Gather", value, cast(b, index, "int64"), axis=axis)
+        outside = known[(known < -extent) | (known >= extent)]
+        if outside.size:
+            raise OperandError(
+                f"subscript {outside.flat[0]} is outside of axis {axis} of {value.type}",
+                hint=f"subscripts go from {-extent} to {extent - 1}" if extent else "",
+            )
+
+
+def _where_true(b: Builder, value: Value, axis: int, mask: Value) -> Value:
+    """The elements whose truth value is true; how many is known when it runs."""
+    if rank(mask) == 0 or (rank(mask) > 1 and (axis > 0 or rank(mask) != rank(value))):
+        raise OperandError(
+            f"the truth values {mask.type} cannot choose from {value.type}",
+            hint="choose along one axis, or write numpy.where(condition, x, y)",
+        )
+    chosen_from = extents(value)[axis : axis + rank(mask)]
+    for have, need in zip(extents(mask), chosen_from, strict=True):
+        if have != need and isinstance(have, int) and isinstance(need, int):
+            raise OperandError(f"the truth values {mask.type} do not fit {value.type}")
+    if rank(mask) > 1:
+        return b.op("Compress", value, b.op("Reshape", mask, ints(b, -1)))
+    return b.op("Compress", value, mask, axis=axis)
 
 
 def _slice(b: Builder, value: Value, axis: int, part: Slice) -> Value:
+    if part == Slice():
+        return value
     step = 1 if part.step is None else _step(b, part.step)
     ends = np.iinfo(np.int64)
     first, last = (0, ends.max) if step > 0 else (ends.max, ends.min)
-    start = _edge(b, part.start, first)
-    stop = _edge(b, part.stop, last)
-    axes, steps = b.constant(np.array([axis])), b.constant(np.array([step]))
-    return b.op("Slice", value, start, stop, axes, steps)
+    start, stop = _edge(b, part.start, first), _edge(b, part.stop, last)
+    return b.op("Slice", value, start, stop, ints(b, axis), ints(b, step))
 
 
 def _step(b: Builder, step: Value) -> int:
     known = b.constant_of(step)
     if known is None or known.shape != () or known.dtype.kind not in "iu" or known == 0:
-        raise ExpressionError("the step of a slice must be a whole number other than 0")
+        raise ExpressionError(
+            "the step of a slice must be a whole number other than 0, known when compiled"
+        )
     return int(known)
 
 
 def _edge(b: Builder, edge: Value | None, default: int) -> Value:
     if edge is None:
-        return b.constant(np.array([default]))
-    if np.dtype(edge.dtype).kind not in "iu" or edge.shape != ():
-        raise OperandError(f"the ends of a slice are whole numbers, not {edge.type}")
-    return b.op("Reshape", cast(b, edge, "int64"), b.constant(np.array([1])))
+        return ints(b, default)
+    if kind(edge) not in "iu" or edge.shape != ():
+        raise OperandError(
+            f"the ends of a slice are whole numbers, not {edge.type}",
+            hint="round them first, e.g. x[:int(n)]",
+        )
+    return b.op("Reshape", cast(b, edge, "int64"), ints(b, 1))
+
+
+# --- several index arrays ------------------------------------------------------------------------
+
+
+def _refuse_apart(parts: tuple[Index, ...]) -> None:
+    """Because numpy moves the axes of index arrays to the front when a slice stands between them."""
+    places = [k for k, part in enumerate(parts) if isinstance(part, Value)]
+    if places[-1] - places[0] >= len(places):
+        raise ExpressionError(
+            "subscripts with numbers and index arrays on both sides of a slice are not supported",
+            hint="write two subscripts, e.g. x[0][:, i]",
+        )
+
+
+def _take_together(b: Builder, value: Value, parts: tuple[Index, ...]) -> Value:
+    """`value[i, j]` of index arrays: the elements at (i[0], j[0]), (i[1], j[1]) ..."""
+    whole = [part for part in parts if isinstance(part, Value)]
+    if parts[: len(whole)] != tuple(whole) or any(part != Slice() for part in parts[len(whole) :]):
+        raise ExpressionError(
+            "several index arrays must stand first in a subscript",
+            hint="write x[i, j] or x[i][:, j]",
+        )
+    if any(index.dtype == "bool" for index in whole):
+        raise ExpressionError("truth values cannot choose together with other index arrays")
+    _check_parts(b, value, parts)
+    shaped = promote(b, *(cast(b, index, "int64") for index in whole))
+    zero = b.constant(np.array(0))
+    shape = shaped[0]
+    for index in shaped[1:]:
+        shape = b.op("Add", b.op("Mul", shape, zero), b.op("Mul", index, zero))
+    spread = [b.op("Unsqueeze", b.op("Add", index, shape), ints(b, -1)) for index in shaped]
+    return b.op("GatherND", value, b.op("Concat", *spread, axis=-1))

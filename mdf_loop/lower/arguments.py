@@ -1,0 +1,197 @@
+"""How a function of an expression reads its arguments: by the annotations of its parameters.
+
+    @names("numpy.sum")
+    def total(b: Builder, a: Value, axis: Axes = None, *, keepdims: bool = False) -> Value
+
+takes any term as one tensor `a`, and `axis` and `keepdims` as numbers known at compile time.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import ExpressionError, OperandError
+from mdf_loop.ir import Array, Value
+from mdf_loop.lower.terms import Term, ints, scalar, tensor
+
+Argument: TypeAlias = "Term | str | None"
+"""What can be written for an argument: a term, a word (text or the name of a dtype), None."""
+
+Axes: TypeAlias = "int | tuple[int, ...] | None"
+"""One axis, several, or all of them; known at compile time."""
+
+Extents: TypeAlias = "Value"
+"""A shape as ONNX takes it: whole numbers along one axis, known or not."""
+
+Dtype: TypeAlias = str
+"""A dtype by its name."""
+
+DTYPES: Mapping[str, str] = {
+    **{
+        f"{prefix}{dtype}": dtype
+        for prefix in ("", "numpy.")
+        for dtype in (
+            *("float64", "float32", "float16", "int64", "int32", "int16", "int8"),
+            *("uint64", "uint32", "uint16", "uint8"),
+        )
+    },
+    **{"float": "float", "numpy.double": "float64", "numpy.single": "float32"},
+    **{"int": "int64", "numpy.int_": "int64", "numpy.intp": "int64", "numpy.half": "float16"},
+    **{"bool": "bool", "numpy.bool": "bool", "numpy.bool_": "bool"},
+}
+"""How dtypes are written; `float` is the compilation's precision."""
+
+
+def known_array(b: Builder, argument: Argument) -> Array:
+    """The numbers of an argument that must be known when the model is compiled."""
+    array = b.constant_of(_tensor(b, argument))
+    if array is None:
+        raise OperandError(
+            "must be known when the model is compiled",
+            hint="write a number, or the name of a parameter with a fixed value",
+        )
+    return array
+
+
+def _known(kinds: str, words: str, convert: Callable[[Any], Any]) -> Callable[..., Any]:
+    def read(b: Builder, argument: Argument) -> Any:
+        array = known_array(b, argument)
+        if array.shape != () or array.dtype.kind not in kinds:
+            raise OperandError(f"must be {words}, not {_shown(argument)}")
+        return convert(array.item())
+
+    return read
+
+
+def _axes(b: Builder, argument: Argument) -> Axes:
+    array = known_array(b, argument)
+    if array.dtype.kind not in "iu" or array.ndim > 1:
+        raise OperandError(f"must be one whole number or several, not {_shown(argument)}")
+    return int(array) if array.ndim == 0 else tuple(array.tolist())
+
+
+def _extents(b: Builder, argument: Argument) -> Value:
+    value = ints(b) if argument == () else _tensor(b, argument)
+    if value.dtype not in ("int64", "int32") or value.shape is None or len(value.shape) > 1:
+        raise OperandError(f"must be whole numbers, not {value.type}")
+    value = value if value.dtype == "int64" else b.op("Cast", value, to=7)
+    return b.op("Reshape", value, ints(b, 1)) if value.shape == () else value
+
+
+def _dtype(b: Builder, argument: Argument) -> Dtype:
+    if not isinstance(argument, str) or argument not in DTYPES:
+        raise OperandError(f"must be a dtype such as float or numpy.int64, not {_shown(argument)}")
+    return b.float_dtype if DTYPES[argument] == "float" else DTYPES[argument]
+
+
+def _word(b: Builder, argument: Argument) -> str:
+    if not isinstance(argument, str):
+        raise OperandError("must be a text in quotes")
+    return argument
+
+
+def _term(b: Builder, argument: Argument) -> Term:
+    if argument is None or isinstance(argument, str):
+        raise OperandError(f"must be a value, not {_shown(argument)}")
+    return argument
+
+
+def _tensor(b: Builder, argument: Argument) -> Value:
+    return tensor(b, _term(b, argument))
+
+
+def _terms(b: Builder, argument: Argument) -> tuple[Term, ...]:
+    """The parts of a sequence; those of a tensor are its rows."""
+    if isinstance(argument, tuple):
+        return argument
+    value = _tensor(b, argument)
+    if not value.shape or not isinstance(value.shape[0], int):
+        raise OperandError(f"must be a list of arrays, not {value.type}")
+    return tuple(
+        b.op("Gather", value, scalar(b, k, "int64"), axis=0) for k in range(value.shape[0])
+    )
+
+
+def _shown(argument: Argument) -> str:
+    if isinstance(argument, Value):
+        return argument.type
+    return repr(argument) if isinstance(argument, str) else str(argument or "nothing")
+
+
+_READERS: dict[str, Callable[[Builder, Argument], Any]] = {
+    "Term": _term,
+    "Value": _tensor,
+    "Terms": _terms,
+    "Axes": _axes,
+    "Extents": _extents,
+    "Dtype": _dtype,
+    "str": _word,
+    "int": _known("iu", "one whole number", int),
+    "bool": _known("b", "True or False", bool),
+    "float": _known("biuf", "one number", float),
+}
+
+Terms: TypeAlias = "tuple[Term, ...]"
+"""A sequence of terms; that of a tensor are its rows."""
+
+
+class Signature:
+    """The parameters of a function after the builder, and how each is read."""
+
+    def __init__(self, name: str, call: Callable[..., Any]) -> None:
+        found = inspect.signature(call)
+        parameters = list(found.parameters.values())[1:]
+        self.name = name
+        self.parameters = found.replace(parameters=parameters)
+        self.readers = {p.name: _READERS[_kind(p.annotation)] for p in parameters}
+        self.optional = {p.name for p in parameters if p.default is None or "None" in p.annotation}
+
+    def __str__(self) -> str:
+        """How the function is written: `numpy.clip(a, a_min=None, a_max=None)`."""
+        bare = [
+            p.replace(annotation=inspect.Parameter.empty)
+            for p in self.parameters.parameters.values()
+        ]
+        plain = self.parameters.replace(parameters=bare, return_annotation=inspect.Signature.empty)
+        return self.name + str(plain).replace(", /", "").replace("/, ", "").replace("b_", "b")
+
+    def read(
+        self, b: Builder, arguments: list[Argument], keywords: dict[str, Argument]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments as the function wants them.
+
+        Raises:
+            ExpressionError: the call does not fit the signature.
+            OperandError: an argument is not what its parameter takes.
+        """
+        try:
+            bound = self.parameters.bind(*arguments, **keywords)
+        except TypeError as error:
+            raise ExpressionError(f"{self.name}: {error}", hint=f"write {self}") from None
+        for name, argument in bound.arguments.items():
+            if self.parameters.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+                read = tuple(self._one(b, name, part) for part in argument)
+                bound.arguments[name] = read
+            else:
+                bound.arguments[name] = self._one(b, name, argument)
+        return bound.args, bound.kwargs
+
+    def _one(self, b: Builder, name: str, argument: Argument) -> Any:
+        if argument is None and name in self.optional:
+            return None
+        try:
+            return self.readers[name](b, argument)
+        except OperandError as error:
+            (finding,) = error.findings
+            if not finding.what.startswith("must be"):
+                raise
+            raise OperandError(
+                f"the argument '{name}' of {self.name} {finding.what}", hint=finding.hint
+            ) from None
+
+
+def _kind(annotation: str) -> str:
+    return annotation.removesuffix(" | None")

@@ -1,0 +1,137 @@
+"""Python's operators as functions of `numpy.`: add, less, logical_and, where, isclose ..."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Value
+from mdf_loop.lower import operators as ops
+from mdf_loop.lower.elementary import floats
+from mdf_loop.lower.functions import names
+from mdf_loop.lower.terms import as_numpy, cast, extents, promote, scalar
+
+_BINARY: dict[Callable[[Builder, Value, Value], Value], tuple[str, ...]] = {
+    ops.add: ("add",),
+    ops.subtract: ("subtract",),
+    ops.multiply: ("multiply",),
+    ops.divide: ("divide", "true_divide"),
+    ops.floor_divide: ("floor_divide",),
+    ops.modulo: ("mod", "remainder"),
+    ops.power: ("power", "pow"),
+    ops.less: ("less",),
+    ops.less_equal: ("less_equal",),
+    ops.greater: ("greater",),
+    ops.greater_equal: ("greater_equal",),
+    ops.equal: ("equal",),
+    ops.not_equal: ("not_equal",),
+}
+"""Operators that are functions of numpy too."""
+
+
+def _register(lower: Callable[[Builder, Value, Value], Value], spellings: tuple[str, ...]) -> None:
+    @names(*(f"numpy.{name}" for name in spellings))
+    def call(b: Builder, x1: Value, x2: Value, /) -> Value:
+        return as_numpy(b, lower(b, x1, x2))
+
+    call.__doc__ = lower.__doc__
+
+
+for _lower, _spellings in _BINARY.items():
+    _register(_lower, _spellings)
+
+
+@names("numpy.negative")
+def negative(b: Builder, x: Value, /) -> Value:
+    """`-x`."""
+    return as_numpy(b, ops.negative(b, x))
+
+
+# --- truth values --------------------------------------------------------------------------------
+
+
+def _logical(op_type: str) -> None:
+    @names(f"numpy.logical_{op_type.lower()}")
+    def call(b: Builder, x1: Value, x2: Value, /) -> Value:
+        return b.op(op_type, ops.truths(b, x1), ops.truths(b, x2))
+
+    call.__doc__ = f"`x1 {op_type.lower()} x2`, element by element."
+
+
+for _op_type in ("And", "Or", "Xor"):
+    _logical(_op_type)
+
+
+@names("numpy.logical_not")
+def logical_not(b: Builder, x: Value, /) -> Value:
+    """`not x`, element by element."""
+    return b.op("Not", ops.truths(b, x))
+
+
+@names("numpy.invert", "numpy.bitwise_not")
+def invert(b: Builder, x: Value, /) -> Value:
+    """`~x`."""
+    return as_numpy(b, ops.invert(b, x))
+
+
+@names("numpy.where")
+def where(b: Builder, condition: Value, x: Value, y: Value, /) -> Value:
+    """`x if condition else y`, element by element."""
+    return b.op("Where", ops.truths(b, condition), *promote(b, x, y))
+
+
+# --- nearly equal --------------------------------------------------------------------------------
+
+
+@names("numpy.isclose")
+def isclose(
+    b: Builder,
+    a: Value,
+    b_: Value,
+    /,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> Value:
+    """`|a - b| <= atol + rtol * |b|` for finite b, or `a == b`."""
+    left, right = floats(b, a, b_)
+    size = b.op("Abs", right)
+    room = b.op("Mul", scalar(b, rtol, left.dtype), size)
+    room = b.op("Add", scalar(b, atol, left.dtype), room)
+    near = b.op("LessOrEqual", b.op("Abs", b.op("Sub", left, right)), room)
+    finite = b.op("Less", size, scalar(b, math.inf, left.dtype))
+    close = b.op("Or", b.op("And", near, finite), b.op("Equal", left, right))
+    if not equal_nan:
+        return close
+    return b.op("Or", close, b.op("And", b.op("IsNaN", left), b.op("IsNaN", right)))
+
+
+def everywhere(b: Builder, tests: Value) -> Value:
+    """Whether all elements are true (those of no elements are)."""
+    misses = cast(b, b.op("Not", tests), "int64")
+    return b.op("Equal", b.op("ReduceSum", misses, keepdims=0), scalar(b, 0, "int64"))
+
+
+@names("numpy.allclose")
+def allclose(
+    b: Builder,
+    a: Value,
+    b_: Value,
+    /,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> Value:
+    """Whether all elements are close (`isclose`)."""
+    return everywhere(b, isclose(b, a, b_, rtol, atol, equal_nan))
+
+
+@names("numpy.array_equal")
+def array_equal(b: Builder, a1: Value, a2: Value, /) -> Value:
+    """Whether both have one shape and equal elements."""
+    if extents(a1) != extents(a2) and not any(
+        isinstance(dim, str) for dim in (*extents(a1), *extents(a2))
+    ):
+        return b.constant(False)
+    return everywhere(b, ops.equal(b, a1, a2))

@@ -1,0 +1,94 @@
+"""Order: `numpy.` sort, argsort, median, searchsorted. nan comes last, as in numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import OperandError
+from mdf_loop.ir import Value
+from mdf_loop.lower import operators as ops
+from mdf_loop.lower.functions import names
+from mdf_loop.lower.reductions import any_, axis_of
+from mdf_loop.lower.shapes import positions, ravel, size
+from mdf_loop.lower.terms import as_float, cast, extents, ints, kind, rank, scalar
+
+
+def _ascending(b: Builder, value: Value, axis: int) -> tuple[Value, Value]:
+    """Values and places in rising order; of equals the first comes first."""
+    count = b.op("Reshape", cast(b, size(b, value, axis), "int64"), ints(b, 1))
+    values, places = b.multi("TopK", value, count, n_outputs=2, axis=axis, largest=0, sorted=1)
+    return values, places
+
+
+def _key(b: Builder, value: Value) -> Value:
+    """What to sort by: numbers, with infinity for nan."""
+    if kind(value) != "f":
+        return cast(b, value, "int64")
+    return b.op("Where", b.op("IsNaN", value), scalar(b, np.inf, value.dtype), value)
+
+
+def _flat(b: Builder, a: Value, axis: int | None) -> tuple[Value, int]:
+    return (ravel(b, a), 0) if axis is None else (a, axis_of(a, axis))
+
+
+@names("numpy.sort")
+def sort(b: Builder, a: Value, /, axis: int | None = -1) -> Value:
+    """The elements in rising order along an axis.
+
+    nan sorts as infinity; as many of the last elements as there are nan become nan.
+    """
+    a, axis = _flat(b, a, axis)
+    values, _ = _ascending(b, _key(b, a), axis)
+    if kind(a) != "f":
+        return cast(b, values, a.dtype)
+    missing = cast(b, b.op("IsNaN", a), "int64")
+    count = b.op("ReduceSum", missing, ints(b, axis), keepdims=1)
+    first = b.op("Sub", cast(b, size(b, a, axis), "int64"), count)
+    along = [1] * rank(a)
+    along[axis] = -1
+    places = b.op("Reshape", positions(b, a, axis), ints(b, *along))
+    lost = b.op("GreaterOrEqual", places, first)
+    return b.op("Where", lost, scalar(b, np.nan, a.dtype), values)
+
+
+@names("numpy.argsort")
+def argsort(b: Builder, a: Value, /, axis: int | None = -1) -> Value:
+    """The places of the elements in rising order; of equals the first comes first."""
+    a, axis = _flat(b, a, axis)
+    _, places = _ascending(b, _key(b, a), axis)
+    if kind(a) != "f":
+        return places
+    missing = cast(b, b.op("IsNaN", a), "int64")
+    _, nan_last = _ascending(b, b.op("GatherElements", missing, places, axis=axis), axis)
+    return b.op("GatherElements", places, nan_last, axis=axis)
+
+
+@names("numpy.median")
+def median(b: Builder, a: Value, /, axis: int | None = None) -> Value:
+    """The middle of the sorted elements, or the mean of the two in the middle."""
+    a, axis = _flat(b, as_float(b, a), axis)
+    count = extents(a)[axis]
+    if not isinstance(count, int) or count == 0:
+        raise OperandError(f"numpy.median needs a known number of elements, not {a.type}")
+    values = sort(b, a, axis)
+    low, high = (
+        b.op("Gather", values, b.constant(np.array(k)), axis=axis)
+        for k in ((count - 1) // 2, count // 2)
+    )
+    middle = low
+    if count % 2 == 0:
+        middle = b.op("Mul", b.op("Add", low, high), scalar(b, 0.5, a.dtype))
+    return b.op("Where", any_(b, b.op("IsNaN", a), axis), scalar(b, np.nan, a.dtype), middle)
+
+
+@names("numpy.searchsorted")
+def searchsorted(b: Builder, a: Value, v: Value, /, side: str = "left") -> Value:
+    """How many elements of the rising list a are less than v (`side='right'`: or equal)."""
+    if rank(a) != 1:
+        raise OperandError(f"numpy.searchsorted needs a list, not {a.type}")
+    compare = {"left": ops.less, "right": ops.less_equal}.get(side)
+    if compare is None:
+        raise OperandError(f"the side of numpy.searchsorted is 'left' or 'right', not '{side}'")
+    before = compare(b, a, b.op("Unsqueeze", v, ints(b, -1)))
+    return b.op("ReduceSum", cast(b, before, "int64"), ints(b, -1), keepdims=0)

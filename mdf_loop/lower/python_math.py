@@ -1,0 +1,218 @@
+"""Functions of `math.`: for one number, giving a plain number as Python's do.
+
+Plain numbers are computed by Python at once; values of a run by the function of `numpy.` of the
+same meaning, in the compilation's precision.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import ExpressionError, OperandError, UnsupportedError
+from mdf_loop.ir import Value
+from mdf_loop.lower import elementary, rounding
+from mdf_loop.lower import operators as ops
+from mdf_loop.lower.arguments import Terms
+from mdf_loop.lower.functions import function, names
+from mdf_loop.lower.terms import (
+    as_plain,
+    cast,
+    is_scalar,
+    kind,
+    literal,
+    made_plain,
+    plain_result,
+    scalar,
+    tensor,
+)
+
+_SAME_IN_NUMPY = {
+    **{name: name for name in ("exp", "exp2", "expm1", "log1p", "log2", "log10", "sqrt", "cbrt")},
+    **{name: name for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    **{name: name for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
+    **{name: name for name in ("degrees", "radians", "fabs", "atan2", "copysign", "fmod")},
+    **{"pow": "float_power", "isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite"},
+}
+_WHOLE = {"floor": rounding.floor, "ceil": rounding.ceil, "trunc": rounding.trunc}
+_PLAIN_ONLY = {
+    **dict.fromkeys(("gcd", "lcm", "comb", "perm", "nextafter", "remainder"), 2),
+    **dict.fromkeys(("factorial", "gamma", "lgamma", "erfc", "ulp"), 1),
+}
+"""Functions that have no exact composition of ONNX's operators, and how many arguments they take."""
+
+_LARGEST = 10_000
+"""Whole numbers beyond this make factorials and the like too large for any number."""
+
+
+def _reals(b: Builder, name: str, values: tuple[Value, ...]) -> list[Value]:
+    """Single numbers in the compilation's precision."""
+    for value in values:
+        if not is_scalar(value):
+            instead = f"numpy.{name}"
+            raise OperandError(
+                f"'math.{name}' takes one number, not {value.type}",
+                hint=f"write {instead}" if _exists(instead) else "",
+            )
+    return [cast(b, value, b.float_dtype) for value in values]
+
+
+def _exists(name: str) -> bool:
+    try:
+        function(name)
+    except (UnsupportedError, NameError):
+        return False
+    return True
+
+
+def _same(name: str, numpy_name: str) -> None:
+    lower: Callable[..., Value] = function(f"numpy.{numpy_name}").lower  # type: ignore[assignment]
+    python = getattr(math, name)
+
+    def apply(b: Builder, *values: Value) -> Value:
+        plain = plain_result(b, python, values)
+        if plain is not None:
+            return plain
+        return made_plain(b, lower(b, *_reals(b, name, values)))
+
+    def one(b: Builder, x: Value, /) -> Value:
+        return apply(b, x)
+
+    def two(b: Builder, x: Value, y: Value, /) -> Value:
+        return apply(b, x, y)
+
+    call = one if len(inspect.signature(lower).parameters) == 2 else two
+    call.__doc__ = f"`math.{name}`."
+    names(f"math.{name}")(call)
+
+
+for _name, _numpy_name in _SAME_IN_NUMPY.items():
+    _same(_name, _numpy_name)
+
+
+def _whole(name: str, lower: Callable[[Builder, Value], Value]) -> None:
+    @names(f"math.{name}")
+    def call(b: Builder, x: Value, /) -> Value:
+        plain = plain_result(b, getattr(math, name), (x,))
+        if plain is not None:
+            return plain
+        (real,) = _reals(b, name, (x,))
+        return as_plain(b, x if kind(x) in "iub" else lower(b, real), "int64")
+
+    call.__doc__ = f"`math.{name}(x)`, a whole number."
+
+
+for _name, _lower in _WHOLE.items():
+    _whole(_name, _lower)
+
+
+def _bounded(name: str) -> Callable[..., Any]:
+    def compute(*numbers: Any) -> Any:
+        if name in ("factorial", "comb", "perm") and max(numbers) > _LARGEST:
+            raise OverflowError
+        return getattr(math, name)(*numbers)
+
+    return compute
+
+
+def _plain_only(name: str, count: int) -> None:
+    def apply(b: Builder, *values: Value) -> Value:
+        plain = plain_result(b, _bounded(name), values)
+        if plain is None:
+            raise UnsupportedError(
+                f"'math.{name}' can only be compiled for numbers known when the model is compiled",
+                hint="give it plain numbers, or compute it outside and give it as an input",
+            )
+        return plain
+
+    def one(b: Builder, x: Value, /) -> Value:
+        return apply(b, x)
+
+    def two(b: Builder, x: Value, y: Value, /) -> Value:
+        return apply(b, x, y)
+
+    names(f"math.{name}")(one if count == 1 else two)
+
+
+for _name, _count in _PLAIN_ONLY.items():
+    _plain_only(_name, _count)
+
+
+@names("math.log")
+def logarithm(b: Builder, x: Value, base: Value | None = None, /) -> Value:
+    """`log(x)`, or `log(x) / log(base)`."""
+    values = (x,) if base is None else (x, base)
+    plain = plain_result(b, math.log, values)
+    if plain is not None:
+        return plain
+    logs = [b.op("Log", real) for real in _reals(b, "log", values)]
+    return made_plain(b, logs[0] if base is None else b.op("Div", *logs))
+
+
+@names("math.erf")
+def erf(b: Builder, x: Value, /) -> Value:
+    """The error function."""
+    plain = plain_result(b, math.erf, (x,))
+    return plain or made_plain(b, b.op("Erf", *_reals(b, "erf", (x,))))
+
+
+@names("math.hypot")
+def hypot(b: Builder, /, *coordinates: Value) -> Value:
+    """`sqrt(x**2 + y**2 + ...)` that does not overflow."""
+    plain = plain_result(b, math.hypot, coordinates)
+    if plain is not None:
+        return plain
+    total, *others = _reals(b, "hypot", coordinates)
+    for other in others or [scalar(b, 0, total.dtype)]:
+        total = elementary.hypot(b, total, other)
+    return made_plain(b, total)
+
+
+@names("math.modf")
+def modf(b: Builder, x: Value, /) -> tuple[Value, Value]:
+    """The fraction and the whole part, both with the sign of x."""
+    rest, whole = rounding.modf(b, *_reals(b, "modf", (x,)))
+    return made_plain(b, rest), made_plain(b, whole)
+
+
+@names("math.isclose")
+def isclose(
+    b: Builder, x: Value, y: Value, /, *, rel_tol: float = 1e-09, abs_tol: float = 0.0
+) -> Value:
+    """`|x - y| <= max(rel_tol * max(|x|, |y|), abs_tol)` for finite numbers, or `x == y`."""
+    left, right = _reals(b, "isclose", (x, y))
+    dtype = left.dtype
+    largest = b.op("Max", b.op("Abs", left), b.op("Abs", right))
+    room = b.op("Mul", scalar(b, rel_tol, dtype), largest)
+    room = b.op("Max", room, scalar(b, abs_tol, dtype))
+    near = b.op("LessOrEqual", b.op("Abs", b.op("Sub", left, right)), room)
+    finite = b.op("Less", largest, scalar(b, math.inf, dtype))
+    close = b.op("Or", b.op("And", near, finite), b.op("Equal", left, right))
+    return made_plain(b, close)
+
+
+@names("math.prod")
+def product(b: Builder, iterable: Terms, /, *, start: Value | None = None) -> Value:
+    """`start * first * second * ...`, from left to right."""
+    result = literal(b, 1) if start is None else start
+    for part in iterable:
+        result = ops.multiply(b, result, tensor(b, part))
+    return result
+
+
+@names("math.fsum")
+def exact_sum(b: Builder, seq: Terms, /) -> Value:
+    """The sum rounded once, of numbers known when the model is compiled."""
+    known = [b.constant_of(tensor(b, part)) for part in seq]
+    if any(array is None for array in known):
+        raise UnsupportedError(
+            "'math.fsum' rounds only once, which no operator of ONNX does",
+            hint="write numpy.sum(x), or sum(x)",
+        )
+    try:
+        return literal(b, math.fsum(float(array) for array in known if array is not None))
+    except (OverflowError, ValueError) as error:
+        raise ExpressionError(f"math.fsum: {error}") from None

@@ -1,0 +1,230 @@
+"""Reductions of `numpy.`: sum, mean, max, argmax, any, cumsum ... along axes known when compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import OperandError
+from mdf_loop.ir import Value
+from mdf_loop.lower import operators as ops
+from mdf_loop.lower.arguments import Axes, Dtype
+from mdf_loop.lower.functions import names
+from mdf_loop.lower.terms import as_float, cast, extents, ints, is_scalar, kind, scalar
+
+
+def axis_of(value: Value, axis: int, more: int = 0) -> int:
+    """The axis counted from 0; `more` axes are about to be added."""
+    count = len(extents(value)) + more
+    if not -count <= axis < count:
+        raise OperandError(
+            f"axis {axis} does not exist: {value.type} has {count - more} axes",
+            hint=f"axes are numbered {-count} to {count - 1}" if count else "leave out the axis",
+        )
+    return axis % count
+
+
+def axes_of(value: Value, axis: Axes) -> tuple[int, ...]:
+    """The axes of a reduction, counted from 0; None stands for all."""
+    if axis is None:
+        return tuple(range(len(extents(value))))
+    axes = tuple(axis_of(value, k) for k in (axis if isinstance(axis, tuple) else (axis,)))
+    if len(set(axes)) < len(axes):
+        raise OperandError(f"an axis is given twice in {axis}")
+    return axes
+
+
+def reduced(b: Builder, op_type: str, value: Value, axis: Axes, keepdims: bool) -> Value:
+    """One of ONNX's reductions, which want their axes in different places."""
+    if axis is None and (value.shape is None or keepdims is False):
+        return value if is_scalar(value) else b.op(op_type, value, keepdims=int(keepdims))
+    axes = axes_of(value, axis)
+    if not axes:
+        return value
+    if op_type == "ReduceSum":
+        return b.op(op_type, value, ints(b, *axes), keepdims=int(keepdims))
+    return b.op(op_type, value, axes=axes, keepdims=int(keepdims))
+
+
+def count_of(b: Builder, value: Value, axis: Axes) -> Value | int:
+    """How many elements one result of a reduction takes; a number if it is known."""
+    if axis is None and value.shape is None:
+        return b.op("Size", value)
+    found = [extents(value)[k] for k in axes_of(value, axis)]
+    known = [extent for extent in found if isinstance(extent, int)]
+    if len(known) == len(found):
+        return int(np.prod(known, dtype=np.int64))
+    shape = b.op("Gather", b.op("Shape", value), ints(b, *axes_of(value, axis)), axis=0)
+    return b.op("ReduceProd", shape, keepdims=0)
+
+
+# --- sums ----------------------------------------------------------------------------------------
+
+
+def _summable(b: Builder, value: Value, dtype: str | None) -> Value:
+    """Truth values and small whole numbers become 64 bits wide, as numpy sums them."""
+    wide = {"b": "int64", "i": "int64", "u": "uint64"}.get(kind(value), value.dtype)
+    return cast(b, value, dtype or wide)
+
+
+@names("numpy.sum")
+def total(
+    b: Builder, a: Value, /, axis: Axes = None, dtype: Dtype | None = None, keepdims: bool = False
+) -> Value:
+    """The sum along axes."""
+    return reduced(b, "ReduceSum", _summable(b, a, dtype), axis, keepdims)
+
+
+@names("numpy.prod")
+def product(
+    b: Builder, a: Value, /, axis: Axes = None, dtype: Dtype | None = None, keepdims: bool = False
+) -> Value:
+    """The product along axes."""
+    return reduced(b, "ReduceProd", _summable(b, a, dtype), axis, keepdims)
+
+
+@names("numpy.mean")
+def mean(
+    b: Builder, a: Value, /, axis: Axes = None, dtype: Dtype | None = None, keepdims: bool = False
+) -> Value:
+    """The mean along axes; nan for no elements."""
+    value = as_float(b, a if dtype is None else cast(b, a, dtype))
+    return _quotient(b, reduced(b, "ReduceSum", value, axis, keepdims), count_of(b, value, axis), 0)
+
+
+def _quotient(b: Builder, sums: Value, count: Value | int, less: int) -> Value:
+    """`sums / (count - less)`."""
+    if isinstance(count, int):
+        return b.op("Div", sums, scalar(b, max(count - less, 0), sums.dtype))
+    left = b.op("Max", b.op("Sub", count, scalar(b, less, "int64")), scalar(b, 0, "int64"))
+    return b.op("Div", sums, cast(b, left, sums.dtype))
+
+
+@names("numpy.var")
+def variance(
+    b: Builder, a: Value, /, axis: Axes = None, *, ddof: int = 0, keepdims: bool = False
+) -> Value:
+    """`sum(|a - mean|**2) / (count - ddof)`."""
+    value = as_float(b, a)
+    apart = b.op("Sub", value, mean(b, value, axis, keepdims=True))
+    squares = reduced(b, "ReduceSum", b.op("Mul", apart, apart), axis, keepdims)
+    return _quotient(b, squares, count_of(b, value, axis), ddof)
+
+
+@names("numpy.std")
+def deviation(
+    b: Builder, a: Value, /, axis: Axes = None, *, ddof: int = 0, keepdims: bool = False
+) -> Value:
+    """The square root of the variance."""
+    return b.op("Sqrt", variance(b, a, axis, ddof=ddof, keepdims=keepdims))
+
+
+@names("numpy.average")
+def average(b: Builder, a: Value, /, axis: Axes = None, weights: Value | None = None) -> Value:
+    """The mean, or `sum(a * weights) / sum(weights)` for weights of a's shape."""
+    if weights is None:
+        return mean(b, a, axis)
+    if extents(weights) != extents(a):
+        raise OperandError(
+            f"weights are {weights.type}, but the values {a.type}", hint="give both one shape"
+        )
+    weighted = total(b, ops.multiply(b, a, weights), axis)
+    return ops.divide(b, weighted, total(b, weights, axis))
+
+
+@names("numpy.linalg.norm")
+def norm(b: Builder, x: Value, /, *, axis: Axes = None, keepdims: bool = False) -> Value:
+    """`sqrt(sum(x**2))`."""
+    x = as_float(b, x)
+    return b.op("Sqrt", reduced(b, "ReduceSum", b.op("Mul", x, x), axis, keepdims))
+
+
+@names("numpy.cumsum")
+def cumulated(b: Builder, a: Value, /, axis: int | None = None) -> Value:
+    """The running sum along one axis, or over all elements."""
+    value = _summable(b, a, None)
+    if axis is None:
+        value, axis = b.op("Reshape", value, ints(b, -1)), 0
+    return b.op("CumSum", value, scalar(b, axis_of(value, axis), "int64"))
+
+
+# --- truth ---------------------------------------------------------------------------------------
+
+
+def _count(b: Builder, tests: Value, axis: Axes, keepdims: bool) -> Value:
+    return reduced(b, "ReduceSum", cast(b, tests, "int64"), axis, keepdims)
+
+
+@names("numpy.any")
+def any_(b: Builder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
+    """Whether some element is true."""
+    found = _count(b, ops.truths(b, a), axis, keepdims)
+    return b.op("Greater", found, scalar(b, 0, "int64"))
+
+
+@names("numpy.all")
+def all_(b: Builder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
+    """Whether every element is true."""
+    misses = _count(b, b.op("Not", ops.truths(b, a)), axis, keepdims)
+    return b.op("Equal", misses, scalar(b, 0, "int64"))
+
+
+@names("numpy.count_nonzero")
+def count_nonzero(b: Builder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
+    """How many elements are not 0."""
+    return _count(b, ops.truths(b, a), axis, keepdims)
+
+
+# --- the smallest, the largest -------------------------------------------------------------------
+
+
+def _extreme(op_type: str, *spellings: str) -> Callable[..., Value]:
+    @names(*spellings)
+    def call(b: Builder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
+        if a.shape is not None and 0 in a.shape:
+            raise OperandError(f"{spellings[0]} needs at least one element, not {a.type}")
+        narrow = kind(a) == "b" or a.dtype in ("int16", "uint16")
+        value = cast(b, a, "int32") if narrow else a
+        found = cast(b, reduced(b, op_type, value, axis, keepdims), a.dtype)
+        if kind(a) != "f" or is_scalar(a):
+            return found
+        lost = any_(b, b.op("IsNaN", a), axis, keepdims=keepdims)  # runtimes pass nan over
+        return b.op("Where", lost, scalar(b, np.nan, a.dtype), found)
+
+    call.__doc__ = f"`{spellings[0]}(a)` along axes; nan if there is one."
+    return call
+
+
+greatest = _extreme("ReduceMax", "numpy.max", "numpy.amax")
+least = _extreme("ReduceMin", "numpy.min", "numpy.amin")
+
+
+@names("numpy.ptp")
+def range_of(b: Builder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
+    """`max(a) - min(a)`."""
+    ends = (extreme(b, a, axis, keepdims=keepdims) for extreme in (greatest, least))
+    return ops.subtract(b, *ends)
+
+
+def _position(op_type: str, name: str) -> None:
+    @names(name)
+    def call(b: Builder, a: Value, /, axis: int | None = None, *, keepdims: bool = False) -> Value:
+        if axis is None:
+            if keepdims:
+                raise OperandError(f"{name} with keepdims needs an axis")
+            a, axis = b.op("Reshape", a, ints(b, -1)), 0
+        place = {"axis": axis_of(a, axis), "keepdims": int(keepdims)}
+        found = b.op(op_type, cast(b, a, "int32") if a.dtype == "bool" else a, **place)
+        if kind(a) != "f":
+            return found
+        missing = b.op("IsNaN", a)
+        first = b.op("ArgMax", cast(b, missing, "int32"), **place)
+        return b.op("Where", any_(b, missing, axis, keepdims=keepdims), first, found)
+
+    call.__doc__ = f"`{name}(a)`: the place of the first of equals; of the first nan, if any."
+
+
+_position("ArgMax", "numpy.argmax")
+_position("ArgMin", "numpy.argmin")

@@ -1,0 +1,235 @@
+"""Rounding, signs and kinds of numbers: floor, round, sign, clip, isnan, nan_to_num ..."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import OperandError
+from mdf_loop.ir import Value
+from mdf_loop.lower import operators as ops
+from mdf_loop.lower.elementary import floats
+from mdf_loop.lower.functions import names
+from mdf_loop.lower.terms import as_float, cast, kind, numbers, promote, scalar
+
+# --- rounding ----------------------------------------------------------------------------------
+
+
+def _rounding(op_type: str, *spellings: str) -> Callable[[Builder, Value], Value]:
+    @names(*spellings)
+    def call(b: Builder, x: Value, /) -> Value:
+        return b.op(op_type, x) if kind(x) == "f" else x
+
+    call.__doc__ = f"`{spellings[0]}(x)`; whole numbers stay what they are."
+    return call
+
+
+floor = _rounding("Floor", "numpy.floor")
+ceil = _rounding("Ceil", "numpy.ceil")
+
+
+@names("numpy.trunc", "numpy.fix")
+def trunc(b: Builder, x: Value, /) -> Value:
+    """Towards zero; whole numbers stay what they are."""
+    if kind(x) != "f":
+        return x
+    negative = b.op("Less", x, scalar(b, 0, x.dtype))
+    return b.op("Where", negative, ceil(b, x), floor(b, x))
+
+
+@names("numpy.rint")
+def rint(b: Builder, x: Value, /) -> Value:
+    """To the nearest whole number, half to even; always with a point."""
+    return b.op("Round", as_float(b, x))
+
+
+@names("numpy.round", "numpy.around")
+def rounded(b: Builder, a: Value, /, decimals: int = 0) -> Value:
+    """`rint(a * 10**decimals) / 10**decimals`, as numpy rounds to decimals (half to even)."""
+    if kind(a) != "f":
+        return a if decimals >= 0 else cast(b, rounded(b, as_float(b, a), decimals), a.dtype)
+    if decimals == 0:
+        return b.op("Round", a)
+    scale = scalar(b, 10.0 ** abs(decimals), a.dtype)
+    there, back = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
+    return b.op(back, b.op("Round", b.op(there, a, scale)), scale)
+
+
+# --- signs -------------------------------------------------------------------------------------
+
+
+@names("numpy.absolute", "numpy.abs")
+def absolute(b: Builder, x: Value, /) -> Value:
+    """`|x|`; truth values stay what they are."""
+    return x if kind(x) in "bu" else b.op("Abs", x)
+
+
+@names("numpy.fabs")
+def fabs(b: Builder, x: Value, /) -> Value:
+    """`|x|`, always with a point."""
+    return b.op("Abs", as_float(b, x))
+
+
+@names("numpy.positive")
+def positive(b: Builder, x: Value, /) -> Value:
+    """`+x`."""
+    return x
+
+
+@names("numpy.sign")
+def sign(b: Builder, x: Value, /) -> Value:
+    """-1, 0 or 1; nan for nan."""
+    if kind(x) not in "iuf":
+        raise OperandError("numpy.sign has no meaning for truth values", hint="write 1*x")
+    return b.op("Sign", x)
+
+
+@names("numpy.heaviside")
+def heaviside(b: Builder, x1: Value, x2: Value, /) -> Value:
+    """0 for negative x1, x2 at 0, 1 for positive x1, nan for nan."""
+    x1, x2 = floats(b, x1, x2)
+    zero, one = scalar(b, 0, x1.dtype), scalar(b, 1, x1.dtype)
+    step = b.op("Where", b.op("Greater", x1, zero), one, x1)  # keeps nan
+    step = b.op("Where", b.op("Less", x1, zero), zero, step)
+    return b.op("Where", b.op("Equal", x1, zero), x2, step)
+
+
+# --- the smaller, the larger --------------------------------------------------------------------
+
+
+def _extreme(op_type: str, logic: str, *spellings: str) -> Callable[[Builder, Value, Value], Value]:
+    @names(*spellings)
+    def call(b: Builder, x1: Value, x2: Value, /) -> Value:
+        x1, x2 = promote(b, x1, x2)
+        return b.op(logic if x1.dtype == "bool" else op_type, x1, x2)
+
+    call.__doc__ = f"`{spellings[0]}(x1, x2)`, element by element; nan if one of them is."
+    return call
+
+
+maximum = _extreme("Max", "Or", "numpy.maximum")
+minimum = _extreme("Min", "And", "numpy.minimum")
+
+
+def _extreme_but_nan(extreme: Callable[[Builder, Value, Value], Value], name: str) -> None:
+    @names(name)
+    def call(b: Builder, x1: Value, x2: Value, /) -> Value:
+        x1, x2 = promote(b, x1, x2)
+        found = extreme(b, x1, x2)
+        if kind(x1) != "f":
+            return found
+        return b.op("Where", b.op("IsNaN", x1), x2, b.op("Where", b.op("IsNaN", x2), x1, found))
+
+    call.__doc__ = f"`{name}(x1, x2)`: nan only if both are."
+
+
+_extreme_but_nan(maximum, "numpy.fmax")
+_extreme_but_nan(minimum, "numpy.fmin")
+
+
+@names("numpy.clip")
+def clip(
+    b: Builder,
+    a: Value,
+    /,
+    a_min: Value | None = None,
+    a_max: Value | None = None,
+    *,
+    min: Value | None = None,
+    max: Value | None = None,
+) -> Value:
+    """`minimum(maximum(a, a_min), a_max)`; an end that is None is open."""
+    low, high = a_min or min, a_max or max
+    ends = [end for end in (low, high) if end is not None]
+    a, *ends = promote(b, a, *ends)
+    if low is not None:
+        a = maximum(b, a, ends.pop(0))
+    return minimum(b, a, ends.pop(0)) if high is not None else a
+
+
+# --- kinds of numbers ----------------------------------------------------------------------------
+
+
+@names("numpy.isnan")
+def isnan(b: Builder, x: Value, /) -> Value:
+    """Whether x is no number."""
+    return b.op("IsNaN", as_float(b, x))
+
+
+def _is_infinity(number: float, name: str) -> None:
+    @names(name)
+    def call(b: Builder, x: Value, /) -> Value:
+        x = as_float(b, x)
+        return b.op("Equal", x, scalar(b, number, x.dtype))
+
+    call.__doc__ = f"Whether x is {number}."
+
+
+_is_infinity(math.inf, "numpy.isposinf")
+_is_infinity(-math.inf, "numpy.isneginf")
+
+
+@names("numpy.isinf")
+def isinf(b: Builder, x: Value, /) -> Value:
+    """Whether x is infinite."""
+    x = as_float(b, x)
+    return b.op("Equal", b.op("Abs", x), scalar(b, math.inf, x.dtype))
+
+
+@names("numpy.isfinite")
+def isfinite(b: Builder, x: Value, /) -> Value:
+    """Whether x is a number and not infinite."""
+    x = as_float(b, x)
+    return b.op("Less", b.op("Abs", x), scalar(b, math.inf, x.dtype))
+
+
+@names("numpy.nan_to_num")
+def nan_to_num(
+    b: Builder,
+    x: Value,
+    /,
+    *,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> Value:
+    """Nan becomes `nan`, infinities become the largest numbers or `posinf`, `neginf`."""
+    if kind(x) != "f":
+        return x
+    limits = np.finfo(x.dtype)
+    high = float(limits.max) if posinf is None else posinf
+    low = float(limits.min) if neginf is None else neginf
+    result = b.op("Where", b.op("IsNaN", x), scalar(b, nan, x.dtype), x)
+    for infinity, number in ((math.inf, high), (-math.inf, low)):
+        there = b.op("Equal", x, scalar(b, infinity, x.dtype))
+        result = b.op("Where", there, scalar(b, number, x.dtype), result)
+    return result
+
+
+# --- quotient and rest ---------------------------------------------------------------------------
+
+
+@names("numpy.fmod")
+def fmod(b: Builder, x1: Value, x2: Value, /) -> Value:
+    """The rest of `x1 / x2` with the sign of x1."""
+    x1, x2 = numbers(b, x1, x2)
+    return b.op("Mod", x1, x2, fmod=1)
+
+
+@names("numpy.modf")
+def modf(b: Builder, x: Value, /) -> tuple[Value, Value]:
+    """The fraction and the whole part of x, both with its sign."""
+    x = as_float(b, x)
+    whole = trunc(b, x)
+    endless = isinf(b, x)
+    rest = b.op("Where", endless, scalar(b, 0, x.dtype), b.op("Sub", x, whole))
+    return rest, whole
+
+
+@names("numpy.divmod", "divmod")
+def divmod_(b: Builder, x1: Value, x2: Value, /) -> tuple[Value, Value]:
+    """`(x1 // x2, x1 % x2)`."""
+    return ops.floor_divide(b, x1, x2), ops.modulo(b, x1, x2)

@@ -1,0 +1,287 @@
+"""Arrays in other shapes: `numpy.` reshape, transpose, concatenate, repeat, flip, roll ..."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import OperandError
+from mdf_loop.ir import Value
+from mdf_loop.lower import operators as ops
+from mdf_loop.lower.arguments import Axes, Extents, Terms
+from mdf_loop.lower.arrays import shape_of
+from mdf_loop.lower.functions import names
+from mdf_loop.lower.reductions import axes_of, axis_of, count_of
+from mdf_loop.lower.terms import (
+    Term,
+    cast,
+    extents,
+    ints,
+    kind,
+    literal,
+    promote,
+    rank,
+    scalar,
+    tensor,
+)
+
+_INT64 = np.iinfo(np.int64)
+
+# --- what shape it has ---------------------------------------------------------------------------
+
+
+@names("numpy.ndim")
+def ndim(b: Builder, a: Value, /) -> Value:
+    """The number of axes."""
+    return literal(b, rank(a))
+
+
+@names("numpy.size")
+def size(b: Builder, a: Value, /, axis: int | None = None) -> Value:
+    """The number of elements, or the extent of one axis."""
+    count = count_of(b, a, axis)
+    return literal(b, count) if isinstance(count, int) else count
+
+
+@names("numpy.shape")
+def shape(b: Builder, a: Value, /) -> Term:
+    """The extent of each axis."""
+    return tuple(size(b, a, axis) for axis in range(rank(a)))
+
+
+# --- the same elements, other axes ---------------------------------------------------------------
+
+
+@names("numpy.reshape")
+def reshape(b: Builder, a: Value, shape: Extents, /) -> Value:
+    """The elements in row order in another shape; one extent may be -1."""
+    known = b.constant_of(shape)
+    empty = known is not None and 0 in known and -1 not in known
+    result = b.op("Reshape", a, shape, allowzero=int(empty))
+    have, want = (None if v.shape is None else count_of(b, v, None) for v in (a, result))
+    if isinstance(have, int) and isinstance(want, int) and have != want:
+        raise OperandError(
+            f"{a.type} has {have} elements, which do not fill {result.type}",
+            hint="let one extent be -1 to have it computed",
+        )
+    return result
+
+
+@names("numpy.ravel")
+def ravel(b: Builder, a: Value, /) -> Value:
+    """All elements along one axis."""
+    return b.op("Reshape", a, ints(b, -1))
+
+
+@names("numpy.squeeze")
+def squeeze(b: Builder, a: Value, /, axis: Axes = None) -> Value:
+    """Without the axes of extent 1 (all of them, or those given)."""
+    if axis is None:
+        found = extents(a)
+        if any(isinstance(extent, str) for extent in found):
+            raise OperandError(
+                f"which axes of {a.type} have extent 1 is not known", hint="give axis="
+            )
+        axis = tuple(k for k, extent in enumerate(found) if extent == 1)
+    axes = axes_of(a, axis)
+    return b.op("Squeeze", a, ints(b, *axes)) if axes else a
+
+
+@names("numpy.expand_dims")
+def expand_dims(b: Builder, a: Value, axis: Axes, /) -> Value:
+    """With new axes of extent 1 at these places of the result."""
+    axes = axis if isinstance(axis, tuple) else (0 if axis is None else axis,)
+    return b.op("Unsqueeze", a, ints(b, *(axis_of(a, k, len(axes)) for k in axes)))
+
+
+def _at_least(count: int) -> None:
+    @names(f"numpy.atleast_{count}d")
+    def call(b: Builder, a: Value, /) -> Value:
+        missing = max(count - rank(a), 0)
+        return b.op("Unsqueeze", a, ints(b, *range(missing))) if missing else a
+
+    call.__doc__ = f"With new axes in front until there are {count}."
+
+
+_at_least(1)
+_at_least(2)
+
+
+@names("numpy.transpose", "numpy.permute_dims")
+def transpose(b: Builder, a: Value, /, axes: Axes = None) -> Value:
+    """The axes in another order, reversed by default."""
+    order = axes_of(a, axes)
+    if axes is None:
+        order = order[::-1]
+    if len(order) != rank(a):
+        raise OperandError(f"the axes {axes} are not those of {a.type}", hint="name every axis")
+    return b.op("Transpose", a, perm=order)
+
+
+@names("numpy.swapaxes")
+def swapaxes(b: Builder, a: Value, axis1: int, axis2: int, /) -> Value:
+    """Two axes exchanged."""
+    order = list(range(rank(a)))
+    first, second = axis_of(a, axis1), axis_of(a, axis2)
+    order[first], order[second] = second, first
+    return b.op("Transpose", a, perm=tuple(order))
+
+
+@names("numpy.moveaxis")
+def moveaxis(b: Builder, a: Value, source: int, destination: int, /) -> Value:
+    """One axis at another place."""
+    order = list(range(rank(a)))
+    order.remove(axis_of(a, source))
+    order.insert(axis_of(a, destination), axis_of(a, source))
+    return b.op("Transpose", a, perm=tuple(order))
+
+
+# --- put together --------------------------------------------------------------------------------
+
+
+def _tensors(b: Builder, arrays: Terms) -> tuple[Value, ...]:
+    if not arrays:
+        raise OperandError("needs at least one array")
+    return promote(b, *(tensor(b, part) for part in arrays))
+
+
+@names("numpy.concatenate", "numpy.concat")
+def concatenate(b: Builder, arrays: Terms, /, axis: int | None = 0) -> Value:
+    """Arrays one after the other along an axis; None: all their elements."""
+    parts = _tensors(b, arrays)
+    if axis is None:
+        parts, axis = tuple(ravel(b, part) for part in parts), 0
+    return b.op("Concat", *parts, axis=axis_of(parts[0], axis))
+
+
+@names("numpy.stack")
+def stack(b: Builder, arrays: Terms, /, axis: int = 0) -> Value:
+    """Arrays of one shape along a new axis."""
+    parts = _tensors(b, arrays)
+    return b.op(
+        "Concat", *(expand_dims(b, p, axis) for p in parts), axis=axis_of(parts[0], axis, 1)
+    )
+
+
+@names("numpy.hstack")
+def hstack(b: Builder, arrays: Terms, /) -> Value:
+    """Arrays side by side: along axis 1, or axis 0 if they have only one."""
+    parts = [_raised(b, part, 1) for part in _tensors(b, arrays)]
+    return b.op("Concat", *parts, axis=int(rank(parts[0]) > 1))
+
+
+@names("numpy.vstack")
+def vstack(b: Builder, arrays: Terms, /) -> Value:
+    """Arrays as rows, one below the other."""
+    return b.op("Concat", *(_raised(b, part, 2) for part in _tensors(b, arrays)), axis=0)
+
+
+@names("numpy.column_stack")
+def column_stack(b: Builder, arrays: Terms, /) -> Value:
+    """Arrays as columns, side by side."""
+    parts = [_raised(b, part, 1) for part in _tensors(b, arrays)]
+    columns = [b.op("Unsqueeze", p, ints(b, 1)) if rank(p) == 1 else p for p in parts]
+    return b.op("Concat", *columns, axis=1)
+
+
+def _raised(b: Builder, part: Value, axes: int) -> Value:
+    """With new axes in front until there are enough."""
+    missing = max(axes - rank(part), 0)
+    return b.op("Unsqueeze", part, ints(b, *range(missing))) if missing else part
+
+
+@names("numpy.append")
+def append(b: Builder, arr: Value, values: Value, /, axis: int | None = None) -> Value:
+    """`arr` and then `values`, along an axis or as one row of elements."""
+    return concatenate(b, (arr, values), axis)
+
+
+# --- repeated, turned ----------------------------------------------------------------------------
+
+
+@names("numpy.tile")
+def tile(b: Builder, a: Value, reps: Extents, /) -> Value:
+    """The whole array again and again along its axes."""
+    known = b.constant_of(reps)
+    counts = extents(reps)[0]
+    if not isinstance(counts, int) or (known is not None and np.any(known < 0)):
+        raise OperandError("numpy.tile needs one whole number of repetitions for each axis")
+    a = _raised(b, a, counts)
+    missing = rank(a) - counts
+    return b.op("Tile", a, b.op("Concat", ints(b, *(1,) * missing), reps, axis=0))
+
+
+@names("numpy.repeat")
+def repeat(b: Builder, a: Value, repeats: int, /, axis: int | None = None) -> Value:
+    """Every element (or row) several times, one after the other: that of place `k // repeats`."""
+    if repeats < 0:
+        raise OperandError(f"numpy.repeat cannot repeat {repeats} times")
+    if axis is None:
+        a, axis = ravel(b, a), 0
+    times, zero, one = (scalar(b, n, "int64") for n in (repeats, 0, 1))
+    count = b.op("Mul", cast(b, size(b, a, axis_of(a, axis)), "int64"), times)
+    places = b.op("Div", b.op("Range", zero, count, one), b.op("Max", times, one))
+    return b.op("Gather", a, places, axis=axis_of(a, axis))
+
+
+@names("numpy.flip")
+def flip(b: Builder, m: Value, /, axis: Axes = None) -> Value:
+    """The elements in reverse order along axes."""
+    axes = axes_of(m, axis)
+    if not axes:
+        return m
+    starts, ends, steps = ((n,) * len(axes) for n in (_INT64.max, _INT64.min, -1))
+    return b.op("Slice", m, *(ints(b, *part) for part in (starts, ends, axes, steps)))
+
+
+@names("numpy.flipud")
+def flipud(b: Builder, m: Value, /) -> Value:
+    """The rows in reverse order."""
+    return flip(b, m, 0)
+
+
+@names("numpy.fliplr")
+def fliplr(b: Builder, m: Value, /) -> Value:
+    """The columns in reverse order."""
+    return flip(b, m, 1)
+
+
+@names("numpy.roll")
+def roll(b: Builder, a: Value, shift: Value, /, axis: int | None = None) -> Value:
+    """`shift` places further along an axis (or all elements); what falls out comes in again."""
+    if axis is None:
+        return reshape(b, roll(b, ravel(b, a), shift, 0), shape_of(b, a))
+    places = positions(b, a, axis_of(a, axis))
+    count = size(b, a, axis_of(a, axis))
+    came_from = ops.modulo(b, ops.subtract(b, places, ops.as_scalar(b, shift)), count)
+    return b.op("Gather", a, came_from, axis=axis_of(a, axis))
+
+
+def positions(b: Builder, value: Value, axis: int) -> Value:
+    """0, 1, 2, ... along an axis."""
+    count = cast(b, size(b, value, axis), "int64")
+    zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
+    return b.op("Range", zero, count, one)
+
+
+@names("numpy.diff")
+def diff(b: Builder, a: Value, /, n: int = 1, axis: int = -1) -> Value:
+    """Each element less the one before it along an axis, n times over."""
+    if n < 0:
+        raise OperandError(f"numpy.diff takes differences {n} times")
+    place = ints(b, axis_of(a, axis))
+    for _ in range(n):
+        later = b.op("Slice", a, ints(b, 1), ints(b, _INT64.max), place)
+        earlier = b.op("Slice", a, ints(b, 0), ints(b, -1), place)
+        a = b.op("Xor" if a.dtype == "bool" else "Sub", later, earlier)
+    return a
+
+
+@names("numpy.take")
+def take(b: Builder, a: Value, indices: Value, /, axis: int | None = None) -> Value:
+    """The elements at `indices` along an axis, or of all elements."""
+    if kind(indices) not in "iu":
+        raise OperandError(f"numpy.take needs whole numbers, not {indices.type}")
+    if axis is None:
+        a, axis = ravel(b, a), 0
+    return b.op("Gather", a, cast(b, indices, "int64"), axis=axis_of(a, axis))

@@ -1,0 +1,241 @@
+"""Terms: tensors and tuples of them, the dtypes they meet in, and plain numbers.
+
+Plain numbers of the document are weak (they take the dtype of what they meet), as Python's are
+in numpy. Arithmetic of plain numbers alone is Python's own and is done at once.
+
+Source: NumPy Enhancement Proposal 50.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from mdf_loop import onnx_ops
+from mdf_loop.build import Builder
+from mdf_loop.errors import ExpressionError, OperandError
+from mdf_loop.ir import Array, Value
+
+Term: TypeAlias = "Value | tuple[Term, ...]"
+"""What a name stands for: a tensor, or the tuple of a loop's results."""
+
+
+class Results(tuple["Term", ...]):
+    """Results of an operator of which the first stands for all: `pool` is `pool[0]`.
+
+    MDF's engine gives the tuple; its importers write the bare name where they mean the first.
+    """
+
+    __slots__ = ()
+
+
+_INT64 = np.iinfo(np.int64)
+_KIND_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+
+
+# --- literals, tuples, casts ------------------------------------------------------------------
+
+
+def literal(b: Builder, value: Any) -> Value:
+    """A number, truth value or (nested) list of numbers of the document.
+
+    Plain numbers are weak. Numbers with a point get the compilation's precision.
+    """
+    weak = isinstance(value, bool | int | float)
+    if isinstance(value, int) and not _INT64.min <= value <= _INT64.max:
+        raise ExpressionError(
+            f"a whole number of {value.bit_length()} bits does not fit into 64 bits",
+            hint="give it a point, e.g. 1e30",
+        )
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ExpressionError(
+            f"the list {_short(value)} is ragged: its rows have different lengths",
+            hint="give all rows one length",
+        ) from None
+    if array.dtype.kind not in "biufUS":
+        raise ExpressionError(f"{_short(value)} is not a number, truth value or list of numbers")
+    if array.dtype == np.float64:
+        with np.errstate(over="ignore"):
+            array = array.astype(b.float_dtype)
+    return b.constant(array, weak=weak)
+
+
+def _short(value: Any) -> str:
+    try:
+        text = str(value)
+    except ValueError:  # a whole number of thousands of digits
+        return "of huge numbers"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def tensor(b: Builder, term: Term) -> Value:
+    """The term as one tensor: a tuple of equal shapes is stacked, as numpy.array does."""
+    if isinstance(term, Value):
+        return term
+    if isinstance(term, Results):
+        return tensor(b, term[0])
+    if not term:
+        return b.constant(np.zeros(0, b.float_dtype))
+    parts = promote(b, *(tensor(b, part) for part in term))
+    axis = ints(b, 0)
+    return b.op("Concat", *(b.op("Unsqueeze", part, axis) for part in parts), axis=0)
+
+
+def ints(b: Builder, *numbers: int) -> Value:
+    """Whole numbers as one axis, the way ONNX takes axes, shapes and ends of slices."""
+    return b.constant(np.array(numbers, np.int64))
+
+
+def scalar(b: Builder, number: float, dtype: str) -> Value:
+    """One typed number."""
+    return b.constant(np.array(number, dtype))
+
+
+def cast(b: Builder, value: Value, dtype: str) -> Value:
+    """The value in another dtype; itself if it has it already."""
+    if value.dtype == dtype:
+        return value
+    array = b.constant_of(value)
+    if array is not None and dtype != "string" and value.dtype != "string":
+        with np.errstate(all="ignore"):
+            return b.constant(array.astype(dtype))
+    return b.op("Cast", value, to=onnx_ops.element_type(dtype))
+
+
+def as_float(b: Builder, value: Value) -> Value:
+    """Whole numbers and truth values as numbers with a point, of the compilation's precision."""
+    return value if kind(value) == "f" else cast(b, value, b.float_dtype)
+
+
+def as_plain(b: Builder, value: Value, dtype: str) -> Value:
+    """The value as Python's `float(x)`, `int(x)` or `bool(x)` give it: a plain number."""
+    if b.is_weak(value) and value.dtype == dtype:
+        return value
+    made = cast(b, value, dtype)
+    known = b.constant_of(made)
+    return made_plain(b, b.op("Identity", made) if made is value and known is None else made)
+
+
+def as_numpy(b: Builder, value: Value) -> Value:
+    """A plain number as the numpy number that functions of numpy make of it."""
+    if not b.is_weak(value):
+        return value
+    known = b.constant_of(value)
+    return b.op("Identity", value) if known is None else b.constant(known)
+
+
+def made_plain(b: Builder, result: Value) -> Value:
+    """A result that nobody else has yet, as a plain number."""
+    known = b.constant_of(result)
+    return b.mark_weak(result) if known is None else b.constant(known, weak=True)
+
+
+# --- what is known of a value -----------------------------------------------------------------
+
+
+def kind(value: Value) -> str:
+    """`b`, `i`, `u`, `f` as numpy calls the kinds of dtypes; `U` for text."""
+    return "U" if value.dtype == "string" else np.dtype(value.dtype).kind
+
+
+def is_scalar(value: Value) -> bool:
+    """Whether the value is known to have no axes."""
+    return value.shape == ()
+
+
+def rank(value: Value) -> int:
+    """The number of axes, which must be known."""
+    return len(extents(value))
+
+
+def extents(value: Value) -> tuple[int | str, ...]:
+    """The extent of every axis; how many there are must be known."""
+    if value.shape is None:
+        raise OperandError(
+            f"the number of axes of '{value.name}' must be known here",
+            hint="give the input port a shape",
+        )
+    return value.shape
+
+
+# --- promotion --------------------------------------------------------------------------------
+
+
+def common_dtype(b: Builder, values: Sequence[Value]) -> str:
+    """The dtype numpy would compute in: weak numbers give way to typed values of their kind."""
+    if any(value.dtype == "string" for value in values):
+        raise OperandError("text cannot take part in arithmetic")
+    strong = [np.dtype(v.dtype) for v in values if not b.is_weak(v)]
+    weak = [np.dtype(v.dtype) for v in values if b.is_weak(v)]
+    dtype = np.result_type(*strong) if strong else np.result_type(*weak)
+    for other in weak if strong else ():
+        if _KIND_RANK[other.kind] > _KIND_RANK[dtype.kind]:
+            dtype = np.dtype(b.float_dtype) if other.kind == "f" else other
+    stated = any(value.dtype == "float64" for value in values)
+    if dtype == np.float64 and b.float_dtype == "float32" and not stated:
+        return "float32"
+    return str(dtype)
+
+
+def promote(b: Builder, *values: Value) -> tuple[Value, ...]:
+    """The values in their common dtype."""
+    dtype = common_dtype(b, values)
+    for value in values:
+        if not fits(b, value, dtype):
+            number = b.constant_of(value)
+            raise OperandError(
+                f"the number {number} does not fit into {dtype}",
+                hint=f"make the {dtype} values wider first, e.g. numpy.int64(...)",
+            )
+    return tuple(cast(b, value, dtype) for value in values)
+
+
+def fits(b: Builder, value: Value, dtype: str) -> bool:
+    """Whether a plain whole number can be said in the dtype (True for all other values)."""
+    array = b.constant_of(value)
+    target = np.dtype(dtype)
+    if array is None or not b.is_weak(value) or array.dtype.kind != "i" or target.kind not in "iu":
+        return True
+    return bool(np.iinfo(target).min <= int(array) <= np.iinfo(target).max)
+
+
+def numbers(b: Builder, *values: Value) -> tuple[Value, ...]:
+    """The values in their common dtype, truth values as whole numbers."""
+    values = promote(b, *values)
+    return tuple(cast(b, v, "int64") if v.dtype == "bool" else v for v in values)
+
+
+# --- plain numbers ----------------------------------------------------------------------------
+
+
+def plain_numbers(b: Builder, values: Sequence[Value]) -> list[Any] | None:
+    """The values as Python's numbers, if all of them are plain numbers known now."""
+    arrays: list[Array] = []
+    for value in values:
+        array = b.constant_of(value)
+        if array is None or not b.is_weak(value):
+            return None
+        arrays.append(array)
+    return [array.item() for array in arrays]
+
+
+def plain_result(b: Builder, compute: Callable[..., Any], values: Sequence[Value]) -> Value | None:
+    """Python's own result, if all operands are plain numbers known now."""
+    operands = plain_numbers(b, values)
+    if operands is None:
+        return None
+    try:
+        result = compute(*operands)
+    except ZeroDivisionError as error:
+        raise ExpressionError(f"division by zero: {error}") from None
+    except OverflowError:
+        raise ExpressionError("the result is too large for a number") from None
+    except (ValueError, TypeError) as error:
+        raise ExpressionError(f"{error} (for {', '.join(map(repr, operands))})") from None
+    if isinstance(result, complex):
+        raise ExpressionError("the result is a complex number")
+    return literal(b, result)

@@ -1,0 +1,149 @@
+"""Runs what lowering builds: a tiny interpreter, ONNX Runtime, and Python itself to compare with."""
+
+import math
+import warnings
+
+import numpy as np
+import onnxruntime
+from onnx import helper, numpy_helper
+
+from mdf_loop import ir, onnx_ops
+from mdf_loop.build import Builder, Options
+from mdf_loop.errors import LoopError
+from mdf_loop.lower import Scope, lower_expression, tensor
+
+
+class Lowered:
+    """An expression or function lowered on the given inputs, ready to run."""
+
+    def __init__(self, lower, inputs, precision="float64", dynamic=False):
+        self.b = Builder(Options(precision=precision))
+        self.arrays = {name: np.asarray(value) for name, value in inputs.items()}
+        self.values = {
+            name: self.b.new(onnx_ops.dtype_name(array), self._shape(name, array, dynamic), name)
+            for name, array in self.arrays.items()
+        }
+        scope = Scope(dict(self.values), is_node=True)
+        self.term = lower(self.b, scope)
+
+    @staticmethod
+    def _shape(name, array, dynamic):
+        return tuple(f"{name}{k}" if dynamic else n for k, n in enumerate(array.shape))
+
+    def outputs(self, term=None):
+        """The tensors of the result, tuples flattened."""
+        term = self.term if term is None else term
+        if isinstance(term, tuple):
+            return [value for part in term for value in self.outputs(part)]
+        return [term]
+
+    def interpret(self):
+        known = {self.values[name]: array for name, array in self.arrays.items()}
+        for op in self.b.ops:
+            if isinstance(op, ir.Constant):
+                known[op.value] = op.array
+            else:
+                feeds = [None if v is None else known[v] for v in op.inputs]
+                made = onnx_ops.evaluate(op.op_type, feeds, op.attributes, len(op.outputs))
+                for value, array in zip(op.outputs, made, strict=True):
+                    assert onnx_ops.dtype_name(array) == value.dtype, (op.op_type, value.type)
+                    assert value.shape is None or len(value.shape) == array.ndim, value.type
+                    for stated, extent in zip(value.shape or (), array.shape, strict=False):
+                        assert isinstance(stated, str) or stated == extent, (
+                            value.type,
+                            array.shape,
+                        )
+                known.update(zip(op.outputs, made, strict=True))
+        return [known[value] for value in self.outputs()]
+
+    def model(self):
+        def info(value):
+            return helper.make_tensor_value_info(
+                value.name, onnx_ops.element_type(value.dtype), value.shape
+            )
+
+        nodes, constants = [], []
+        for op in self.b.ops:
+            if isinstance(op, ir.Constant):
+                constants.append(numpy_helper.from_array(op.array, op.value.name))
+                continue
+            attributes = {k: onnx_ops.attribute_value(v) for k, v in op.attributes.items()}
+            names = ["" if v is None else v.name for v in op.inputs]
+            made = [v.name for v in op.outputs]
+            nodes.append(helper.make_node(op.op_type, names, made, **attributes))
+        results = []
+        for k, value in enumerate(self.outputs()):
+            nodes.append(helper.make_node("Identity", [value.name], [f"result{k}"]))
+            results.append(helper.make_empty_tensor_value_info(f"result{k}"))
+        inputs = [info(value) for value in self.values.values()]
+        graph = helper.make_graph(nodes, "lowered", inputs, results, constants)
+        opset = [helper.make_opsetid("", ir.OPSET)]
+        return helper.make_model(graph, opset_imports=opset, ir_version=onnx_ops.IR_VERSION)
+
+    def run(self):
+        """What ONNX Runtime gives, None if it has no kernel for an operator."""
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = 1
+        try:
+            session = onnxruntime.InferenceSession(
+                self.model().SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+        except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
+            return None
+        given = {self.values[name].name: array for name, array in self.arrays.items()}
+        return session.run(None, given)
+
+
+def lowered(text, precision="float64", dynamic=False, **inputs):
+    return Lowered(lambda b, scope: lower_expression(b, text, scope), inputs, precision, dynamic)
+
+
+def lowered_unless(refusals, text, **inputs):
+    """The lowered expression, or None if it is refused in one of these words."""
+    try:
+        return lowered(text, **inputs)
+    except LoopError as error:
+        if any(words in str(error) for words in refusals):
+            return None
+        raise
+
+
+def python_value(text, inputs):
+    """What Python and numpy say."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return eval(text, {"numpy": np, "math": math}, dict(inputs))
+
+
+def flat(result):
+    if isinstance(result, tuple):
+        return [array for part in result for array in flat(part)]
+    return [np.asarray(result)]
+
+
+def assert_same(got, expected, rtol=4e-15, atol=0.0, hint=""):
+    assert len(got) == len(expected), hint
+    for ours, theirs in zip(got, expected, strict=True):
+        assert str(ours.dtype) == str(theirs.dtype), hint
+        assert ours.shape == theirs.shape, hint
+        tolerance = max(rtol, 8 * np.finfo(theirs.dtype).eps) if theirs.dtype.kind == "f" else 0
+        np.testing.assert_allclose(
+            ours, theirs, rtol=tolerance, atol=atol, equal_nan=True, err_msg=hint
+        )
+
+
+def assert_like_python(text, **inputs):
+    """The expression means the same to us, to Python and to ONNX Runtime, for any extents."""
+    expected = flat(python_value(text, inputs))
+    program = lowered(text, **inputs)
+    assert_same(program.interpret(), expected, hint=f"{text} with {inputs}")
+    given = program.run() if expected else None
+    if given is not None:
+        assert_same(
+            [np.asarray(g) for g in given], expected, atol=1e-15, hint=f"ONNX Runtime: {text}"
+        )
+
+
+def tensor_of(program):
+    return tensor(program.b, program.term)

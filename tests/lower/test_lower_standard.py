@@ -1,0 +1,103 @@
+"""MDF's own functions, against MDF's own engine."""
+
+import numpy as np
+import pytest
+from modeci_mdf.execution_engine import EvaluableFunction
+from modeci_mdf.functions.standard import mdf_functions
+from modeci_mdf.mdf import Function
+
+from mdf_loop.errors import OperandError, UnknownFunctionError, UnsupportedError
+from mdf_loop.lower import lower_function
+from tests.lower.lower_machine import Lowered, assert_same
+
+OURS = {"actr.", "ddm."}
+FORMULAS = [
+    name
+    for name, entry in mdf_functions.items()
+    if "::" not in name and not entry["expression_string"].startswith(tuple(OURS))
+]
+CODE = [name for name in mdf_functions if "::" not in name and name not in FORMULAS]
+VALUES = {
+    "variable0": 0.5,
+    "slope": 2.0,
+    "intercept": -1.0,
+    "scale": 1.5,
+    "gain": 3.0,
+    "bias": 0.25,
+    "offset": 0.125,
+    "rate": -2.0,
+    "A": 2.5,
+    "B": 1.0,
+}
+ARRAYS = {
+    **VALUES,
+    "variable0": np.array([[-0.9, -0.1, 0.0], [0.2, 0.7, 0.95]]),
+    "A": np.array([[1.0, -2.0], [0.5, 3.0]]),
+    "B": np.array([2.0, -1.0]),
+}
+
+
+def _lowered(name, args, inputs):
+    return Lowered(lambda b, scope: lower_function(b, name, args, scope), inputs)
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("given", [VALUES, ARRAYS], ids=["numbers", "arrays"])
+def test_functions_of_mdf(name, given):
+    if name == "MatMul" and given is VALUES:
+        pytest.skip("matrices have no numbers")
+    names = mdf_functions[name]["arguments"]
+    values = {f"in_{key}": given[key] for key in names}
+    args = {key: f"in_{key}" for key in names}
+    engine = EvaluableFunction(Function(id="f", function=name, args=args))
+    engine.evaluate(dict(values))
+    expected = np.asarray(engine.curr_value, np.float64)
+    found = _lowered(name, args, values).interpret()
+    assert_same(found, [expected])
+    fixed = {key: np.asarray(given[key]).tolist() for key in names}
+    program = _lowered(name, fixed, {})
+    assert_same([program.b.constant_of(program.term)], [expected])
+
+
+def test_there_are_formulas_and_code():
+    assert set(FORMULAS) >= {"linear", "logistic", "exponential", "MatMul", "Relu", "arctan"}
+    assert set(CODE) >= {"change_goal", "retrieve_chunk", "drift_diffusion_integrator"}
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_code_of_the_engine_is_refused_by_name(name):
+    with pytest.raises(UnsupportedError) as caught:
+        _lowered(name, {}, {})
+    assert f"the function '{name}' is Python code of MDF's engine" in str(caught.value)
+    assert "hint: run this model with modeci_mdf.execution_engine" in str(caught.value)
+
+
+def test_later_arguments_see_earlier_ones_and_the_node_the_rest():
+    args = {"variable0": "x", "slope": "variable0 + 1"}
+    program = _lowered("linear", args, {"x": 2.0, "intercept": 10.0})
+    assert program.interpret()[0] == 16.0
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kind", "sentence"),
+    [
+        (
+            "linear",
+            {"variable0": "x"},
+            OperandError,
+            "the function 'linear' needs the argument 'slope'\n  hint: add 'slope' to the args of the function",
+        ),
+        (
+            "liner",
+            {},
+            UnknownFunctionError,
+            "unknown function 'liner'\n  hint: did you mean 'linear'?",
+        ),
+        ("onnx::Relux", {}, UnknownFunctionError, "did you mean 'onnx::Relu'?"),
+        ("relu", {}, UnknownFunctionError, "hint: did you mean"),
+    ],
+)
+def test_what_is_refused(name, args, kind, sentence):
+    with pytest.raises(kind) as caught:
+        _lowered(name, args, {"x": 2.0})
+    assert sentence in str(caught.value)
