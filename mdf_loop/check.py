@@ -90,7 +90,8 @@ def _check_loop(loop: Loop, outside: set[Value], true_values: set[Value]) -> Ite
         if recorded.row.shape is None and not loop.dynamic_shapes:
             yield Finding(
                 "RecordShapeError",
-                f"the recorded value '{recorded.row.name}' has no fixed number of axes",
+                f"the recorded value '{recorded.name or recorded.row.name}' has no fixed "
+                "number of axes",
                 loop.where,
                 "rows of a recorded value must all have one shape",
             )
@@ -123,19 +124,21 @@ def _check_control(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
 
 def _check_carried(loop: Loop, carried: Carried, position: int) -> Iterator[Finding]:
     enter, leave = carried.enter, carried.leave
+    change = (
+        f"'{enter.name}': {carried.initial.type} becomes '{carried.name or leave.name}': "
+        f"{leave.type} (body output {position})"
+    )
     if enter.dtype != leave.dtype or carried.initial.dtype != enter.dtype:
         yield Finding(
             "CarryTypeError",
-            f"carried values must keep their dtype, but '{enter.name}': {carried.initial.type} "
-            f"becomes '{leave.name}': {leave.type} (body output {position})",
+            f"carried values must keep their dtype, but {change}",
             loop.where,
             _dtype_hint(carried.initial.dtype, leave.dtype),
         )
     elif not loop.dynamic_shapes and _differ(carried.initial.shape, leave.shape):
         yield Finding(
             "CarryShapeError",
-            f"carried values must keep their shape, but '{enter.name}': {carried.initial.type} "
-            f"becomes '{leave.name}': {leave.type} (body output {position})",
+            f"carried values must keep their shape, but {change}",
             loop.where,
             "give the initial value the shape it has after one iteration, or allow the change: "
             "metadata: {shapes: dynamic} in the body, shapes='dynamic' or --shapes dynamic",

@@ -92,20 +92,28 @@ class Op:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Carried:
-    """A loop-carried value: `enter` is `initial` first, then the last iteration's `leave`."""
+    """A loop-carried value: `enter` is `initial` first, then the last iteration's `leave`.
+
+    `name` is what the document calls the body output.
+    """
 
     initial: Value
     enter: Value
     leave: Value
     final: Value
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recorded:
-    """A scan output: the `row` of every iteration, stacked on a new axis 0."""
+    """A scan output: the `row` of every iteration, stacked on a new axis 0.
+
+    `name` is what the document calls the body output.
+    """
 
     row: Value
     stack: Value
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

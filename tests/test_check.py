@@ -26,7 +26,11 @@ def good() -> Program:
     a, x0 = b.new("float64", (2,), "a"), b.new("float64", (2,), "x0")
     n, true = b.constant(np.array(3), name="n"), b.constant(np.array(True), name="true")
     body = b.body()
-    i, go, x = body.new("int64", (), "i"), body.new("bool", (), "go"), body.new("float64", (2,), "x")
+    i, go, x = (
+        body.new("int64", (), "i"),
+        body.new("bool", (), "go"),
+        body.new("float64", (2,), "x"),
+    )
     leave = body.op("Add", x, a)
     final, trace = b.new("float64", (2,), "final"), b.new("float64", (3, 2), "trace")
     loop = Loop(
@@ -51,9 +55,7 @@ def the_loop(program: Program) -> Loop:
 
 def with_loop(program: Program, **fields: object) -> Program:
     loop = replace(the_loop(program), **fields)
-    return replace(
-        program, ops=tuple(loop if isinstance(op, Loop) else op for op in program.ops)
-    )
+    return replace(program, ops=tuple(loop if isinstance(op, Loop) else op for op in program.ops))
 
 
 def test_a_good_program_has_no_findings() -> None:
@@ -74,7 +76,11 @@ def leaving(dtype: str, shape: tuple[int, ...]) -> Program:
     ("program", "kind", "words"),
     [
         (leaving("int64", (2,)), "CarryTypeError", "'x': float64[2] becomes 'other': int64[2]"),
-        (leaving("float64", (3,)), "CarryShapeError", "'x': float64[2] becomes 'other': float64[3]"),
+        (
+            leaving("float64", (3,)),
+            "CarryShapeError",
+            "'x': float64[2] becomes 'other': float64[3]",
+        ),
         (leaving("float64", ()), "CarryShapeError", "body output 1"),
     ],
 )

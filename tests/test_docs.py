@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from docs import generate
 from mdf_loop import errors
@@ -69,11 +70,49 @@ def test_generated_parts_are_fresh():
     assert generate.stale() == [], "run: make docs"
 
 
-# --- the reference is complete ----------------------------------------------------------------
-
-
 def reference(name: str) -> str:
     return (ROOT / "docs" / "reference" / name).read_text()
+
+
+# --- the forms of the loop node -----------------------------------------------------------------
+
+
+def forms() -> list[tuple[str, str, str]]:
+    """Model, args and result of each row of the tables of loop-node.md."""
+    model, found = "", []
+    pattern = r"^```yaml \w+\.yaml\n([\s\S]*?)^```$|^\| `([^`\n]*)` \| ([^|\n]*) \|[^\n]*\|$"
+    text = reference("loop-node.md")
+    for match in re.finditer(pattern, text, re.MULTILINE):
+        model = match[1] or model
+        if match[2] and ":" in match[2] and model:
+            found.append((model, match[2], match[3]))
+    return found
+
+
+@pytest.mark.parametrize(("model", "args", "result"), forms(), ids=[form[1] for form in forms()])
+def test_every_form_of_the_loop_node(model, args, result, tmp_path):
+    import mdf_loop
+
+    content = yaml.safe_load(model)
+    (graph, *_) = next(iter(content.values()))["graphs"].values()
+    (node,) = graph["nodes"].values()
+    node["functions"]["loop"]["args"].update(yaml.safe_load("{" + _quoted(args) + "}"))
+    path = tmp_path / "model.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    if result.endswith("Error"):
+        with pytest.raises(getattr(errors, result)):
+            mdf_loop.compile(path).run()
+    else:
+        values = mdf_loop.compile(path).run().values()
+        assert "; ".join(str(value.tolist()) for value in values) == result
+
+
+def _quoted(args: str) -> str:
+    """Tuples in quotes, as a flow mapping of YAML needs them."""
+    return re.sub(r": (\([^\"]*?\))", r': "\1"', args)
+
+
+# --- the reference is complete ----------------------------------------------------------------
 
 
 def error_classes() -> list[str]:
@@ -137,7 +176,9 @@ def test_outputs_may_leave_parts_out():
 
 
 def test_blocks_and_commands():
-    (first, second) = blocks("text\n```yaml a.yaml\nx: 1\n```\n\n```console\n$ a \\\n b\nout\n```\n")
+    (first, second) = blocks(
+        "text\n```yaml a.yaml\nx: 1\n```\n\n```console\n$ a \\\n b\nout\n```\n"
+    )
     assert first == Block("yaml", "a.yaml", "x: 1\n", 3)
     assert list(commands(second)) == [(7, "a    b", "out\n")]
 

@@ -68,7 +68,10 @@ def condition(loop: dict[str, object]) -> str:
 def graph(loop: dict[str, object]) -> dict[str, object]:
     """The loop as an MDF graph; new values are output ports, records are `r_<name>`."""
     names, updates = loop["names"], loop["updates"]
-    ports = {**{f"{k}_next": {"value": updates[k]} for k in names}, "go": {"value": condition(loop)}}
+    ports = {
+        **{f"{k}_next": {"value": updates[k]} for k in names},
+        "go": {"value": condition(loop)},
+    }
     ports |= {f"r_{k}": {"value": f"{k} * 1"} for k in loop["records"]}
     inputs = [*names, *CAPTURED, "i"]
     body = {

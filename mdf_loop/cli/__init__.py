@@ -35,6 +35,9 @@ class _Commands(click.Group):
         except LoopError as error:
             click.echo(str(error), err=True)
             ctx.exit(2)
+        except OSError as error:
+            click.echo(f"cannot use '{error.filename}': {error.strerror}", err=True)
+            ctx.exit(2)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             ctx.exit(130)

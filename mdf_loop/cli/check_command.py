@@ -15,7 +15,6 @@ def command(
     model: str,
     pairs: tuple[str, ...],
     files: tuple[str, ...],
-    device: str,
     precision: str,
     shapes: str,
     max_iterations: int | None,
@@ -26,15 +25,18 @@ def command(
     from mdf_loop.ir import Loop, walk
     from mdf_loop.reading import read
 
-    options = checked_options(device, precision, shapes, max_iterations)
+    options = checked_options("cpu", precision, shapes, max_iterations)
     program = read(model, read_inputs(pairs, files), options=options)
     legalise(program, options)
     loops = [op for op in walk(program.ops) if isinstance(op, Loop)]
-    click.echo(
-        f"no problems: {len(program.inputs)} inputs, {len(program.outputs)} outputs, {len(loops)} loops"
-    )
+    counts = (("input", program.inputs), ("output", program.outputs), ("loop", loops))
+    click.echo("no problems: " + ", ".join(_counted(word, len(what)) for word, what in counts))
     for loop in loops:
         click.echo(
             f"  {loop.name}: {loop.kind} loop, {len(loop.carried)} carried, "
             f"{len(loop.recorded)} recorded  {loop.where}"
         )
+
+
+def _counted(word: str, number: int) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

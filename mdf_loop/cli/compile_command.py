@@ -19,7 +19,6 @@ def command(
     output: str | None,
     pairs: tuple[str, ...],
     files: tuple[str, ...],
-    device: str,
     precision: str,
     shapes: str,
     max_iterations: int | None,

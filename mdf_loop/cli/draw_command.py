@@ -23,7 +23,15 @@ from mdf_loop.cli.options import model_argument
     show_default=True,
     help="Lines from outer values to where a body reads them.",
 )
-@click.option("--rankdir", type=click.Choice(["LR", "TB"]), default="LR", show_default=True)
+@click.option(
+    "--rankdir",
+    type=click.Choice(["LR", "TB"]),
+    default="LR",
+    show_default=True,
+    help="Left to right, or top to bottom.",
+)
+@click.option("--focus", multiple=True, metavar="NODE", help="Draw only it and its neighbours.")
+@click.option("--collapse", multiple=True, metavar="NODE", help="Draw it as one box.")
 def command(
     model: str,
     output: str | None,
@@ -31,10 +39,21 @@ def command(
     depth: int | None,
     captures: str,
     rankdir: str,
+    focus: tuple[str, ...],
+    collapse: tuple[str, ...],
 ) -> None:
     """Draw MODEL as svg, png, pdf or dot."""
     from mdf_loop.drawing import draw
 
     target = output or str(Path(model).with_suffix(".svg"))
-    draw(model, target, level=level, depth=depth, captures=captures == "on", rankdir=rankdir)
+    draw(
+        model,
+        target,
+        level=level,
+        depth=depth,
+        captures=captures == "on",
+        rankdir=rankdir,
+        focus=focus,
+        collapse=collapse,
+    )
     click.echo(f"wrote {target}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,8 +36,15 @@ def input_options(command: _F) -> _F:
     )(command)
 
 
+def device_option(command: _F) -> _F:
+    """`--device`, for commands that run a model."""
+    return click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")(
+        command
+    )
+
+
 def compile_options(command: _F) -> _F:
-    """What `mdf_loop.compile` can be told."""
+    """What decides about the program that a model becomes."""
     for option in (
         click.option(
             "--max-iterations",
@@ -52,7 +60,6 @@ def compile_options(command: _F) -> _F:
         click.option(
             "--precision", default="float64", show_default=True, help="float64 or float32."
         ),
-        click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda."),
     ):
         command = option(command)
     return command
@@ -73,23 +80,35 @@ def read_inputs(pairs: tuple[str, ...], files: tuple[str, ...]) -> dict[str, Any
     return inputs
 
 
+_WORDS = {
+    "true": True,
+    "false": False,
+    "nan": float("nan"),
+    "inf": float("inf"),
+    "infinity": float("inf"),
+}
+
+
+class _Words(ast.NodeTransformer):
+    """JSON's and numpy's words for truth values, nan and infinity, in any case."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        word = node.id.lower()
+        return ast.Constant(_WORDS[word]) if word in _WORDS else node
+
+
 def parse_value(text: str, name: str) -> Any:
     """A number, truth value or (nested) list, written as JSON or Python does."""
-    stripped = text.strip()
-    plain = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
-    if stripped.lower() in plain:
-        return plain[stripped.lower()]
-    for parse in (json.loads, ast.literal_eval):
-        try:
-            value = parse(stripped)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        if isinstance(value, bool | int | float | list | tuple):
-            return _in_range(value, name)
-    raise InputError(
-        f"the input '{name}' is not a number or a list of numbers: {stripped[:60]!r}",
-        hint="e.g. 3, 2.5, true, [1, 2, 3], [[1, 2], [3, 4]]",
-    )
+    try:
+        value = ast.literal_eval(_Words().visit(ast.parse(text.strip(), mode="eval")))
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        value = None
+    if not isinstance(value, bool | int | float | list | tuple):
+        raise InputError(
+            f"the input '{name}' is not a number or a list of numbers: {text.strip()[:60]!r}",
+            hint="e.g. 3, 2.5, true, [1, 2, 3], [[1, 2], [3, 4]]",
+        )
+    return _in_range(value, name)
 
 
 def _in_range(value: Any, name: str) -> Any:
@@ -108,7 +127,7 @@ def _read_file(path: Path) -> dict[str, Any]:
             try:
                 with np.load(path, allow_pickle=False) as archive:
                     return dict(archive)
-            except (OSError, ValueError, KeyError, EOFError) as error:
+            except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
                 raise InputError(f"'{path.name}' is not an npz file: {error}") from None
         case ".json":
             return _read_json(path)

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mdf_loop.cli.options import compile_options, input_options, model_argument, read_inputs
+from mdf_loop.cli.options import (
+    compile_options,
+    device_option,
+    input_options,
+    model_argument,
+    read_inputs,
+)
 
 if TYPE_CHECKING:
     from mdf_loop.run.results import Results
@@ -16,6 +22,7 @@ if TYPE_CHECKING:
 @model_argument
 @input_options
 @compile_options
+@device_option
 @click.option(
     "--record",
     multiple=True,

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
-from mdf_loop.cli.options import compile_options, input_options, model_argument, read_inputs
+from mdf_loop.cli.options import (
+    compile_options,
+    device_option,
+    input_options,
+    model_argument,
+    read_inputs,
+)
+
+if TYPE_CHECKING:
+    from mdf_loop.verification import Verification
 
 
 @click.command("verify")
 @model_argument
 @input_options
 @compile_options
+@device_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context
 def command(
@@ -38,9 +50,15 @@ def command(
         shapes=shapes,
         max_iterations=max_iterations,
     )
-    if as_json:
-        content = {"equal": verification.equal, **asdict(verification)}
-        click.echo(json.dumps(content, default=str))
-    else:
-        click.echo(str(verification))
+    click.echo(_json(verification) if as_json else str(verification))
     ctx.exit(0 if verification.equal else 1)
+
+
+def _json(verification: Verification) -> str:
+    """One JSON object; infinities as text, since JSON has none."""
+    content = {"equal": verification.equal, **asdict(verification)}
+    for comparison in content["comparisons"]:
+        for key in ("max_abs", "max_rel"):
+            number = comparison[key]
+            comparison[key] = number if math.isfinite(number) else str(number)
+    return json.dumps(content)

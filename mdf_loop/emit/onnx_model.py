@@ -8,6 +8,7 @@ What ONNX Runtime gets wrong or refuses is kept from it here:
   `true` on, whatever the model's body computes (the runtime would stop).
 - Every loop output has a name, every body input a shape, every body at least one node
   (without one, a run cannot be stopped).
+- Rows of a recorded output are compared where their shape is not known (see `row_shapes`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import onnx
 import onnx_ir as oir
 
 from mdf_loop import onnx_ops
+from mdf_loop.emit import row_shapes
 from mdf_loop.ir import (
     OPSET,
     Array,
@@ -28,6 +30,7 @@ from mdf_loop.ir import (
     Op,
     Operation,
     Program,
+    Recorded,
     Shape,
     Value,
     body_inputs,
@@ -180,6 +183,12 @@ class _Scope:
         self._node(op_type, inputs, [made], attributes)
         return made
 
+    def whole(self, op_type: str, *inputs: oir.Value, **attributes: Any) -> oir.Value:
+        """A node that only the ONNX form needs; its result is whole numbers."""
+        made = oir.Value(name=self.writer.fresh(op_type), type=_type("int64"))
+        self._node(op_type, inputs, [made], attributes)
+        return made
+
     def copy(self, value: oir.Value) -> oir.Value:
         """The value through an Identity."""
         return self.helper("Identity", [value], value)
@@ -208,21 +217,29 @@ class _Scope:
 
     def _emit_loop(self, loop: Loop) -> None:
         writer = self.writer
-        true = writer.constant(np.array(True))
-        trip = writer.values[loop.trip_count] if loop.trip_count else None
-        if trip is None:
+        if loop.trip_count is not None:
+            trip = writer.values[loop.trip_count]
+        else:
             trip = writer.constant(np.array(loop.bound if loop.bound is not None else ENDLESS))
-        condition = writer.values[loop.condition] if loop.condition else true
+        if loop.condition is not None:
+            condition = writer.values[loop.condition]
+        else:
+            condition = writer.constant(np.array(True))
         extra = _Extra(self, loop, trip, condition)
-        body = self._body(loop, extra)
+        rows = _Rows(self, loop)
+        body = self._body(loop, extra, rows)
         outputs = [self._define(c.final) for c in loop.carried]
         outputs += extra.finals()
-        outputs += [self._define(r.stack) for r in loop.recorded]
+        outputs += rows.stacks()
+        if not outputs:  # a loop that is only counted: the runtime takes none without outputs
+            extra.finish()
+            return
         initial = [writer.values[c.initial] for c in loop.carried] + extra.initial()
         self._node("Loop", [trip, condition, *initial], outputs, {"body": body}, loop.where)
+        rows.finish()
         extra.finish()
 
-    def _body(self, loop: Loop, extra: _Extra) -> oir.Graph:
+    def _body(self, loop: Loop, extra: _Extra, rows: _Rows) -> oir.Graph:
         inputs = [self.writer.define(value) for value in body_inputs(loop)]
         body = _Scope(self.writer, body_inputs(loop), is_main=False)
         body.emit(loop.ops)
@@ -234,10 +251,10 @@ class _Scope:
             condition_out = body.returning(loop.condition_out, loop)
         leaves = [body.returning(c.leave, loop) for c in loop.carried]
         leaves += extra.body_outputs(body)
-        rows = [body.returning(r.row, loop) for r in loop.recorded]
+        recorded = rows.body_outputs(body)
         if not body.nodes:
             condition_out = body.copy(condition_out)
-        outputs = [condition_out, *leaves, *rows]
+        outputs = [condition_out, *leaves, *recorded]
         return oir.Graph(
             [*inputs, *extra_inputs],
             outputs,
@@ -251,6 +268,48 @@ class _Scope:
         if value in self.inside and value not in (loop.iteration, loop.condition_in):
             return made
         return self.copy(made)
+
+
+class _Rows:
+    """Recorded outputs, some of them with the shapes of their rows beside them."""
+
+    def __init__(self, outer: _Scope, loop: Loop) -> None:
+        self.outer = outer
+        self.loop = loop
+        self.watched = row_shapes.watched(loop)
+        self.raw: dict[Recorded, oir.Value] = {}
+        self.shapes: dict[Recorded, oir.Value] = {}
+
+    def body_outputs(self, body: _Scope) -> list[oir.Value]:
+        values = self.outer.writer.values
+        rows = [body.returning(r.row, self.loop) for r in self.loop.recorded]
+        return rows + [body.whole("Shape", values[r.row]) for r in self.watched]
+
+    def stacks(self) -> list[oir.Value]:
+        made = []
+        for recorded in self.loop.recorded:
+            if recorded in self.watched:
+                stack = recorded.stack
+                self.raw[recorded] = self._helper("rows", stack.dtype, stack.shape)
+                self.shapes[recorded] = self._helper("shapes", "int64", None)
+                made.append(self.raw[recorded])
+            else:
+                made.append(self.outer._define(recorded.stack))
+        return made + list(self.shapes.values())
+
+    def _helper(self, label: str, dtype: str, shape: Shape) -> oir.Value:
+        name = self.outer.writer.fresh(f"{self.loop.name}.{label}")
+        return oir.Value(name=name, type=_type(dtype), shape=_shape(shape))
+
+    def finish(self) -> None:
+        """Let a run fail after the loop where rows differ in shape."""
+        outer, constant = self.outer, self.outer.writer.constant
+        for recorded, raw in self.raw.items():
+            zero, one = constant(np.array([0])), constant(np.array([1]))
+            shape = row_shapes.checked_shape(outer.whole, zero, one, raw, self.shapes[recorded])
+            stack = outer._define(recorded.stack)
+            where = row_shapes.place(self.loop, recorded)
+            outer._node("Reshape", [raw, shape], [stack], where=where)
 
 
 class _Extra:

@@ -32,9 +32,7 @@ from mdf_loop.ir import (
     results,
 )
 
-Rule: TypeAlias = Callable[
-    [Builder, Op, tuple[Value | None, ...]], tuple[Value | None, ...] | None
-]
+Rule: TypeAlias = Callable[[Builder, Op, tuple[Value | None, ...]], tuple[Value | None, ...] | None]
 """What replaces an operation, output by output (None for one not wanted); None keeps it."""
 
 
@@ -50,9 +48,7 @@ def rewrite(program: Program, rule: Rule, options: Options | None = None) -> Pro
     return replace(program, ops=ops, outputs=outputs)
 
 
-def _scope(
-    b: Builder, ops: Iterable[Operation], rule: Rule, swaps: dict[Value, Value]
-) -> None:
+def _scope(b: Builder, ops: Iterable[Operation], rule: Rule, swaps: dict[Value, Value]) -> None:
     for operation in ops:
         operation = substitute(operation, swaps)
         if isinstance(operation, Constant):

@@ -5,9 +5,9 @@ A call is compiled for the types of its values and kept; the next call with thes
 
 from __future__ import annotations
 
-import functools
-import json
-from collections.abc import Iterator, Mapping
+import copy
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,14 +16,35 @@ import numpy as np
 from mdf_loop.build import Builder, Options
 from mdf_loop.check import check
 from mdf_loop.emit.legalise import legalise
-from mdf_loop.errors import ModelError, raise_findings
-from mdf_loop.ir import Array, Input, Loop, Op, Program, Value, captures, operands
-from mdf_loop.lower import Scope, Term
+from mdf_loop.errors import CarryTypeError, ExpressionError, LoopError, ModelError, raise_findings
+from mdf_loop.ir import Array, Input, Program, Value
+from mdf_loop.lower import Scope, Term, names_in
 from mdf_loop.passes import optimise
+from mdf_loop.plugin.values import Kept, array_of, content_of, is_plain, is_whole, part_of, type_of
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.loop import read_loop
+from mdf_loop.reading.loop_forms import loop_form
 from mdf_loop.reading.node import LOOP_RESULTS
 from mdf_loop.run.session import Session
+
+SESSIONS_KEPT = 64
+"""Sessions kept for one loop, each for one set of types."""
+
+BODIES_KEPT = 128
+"""Bodies kept of those that `loop(...)` was called with."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A loop compiled for some types: its session, and where each input comes from.
+
+    An input is a value by name, or a part of one by positions: `x`, `x[0]`, `x[0][1]`.
+    """
+
+    session: Session
+    n_results: int
+    sources: Mapping[str, tuple[str, tuple[int, ...]]]
+    floats: frozenset[str]
 
 
 class LoopCall:
@@ -38,38 +59,60 @@ class LoopCall:
         self.document = document
         self.options = options or Options()
         self.named: dict[str, Array] = {}
-        self._ready: dict[Any, tuple[Session, int]] = {}
+        self._reads: tuple[str, ...] = ()
+        self._ready: Kept[_Ready] = Kept(SESSIONS_KEPT)
 
     def run(self, values: Mapping[str, Any]) -> Any:
         """The loop's results for these values: a tuple, or the bare array if there is only one.
 
         `named` holds iterations, condition and stop reason afterwards.
         """
-        usable = {k: v for k, v in values.items() if k != self.item.id and _is_tensor(v)}
-        flat = dict(_flat(usable))
-        key = tuple((name, str(a.dtype), a.shape, weak) for name, (a, weak) in flat.items())
-        if key not in self._ready:
-            self._ready[key] = self._compile(usable)
-        session, n_results = self._ready[key]
-        names = [entry.value.name for entry in session.program.inputs]
-        made = session.run({name: flat[name][0] for name in names})
+        ready = self._ready.get(self._key(values))
+        if ready is None:
+            ready = self._compile(values)
+            self._ready.put(self._key(values), ready)
+        feeds: dict[str, Array] = {}
+        for entry in ready.session.program.inputs:
+            name, positions = ready.sources[entry.value.name]
+            value = float(values[name]) if name in ready.floats else values[name]
+            feeds[entry.value.name] = array_of(part_of(value, positions), name)
+        made = ready.session.run(feeds)
         self.named = {name: made[name] for name in LOOP_RESULTS}
-        results = tuple(made[f"result{k}"] for k in range(n_results))
+        results = tuple(made[f"result{k}"] for k in range(ready.n_results))
         return results[0] if len(results) == 1 else results
 
-    def _compile(self, values: Mapping[str, Any]) -> tuple[Session, int]:
+    def _key(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The types of the values that the loop reads, as far as is known by now."""
+        return tuple((name, type_of(values.get(name))) for name in self._reads)
+
+    def _compile(self, values: Mapping[str, Any]) -> _Ready:
+        try:
+            return self._compiled(values, frozenset())
+        except CarryTypeError as error:
+            whole = self._whole_initial_values(values)
+            if not whole:
+                raise
+            try:
+                return self._compiled(values, whole)
+            except LoopError:
+                raise error from None
+
+    def _whole_initial_values(self, values: Mapping[str, Any]) -> frozenset[str]:
+        """Plain whole numbers that the loop starts from and that may be meant with a point.
+
+        modeci_mdf's engine turns a computed 2.0 into 2. A number that the node itself writes
+        without a point is meant as it is written.
+        """
+        form = loop_form(self.item, self.node, self.where, self.document)
+        initial = form.initial.values() if isinstance(form.initial, dict) else form.initial
+        names = {name for expression in initial for name in names_in(expression)}
+        written = {p.id for p in self.node.parameters if is_whole(p.value)}
+        return frozenset(name for name in names - written if is_whole(values.get(name)))
+
+    def _compiled(self, values: Mapping[str, Any], floats: frozenset[str]) -> _Ready:
         b = Builder(self.options)
-        inputs: list[Input] = []
-
-        def term(name: str, value: Any) -> Term:
-            if isinstance(value, tuple):
-                return tuple(term(f"{name}[{k}]", part) for k, part in enumerate(value))
-            array = np.asarray(value)
-            made = b.new(str(array.dtype), array.shape, name)
-            inputs.append(Input(made))
-            return b.mark_weak(made) if _is_plain(value) else made
-
-        scope = Scope({name: term(name, value) for name, value in values.items()}, is_node=True)
+        inputs = _Inputs(b, values, floats)
+        scope = Scope({name: inputs.asked(name) for name in values}, is_node=True)
         with b.findings.catch():
             reading = read_loop(b, self.item, self.node, self.where, scope, self.document)
         raise_findings(b.findings.found)
@@ -77,45 +120,51 @@ class LoopCall:
         named = {f"result{k}": result for k, result in enumerate(results)}
         named |= {name: reading.named[name]() for name in LOOP_RESULTS}
         outputs = tuple((name, v) for name, v in named.items() if isinstance(v, Value))
-        program = _with_inputs_read(Program(self.item.id, tuple(inputs), tuple(b.ops), outputs))
+        program = Program(self.item.id, tuple(inputs.made), tuple(b.ops), outputs)
         raise_findings(check(program))
-        return Session(legalise(optimise(program), self.options)), len(results)
+        session = Session(legalise(optimise(program), self.options))
+        self._reads = tuple(dict.fromkeys((*self._reads, *inputs.asked_for)))
+        return _Ready(session, len(results), inputs.sources, floats)
 
 
-def _with_inputs_read(program: Program) -> Program:
-    """The program with only those inputs that something reads."""
-    read = {value for _, value in program.outputs}
-    for operation in program.ops:
-        if isinstance(operation, Op | Loop):
-            read.update(operands(operation))
-        if isinstance(operation, Loop):
-            read.update(captures(operation))
-    inputs = tuple(entry for entry in program.inputs if entry.value in read)
-    return Program(program.name, inputs, program.ops, program.outputs)
+class _Inputs:
+    """Makes a program's inputs of values, each when the loop first asks for its name."""
 
+    def __init__(self, b: Builder, values: Mapping[str, Any], floats: frozenset[str]) -> None:
+        self.b = b
+        self.values = values
+        self.floats = floats
+        self.asked_for: dict[str, None] = {}
+        self.made: list[Input] = []
+        self.sources: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self._terms: dict[str, Term] = {}
 
-def _is_tensor(value: Any) -> bool:
-    """Whether a value of the engine can be an input: not None, no graph, no text."""
-    if isinstance(value, tuple):
-        return all(_is_tensor(part) for part in value)
-    if not isinstance(value, bool | int | float | list | np.ndarray | np.generic):
-        return False
-    try:
-        return np.asarray(value).dtype.kind in "biuf"
-    except ValueError:
-        return False
+    def asked(self, name: str) -> Callable[[], Term]:
+        """What gives the input (or the tuple of inputs) of that name."""
 
+        def term() -> Term:
+            self.asked_for[name] = None
+            if name not in self._terms:
+                value = self.values[name]
+                if value is None:
+                    raise ExpressionError(
+                        f"'{name}' has no value yet when the loop reads it",
+                        hint=f"make '{name}' a function, or give it a value",
+                    )
+                self._terms[name] = self._make(name, value, ())
+            return self._terms[name]
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
+        return term
 
-
-def _flat(values: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Array, bool]]]:
-    for name, value in values.items():
+    def _make(self, name: str, value: Any, positions: tuple[int, ...]) -> Term:
         if isinstance(value, tuple):
-            yield from _flat({f"{name}[{k}]": part for k, part in enumerate(value)})
-        else:
-            yield name, (np.asarray(value), _is_plain(value))
+            return tuple(self._make(name, part, (*positions, k)) for k, part in enumerate(value))
+        array = array_of(float(value) if name in self.floats else value, name)
+        label = name + "".join(f"[{k}]" for k in positions)
+        made = self.b.new(str(array.dtype), array.shape, label)
+        self.made.append(Input(made))
+        self.sources[made.name] = (name, positions)
+        return self.b.mark_weak(made) if is_plain(value) else made
 
 
 # --- from Python ------------------------------------------------------------------------------
@@ -152,52 +201,35 @@ def loop(
         )
     initial = () if v_initial is None else v_initial
     initial = initial if isinstance(initial, tuple) else (initial,)
-    values = {f"v_initial_{k}": value for k, value in enumerate(initial)}
-    endless = M is None or (np.size(M) == 1 and np.asarray(M).reshape(()) == -1)
-    if not endless:
-        values["M"] = M
-    if cond is not None:
-        values["cond"] = cond
-    call = _call_for(_key(body), _Body(body), len(initial), not endless, cond is not None)
+    endless = M is None or (np.size(M) == 1 and np.all(np.asarray(M) == -1))
+    values = {_INITIAL.format(k): value for k, value in enumerate(initial)}
+    values |= {} if endless else {_TRIP_COUNT: M}
+    values |= {} if cond is None else {_CONDITION: cond}
+    key = (content_of(body), len(initial), endless, cond is None)
+    call = _calls.get(key)
+    if call is None:
+        call = _call_for(body, len(initial), values.keys())
+        _calls.put(key, call)
     return call.run({**values, **outer})
 
 
-class _Body:
-    """A body as an argument of the cache: all of them equal, the key beside it decides."""
-
-    def __init__(self, graph: Any) -> None:
-        self.graph = graph
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Body)
-
-    def __hash__(self) -> int:
-        return 0
+_calls: Kept[LoopCall] = Kept(BODIES_KEPT)
+_TRIP_COUNT, _CONDITION, _INITIAL = "the trip count", "the condition", "initial value {}"
+"""What a call's own arguments are called: no body can name them by mistake."""
 
 
-def _key(body: Any) -> str | bytes:
-    """What tells one body from another: its content."""
+def _call_for(body: Any, n_carried: int, given: Collection[str]) -> LoopCall:
     if hasattr(body, "SerializeToString"):
-        serialized: bytes = body.SerializeToString(deterministic=True)
-        return serialized
-    content = body.to_dict() if hasattr(body, "to_dict") else body
-    return json.dumps(content, default=repr, sort_keys=False)
-
-
-@functools.lru_cache(maxsize=128)
-def _call_for(
-    _content: str | bytes, body: _Body, n_carried: int, has_trip_count: bool, has_condition: bool
-) -> LoopCall:
-    graph = body.graph
-    if hasattr(graph, "SerializeToString"):
         from mdf_loop.reading.onnx_graph import graph_of_proto
 
-        graph = graph_of_proto(graph)
+        body = graph_of_proto(body)
+    else:
+        body = copy.deepcopy(body)  # the caller may change it before new types come
     args = {
-        "M": "M" if has_trip_count else None,
-        "cond": "cond" if has_condition else None,
-        "v_initial": [f"v_initial_{k}" for k in range(n_carried)],
-        "body": graph,
+        "M": _TRIP_COUNT if _TRIP_COUNT in given else None,
+        "cond": _CONDITION if _CONDITION in given else None,
+        "v_initial": [_INITIAL.format(k) for k in range(n_carried)],
+        "body": body,
     }
     item = SimpleNamespace(id="loop", function="onnx::Loop", args=args, value=None)
     node = SimpleNamespace(

@@ -128,16 +128,63 @@ def _repeated(ids: list[str]) -> list[str]:
 
 def _body_ids(graphs: list[Any]) -> set[str]:
     """Ids of graphs that a loop of the model names as its body."""
+    return {graph_id for graph in graphs for graph_id in named_bodies(graph)}
+
+
+def named_bodies(graph: Any) -> set[str]:
+    """Ids of other graphs that loops of a graph, or of bodies written inside it, name as body."""
+    return {graph_id for node in graph.nodes for graph_id in named_by_node(node)}
+
+
+def named_by_node(node: Any) -> set[str]:
+    """Ids of other graphs that loops of a node, or of bodies written inside it, name as body."""
     named: set[str] = set()
-    for graph in graphs:
-        for node in graph.nodes:
-            for item in (*node.functions, *node.parameters):
-                body = (item.args or {}).get("body") if is_loop(item.function) else None
-                if isinstance(body, dict):
-                    body = body.get("graph")
-                if isinstance(body, str):
-                    named.add(body.strip("'\""))
+    for item in (*node.functions, *node.parameters):
+        body = written_body(item, node).value if is_loop(item.function) else None
+        if isinstance(body, str):
+            named.add(body)
+        elif body is not None:
+            with contextlib.suppress(LoopError):  # reading the loop says what is wrong
+                named |= named_bodies(graph_of(body, ""))
     return named
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBody:
+    """How a loop's body is written, before it is looked up or read.
+
+    `value` is a graph, its dict, the id of another graph, or None; `parameters` are those of the
+    node that were followed to it; `beside` is the mapping that holds a signature next to it.
+    """
+
+    value: Any
+    parameters: tuple[str, ...] = ()
+    beside: Mapping[str, Any] | None = None
+
+
+def written_body(item: Any, node: Any) -> WrittenBody:
+    """The body of a loop: in its args, or in a parameter (named there, or called `body`)."""
+    value = (item.args or {}).get("body")
+    parameters = {p.id: p for p in node.parameters if p is not item}
+    if value is None or (isinstance(value, str) and not value.strip()):
+        value = "body" if "body" in parameters else None
+    followed: list[str] = []
+    while isinstance(value, str) and _unquoted(value) in parameters.keys() - set(followed):
+        followed.append(_unquoted(value))
+        value = parameters[followed[-1]].value
+    beside = None
+    if isinstance(value, Mapping) and "graph" in value and set(value) <= _BESIDE:
+        beside, value = value, value["graph"]
+    if isinstance(value, str):
+        value = _unquoted(value) or None
+    return WrittenBody(value, tuple(followed), beside)
+
+
+_BESIDE = {"graph", "inputs", "outputs"}
+
+
+def _unquoted(text: str) -> str:
+    return text.strip().strip("'\"")
 
 
 def is_loop(function: str | None) -> bool:

@@ -15,6 +15,7 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import (
     ConditionError,
     EndlessLoopError,
+    ExpressionError,
     OperandError,
     Poisoned,
     TripCountError,
@@ -38,6 +39,11 @@ def read_loop(
     inner = scope.inner()
     for key, expression in form.bindings.items():
         with b.at(f"{where}.args.{key}"):
+            if expression is None:
+                raise ExpressionError(
+                    f"the loop's argument '{key}' has no value",
+                    hint="inside {...}, YAML splits a tuple at its commas: put it in quotes",
+                )
             inner.define(key, lower_expression(b, expression, scope))
     arguments = _arguments(b, form, scope)
     signature = find_signature(form, node, len(arguments.initial))
@@ -220,14 +226,20 @@ class LoopWriter:
         with b.at(form.where, self.name):
             carried = tuple(
                 Carried(
-                    initial, enter, leave, b.new(enter.dtype, enter.shape, f"{self.name}.{name}")
+                    initial,
+                    enter,
+                    leave,
+                    b.new(enter.dtype, enter.shape, f"{self.name}.{name}"),
+                    name,
                 )
                 for initial, enter, leave, name in zip(
                     self.arguments.initial, body.enters, body.leaves, body.leave_names, strict=True
                 )
             )
             recorded = tuple(
-                Recorded(row, b.new(row.dtype, _stacked(extent, row.shape), f"{self.name}.{name}"))
+                Recorded(
+                    row, b.new(row.dtype, _stacked(extent, row.shape), f"{self.name}.{name}"), name
+                )
                 for row, name in zip(body.rows, body.row_names, strict=True)
             )
             return Loop(

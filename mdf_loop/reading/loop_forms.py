@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from mdf_loop.errors import ArityError, ModelError, SignatureError
 from mdf_loop.lower.expression import number_of
-from mdf_loop.reading.document import Document, graph_of
+from mdf_loop.reading.document import Document, graph_of, named_bodies, written_body
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,9 @@ def loop_form(item: Any, node: Any, where: str, document: Document) -> LoopForm:
         SignatureError: the body's signature is written wrongly.
     """
     args = dict(item.args or {})
-    body, body_where, inputs, outputs = _body(
-        args.get("body"), node, f"{where}.args.body", document
-    )
-    metadata = body.metadata or {}
+    body, body_where = _body(item, node, where, document)
+    beside = written_body(item, node).beside or {}
+    metadata = {**(body.metadata or {}), **{k: v for k, v in beside.items() if v is not None}}
     return LoopForm(
         name=item.id,
         where=where,
@@ -60,12 +61,8 @@ def loop_form(item: Any, node: Any, where: str, document: Document) -> LoopForm:
         initial=_initial(args, where),
         body=body,
         body_where=body_where,
-        inputs=_signature(
-            inputs if inputs is not None else metadata.get("inputs"), "inputs", body_where
-        ),
-        outputs=_signature(
-            outputs if outputs is not None else metadata.get("outputs"), "outputs", body_where
-        ),
+        inputs=_signature(metadata.get("inputs"), "inputs", body_where),
+        outputs=_signature(metadata.get("outputs"), "outputs", body_where),
         bindings={
             k: v for k, v in args.items() if k not in _ARGUMENTS and not k.startswith("arg_")
         },
@@ -136,9 +133,17 @@ def _initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str, Any]:
     if isinstance(value, dict):
         return dict(value)
     if isinstance(value, str):
+        if value.strip().startswith("(") and ")" not in value:
+            raise ModelError(
+                f"v_initial is cut off: {value.strip()}",
+                f"{where}.args.v_initial",
+                'inside {...}, YAML wants quotes: v_initial: "(v, w)"',
+            )
         by_name = _named_parts(value)
         if by_name is not None:
             return by_name
+        if value.replace(" ", "") == "[]":
+            return ()
         parts = None if _is_numbers(value) else _literal_parts(value)
         return (value,) if parts is None else tuple(parts)
     if isinstance(value, tuple):
@@ -167,61 +172,53 @@ def _named_parts(text: str) -> dict[str, str] | None:
 
 # --- the body ---------------------------------------------------------------------------------
 
-_Body = tuple[Any, str, Any, Any]
 
-
-def _body(value: Any, node: Any, where: str, document: Document) -> _Body:
-    """The body graph, its path, and a signature written beside it."""
-    if _absent(value):
-        return _sibling_parameter("body", node, where, document)
+def _body(item: Any, node: Any, where: str, document: Document) -> tuple[Any, str]:
+    """The body graph and its path."""
+    written = written_body(item, node)
+    path = f"{where}.args.body"
+    if written.parameters:
+        base = where.removesuffix(f".functions['{item.id}']").removesuffix(
+            f".parameters['{item.id}']"
+        )
+        path = f"{base}.parameters['{written.parameters[-1]}'].value"
+    if written.beside is not None:
+        path += ".graph"
+    value = written.value
+    if value is None:
+        raise ModelError(
+            "the loop has no body", path, "add 'body' to its args: a graph, or {graph: id}"
+        )
     if isinstance(value, str):
-        name = value.strip().strip("'\"")
-        if any(p.id == name for p in node.parameters):
-            return _sibling_parameter(name, node, where, document)
-        return (*_by_id(name, where, document), None, None)
-    if isinstance(value, Mapping):
-        return _body_dict(value, where, document)
-    if isinstance(value, list | tuple | int | float | bool):
+        return _by_id(value, path, document), document.sibling_where(value)
+    if isinstance(value, list | tuple | int | float | np.ndarray):
         raise ModelError(
             f"a loop body is a graph, not {type(value).__name__} ({value})",
-            where,
+            path,
             "write the graph here, or {graph: id of another graph}",
         )
-    return graph_of(value, where), where, None, None
+    return graph_of(value, path), path
 
 
-def _sibling_parameter(name: str, node: Any, where: str, document: Document) -> _Body:
-    parameter = next((p for p in node.parameters if p.id == name), None)
-    if parameter is None or _absent(parameter.value):
-        raise ModelError(
-            "the loop has no body", where, "add 'body' to its args: a graph, or {graph: id}"
-        )
-    value = parameter.value
-    if isinstance(value, str) and value != name:
-        return _body(value, node, where, document)
-    base = where.split(".functions[")[0].split(".parameters[")[0]
-    return _body(value, node, f"{base}.parameters['{name}'].value", document)
-
-
-def _by_id(graph_id: str, where: str, document: Document) -> tuple[Any, str]:
+def _by_id(graph_id: str, where: str, document: Document) -> Any:
     graph = document.siblings.get(graph_id)
     if graph is None:
         known = ", ".join(f"'{k}'" for k in document.siblings) or "none"
         raise ModelError(
             f"the loop body '{graph_id}' is not a graph of the model", where, f"graphs: {known}"
         )
-    return graph, document.sibling_where(graph_id)
-
-
-def _body_dict(value: Mapping[str, Any], where: str, document: Document) -> _Body:
-    if "graph" in value and set(value) <= {"graph", "inputs", "outputs"}:
-        inner = value["graph"]
-        if isinstance(inner, str):
-            graph, path = _by_id(inner.strip("'\""), where, document)
-        else:
-            graph, path = graph_of(inner, f"{where}.graph"), f"{where}.graph"
-        return graph, path, value.get("inputs"), value.get("outputs")
-    return graph_of(value, where), where, None, None
+    inside, wanted = {graph_id}, [graph_id]
+    while wanted:
+        named = named_bodies(document.siblings[wanted.pop()]) & document.siblings.keys()
+        if graph_id in named:
+            raise ModelError(
+                f"the loop body '{graph_id}' contains a loop whose body is '{graph_id}' again",
+                where,
+                "a body cannot contain itself: carry what it needs, or write another graph",
+            )
+        wanted += named - inside
+        inside |= named
+    return graph
 
 
 def _signature(value: Any, what: str, where: str) -> tuple[str, ...] | None:
@@ -232,8 +229,13 @@ def _signature(value: Any, what: str, where: str) -> tuple[str, ...] | None:
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
+        truths = isinstance(value, list | tuple) and any(isinstance(v, bool) for v in value)
         raise SignatureError(
-            f"the body's metadata.{what} must be a list of names, not {value!r}", where
+            f"the body's metadata.{what} must be a list of names, not {value!r}",
+            where,
+            "YAML reads on, off, yes and no as truth values: put such a name in quotes"
+            if truths
+            else "",
         )
     repeated = [v for k, v in enumerate(value) if v in value[:k]]
     if repeated and what == "inputs":
@@ -245,7 +247,9 @@ def carried_expressions(form: LoopForm) -> tuple[Any, ...]:
     """The initial values in the order of the signature."""
     if not isinstance(form.initial, dict):
         return form.initial
-    names = (form.inputs or ())[2:]
+    if form.inputs is None:
+        return tuple(form.initial.values())
+    names = form.inputs[2:]
     unknown = [name for name in form.initial if name not in names]
     missing = [name for name in names if name not in form.initial]
     if unknown or missing:

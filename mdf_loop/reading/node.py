@@ -20,7 +20,7 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import ArityError, CycleError, ExpressionError, Poisoned, ScopeError
 from mdf_loop.lower import Scope, Term, lower_expression, lower_function, names_in, tensor
 from mdf_loop.lower.operators import literal, promote, truths
-from mdf_loop.reading.document import Document, is_loop
+from mdf_loop.reading.document import Document, is_loop, written_body
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +180,9 @@ class NodeReader:
     def _new_parameters(self) -> Scope:
         scope = self.old.inner()
         changed: set[str] = set()
+        bodies = self._parameters_with_bodies()
         for parameter in self.node.parameters:
-            if _is_document_part(parameter.value):
+            if parameter.id in bodies or _is_document_part(parameter.value):
                 continue
             if self._keeps_old_value(parameter, changed):
                 compute: Callable[[str], Term] = self._kept
@@ -192,6 +193,11 @@ class NodeReader:
                 self._once("new", parameter.id, compute)
             scope.define(parameter.id, partial(self._once, "new", parameter.id, self._kept))
         return scope
+
+    def _parameters_with_bodies(self) -> set[str]:
+        items = (*self.node.functions, *self.node.parameters)
+        loops = [item for item in items if is_loop(item.function)]
+        return {name for loop in loops for name in written_body(loop, self.node).parameters}
 
     def _keeps_old_value(self, parameter: Any, changed: set[str]) -> bool:
         reads = names_in(parameter.value)

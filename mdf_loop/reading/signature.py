@@ -83,7 +83,7 @@ def end_ports(graph: Any) -> tuple[tuple[Any, Any], ...]:
 
 
 _ITERATION = re.compile(r"^(i|it|iter\w*|iteration\w*|trip\w*|step\w*|t)([._]\d+)?$", re.IGNORECASE)
-_CONDITION = re.compile(r".*(cond|keep|going|continue).*", re.IGNORECASE)
+_CONDITION = re.compile(r"go|.*(cond|keep|going|continue).*", re.IGNORECASE)
 
 
 def _infer_inputs(
@@ -95,14 +95,40 @@ def _infer_inputs(
         p.id for n in form.body.nodes for p in n.input_ports if p.default_value is not None
     }
     free = [name for name in free_ports(form.body) if name not in bound | defaulted]
+    if isinstance(form.initial, dict):
+        return _inputs_by_name(form, tuple(form.initial), free)
     if n_carried <= 1 and len(free) == n_carried:
         return None, None, tuple(free)
     iterations = [name for name in free if _ITERATION.match(name)]
-    conditions = [name for name in free if _CONDITION.match(name)]
+    conditions = [name for name in free if _CONDITION.fullmatch(name)]
     if n_carried <= 1 and len(free) == 2 + n_carried and len(iterations) == len(conditions) == 1:
         carried = tuple(n for n in free if n not in (iterations[0], conditions[0]))
         return iterations[0], conditions[0], carried
-    raise SignatureError(
+    raise _unknown_order(form, n_carried, free)
+
+
+def _inputs_by_name(
+    form: LoopForm, names: tuple[str, ...], free: list[str]
+) -> tuple[str | None, str | None, tuple[str, ...]]:
+    """Inputs of a body whose carried values are named in `v_initial`."""
+    unknown = [name for name in names if name not in free_ports(form.body)]
+    if unknown:
+        raise SignatureError(
+            f"v_initial names '{unknown[0]}', but the body has no such open input port: "
+            f"{list(free_ports(form.body))}",
+            f"{form.where}.args.v_initial",
+        )
+    others = [name for name in free if name not in names]
+    iterations = [name for name in others if _ITERATION.match(name)]
+    conditions = [name for name in others if name not in iterations and _CONDITION.fullmatch(name)]
+    if len(iterations) > 1 or len(conditions) > 1 or len(iterations + conditions) < len(others):
+        raise _unknown_order(form, len(names), free)
+    iteration = iterations[0] if iterations else None
+    return iteration, conditions[0] if conditions else None, names
+
+
+def _unknown_order(form: LoopForm, n_carried: int, free: list[str]) -> SignatureError:
+    return SignatureError(
         f"the order of the body's inputs is not written and cannot be inferred for "
         f"{n_carried} carried values from the free ports {free}: metadata.inputs is missing",
         form.body_where,

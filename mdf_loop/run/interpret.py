@@ -81,6 +81,6 @@ def _stacked(rows: list[Array], recorded: Recorded, loop: Loop) -> Array:
                 f"the recorded value '{recorded.name or recorded.row.name}' has shape "
                 f"{list(rows[0].shape)} at first, but {list(row.shape)} in iteration {position}",
                 loop.where,
-                "record a value of one shape",
+                "a recorded value must have one shape in all iterations",
             )
     return np.stack(rows)

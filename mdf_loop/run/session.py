@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mdf_loop.emit import to_onnx
+from mdf_loop.emit.row_shapes import row_error
 from mdf_loop.errors import LoopError, RunError
 from mdf_loop.ir import Array, Loop, Program, Value, walk
 from mdf_loop.lower.operators import GUARD
@@ -39,13 +40,14 @@ class Session:
         except LoopError:
             raise
         except onnxruntime_errors() as error:
-            raise _translated(error) from None
+            raise _translated(error, program) from None
 
     def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs by name, for inputs by name.
 
         Raises:
             RunError: the model failed; the sentence names the place in the MDF.
+            RecordShapeError: the rows of a recorded value differ in shape.
             KeyboardInterrupt: Ctrl-C, within milliseconds.
         """
         import onnxruntime
@@ -58,7 +60,7 @@ class Session:
         except onnxruntime_errors() as error:
             if options.terminate:
                 raise KeyboardInterrupt from None
-            raise _translated(error) from None
+            raise _translated(error, self.program) from None
         return dict(zip(self.names, made, strict=True))
 
 
@@ -95,7 +97,7 @@ _SOURCE_LINE = re.compile(
 _STATUS = re.compile(r"Status Message: (.*)", re.DOTALL)
 
 
-def _translated(error: Exception) -> RunError:
+def _translated(error: Exception, program: Program | None = None) -> LoopError:
     """The runtime's error with the place in the MDF, or the sentence of a guard."""
     text = str(error)
     places = _PLACE.findall(text)
@@ -103,6 +105,11 @@ def _translated(error: Exception) -> RunError:
         if GUARD in place:
             where, sentence = place.split(f" {GUARD}", 1)
             return RunError(sentence, where)
+    operations = walk(program.ops) if program else ()
+    loops = [operation for operation in operations if isinstance(operation, Loop)]
+    about_rows = row_error(text, places[-1], loops) if places else None
+    if about_rows is not None:
+        return about_rows
     status = _STATUS.findall(text)
     lines = (status[-1] if status else text).strip().splitlines()
     reason = _SOURCE_LINE.sub("", lines[0]) if lines else type(error).__name__
@@ -114,8 +121,6 @@ def _translated(error: Exception) -> RunError:
 
 
 def _advice(text: str) -> str:
-    if "Inconsistent shape in loop output" in text:
-        return "a recorded value must have one shape in all iterations"
     if "indices element out of data bounds" in text:
         return "a subscript is outside of its array"
     if re.search(r"(division|modulo|divide) by zero", text, re.IGNORECASE):

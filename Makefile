@@ -1,0 +1,51 @@
+# What a newcomer and CI type. Needs: Python >= 3.11 with venv, make, git.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test docs bench clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
+
+demo: $(VENV)/installed ## run and draw three models; results in demo-output/
+	$(BIN)/mdf-loop demo
+
+test: $(VENV)/installed-dev ## lint, types, all tests (with documents and examples), coverage
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n auto --cov --cov-report=term:skip-covered --cov-fail-under=95
+
+docs: $(VENV)/installed-dev ## write the generated parts of docs/reference/ anew
+	$(BIN)/python docs/generate.py
+
+bench: $(VENV)/installed-dev ## measure and print; see docs/benchmarks.md
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean: ## remove everything that was made here
+	rm -rf $(VENV) demo-output dist build .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp says which pyproject.toml was installed; a changed one is installed anew.
+
+$(VENV)/installed: pyproject.toml | $(BIN)/python
+	@echo "installing into $(VENV), which takes a minute the first time"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/installed-dev: pyproject.toml | $(BIN)/python
+	@echo "installing into $(VENV), which takes a minute the first time"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@ $(VENV)/installed
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || \
+	  { echo "no '$(PYTHON)' here: install Python >= 3.11 (Debian: apt install python3-venv)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is too old: Python >= 3.11 is needed (make PYTHON=python3.12 ...)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "$(PYTHON) has no venv: install it first (Debian: apt install python3-venv)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)

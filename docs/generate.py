@@ -1,0 +1,171 @@
+"""Writes those parts of docs/ that are made from the code; `make docs` runs it.
+
+A part stands between `<!-- generated: name -->` and `<!-- end -->`. tests/test_docs.py checks that
+every part is fresh.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "reference"
+_PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+# --- functions --------------------------------------------------------------------------------
+
+
+def _listed(names: Iterator[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) + "\n"
+
+
+def expression_functions() -> str:
+    """Builtins, math and numpy functions that an expression may call."""
+    from mdf_loop.lower.functions import constants, function_names
+
+    names = function_names()
+    groups = {
+        "Python": (n for n in names if "." not in n),
+        "math": (n for n in names if n.startswith("math.")),
+        "numpy": (n for n in names if n.startswith("numpy.")),
+        "Named numbers": iter(sorted(constants)),
+    }
+    return "\n".join(f"**{title}**: {_listed(found)}" for title, found in groups.items())
+
+
+def mdf_functions() -> str:
+    """MDF's own functions with arguments and formula."""
+    import modeci_mdf.functions.actr
+    import modeci_mdf.functions.ddm  # noqa: F401 - registers its functions
+    from modeci_mdf.functions.standard import mdf_functions as registry
+
+    rows = ["| function | arguments | formula |", "|---|---|---|"]
+    for name, entry in sorted(registry.items()):
+        formula = entry["expression_string"]
+        if "::" not in name and not formula.startswith(("actr.", "ddm.")):
+            arguments = ", ".join(entry["arguments"])
+            rows.append(f"| `{name}` | {arguments} | `{formula.strip()}` |")
+    return "\n".join(rows) + "\n"
+
+
+def onnx_functions() -> str:
+    """ONNX operators that a model may use as `onnx::Name`."""
+    from mdf_loop.lower.onnx_functions import REFUSED
+    from mdf_loop.onnx_ops import operator_names
+
+    return _listed(name for name in operator_names() if name not in REFUSED)
+
+
+# --- commands ---------------------------------------------------------------------------------
+
+
+def commands() -> tuple[str, ...]:
+    """The names of all commands."""
+    from mdf_loop.cli import COMMANDS
+
+    return COMMANDS
+
+
+def command_help() -> str:
+    """What `--help` says of each command."""
+    from click.testing import CliRunner
+
+    from mdf_loop.cli import cli
+
+    sections = []
+    for name in commands():
+        said = CliRunner().invoke(cli, [name, "--help"], prog_name="mdf-loop", terminal_width=90)
+        sections.append(f"## mdf-loop {name}\n\n```text\n{said.output.strip()}\n```\n")
+    return "\n".join(sections)
+
+
+# --- requirements -----------------------------------------------------------------------------
+
+
+def tests_of(requirement: str) -> list[tuple[str, str]]:
+    """File and name of every test with `r1_04` in its name."""
+    mark = requirement.lower().replace(".", "_")
+    pattern = re.compile(rf"(?<![a-z0-9]){mark}(?!\d)")
+    return [
+        (path.name, name)
+        for path in sorted((ROOT / "tests" / "requirements").glob("test_*.py"))
+        for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        if pattern.search(name.removeprefix("test_"))
+    ]
+
+
+def requirements() -> str:
+    """The table as it is, with the last column filled in."""
+    text = (REFERENCE / "requirements.md").read_text(encoding="utf-8")
+    rows = ["| id | what must hold | tests |", "|---|---|---|"]
+    for requirement, sentence in re.findall(r"^\| (R1\.\d\d) \| (.*?) \|", text, re.MULTILINE):
+        tests = tests_of(requirement)
+        files = list(dict.fromkeys(file for file, _ in tests))
+        names = "; ".join(
+            f"[{file}](../../tests/requirements/{file}): "
+            + ", ".join(f"`{name}`" for f, name in tests if f == file)
+            for file in files
+        )
+        rows.append(f"| {requirement} | {sentence} | {names} |")
+    return "\n".join(rows) + "\n"
+
+
+# --- dependencies -----------------------------------------------------------------------------
+
+
+def dependencies() -> list[str]:
+    """The names of all packages that pyproject.toml asks for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    return [re.split(r"[^\w-]", line)[0] for line in asked]
+
+
+# --- pictures ---------------------------------------------------------------------------------
+
+
+def draw_pictures() -> None:
+    """The picture in the README. Not compared: its bytes depend on fonts and Graphviz."""
+    from mdf_loop.demo import DEMOS
+    from mdf_loop.drawing import draw
+
+    (sample,) = (demo for demo in DEMOS if demo.name == "sum_and_difference")
+    draw(sample.path, ROOT / "docs" / "images" / "sum_and_difference.svg")
+
+
+# --- writing ----------------------------------------------------------------------------------
+
+PARTS: dict[str, Callable[[], str]] = {
+    "expression_functions": expression_functions,
+    "mdf_functions": mdf_functions,
+    "onnx_functions": onnx_functions,
+    "command_help": command_help,
+    "requirements": requirements,
+}
+
+
+def _fresh(text: str) -> str:
+    return _PART.sub(lambda part: f"{part[1]}{PARTS[part[2]]()}{part[3]}", text)
+
+
+def stale(*, write: bool = False) -> list[str]:
+    """The documents whose generated parts are not what they should be; written anew if asked."""
+    found = []
+    for path in sorted(REFERENCE.glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        fresh = _fresh(text)
+        if fresh != text:
+            found.append(path.name)
+            if write:
+                path.write_text(fresh, encoding="utf-8")
+    return found
+
+
+if __name__ == "__main__":
+    draw_pictures()
+    click.echo("written anew: " + ", ".join(stale(write=True)) or "nothing")

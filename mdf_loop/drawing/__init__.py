@@ -1,0 +1,15 @@
+"""Outline -> picture: loops as frames with paired terminals, in Graphviz.
+
+    drawing = draw("model.yaml")          # in a notebook this shows the picture
+    drawing.save("model.svg")             # or png, pdf, dot
+    print(drawing.dot)
+
+One file per element: `nodes`, `frames` (with its `rails`), `owners` (nodes that own loops),
+`graphs` (edges, cycles, inputs and outputs), `legend`. `theme` has colours and signs, `canvas`
+collects DOT text, `render` makes pixels of it.
+"""
+
+from mdf_loop.drawing.picture import Drawing, draw
+from mdf_loop.drawing.render import renderer
+
+__all__ = ["Drawing", "draw", "renderer"]

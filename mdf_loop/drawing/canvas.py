@@ -1,0 +1,168 @@
+"""The DOT text under construction: names, nodes, clusters, edges, and what kinds were drawn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from mdf_loop.drawing.theme import FONT, INK, LINE, NORMAL, QUIET, SMALL, STROKES, Direction
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """An end of an edge: a drawn node, perhaps a port of it and the side."""
+
+    name: str
+    port: str = ""
+    side: str = ""
+
+    def __str__(self) -> str:
+        return ":".join(part for part in (self.name, self.port, self.side) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A place where values arrive: the end, the stroke, and the expressions that it shows."""
+
+    end: End
+    kind: str = "data"
+    expressions: tuple[Any, ...] = ()
+
+
+@dataclass(slots=True)
+class Wires:
+    """Where the values of a drawn node arrive and leave.
+
+    `inputs` are by port; `reads` by the name of a value from outside that a formula uses.
+    """
+
+    first: str
+    last: str
+    inputs: dict[str, list[Entry]] = field(default_factory=dict)
+    outputs: dict[str, End] = field(default_factory=dict)
+    reads: dict[str, list[Entry]] = field(default_factory=dict)
+
+
+_Edges = dict[tuple[str, str, str], dict[str, str]]
+
+
+class Canvas:
+    """Collects a picture; `dot` is its text. The same model always gives the same text.
+
+    Edges of the `hidden` strokes are left out.
+    """
+
+    def __init__(
+        self, title: str, direction: Direction, hidden: frozenset[str] = frozenset()
+    ) -> None:
+        import graphviz
+
+        self.direction = direction
+        self.hidden = hidden
+        self.kinds: set[str] = set()
+        self.strokes: set[str] = set()
+        self._names: set[str] = set()
+        self._edges: _Edges = {}
+        self._graphviz = graphviz
+        self._root = graphviz.Digraph(name=_slug(title), comment="drawn by mdf_loop")
+        self._here = self._root
+        self._root.attr(
+            "graph",
+            rankdir=direction.rankdir,
+            compound="true",
+            newrank="true",
+            fontname=FONT,
+            fontsize=str(NORMAL),
+            fontcolor=INK,
+            bgcolor="white",
+            labelloc="b",
+            labeljust="l",
+            nodesep="0.28",
+            ranksep="0.55",
+            splines="polyline",
+            pad="0.15",
+            outputorder="edgesfirst",
+        )
+        self._root.attr("node", shape="plain", fontname=FONT, fontsize=str(NORMAL), color=LINE)
+        self._root.attr("edge", fontname=FONT, fontsize=str(SMALL), arrowsize="0.65")
+
+    @property
+    def dot(self) -> str:
+        """The whole picture as DOT text."""
+        return str(self._root.source)
+
+    def name(self, *ids: str) -> str:
+        """A new name for use in DOT and as id in SVG, made of ids of the model."""
+        base = "__".join(_slug(part) for part in ids if part) or "x"
+        name, k = base, 2
+        while name in self._names:
+            name, k = f"{base}_{k}", k + 1
+        self._names.add(name)
+        return name
+
+    def text(self, value: str) -> str:
+        """A text for an attribute, shown as it is."""
+        printable = "".join(c if c.isprintable() else " " for c in value)
+        return str(self._graphviz.escape(printable))
+
+    def node(self, name: str, label: str, kind: str, path: str, **attributes: str) -> None:
+        """Draw a node with an HTML-like label."""
+        self._here.node(
+            name,
+            label=f"<{label}>",
+            **{"id": name, "class": kind, "tooltip": self.text(path), **attributes},
+        )
+
+    def point(self, name: str, label: str, **attributes: str) -> None:
+        """Draw a plain shape that stands for nothing in the model."""
+        self._here.node(name, label=f"<{label}>", **attributes)
+
+    @contextmanager
+    def cluster(
+        self, name: str, label: str, kind: str, path: str, **attributes: str
+    ) -> Iterator[None]:
+        """A frame around what is drawn inside the block."""
+        outer = self._here, self._edges
+        identity = {"id": f"cluster_{name}", "class": kind, "tooltip": self.text(path)}
+        with outer[0].subgraph(name=f"cluster_{name}") as frame:
+            frame.attr(label=f"<{label}>", labelloc="t", labeljust="l", **identity, **attributes)
+            self._here, self._edges = frame, {}
+            yield
+            self._write_edges()
+            self._here, self._edges = outer
+
+    def edge(self, tail: End, head: End, kind: str, path: str = "", label: str = "") -> None:
+        """Draw an edge; a second one of the same kind between the same ends is not drawn."""
+        if kind in self.hidden:
+            return
+        self.strokes.add(kind)
+        attributes = {"class": kind, **STROKES[kind].attributes}
+        if path:
+            attributes |= {"tooltip": self.text(path), "id": self.name("edge", path)}
+        if label:
+            attributes |= {"label": f"< {label} >", "fontcolor": attributes.get("fontcolor", QUIET)}
+        self._edges.setdefault((str(tail), str(head), kind), attributes)
+
+    def hold(self, tail: str, head: str, weight: int = 1) -> None:
+        """An invisible edge: `head` stands after `tail`, and on one line with it if heavy."""
+        key = (tail, head, "hold")
+        known = int(self._edges.get(key, {}).get("weight", "0"))
+        self._edges[key] = {"style": "invis", "weight": str(max(weight, known))}
+
+    def _write_edges(self) -> None:
+        for (tail, head, _), attributes in self._edges.items():
+            self._here.edge(tail, head, **attributes)
+
+    def finish(self, legend: str) -> str:
+        """Write the edges and the legend, and give the DOT text."""
+        self._write_edges()
+        self._root.attr("graph", label=f"<{legend}>" if legend else "")
+        return self.dot
+
+
+def _slug(text: str) -> str:
+    """Letters, digits and underscores only, so that no DOT or CSS rule can trip over it."""
+    return re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")[:60] or "x"

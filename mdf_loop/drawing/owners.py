@@ -1,0 +1,209 @@
+"""A node that owns loops: its frames, and the formulas before, between and after them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mdf_loop.drawing.canvas import Canvas, End, Entry, Wires
+from mdf_loop.drawing.frames import Frame, GraphDrawer, draw_frame
+from mdf_loop.drawing.labels import cell, lines, row, styled, table
+from mdf_loop.drawing.nodes import draw_box, formula_cell, title
+from mdf_loop.drawing.theme import HEADER, LINE, NORMAL, PAPER
+from mdf_loop.drawing.view import View
+from mdf_loop.lower import names_in
+from mdf_loop.outline import ItemOutline, LoopOutline, NodeOutline
+from mdf_loop.outline.loops import result_reads
+from mdf_loop.outline.text import formulas, shortened, value_text
+from mdf_loop.outline.words import headline
+
+
+def draw_owner(canvas: Canvas, node: NodeOutline, view: View, draw_graph: GraphDrawer) -> Wires:
+    """Draw a node with loops, as one box if the view does not open it."""
+    if not view.opens(node):
+        return draw_box(canvas, node, [_signature(loop) for loop in node.loops])
+    formulas_ = _formulas(node)
+    if len(node.loops) == 1 and not formulas_ and not node.condition:
+        return _draw_parts(canvas, node, formulas_, view, draw_graph)
+    name = canvas.name(node.id)
+    with canvas.cluster(
+        name,
+        lines(*title(node, canvas), align="LEFT"),
+        "node",
+        node.path,
+        style="rounded",
+        pencolor=LINE,
+        margin="12",
+    ):
+        return _draw_parts(canvas, node, formulas_, view, draw_graph)
+
+
+def _signature(loop: LoopOutline) -> str:
+    """`for i in range(M=10)` and `(b) → (b_final, values)` on two lines."""
+    given = ", ".join(value_text(pair.initial, 24) for pair in loop.carried)
+    named = ", ".join(port for ports in loop.result_ports for port in ports)
+    return lines(
+        styled(headline(loop), size=NORMAL), styled(shortened(f"({given}) → ({named})", 80))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Formula:
+    """Something that the node computes besides its loops."""
+
+    id: str
+    texts: tuple[str, ...]
+    item: ItemOutline
+    expressions: tuple[object, ...]
+    reads: frozenset[str]
+    is_port: bool = False
+
+
+def _formulas(node: NodeOutline) -> list[_Formula]:
+    """Items that are no constants, and output ports that are more than a name or a result."""
+    found = [
+        _Formula(item.id, tuple(formulas(item)), item, _written(item), frozenset(item.reads))
+        for item in node.items
+        if not item.constant
+    ]
+    plain = {port for loop in node.loops for port in loop.ports}
+    plain |= {port.id for port in node.outputs if _is_name(port.value, node)}
+    for port in node.outputs:
+        if port.id not in plain:
+            item = ItemOutline(port.id, port.path, value=port.value, type=port.type)
+            text = f"{port.id} = {value_text(port.value, 400)}"
+            names = frozenset(names_in(port.value))
+            found.append(_Formula(port.id, (text,), item, (port.value,), names, is_port=True))
+    return found
+
+
+def _written(item: ItemOutline) -> tuple[object, ...]:
+    arguments = tuple(value for _, value in item.arguments)
+    tests = tuple(text for pair in item.conditions for text in pair)
+    return (item.value, item.initial, item.derivative, *arguments, *tests)
+
+
+def _is_name(value: object, node: NodeOutline) -> bool:
+    known = {port.id for port in node.inputs} | {item.id for item in node.items}
+    known |= {loop.id for loop in node.loops if not loop.result_ports}
+    return value is None or not isinstance(value, str) or value.strip() in known
+
+
+# --- drawing ----------------------------------------------------------------------------------
+
+
+def _draw_parts(
+    canvas: Canvas,
+    node: NodeOutline,
+    found: list[_Formula],
+    view: View,
+    draw_graph: GraphDrawer,
+) -> Wires:
+    frames = {loop.id: draw_frame(canvas, loop, view, draw_graph) for loop in node.loops}
+    ends, entries = _draw_formulas(canvas, node, found, view)
+    ports = [frame.first for frame in frames.values()]
+    lasts = [frame.last for frame in frames.values()]
+    wires = Wires(first=ports[0], last=lasts[-1])
+    known = {part.id for part in node.inputs}
+    for entry in (*(e for frame in frames.values() for e in frame.reads), *entries):
+        for name in sorted({n for text in entry.expressions for n in names_in(text)}):
+            if name in known:
+                wires.inputs.setdefault(name, []).append(entry)
+            elif name in ends:
+                canvas.edge(ends[name], entry.end, entry.kind, node.path)
+            elif name not in frames:
+                wires.reads.setdefault(name, []).append(entry)
+        _wire_results(canvas, node, entry, frames)
+    wires.outputs = _outputs(node, found, frames, ends, wires)
+    return wires
+
+
+def _wire_results(
+    canvas: Canvas, node: NodeOutline, entry: Entry, frames: dict[str, Frame]
+) -> None:
+    """Edges from the results of loops that an expression reads."""
+    for loop_id, frame in frames.items():
+        for text in entry.expressions:
+            for k in result_reads(text, loop_id):
+                results = frame.results if k is None else frame.results[k : k + 1]
+                for end in results:
+                    canvas.edge(end, entry.end, entry.kind, node.path)
+
+
+def _draw_formulas(
+    canvas: Canvas, node: NodeOutline, found: list[_Formula], view: View
+) -> tuple[dict[str, End], list[Entry]]:
+    """One small table for the formulas of each stage; a stage ends where a loop must run first."""
+    stages = _stages(node, found)
+    enter, leave = canvas.direction.enter, canvas.direction.leave
+    ends: dict[str, End] = {}
+    entries: list[Entry] = []
+    for stage in sorted(set(stages.values())):
+        name = canvas.name(node.id, "formulas")
+        rows = [row([cell(styled(node.id), BGCOLOR=HEADER)])]
+        for k, formula in enumerate(f for f in found if stages[f.id] == stage):
+            rows += [
+                row([formula_cell(text, formula.item.type, view.detail, f"f{k}")])
+                for text in formula.texts
+            ]
+            ends[formula.id] = End(name, f"f{k}", leave)
+            entries.append(Entry(End(name, f"f{k}", enter), "data", formula.expressions))
+        canvas.node(
+            name,
+            table(rows, BORDER=1, COLOR=LINE, BGCOLOR=PAPER, CELLPADDING=4),
+            "node",
+            node.path,
+        )
+    return ends, entries
+
+
+def _stages(node: NodeOutline, found: list[_Formula]) -> dict[str, int]:
+    """How many loops stand before each formula on the longest way to it."""
+    by_id = {formula.id: formula for formula in found}
+    loops = {loop.id: loop for loop in node.loops}
+    known: dict[str, int] = {}
+
+    def stage(name: str, visiting: frozenset[str]) -> int:
+        if name in visiting:
+            return 0
+        if name not in known:
+            inner = visiting | {name}
+            if name in loops:
+                known[name] = 1 + max(
+                    (stage(n, inner) for n in _loop_reads(loops[name])), default=0
+                )
+            elif name in by_id:
+                known[name] = max((stage(n, inner) for n in by_id[name].reads), default=0)
+            else:
+                return 0
+        return known[name]
+
+    return {formula.id: stage(formula.id, frozenset()) for formula in found}
+
+
+def _loop_reads(loop: LoopOutline) -> set[str]:
+    arguments = (loop.trip_count, loop.start)
+    texts = [a.expression for a in arguments if a is not None]
+    texts += [pair.initial for pair in loop.carried]
+    texts += [capture.name for capture in loop.captures]
+    return {name for text in texts for name in names_in(text)}
+
+
+def _outputs(
+    node: NodeOutline,
+    found: list[_Formula],
+    frames: dict[str, Frame],
+    ends: dict[str, End],
+    wires: Wires,
+) -> dict[str, End]:
+    """Where each output port of the node leaves."""
+    outputs = {f.id: ends[f.id] for f in found if f.is_port}
+    for loop in node.loops:
+        frame = frames[loop.id]
+        for end, ports in zip(frame.results, loop.result_ports, strict=True):
+            outputs.update(dict.fromkeys(ports, end))
+        for told in loop.results:
+            outputs.update(dict.fromkeys(told.ports, frame.named[told.name]))
+    for port in node.outputs:
+        if port.id not in outputs and isinstance(port.value, str) and port.value.strip() in ends:
+            outputs[port.id] = ends[port.value.strip()]
+    return outputs

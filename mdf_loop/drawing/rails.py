@@ -1,0 +1,200 @@
+"""The two rails of a loop frame: terminals in, terminals out, carried pairs in one row.
+
+A rail is one table, so its rows cannot be reordered by the layout; both rails have the same
+number of rows of the same height, so a pair stands on one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mdf_loop.drawing.canvas import Canvas, End
+from mdf_loop.drawing.labels import badge, cell, lines, row, small, styled, table
+from mdf_loop.drawing.theme import BADGE, CHIP_LINE, PAPER, ROW, Detail
+from mdf_loop.outline import ArgumentOutline, LoopOutline
+from mdf_loop.outline.scope import literal_value
+from mdf_loop.outline.text import shortened, value_text
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """A row of a rail: its kind, a key for its ports, a name, and what is said below it."""
+
+    kind: str
+    key: str
+    name: str
+    below: str = ""
+
+
+Rows = tuple[tuple[Terminal | None, Terminal | None], ...]
+"""Left and right terminal of each row; None where a side has none."""
+
+
+def rail_rows(loop: LoopOutline, detail: Detail, captures: bool) -> Rows:
+    """Trip count, iteration, condition, carried pairs; then captures beside recorded values."""
+    rows: list[tuple[Terminal | None, Terminal | None]] = []
+    if loop.trip_count is not None:
+        text = assigned(loop.trip_count)
+        often = "iterations" if loop.start is None else "iterations at most"
+        rows.append((Terminal("trip_count", "N", text, often), None))
+    if loop.iteration:
+        rows.append((Terminal("iteration", "i", loop.iteration, "0, 1, 2, …"), None))
+    rows.append((_start(loop), _stop(loop)))
+    rows += [(_enter(loop, k, detail), _leave(loop, k, detail)) for k in range(len(loop.carried))]
+    left = list(_captures(loop, detail)) if captures else []
+    right = [*_recorded(loop, detail), *_results(loop)]
+    rows += [
+        (left[k] if k < len(left) else None, right[k] if k < len(right) else None)
+        for k in range(max(len(left), len(right)))
+    ]
+    return tuple(pair for pair in rows if pair != (None, None)) or ((None, None),)
+
+
+def assigned(argument: ArgumentOutline) -> str:
+    """`n = 10`: an expression, and its value where that is fixed."""
+    written = value_text(argument.expression)
+    is_literal = literal_value(written) is not None or not isinstance(argument.expression, str)
+    if argument.value is None or is_literal:
+        return written
+    return f"{written} = {value_text(argument.value, 24)}"
+
+
+def _start(loop: LoopOutline) -> Terminal | None:
+    if loop.start is not None:
+        below = f"← {assigned(loop.start)}"
+        return Terminal("start", "c", loop.condition_in or "condition", below)
+    is_read = loop.body is not None and any(i.source == "condition" for i in loop.body.inputs)
+    return Terminal("start", "c", loop.condition_in, "always true") if is_read else None
+
+
+def _stop(loop: LoopOutline) -> Terminal | None:
+    if loop.start is None:
+        return None
+    return Terminal("stop", "c", loop.continue_name or "condition", loop.continues)
+
+
+def _enter(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
+    pair = loop.carried[k]
+    said = "?" if pair.initial is None else value_text(pair.initial, 28)
+    if detail.types and pair.initial is not None:
+        said = assigned(ArgumentOutline(pair.initial, pair.initial_value))
+    kind = f" · {pair.type}" if detail.types and pair.type else ""
+    return Terminal("enter", f"v{k}", pair.enter or f"carried {k}", f"← {said}{kind}")
+
+
+def _leave(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
+    pair = loop.carried[k]
+    kind = pair.type if detail.types else ""
+    return Terminal("leave", f"v{k}", pair.leave or f"carried {k}", _taken(pair.ports, kind))
+
+
+def _recorded(loop: LoopOutline, detail: Detail) -> Iterable[Terminal]:
+    for k, recorded in enumerate(loop.recorded):
+        kind = recorded.type if detail.types else ""
+        yield Terminal("recorded", f"r{k}", recorded.name, _taken(recorded.ports, kind))
+
+
+def _results(loop: LoopOutline) -> Iterable[Terminal]:
+    for k, result in enumerate(loop.results):
+        yield Terminal("result", f"x{k}", result.name.replace("_", " "), _taken(result.ports, ""))
+
+
+def _taken(ports: tuple[str, ...], kind: str) -> str:
+    return " · ".join(part for part in (f"→ {', '.join(ports)}" if ports else "", kind) if part)
+
+
+def _captures(loop: LoopOutline, detail: Detail) -> Iterable[Terminal]:
+    for k, capture in enumerate(loop.captures):
+        value = "" if capture.value is None else f" = {value_text(capture.value, 24)}"
+        below = capture.type if detail.types else ""
+        yield Terminal("captured", f"o{k}", f"{capture.name}{value}", below)
+
+
+# --- drawing ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Rail:
+    """A drawn rail; terminals are reached by kind and key from outside and from inside."""
+
+    name: str
+    outer_side: str
+    inner_side: str
+
+    def outer(self, key: str) -> End:
+        """The end outside the frame."""
+        return End(self.name, f"{key}_o", self.outer_side)
+
+    def inner(self, key: str, side: str = "") -> End:
+        """The end inside the frame."""
+        return End(self.name, f"{key}_i", side or self.inner_side)
+
+
+def draw_rails(canvas: Canvas, loop: LoopOutline, rows: Rows) -> tuple[Rail, Rail]:
+    """Draw both rails of a loop."""
+    direction = canvas.direction
+    canvas.kinds.update(t.kind for pair in rows for t in pair if t is not None)
+    rails = []
+    for side, word in enumerate(("in", "out")):
+        name = canvas.name(loop.owner, loop.id, word)
+        build = _column if direction.sideways else _line
+        content = table(build([pair[side] for pair in rows], side, _widths(rows)), CELLSPACING=3)
+        canvas.node(name, content, "terminals", loop.path)
+        outer, inner = direction.enter, direction.leave
+        rails.append(Rail(name, outer, inner) if side == 0 else Rail(name, inner, outer))
+    return rails[0], rails[1]
+
+
+def _column(terminals: list[Terminal | None], side: int, widths: list[int]) -> Iterable[str]:
+    """A rail for left to right: one row per terminal, its sign towards the body."""
+    for terminal in terminals:
+        if terminal is None:
+            yield row([cell("", HEIGHT=ROW), cell("", WIDTH=BADGE, HEIGHT=ROW)][:: 1 - 2 * side])
+            continue
+        align = "RIGHT" if side == 0 else "LEFT"
+        text = _chip(terminal, align, HEIGHT=ROW)
+        yield row(
+            [text, badge(terminal.kind, 12, BADGE, ROW, PORT=f"{terminal.key}_i")][:: 1 - 2 * side]
+        )
+
+
+def _line(terminals: list[Terminal | None], side: int, widths: list[int]) -> Iterable[str]:
+    """A rail for top to bottom: one column per terminal."""
+    texts, signs = [], []
+    for terminal, width in zip(terminals, widths, strict=True):
+        if terminal is None:
+            texts.append(cell("", WIDTH=width, HEIGHT=ROW))
+            signs.append(cell("", HEIGHT=BADGE))
+            continue
+        texts.append(_chip(terminal, "CENTER", WIDTH=width, HEIGHT=ROW))
+        signs.append(badge(terminal.kind, 12, width, BADGE, PORT=f"{terminal.key}_i"))
+    yield from [row(texts), row(signs)][:: 1 - 2 * side]
+
+
+def _chip(terminal: Terminal, align: str, **size: int) -> str:
+    content = lines(
+        styled(shortened(terminal.name, 40)),
+        small(shortened(terminal.below, 48)) if terminal.below else "",
+        align=align,
+    )
+    return cell(
+        content,
+        PORT=f"{terminal.key}_o",
+        ALIGN=align,
+        BGCOLOR=PAPER,
+        BORDER=1,
+        COLOR=CHIP_LINE,
+        **size,
+    )
+
+
+def _widths(rows: Rows) -> list[int]:
+    """The width of each column, equal in both rails."""
+
+    def needed(terminal: Terminal | None) -> int:
+        if terminal is None:
+            return BADGE
+        return int(max(7.2 * len(terminal.name), 5.8 * len(terminal.below))) + 14
+
+    return [max(needed(left), needed(right)) for left, right in rows]

@@ -1,0 +1,50 @@
+"""What the caller wants to see: detail, depth, captures, collapsed ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from mdf_loop.drawing.theme import LEVELS, Detail
+from mdf_loop.outline import GraphOutline, NodeOutline
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How to draw; `depth` is how many loops inside loops may still be opened (None: all)."""
+
+    detail: Detail
+    depth: int | None = None
+    captures: bool = True
+    collapse: frozenset[str] = frozenset()
+    nesting: int = 0
+
+    def opens(self, node: NodeOutline) -> bool:
+        """Whether the loops of a node are shown as frames rather than as one box."""
+        allowed = self.depth is None or self.depth > 0
+        return self.detail.frames and allowed and node.id not in self.collapse
+
+    def inner(self) -> View:
+        """The view of what stands inside a frame."""
+        depth = None if self.depth is None else self.depth - 1
+        return replace(self, depth=depth, nesting=self.nesting + 1)
+
+
+def all_nodes(graph: GraphOutline) -> Iterator[NodeOutline]:
+    """Every node, those of loop bodies after the node that owns the loop."""
+    for node in graph.nodes:
+        yield node
+        for loop in node.loops:
+            if loop.body is not None:
+                yield from all_nodes(loop.body)
+
+
+def default_level(graph: GraphOutline) -> int:
+    """Everything for small models, less for larger ones, boxes and frames for the largest."""
+    count = sum(1 for _ in all_nodes(graph))
+    return 3 if count <= 12 else 2 if count <= 40 else 1
+
+
+def detail_of(level: int) -> Detail:
+    """What a level shows."""
+    return LEVELS[level]

@@ -1,0 +1,127 @@
+"""Activation functions. Their parameters are used as given, not rounded to float32."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.emit.compositions.elementary import expm1, log1p
+from mdf_loop.emit.compositions.registry import (
+    attribute,
+    composes,
+    number,
+    operand,
+    scaled,
+    shifted,
+)
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Op, Value
+
+
+def clip(b: Builder, x: Value, low: float, high: float) -> Value:
+    """`min(max(x, low), high)`."""
+    return b.op("Clip", x, number(b, low, x), number(b, high, x))
+
+
+def positive(b: Builder, x: Value) -> Value:
+    """`max(x, 0)`."""
+    return b.op("Max", x, number(b, 0, x))
+
+
+def negative(b: Builder, x: Value) -> Value:
+    """`min(x, 0)`."""
+    return b.op("Min", x, number(b, 0, x))
+
+
+@composes("Relu")
+def relu(b: Builder, op: Op) -> Value:
+    """`max(x, 0)`."""
+    return positive(b, operand(op))
+
+
+@composes("LeakyRelu")
+def leaky_relu(b: Builder, op: Op) -> Value:
+    """`max(x, 0) + alpha * min(x, 0)`: one of the two is 0, so nothing is rounded twice."""
+    x = operand(op)
+    return b.op("Add", positive(b, x), scaled(b, negative(b, x), attribute(op, "alpha")))
+
+
+@composes("PRelu")
+def prelu(b: Builder, op: Op) -> Value:
+    """`max(x, 0) + slope * min(x, 0)`."""
+    x = operand(op)
+    return b.op("Add", positive(b, x), b.op("Mul", operand(op, 1), negative(b, x)))
+
+
+@composes("ThresholdedRelu")
+def thresholded_relu(b: Builder, op: Op) -> Value:
+    """`x if x > alpha else 0`."""
+    x = operand(op)
+    above = b.op("Greater", x, number(b, attribute(op, "alpha"), x))
+    return b.op("Where", above, x, number(b, 0, x))
+
+
+def _elu(b: Builder, x: Value, alpha: float, gamma: float = 1.0) -> Value:
+    below = scaled(b, expm1(b, clip(b, x, -40.0, 0.0)), alpha)
+    return scaled(b, b.op("Add", positive(b, x), below), gamma)
+
+
+@composes("Elu")
+def elu(b: Builder, op: Op) -> Value:
+    """`max(x, 0) + alpha * (exp(min(x, 0)) - 1)`. Within 5 ulp."""
+    return _elu(b, operand(op), attribute(op, "alpha"))
+
+
+@composes("Selu")
+def selu(b: Builder, op: Op) -> Value:
+    """`gamma * (max(x, 0) + alpha * (exp(min(x, 0)) - 1))`. Within 5 ulp."""
+    return _elu(b, operand(op), attribute(op, "alpha"), attribute(op, "gamma"))
+
+
+@composes("HardSigmoid")
+def hard_sigmoid(b: Builder, op: Op) -> Value:
+    """`max(0, min(1, alpha * x + beta))`."""
+    line = scaled(b, operand(op), attribute(op, "alpha"))
+    return clip(b, shifted(b, line, attribute(op, "beta")), 0.0, 1.0)
+
+
+@composes("HardSwish")
+def hard_swish(b: Builder, op: Op) -> Value:
+    """`x * max(0, min(1, x / 6 + 1/2))`."""
+    x = operand(op)
+    line = shifted(b, b.op("Div", x, number(b, 6.0, x)), 0.5)
+    return b.op("Mul", x, clip(b, line, 0.0, 1.0))
+
+
+@composes("Softplus")
+def softplus(b: Builder, op: Op) -> Value:
+    """`log(1 + exp(x))` as `max(x, 0) + log1p(exp(-|x|))`: no overflow. Within 4 ulp."""
+    x = operand(op)
+    return b.op("Add", positive(b, x), log1p(b, b.op("Exp", b.op("Neg", b.op("Abs", x)))))
+
+
+@composes("Softsign")
+def softsign(b: Builder, op: Op) -> Value:
+    """`x / (1 + |x|)`."""
+    x = operand(op)
+    return b.op("Div", x, shifted(b, b.op("Abs", x), 1.0))
+
+
+@composes("Shrink")
+def shrink(b: Builder, op: Op) -> Value:
+    """`x + bias if x < -lambd else x - bias if x > lambd else 0`.
+
+    ONNX Runtime's own kernel computes it in float32, whatever the dtype.
+    """
+    x = operand(op)
+    bias, limit = attribute(op, "bias"), attribute(op, "lambd")
+    low, high = -limit, limit
+    if np.dtype(x.dtype).kind in "iu":
+        if bias != int(bias):
+            raise UnsupportedError(f"onnx::Shrink of whole numbers cannot have the bias {bias}")
+        low, high = math.ceil(low), math.floor(high)
+    zero = number(b, 0, x)
+    below = b.op("Where", b.op("Less", x, number(b, low, x)), shifted(b, x, bias), zero)
+    return b.op("Where", b.op("Greater", x, number(b, high, x)), shifted(b, x, -bias), below)

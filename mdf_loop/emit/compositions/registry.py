@@ -1,0 +1,126 @@
+"""The table of compositions, and the small words they are written in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from onnx import helper
+
+from mdf_loop import onnx_ops
+from mdf_loop.build import Builder
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Op, Shape, Value
+
+Composition: TypeAlias = Callable[[Builder, Op], "Value | tuple[Value | None, ...]"]
+"""Makes the outputs of an operation out of other operations."""
+
+COMPOSITIONS: dict[str, Composition] = {}
+
+
+def composes(*op_types: str) -> Callable[[Composition], Composition]:
+    """Register the composition of operators: one line above its function."""
+
+    def register(composition: Composition) -> Composition:
+        COMPOSITIONS.update(dict.fromkeys(op_types, composition))
+        return composition
+
+    return register
+
+
+# --- what an operation says -------------------------------------------------------------------
+
+
+def operand(op: Op, position: int = 0) -> Value:
+    """An input that the operator requires."""
+    value = op.inputs[position]
+    assert value is not None, f"{op.op_type} requires input {position}"
+    return value
+
+
+def optional(op: Op, position: int) -> Value | None:
+    """An input that may be left out."""
+    return op.inputs[position] if position < len(op.inputs) else None
+
+
+def attribute(op: Op, name: str) -> Any:
+    """An attribute exactly as given, else ONNX's default, else None.
+
+    ONNX files store numbers as float32; what the model says (0.1) is used as it is, not as
+    0.10000000149.
+    """
+    if name in op.attributes:
+        return op.attributes[name]
+    default = onnx_ops.schema(op.op_type).attributes[name].default_value
+    value = helper.get_attribute_value(default) if default.name else None
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def extents(value: Value, purpose: str) -> tuple[int, ...]:
+    """The shape in numbers, which must be known."""
+    shape = value.shape
+    if shape is None or any(isinstance(dim, str) for dim in shape):
+        raise UnsupportedError(
+            f"{purpose} needs known extents, but got {value.type}",
+            hint="give the input a fixed shape",
+        )
+    return tuple(int(dim) for dim in shape)
+
+
+def rank(value: Value, purpose: str) -> int:
+    """The number of axes, which must be known."""
+    shape: Shape = value.shape
+    if shape is None:
+        raise UnsupportedError(f"{purpose} needs a known number of axes, but got {value.type}")
+    return len(shape)
+
+
+# --- constants and choices --------------------------------------------------------------------
+
+
+def number(b: Builder, value: float, like: Value) -> Value:
+    """A constant in the dtype of `like`."""
+    return b.constant(np.array(value, like.dtype))
+
+
+def ints(b: Builder, *values: int) -> Value:
+    """A list of whole numbers, as ONNX wants axes, shapes and pads."""
+    return b.constant(np.array(values, np.int64))
+
+
+def cast(b: Builder, value: Value, dtype: str) -> Value:
+    """The value in another dtype; itself if it has it already."""
+    if value.dtype == dtype:
+        return value
+    return b.op("Cast", value, to=onnx_ops.element_type(dtype))
+
+
+def scaled(b: Builder, value: Value, factor: float) -> Value:
+    """`factor * value`, without an operation for 1."""
+    return value if factor == 1 else b.op("Mul", value, number(b, factor, value))
+
+
+def shifted(b: Builder, value: Value, term: float) -> Value:
+    """`value + term`, without an operation for 0."""
+    return value if term == 0 else b.op("Add", value, number(b, term, value))
+
+
+def odd(b: Builder, x: Value, magnitude: Value) -> Value:
+    """`copysign(magnitude, x)`, also for -0.0, whose sign Where and Sign of ONNX Runtime drop.
+
+    magnitude * Sign(x + 1 / x)
+    """
+    side = b.op("Sign", b.op("Add", x, b.op("Reciprocal", x)))
+    return b.op("Mul", side, magnitude)
+
+
+def polynomial(b: Builder, x: Value, coefficients: npt.ArrayLike) -> Value:
+    """Horner's scheme; highest power first."""
+    first, *rest = np.asarray(coefficients, np.float64).tolist()
+    result = number(b, first, x)
+    for coefficient in rest:
+        result = b.op("Mul", result, x)
+        result = shifted(b, result, coefficient)
+    return result

@@ -1,0 +1,83 @@
+"""Rows of a recorded output must have one shape; ONNX Runtime only counts their bytes.
+
+    raw = Loop(... row)                 raw, shapes = Loop(... row, Shape(row))
+    stack = raw                   ->    other = the first of `shapes` that differs from the first
+                                        stack = Reshape(raw, [n (+ 1 if there is one), *other])
+
+Without a difference the Reshape changes nothing and copies nothing; with one it cannot be done,
+and the runtime's message holds both shapes. Only rows whose shape is not known before the run
+are watched, so ordinary recordings cost nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+import onnx_ir as oir
+
+from mdf_loop.errors import RecordShapeError
+from mdf_loop.ir import Loop, Recorded
+
+WATCHED = "rows of: "
+"""In the name of the node that fails, before the output's name."""
+
+Whole: TypeAlias = Callable[..., oir.Value]
+"""Appends a node with one output of whole numbers: op type, inputs, attributes."""
+
+
+def watched(loop: Loop) -> tuple[Recorded, ...]:
+    """Recorded outputs whose rows have a shape that is known only at run time."""
+    return tuple(
+        recorded
+        for recorded in loop.recorded
+        if recorded.row.shape is None or any(isinstance(d, str) for d in recorded.row.shape)
+    )
+
+
+def place(loop: Loop, recorded: Recorded) -> str:
+    """The name of the node that fails: where, and which output."""
+    return f"{loop.where} {WATCHED}{recorded.name or recorded.row.name}"
+
+
+def checked_shape(
+    whole: Whole, zero: oir.Value, one: oir.Value, raw: oir.Value, shapes: oir.Value
+) -> oir.Value:
+    """The shape of `raw`, or an impossible one that tells of a row with another shape.
+
+    `zero` and `one` are [0] and [1].
+    """
+    count = whole("Shape", raw, end=1)
+    first = whole("Unsqueeze", whole("Shape", raw, start=1), zero)
+    rows = whole("Concat", shapes, first, axis=0)  # never empty
+    apart = whole("ReduceSum", whole("Abs", whole("Sub", rows, first)), one, keepdims=0)
+    other = whole("Gather", rows, whole("ArgMax", apart, axis=0, keepdims=0), axis=0)
+    differs = whole("Min", whole("ReduceMax", apart), one)
+    extents = whole("Max", other, differs)  # where all are empty, 0 would fit any shape
+    return whole("Concat", whole("Add", count, differs), extents, axis=0)
+
+
+# --- the runtime's messages -------------------------------------------------------------------
+
+_RESHAPED = re.compile(r"Input shape:\{\d+,?([\d,]*)\}, requested shape:\{\d+,?([\d,]*)\}")
+_COUNTED = re.compile(r"Inconsistent shape in loop output.*Expected:\{([\d,]*)\} Got:\{([\d,]*)\}")
+
+
+def row_error(message: str, where: str, loops: list[Loop]) -> RecordShapeError | None:
+    """The error that a message of the runtime is about, if it is about rows.
+
+    `where` is the place of the failed node; `loops` are all loops of the program.
+    """
+    found = _RESHAPED.search(message) if WATCHED in where else _COUNTED.search(message)
+    if found is None:
+        return None
+    where, _, output = where.partition(f" {WATCHED}")
+    names = [output] if output else [r.name for p in loops if p.where == where for r in watched(p)]
+    first, other = (f"[{extents.replace(',', ', ')}]" for extents in found.groups())
+    which = f"the recorded value {' or '.join(map(repr, names))}" if names else "a recorded value"
+    return RecordShapeError(
+        f"{which} has shape {first} at first, but {other} in a later iteration",
+        where,
+        "a recorded value must have one shape in all iterations",
+    )

@@ -1,0 +1,60 @@
+"""What reading the model tells beyond the document: dtypes, shapes, fixed values.
+
+Where the model cannot be read, there are no annotations and the reasons are notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mdf_loop.build import Options
+from mdf_loop.errors import LoopError
+from mdf_loop.ir import Array, Constant, Loop, Value, walk
+from mdf_loop.reading import Document, read_annotated
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """Types by MDF path, loops by MDF path, fixed values, and why there are none."""
+
+    types: Mapping[str, Any] = field(default_factory=dict)
+    loops: Mapping[str, Loop] = field(default_factory=dict)
+    constants: Mapping[Value, Array] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def type_of(self, path: str, port: Any = None) -> str:
+        """The type of what stands at a path; else what the port itself states."""
+        found = self.types.get(path)
+        return found.type if isinstance(found, Value) else stated_type(port)
+
+    def fixed(self, value: Value | None) -> Any | None:
+        """The value, if it is fixed by the model."""
+        array = None if value is None else self.constants.get(value)
+        return None if array is None else array.tolist()
+
+
+def stated_type(port: Any) -> str:
+    """The type that a port states in the document: `float[2, 3]`."""
+    word = str(getattr(port, "type", None) or "")
+    shape = getattr(port, "shape", None)
+    if not shape:
+        return word
+    return f"{word or 'any'}[{', '.join(map(str, shape))}]"
+
+
+def annotate(document: Document) -> Annotations:
+    """The annotations of a document, as far as it can be read."""
+    try:
+        reading = read_annotated(document, options=Options(max_iterations=1))
+    except LoopError as error:
+        return Annotations(notes=tuple(dict.fromkeys(f.what for f in error.findings)))
+    except Exception as error:  # noqa: BLE001 - a model that breaks the reader can still be shown
+        return Annotations(notes=(f"types are not known: {type(error).__name__}: {error}",))
+    operations = list(walk(reading.program.ops))
+    return Annotations(
+        types=reading.types,
+        loops={op.where: op for op in operations if isinstance(op, Loop)},
+        constants={op.value: op.array for op in operations if isinstance(op, Constant)},
+    )

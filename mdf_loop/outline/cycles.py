@@ -1,0 +1,63 @@
+"""Cycles of a graph: which nodes feed each other, and which edges bring old values.
+
+An edge into a port with a default_value makes no one wait: inside a cycle it is feedback. If a
+cycle has no such port, the edge that closes it in document order is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+
+def cycle_groups(graph: Any) -> tuple[tuple[str, ...], ...]:
+    """Groups of nodes that feed each other, in document order."""
+    import networkx
+
+    ids = [node.id for node in graph.nodes]
+    pairs = [(e.sender, e.receiver) for e in graph.edges if e.sender in ids and e.receiver in ids]
+    groups = [
+        tuple(i for i in ids if i in component)
+        for component in networkx.strongly_connected_components(networkx.DiGraph(pairs))
+        if len(component) > 1 or any((node, node) in pairs for node in component)
+    ]
+    return tuple(sorted(groups, key=lambda group: ids.index(group[0])))
+
+
+def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[str]:
+    """Ids of the edges that bring the value of the pass before."""
+    defaulted = {
+        (node.id, port.id)
+        for node in graph.nodes
+        for port in node.input_ports
+        if port.default_value is not None
+    }
+    feedback: set[str] = set()
+    for group in groups:
+        inside = [e for e in graph.edges if e.sender in group and e.receiver in group]
+        waits = [e for e in inside if (e.receiver, e.receiver_port) not in defaulted]
+        feedback.update(e.id for e in inside if e not in waits)
+        feedback.update(_closing(waits, group))
+    return frozenset(feedback)
+
+
+def _closing(edges: list[Any], order: tuple[str, ...]) -> Iterable[str]:
+    """Edges to a node that is being visited, going depth first in document order."""
+    done: set[str] = set()
+    under_way: list[str] = []
+    closing: list[str] = []
+
+    def visit(node: str) -> None:
+        under_way.append(node)
+        for edge in (e for e in edges if e.sender == node):
+            if edge.receiver in under_way:
+                closing.append(edge.id)
+            elif edge.receiver not in done:
+                visit(edge.receiver)
+        under_way.pop()
+        done.add(node)
+
+    for node in order:
+        if node not in done:
+            visit(node)
+    return closing

@@ -1,0 +1,243 @@
+"""A document -> `GraphOutline`: nodes, edges, what comes in, what goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from mdf_loop.lower import names_in
+from mdf_loop.outline.annotation import Annotations, annotate
+from mdf_loop.outline.cycles import cycle_groups, feedback_edges
+from mdf_loop.outline.loops import PartialSignature, outline_loop
+from mdf_loop.outline.parts import (
+    CaptureOutline,
+    EdgeOutline,
+    GraphOutline,
+    InputOutline,
+    ItemOutline,
+    LoopOutline,
+    NodeOutline,
+    OutputOutline,
+    PortOutline,
+)
+from mdf_loop.outline.schedule import node_conditions, termination_texts
+from mdf_loop.outline.scope import Place, body_inputs, condition_fields, local_names
+from mdf_loop.reading import Document, Source, open_document, open_ports
+from mdf_loop.reading.document import is_loop
+
+
+def outline(source: Source) -> GraphOutline:
+    """What a picture or an explanation says of a model: a path, Model, Graph or Document.
+
+    Any MDF graph can be outlined, also one that cannot be compiled; `notes` say why it cannot.
+
+    Raises:
+        ModelError: the file is missing, is not MDF, or holds no graph.
+    """
+    document = open_document(source)
+    reader = _Reader(document, annotate(document))
+    graph = reader.graph(document.graph, document.where, None)
+    return replace(
+        graph,
+        inputs=reader.given_inputs(),
+        outputs=reader.graph_outputs(),
+        notes=reader.notes.notes,
+        source=document.name,
+    )
+
+
+class _Reader:
+    """Outlines graphs of one document."""
+
+    def __init__(self, document: Document, notes: Annotations) -> None:
+        self.document = document
+        self.notes = notes
+
+    def graph(self, graph: Any, where: str, place: Place | None) -> GraphOutline:
+        """Nodes and edges of a graph whose surroundings are `place`."""
+        groups = cycle_groups(graph)
+        conditions = node_conditions(graph)
+        return GraphOutline(
+            id=graph.id,
+            path=where,
+            nodes=tuple(self._node(n, where, conditions.get(n.id, ""), place) for n in graph.nodes),
+            edges=_edges(graph, where, feedback_edges(graph, groups)),
+            inputs=(),
+            outputs=(),
+            cycles=groups,
+            termination=termination_texts(graph),
+        )
+
+    def _body(
+        self, body: Any, where: str, signature: PartialSignature, around: Place
+    ) -> GraphOutline:
+        """A body with its inputs and outputs; `around` is the place of its loop's node."""
+        roles = signature.roles
+        place = Place(_declared(roles, where), around)
+        graph = self.graph(body, where, place)
+        loops = {node.id: node.loops for node in graph.nodes}
+        inputs = body_inputs(body, where, loops, roles, around)
+        passed = (*roles, *(name for name in signature.outputs if around.find(name)))
+        return replace(
+            graph,
+            inputs=tuple(replace(i, type=self.notes.type_of(i.path)) for i in inputs),
+            outputs=tuple(self._body_output(body, where, n, passed) for n in signature.outputs),
+        )
+
+    def _body_output(
+        self, body: Any, where: str, name: str, passed: Iterable[str]
+    ) -> OutputOutline:
+        for node in body.nodes:
+            for port in node.output_ports:
+                if name in (port.id, f"{node.id}.{port.id}"):
+                    path = f"{where}.nodes['{node.id}'].output_ports['{port.id}']"
+                    return OutputOutline(name, node.id, port.id, path, self.notes.type_of(path))
+        return OutputOutline(name, None, name if name in passed else "", where)
+
+    # --- nodes ----------------------------------------------------------------------------------
+
+    def _node(self, node: Any, where: str, condition: str, place: Place | None) -> NodeOutline:
+        path = f"{where}.nodes['{node.id}']"
+        loops = tuple(self._loops(node, path, place))
+        return NodeOutline(
+            id=node.id,
+            path=path,
+            inputs=tuple(self._port(p, f"{path}.input_ports['{p.id}']") for p in node.input_ports),
+            items=tuple(self._items(node, path)),
+            loops=loops,
+            outputs=tuple(
+                self._port(p, f"{path}.output_ports['{p.id}']") for p in node.output_ports
+            ),
+            condition=condition,
+        )
+
+    def _port(self, port: Any, path: str) -> PortOutline:
+        return PortOutline(
+            id=port.id,
+            path=path,
+            type=self.notes.type_of(path, port),
+            default=getattr(port, "default_value", None),
+            value=getattr(port, "value", None),
+        )
+
+    def _loops(self, node: Any, path: str, place: Place | None) -> Iterable[LoopOutline]:
+        for kind, item in _computing(node):
+            if is_loop(item.function):
+                yield outline_loop(
+                    item,
+                    node,
+                    path,
+                    f"{path}.{kind}['{item.id}']",
+                    self.document,
+                    self.notes,
+                    place,
+                    self._body,
+                )
+
+    def _items(self, node: Any, path: str) -> Iterable[ItemOutline]:
+        for kind, item in _computing(node):
+            if not is_loop(item.function) and not _is_graph(item.value):
+                yield self._item(item, node, f"{path}.{kind}['{item.id}']")
+
+    def _item(self, item: Any, node: Any, path: str) -> ItemOutline:
+        derivative = getattr(item, "time_derivative", None)
+        initial = getattr(item, "default_initial_value", None)
+        conditions = tuple(condition_fields(c) for c in getattr(item, "conditions", None) or ())
+        arguments = tuple((item.args or {}).items())
+        expressions = (item.value, derivative, initial, *(v for _, v in arguments))
+        tests = (text for pair in conditions for text in pair)
+        names: set[str] = set().union(*(names_in(text) for text in (*expressions, *tests)))
+        remembers = isinstance(item.value, str) and item.id in names_in(item.value)
+        return ItemOutline(
+            id=item.id,
+            path=path,
+            value=item.value,
+            function=item.function or "",
+            arguments=arguments,
+            initial=initial,
+            derivative=derivative,
+            conditions=conditions,
+            type=self.notes.type_of(path),
+            stateful=derivative is not None or initial is not None or remembers,
+            reads=tuple(sorted(names & (local_names(node) | _outside(names)))),
+        )
+
+    # --- inputs and outputs of the whole model --------------------------------------------------
+
+    def given_inputs(self) -> tuple[InputOutline, ...]:
+        """The ports that no edge feeds."""
+        return tuple(
+            InputOutline(
+                name=port.name,
+                node=port.node,
+                port=port.port.id,
+                source="given",
+                path=port.where,
+                type=self.notes.type_of(port.where, port.port),
+                default=port.port.default_value,
+            )
+            for port in open_ports(self.document)
+        )
+
+    def graph_outputs(self) -> tuple[OutputOutline, ...]:
+        """`metadata.outputs` where given, else every output port that feeds no edge."""
+        graph = self.document.graph
+        stated = [str(name) for name in (graph.metadata or {}).get("outputs") or ()]
+        sent = {(edge.sender, edge.sender_port) for edge in graph.edges}
+        found = []
+        for node in graph.nodes:
+            for port in node.output_ports:
+                named = f"{node.id}.{port.id}" in stated or port.id in stated
+                if named or (not stated and (node.id, port.id) not in sent):
+                    path = f"{self.document.where}.nodes['{node.id}'].output_ports['{port.id}']"
+                    kind = self.notes.type_of(path)
+                    found.append(OutputOutline(port.id, node.id, port.id, path, kind))
+        return tuple(found)
+
+
+def _computing(node: Any) -> Iterable[tuple[str, Any]]:
+    """Functions and parameters with the name of their list."""
+    yield from (("functions", item) for item in node.functions)
+    yield from (("parameters", item) for item in node.parameters)
+
+
+def _is_graph(value: Any) -> bool:
+    """Whether a parameter holds a loop's body: a graph, `{nodes: ...}` or `{id: {nodes: ...}}`."""
+    if not isinstance(value, dict):
+        return hasattr(value, "nodes")
+    inner = next(iter(value.values()), None) if len(value) == 1 else None
+    return "nodes" in value or (inner is not value and _is_graph(inner))
+
+
+def _outside(names: Iterable[str]) -> set[str]:
+    """Plain names, which may belong to an enclosing place."""
+    return {name for name in names if name.isidentifier()}
+
+
+def _declared(roles: Mapping[str, str], where: str) -> Mapping[str, CaptureOutline]:
+    words = {"iteration": "iteration number", "carried": "carried value"}
+    return {
+        name: CaptureOutline(name, words.get(role, role), "", where) for name, role in roles.items()
+    }
+
+
+def _edges(graph: Any, where: str, feedback: frozenset[str]) -> tuple[EdgeOutline, ...]:
+    return tuple(
+        EdgeOutline(
+            id=edge.id,
+            path=f"{where}.edges['{edge.id}']",
+            sender=edge.sender,
+            sender_port=edge.sender_port,
+            receiver=edge.receiver,
+            receiver_port=edge.receiver_port,
+            weight=_weight(edge),
+            feedback=edge.id in feedback,
+        )
+        for edge in graph.edges
+    )
+
+
+def _weight(edge: Any) -> Any | None:
+    weight = (edge.parameters or {}).get("weight")
+    return None if isinstance(weight, int | float) and weight == 1 else weight

@@ -1,0 +1,79 @@
+"""Values and formulas as short texts, as the modeller wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mdf_loop.outline.parts import ItemOutline
+
+
+def value_text(value: Any, limit: int = 48) -> str:
+    """A value in one line: `0.333333`, `[1, 2]`, `[[..] × 5]`, `true`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if hasattr(value, "tolist"):
+        return value_text(value.tolist(), limit)
+    if isinstance(value, list | tuple):
+        return _list_text(list(value), limit)
+    if isinstance(value, dict):
+        return shortened(
+            "{" + ", ".join(f"{k}: {value_text(v)}" for k, v in value.items()) + "}", limit
+        )
+    return shortened(" ".join(str(value).split()), limit)
+
+
+def _list_text(values: list[Any], limit: int) -> str:
+    text = "[" + ", ".join(value_text(part, limit) for part in values) + "]"
+    if len(text) <= limit:
+        return text
+    shape = []
+    inner: Any = values
+    while isinstance(inner, list) and inner:
+        shape.append(str(len(inner)))
+        inner = inner[0]
+    return f"[{' × '.join(shape)} values]"
+
+
+def shortened(text: str, limit: int) -> str:
+    """The text, or its beginning and an ellipsis."""
+    return text if len(text) <= limit else text[: max(limit - 1, 1)].rstrip() + "…"
+
+
+def call_text(function: str, arguments: tuple[tuple[str, Any], ...]) -> str:
+    """A function and its arguments as a call: `onnx::Add(A=input, B=B)`."""
+    return f"{function}({', '.join(f'{key}={value_text(value)}' for key, value in arguments)})"
+
+
+def formulas(item: ItemOutline) -> Iterator[str]:
+    """What an item computes: `b_next = a - b_in`, `dV/dt = -V / tau`, `V(0) = -1`."""
+    if item.initial is not None:
+        yield f"{item.id}(0) = {value_text(item.initial, 400)}"
+    if item.derivative is not None:
+        yield f"d{item.id}/dt = {value_text(item.derivative, 400)}"
+    if item.function:
+        yield f"{item.id} = {call_text(item.function, item.arguments)}"
+    elif item.value is not None:
+        yield f"{item.id} = {value_text(item.value, 400)}"
+    for test, value in item.conditions:
+        yield f"{item.id} = {value_text(value, 400)} if {value_text(test, 400)}"
+
+
+def followed(node: Any, expression: Any) -> str:
+    """An expression of a node; a bare name of something that it computes becomes what that says."""
+    items = {item.id: item for item in (*node.parameters, *node.functions)}
+    for _ in range(8):
+        item = items.pop(expression.strip(), None) if isinstance(expression, str) else None
+        if item is None or getattr(item, "conditions", None):
+            break
+        if item.function == "onnx::Identity" and len(item.args or {}) == 1:
+            expression = next(iter(item.args.values()))
+        elif item.function:
+            return call_text(item.function, tuple((item.args or {}).items()))
+        elif item.value is None:
+            break
+        else:
+            expression = item.value
+    return value_text(expression, 400)

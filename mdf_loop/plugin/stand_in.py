@@ -1,0 +1,265 @@
+"""What modeci_mdf's engine is given in place of a node with loops.
+
+    functions: {loop_1: {function: onnx::Loop, args: ...}}    ->   {loop_1: 0, loop_1__iterations: 0}
+    output_ports: {n: loop_1.iterations * 2}                  ->   {n: loop_1__iterations * 2}
+
+A copy of the node: constants stand for loops and for what is asked of them, parameters that hold
+bodies are left out, functions come after those that they read. The node itself is never touched.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Iterable, Iterator, Mapping, ValuesView
+from dataclasses import dataclass, field
+from graphlib import CycleError as GraphCycleError
+from graphlib import TopologicalSorter
+from typing import Any
+
+from mdf_loop.errors import CycleError
+from mdf_loop.lower import names_in
+from mdf_loop.reading.document import Document, is_loop, written_body
+from mdf_loop.reading.loop_forms import LoopForm, loop_form
+from mdf_loop.reading.node import LOOP_RESULTS
+from mdf_loop.reading.signature import free_ports
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Something asked of a loop in an expression: `loop.iterations`, `loop[0]`."""
+
+    loop: str
+    what: str | int
+
+
+@dataclass(slots=True)
+class StandIn:
+    """The copy of a node, and what its added names stand for."""
+
+    node: Any
+    asked: dict[str, Asked] = field(default_factory=dict)
+
+
+def item_path(item: Any, node: Any) -> str:
+    """The path of a Function or Parameter of a node in its document."""
+    kind = "functions" if any(f is item for f in node.functions) else "parameters"
+    return f"$.graphs[0].nodes['{node.id}'].{kind}['{item.id}']"
+
+
+def stand_in(node: Any, loops: Iterable[Any], document: Document) -> StandIn:
+    """The node as the engine can hold it.
+
+    Raises:
+        LoopError: a loop's form is wrong, or functions of the node need each other.
+    """
+    loops = list(loops)
+    bodies = {name for loop in loops for name in written_body(loop, node).parameters}
+    asking = _Asking(node, loops)
+    copied = copy.copy(node)
+    functions = [_renamed(f, asking) for f in in_order(node, document)]
+    parameters = [_renamed(p, asking) for p in node.parameters if p.id not in bodies]
+    copied.output_ports = [_renamed(port, asking) for port in node.output_ports]
+    copied.functions = list(_with_constants(functions, loops, asking.asked))
+    copied.parameters = list(_with_constants(parameters, loops, asking.asked))
+    return StandIn(copied, asking.asked)
+
+
+def _with_constants(
+    items: Iterable[Any], loops: list[Any], asked: Mapping[str, Asked]
+) -> Iterator[Any]:
+    """The items with constants for loops, followed by constants for what is asked of them."""
+    for item in items:
+        if all(item is not loop for loop in loops):
+            yield item
+            continue
+        for name in (item.id, *(name for name, what in asked.items() if what.loop == item.id)):
+            yield type(item)(id=name, value="0")
+
+
+# --- names for what is asked of loops ---------------------------------------------------------
+
+
+class _Asking(ast.NodeTransformer):
+    """Gives `loop.iterations` and `loop[0]` in expressions names that Python can evaluate."""
+
+    def __init__(self, node: Any, loops: Iterable[Any]) -> None:
+        self.loops = {loop.id for loop in loops}
+        self.taken = {
+            x.id for x in (*node.input_ports, *node.functions, *node.parameters, *node.output_ports)
+        }
+        self.asked: dict[str, Asked] = {}
+
+    def text(self, text: str) -> str:
+        """The expression with such names; itself where it asks nothing."""
+        if text in self.taken:
+            return text
+        whole = _WHOLE.fullmatch(text.strip())
+        if whole and whole["loop"] in self.loops:
+            what = whole["key"] or int(whole["position"])
+            if what == 0 or whole["key"] or not whole["loop"].isidentifier():
+                return self._name(whole["loop"], what)
+        try:
+            tree = self.visit(ast.parse(text.strip(), mode="eval"))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return text
+        asks = any(isinstance(part, ast.Name) and part.id in self.asked for part in ast.walk(tree))
+        return ast.unparse(tree) if asks else text
+
+    def _name(self, loop: str, what: str | int) -> str:
+        for name, asked in self.asked.items():
+            if asked == Asked(loop, what):
+                return name
+        name = re.sub(r"\W", "_", f"_{loop}__{what}")
+        while name in self.taken | self.asked.keys():
+            name += "_"
+        self.asked[name] = Asked(loop, what)
+        return name
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """`loop.iterations`."""
+        loop = node.value
+        if isinstance(loop, ast.Name) and loop.id in self.loops and node.attr in LOOP_RESULTS:
+            return ast.Name(self._name(loop.id, node.attr), ast.Load())
+        return self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        """`loop[0]`, which is also how the only result is written when it is one number."""
+        loop, index = node.value, node.slice
+        first = isinstance(index, ast.Constant) and type(index.value) is int and index.value == 0
+        if isinstance(loop, ast.Name) and loop.id in self.loops and first:
+            return ast.Name(self._name(loop.id, 0), ast.Load())
+        return self.generic_visit(node)
+
+
+_WHOLE = re.compile(rf"(?P<loop>.+?)(\.(?P<key>{'|'.join(LOOP_RESULTS)})|\[(?P<position>\d+)\])")
+
+
+def _renamed(item: Any, asking: _Asking) -> Any:
+    """A function, parameter or output port with the new names in its expressions."""
+    if is_loop(getattr(item, "function", None)):
+        return item
+    changes: dict[str, Any] = {}
+    for name in ("value", "default_initial_value", "time_derivative"):
+        value = getattr(item, name, None)
+        if isinstance(value, str) and (text := asking.text(value)) != value:
+            changes[name] = text
+    args = getattr(item, "args", None)
+    if args:
+        texts = {k: asking.text(v) if isinstance(v, str) else v for k, v in args.items()}
+        changes |= {"args": texts} if texts != args else {}
+    conditions = getattr(item, "conditions", None)
+    if conditions:
+        changes["conditions"] = [_renamed_condition(c, asking) for c in conditions]
+    if not changes:
+        return item
+    copied = copy.copy(item)
+    for name, value in changes.items():
+        setattr(copied, name, value)
+    return copied
+
+
+def _renamed_condition(condition: Any, asking: _Asking) -> Any:
+    copied = copy.copy(condition)
+    for name, text in _fields(condition).items():
+        renamed = asking.text(text) if isinstance(text, str) else text
+        if isinstance(copied, dict):
+            copied[name] = renamed
+        else:
+            setattr(copied, name, renamed)
+    return copied
+
+
+def _fields(condition: Any) -> dict[str, Any]:
+    """Test and value of a condition, which is an object or, as modeci_mdf writes it, a dict."""
+    if isinstance(condition, dict):
+        return {name: condition.get(name) for name in ("test", "value")}
+    return {"test": condition.test, "value": condition.value}
+
+
+# --- order ------------------------------------------------------------------------------------
+
+
+def in_order(node: Any, document: Document) -> list[Any]:
+    """The node's functions, each after those that it reads; a loop reads what its body captures.
+
+    Raises:
+        CycleError: functions need each other.
+    """
+    functions = {f.id: f for f in node.functions}
+    reads: dict[str, set[str]] = {}
+    for function in functions.values():
+        if is_loop(function.function):
+            form = loop_form(function, node, item_path(function, node), document)
+            names = names_read_by_loop(form, document)
+        else:
+            names = _names_read_by(function)
+        owners = {_owner(name, functions) for name in names} & functions.keys()
+        reads[function.id] = owners - {function.id}
+    try:
+        order = TopologicalSorter(reads).static_order()
+        return [functions[name] for name in order]
+    except GraphCycleError as error:
+        circle = " -> ".join(error.args[1])
+        raise CycleError(
+            f"the values of node '{node.id}' need each other: {circle}",
+            f"$.graphs[0].nodes['{node.id}']",
+            "give a parameter a default_initial_value to make it a state",
+        ) from None
+
+
+def _owner(name: str, functions: Mapping[str, Any]) -> str:
+    """The function that a name belongs to: itself, or the loop in `loop.iterations`, `loop[1]`."""
+    whole = None if name in functions else _WHOLE.fullmatch(name)
+    return whole["loop"] if whole else name
+
+
+def _names(value: Any) -> set[str]:
+    """The names in an expression, or in a list or dict of expressions."""
+    if isinstance(value, str):
+        return {value.strip()} | names_in(value)
+    if isinstance(value, Mapping):
+        value = value.values()
+    if isinstance(value, list | tuple | ValuesView):
+        return {name for part in value for name in _names(part)}
+    return set()
+
+
+def _names_read_by(item: Any) -> set[str]:
+    """What a function or parameter reads; its arguments hide what is outside."""
+    names: set[str] = set()
+    hidden: set[str] = set()
+    for key, expression in (item.args or {}).items():
+        names |= _names(expression) - hidden
+        hidden.add(key)
+    names |= _names(item.value) - hidden
+    for name in ("default_initial_value", "time_derivative"):
+        names |= _names(getattr(item, name, None))
+    for condition in getattr(item, "conditions", None) or ():
+        names |= _names(list(_fields(condition).values()))
+    return names
+
+
+def names_read_by_loop(form: LoopForm, document: Document) -> set[str]:
+    """What a loop reads from its node: in its arguments, and in its body from outside of it."""
+    arguments = (form.trip_count, form.condition, form.initial, dict(form.bindings))
+    names = {name for argument in arguments for name in _names(argument)}
+    inside = {*(form.inputs or ()), *form.bindings}
+    return names | (_names_read_by_body(form, document) - inside)
+
+
+def _names_read_by_body(form: LoopForm, document: Document) -> set[str]:
+    names = {*free_ports(form.body), *(form.outputs or ())}
+    for node in form.body.nodes:
+        read: set[str] = set()
+        for item in (*node.functions, *node.parameters):
+            if is_loop(item.function):
+                inner = loop_form(item, node, item_path(item, node), document)
+                read |= names_read_by_loop(inner, document)
+            else:
+                read |= _names_read_by(item)
+        for port in node.output_ports:
+            read |= _names(port.value)
+        names |= read - {x.id for x in (*node.input_ports, *node.functions, *node.parameters)}
+    return names

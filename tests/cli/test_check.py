@@ -1,0 +1,36 @@
+"""`mdf-loop check`."""
+
+from __future__ import annotations
+
+
+def test_a_good_model(cli, sample):
+    outcome = cli("check", sample)
+    assert outcome.code == 0
+    assert outcome.err == ""
+    assert outcome.out.splitlines() == [
+        "no problems: 0 inputs, 3 outputs, 1 loop",
+        "  loop_node.loop_1: for-while loop, 1 carried, 1 recorded  "
+        "$.graphs[0].nodes['loop_node'].functions['loop_1']",
+    ]
+
+
+def test_a_model_without_loops(cli, double):
+    assert cli("check", double).out == "no problems: 1 input, 2 outputs, 0 loops\n"
+
+
+def test_types_given_by_inputs_count(cli, double):
+    assert cli("check", double, "--input", "x=[1, 2]").code == 0
+    outcome = cli("check", double, "--input", "z=1")
+    assert outcome.code == 2
+    assert "the model has no input 'z'" in outcome.err
+
+
+def test_nothing_is_run(cli, endless):
+    assert cli("check", endless).code == 2
+    outcome = cli("check", endless, "--max-iterations", 10**18)
+    assert outcome.code == 0
+    assert "grow.f: endless loop, 1 carried, 0 recorded" in outcome.out
+
+
+def test_precision_and_shapes_are_taken(cli, double):
+    assert cli("check", double, "--precision", "float32", "--shapes", "dynamic").code == 0

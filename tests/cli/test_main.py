@@ -1,0 +1,152 @@
+"""What all commands share: help, start-up, exit codes, errors."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from mdf_loop.cli import COMMANDS, main
+
+HEAVY = ("numpy", "onnx", "onnxruntime", "modeci_mdf", "matplotlib", "networkx", "graphviz")
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_lists_every_command(cli, flag):
+    outcome = cli(flag)
+    assert outcome.code == 0
+    listed = [line.split()[0] for line in outcome.out.split("Commands:")[1].splitlines() if line]
+    assert listed == list(COMMANDS)
+
+
+def test_no_command_shows_help(cli):
+    assert "Commands:" in (cli().out + cli().err)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_a_sentence_for_every_option(cli, name):
+    outcome = cli(name, "--help")
+    assert outcome.code == 0
+    assert outcome.out.startswith(f"Usage: mdf-loop {name} [OPTIONS]")
+
+
+def test_version(cli):
+    assert cli("--version").out == "mdf-loop, version 0.1.0\n"
+
+
+def test_help_is_quick_because_nothing_heavy_is_imported():
+    program = (
+        "import sys; sys.argv = ['mdf-loop', '--help']\n"
+        "from mdf_loop.cli import main\n"
+        "try: main()\n"
+        f"finally: print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
+    )
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    seconds = time.perf_counter() - start
+    assert done.returncode == 0
+    assert done.stderr == "[]\n"
+    assert seconds < 2, "0.1 s on an idle machine"
+
+
+def test_main_takes_arguments_and_exits(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out.startswith("mdf-loop")
+
+
+# --- exit codes -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["run", "check", "verify", "compile", "draw", "explain"])
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("missing.yaml", None, "ModelError: there is no file"),
+        ("model.txt", "x", "ModelError: 'model.txt' does not end in"),
+        ("model.yaml", "[", "ModelError: 'model.yaml' is not an MDF model"),
+        ("model.json", "{", "ModelError: 'model.json' is not an MDF model"),
+        ("empty.yaml", "", "ModelError: 'empty.yaml' is not an MDF model"),
+        ("none.yaml", "m: {format: ModECI MDF v0.4}", "ModelError: 'none.yaml' holds no graph"),
+    ],
+)
+def test_an_unusable_model_is_one_error_and_nothing_on_stdout(
+    cli, tmp_path, command, name, content, sentence
+):
+    path = tmp_path / name
+    if content is not None:
+        path.write_text(content)
+    outcome = cli(command, path)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(sentence)
+    assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize("command", ["run", "check", "verify", "compile"])
+def test_all_findings_at_once(cli, broken, command):
+    outcome = cli(command, broken)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "UnknownNameError: unknown name 'z'" in outcome.err
+    assert "UnknownFunctionError: unknown function 'numpy.exq'" in outcome.err
+    assert "at $.graphs[0].nodes['twice'].output_ports['y']" in outcome.err
+    assert "hint: did you mean 'numpy.exp" in outcome.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("ruin", "x.yaml"), ("run",), ("run", "a.yaml", "b.yaml"), ("run", "a.yaml", "--colour")],
+)
+def test_misspelt_command_lines(cli, arguments):
+    outcome = cli(*arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "Error: " in outcome.err
+
+
+def test_a_folder_where_a_file_should_be(cli, tmp_path):
+    outcome = cli("run", tmp_path)
+    assert outcome.code == 2
+    assert "is a folder, not a model" in outcome.err
+
+
+def test_an_interrupt_ends_with_130(cli, sample, monkeypatch):
+    from mdf_loop.compiled import Compiled
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Compiled, "run", interrupted)
+    outcome = cli("run", sample, "--json")
+    assert (outcome.code, outcome.out, outcome.err) == (130, "", "interrupted\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_ctrl_c_stops_a_loop_that_is_running(endless):
+    program = (
+        "import sys, mdf_loop.compiled, onnxruntime\n"
+        "print('ready', flush=True)\n"
+        "from mdf_loop.cli import main\n"
+        "main()"
+    )
+    arguments = ("run", str(endless), "--max-iterations", str(2**62), "--json")
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(1.5)
+        assert process.poll() is None, "the loop should still run"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert (process.returncode, out, err) == (130, "", "interrupted\n")

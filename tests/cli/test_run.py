@@ -1,0 +1,206 @@
+"""`mdf-loop run`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SHARED = Path(__file__).parents[3] / "shared" / "models"
+
+
+def test_text_shows_outputs_loops_and_device(cli, sample):
+    outcome = cli("run", sample)
+    assert outcome.code == 0
+    assert outcome.err == ""
+    lines = outcome.out.splitlines()
+    assert lines[:8] == [
+        "loop_node.b_final: int64[]",
+        "  6",
+        "loop_node.user_defined_vals: int64[2]",
+        "  [12, -6]",
+        "loop_node.keepgoing_out: bool[]",
+        "  False",
+        "loop loop_node.loop_1: 2 iterations; its condition became false",
+        lines[7],
+    ]
+    assert lines[7].startswith("device: cpu (") or lines[7].startswith("device: cuda (")
+    assert lines[7].endswith(", precision: float64")
+
+
+def test_one_iteration_is_singular(cli, endless):
+    assert "loop grow.f: 1 iteration;" in cli("run", endless, "--max-iterations", 1).out
+
+
+def test_json_is_one_object_of_the_documented_shape(cli, sample):
+    outcome = cli("run", sample, "--device", "cpu", "--json")
+    assert outcome.code == 0
+    assert outcome.err == ""
+    assert outcome.out.count("\n") == 1
+    assert outcome.json == {
+        "outputs": {
+            "loop_node.b_final": {"dtype": "int64", "shape": [], "data": 6},
+            "loop_node.user_defined_vals": {"dtype": "int64", "shape": [2], "data": [12, -6]},
+            "loop_node.keepgoing_out": {"dtype": "bool", "shape": [], "data": False},
+        },
+        "loops": {"loop_node.loop_1": {"iterations": 2, "stopped_by": "condition"}},
+        "device": "cpu",
+        "precision": "float64",
+    }
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="needs the reference models beside the checkout")
+@pytest.mark.parametrize(("count", "expected"), [(5, 0.002), (0, 200.0)])
+def test_the_importers_loop_as_shipped(cli, count, expected):
+    outcome = cli(
+        *("run", SHARED / "ONNX" / "abc.yaml", "--input", "input=[[1,1,1],[1,1,1]]"),
+        *("--input", f"B_loop_count={count}", "--json"),
+    )
+    assert outcome.code == 0
+    (output,) = outcome.json["outputs"].values()
+    assert output["shape"] == [2, 3]
+    np.testing.assert_allclose(output["data"], expected, rtol=1e-12)
+    (loop,) = outcome.json["loops"].values()
+    assert loop == {"iterations": count, "stopped_by": "trip_count"}
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="needs the reference models beside the checkout")
+def test_the_document_sample_as_shipped(cli):
+    content = cli("run", SHARED / "doc_sample.yaml", "--json").json
+    assert [output["data"] for output in content["outputs"].values()] == [6, [12, -6]]
+    assert list(content["loops"].values()) == [{"iterations": 2, "stopped_by": "condition"}]
+
+
+# --- options ----------------------------------------------------------------------------------
+
+
+def test_input_changes_the_result(cli, double):
+    outcome = cli("run", double, "--input", "x=[1, 2.5]", "--json")
+    assert outcome.json["outputs"]["twice.y"] == {
+        "dtype": "float64",
+        "shape": [2],
+        "data": [2.0, 5.0],
+    }
+
+
+def test_record_gives_parameters_and_functions_too(cli, double, sample):
+    outputs = cli("run", double, "--record", "twice.half", "--json").json["outputs"]
+    assert outputs["twice.half"]["data"] == 0.5
+    many = cli("run", sample, "--record", "constants.a", "--record", "loop_node.keepgoing")
+    assert "constants.a: int64[]\n  3\n" in many.out
+    assert "loop_node.keepgoing: bool[]\n  True\n" in many.out
+
+
+def test_record_of_an_unknown_name(cli, double):
+    outcome = cli("run", double, "--record", "twice.yy")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "UnknownNameError: the model has no output 'twice.yy'" in outcome.err
+    assert "did you mean 'twice.y'?" in outcome.err
+
+
+def test_precision_float32(cli, double):
+    content = cli("run", double, "--input", "x=2.5", "--precision", "float32", "--json").json
+    assert content["precision"] == "float32"
+    assert content["outputs"]["twice.y"]["dtype"] == "float32"
+
+
+def test_device_cpu_is_named_with_its_reason(cli, double):
+    assert "device: cpu (asked for)" in cli("run", double, "--device", "cpu").out
+
+
+def test_max_iterations_bounds_an_endless_loop(cli, endless):
+    content = cli("run", endless, "--max-iterations", 7, "--json").json
+    assert content["outputs"]["grow.x_final"]["data"] == 8
+    assert content["loops"]["grow.f"] == {"iterations": 7, "stopped_by": "max_iterations"}
+
+
+def test_an_endless_loop_without_bound_is_refused(cli, endless):
+    outcome = cli("run", endless)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "EndlessLoopError: the loop 'f' has neither a trip count (M) nor a condition" in (
+        outcome.err
+    )
+    assert "--max-iterations" in outcome.err
+
+
+def test_shapes_dynamic_lets_carried_values_grow(cli, endless):
+    text = endless.read_text().replace("{value: x + 1}", "{value: 'numpy.concatenate((x, x))'}")
+    endless.write_text(text.replace("x < 100", "True").replace("default_value: 1", "shape: [1]"))
+    arguments = ("run", endless, "--input", "x=[1]", "--max-iterations", 3)
+    refused = cli(*arguments)
+    assert refused.code == 2
+    assert "CarryShapeError" in refused.err
+    assert "--shapes dynamic" in refused.err
+    content = cli(*arguments, "--shapes", "dynamic", "--json").json
+    assert content["outputs"]["grow.x_final"]["data"] == [1] * 8
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        (("--device", "gpu"), "device cannot be 'gpu'"),
+        (("--precision", "float16"), "precision cannot be 'float16'"),
+        (("--shapes", "any"), "shapes cannot be 'any'"),
+        (("--max-iterations", -1), "max_iterations must not be negative, but is -1"),
+        (("--max-iterations", "many"), "'many' is not a valid integer"),
+    ],
+)
+def test_words_that_mean_nothing(cli, sample, option, sentence):
+    outcome = cli("run", sample, *option)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert sentence in outcome.err
+
+
+# --- saving -----------------------------------------------------------------------------------
+
+
+def test_output_npz(cli, sample, tmp_path):
+    target = tmp_path / "out.npz"
+    assert cli("run", sample, "--output", target).code == 0
+    with np.load(target) as archive:
+        assert archive["loop_node.user_defined_vals"].tolist() == [12, -6]
+
+
+def test_output_json_is_what_json_prints(cli, sample, tmp_path):
+    target = tmp_path / "out.json"
+    outcome = cli("run", sample, "--output", target, "--json")
+    assert json.loads(target.read_text()) == outcome.json
+
+
+def test_saved_inputs_can_be_read_again(cli, double, tmp_path):
+    """`--output a.json` is no input file, but each of its values may be one."""
+    target = tmp_path / "out.json"
+    first = cli("run", double, "--input", "x=0.0", "--output", target, "--json").json
+    assert first["outputs"]["twice.inverse"]["data"] == "inf"
+    given = tmp_path / "in.json"
+    given.write_text(json.dumps({"x": first["outputs"]["twice.inverse"]}))
+    again = cli("run", double, "--inputs", given, "--json").json
+    assert again["outputs"]["twice.inverse"]["data"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("out.csv", "cannot save results as '.csv'"), ("no/folder/out.json", "out.json")],
+)
+def test_output_that_cannot_be_written(cli, sample, tmp_path, name, sentence):
+    outcome = cli("run", sample, "--output", tmp_path / name)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert sentence in outcome.err
+
+
+# --- numbers in text --------------------------------------------------------------------------
+
+
+def test_nan_and_infinity_are_text_in_json(cli, double):
+    content = cli("run", double, "--input", "x=[0.0, -0.0, nan]", "--json").json
+    assert content["outputs"]["twice.inverse"]["data"] == ["inf", "-inf", "nan"]
+    assert content["outputs"]["twice.y"]["data"] == [0.0, -0.0, "nan"]
+
+
+def test_long_arrays_are_shortened_in_text_only(cli, double):
+    numbers = list(range(1, 101))
+    outcome = cli("run", double, "--input", f"x={numbers}")
+    assert "twice.y: int64[100]\n  [  2,   4,   6, ..., 196, 198, 200]" in outcome.out
+    assert len(cli("run", double, "--input", f"x={numbers}", "--json").json["outputs"]) == 2

@@ -1,0 +1,75 @@
+"""`mdf-loop verify`."""
+
+from __future__ import annotations
+
+import pytest
+
+from mdf_loop import verification
+from mdf_loop.verification import Comparison, Verification
+
+
+def test_equal_models_exit_with_0(cli, sample):
+    outcome = cli("verify", sample)
+    assert outcome.code == 0
+    assert outcome.err == ""
+    lines = outcome.out.splitlines()
+    assert lines[-1] == "equal (tolerance: relative 1e-12)"
+    assert {line.split("against ")[1].split()[0] for line in lines[:-1]} == {
+        "interpreter",
+        "modeci_mdf",
+    }
+    assert lines[0].split() == [
+        *("equal", "loop_node.b_final", "int64[]", "against", "interpreter", "int64[]:"),
+        *("max", "abs", "0,", "max", "rel", "0"),
+    ]
+
+
+def test_json(cli, sample):
+    content = cli("verify", sample, "--json").json
+    assert list(content) == ["equal", "comparisons", "tolerance", "notes"]
+    assert content["equal"] is True
+    assert content["comparisons"][0] == {
+        "name": "loop_node.b_final",
+        "engine": "interpreter",
+        "equal": True,
+        "max_abs": 0.0,
+        "max_rel": 0.0,
+        "types": ["int64[]", "int64[]"],
+    }
+
+
+@pytest.fixture
+def different(monkeypatch):
+    infinite = float("inf")
+    comparison = Comparison("n.p", "modeci_mdf", False, infinite, infinite, ("int64[]", "int64[2]"))
+    found = Verification((comparison,), 1e-12, ("a note",))
+    monkeypatch.setattr(verification, "verify", lambda *_, **__: found)
+
+
+def test_a_difference_exits_with_1(cli, sample, different):
+    outcome = cli("verify", sample)
+    assert (outcome.code, outcome.err) == (1, "")
+    assert outcome.out.splitlines() == [
+        "DIFFERENT  n.p  int64[] against modeci_mdf int64[2]: max abs inf, max rel inf",
+        "different (tolerance: relative 1e-12)",
+        "note: a note",
+    ]
+
+
+def test_a_difference_in_json_stays_json(cli, sample, different):
+    outcome = cli("verify", sample, "--json")
+    assert outcome.code == 1
+    assert outcome.json["equal"] is False
+    assert outcome.json["comparisons"][0]["max_rel"] == "inf"
+
+
+def test_inputs_and_options_are_taken(cli, double, endless):
+    assert cli("verify", double, "--input", "x=[1.5, 2]", "--precision", "float32").code == 0
+    assert cli("verify", endless, "--max-iterations", 4, "--device", "cpu").code in (0, 1)
+
+
+def test_a_model_the_engine_cannot_run_is_compared_with_the_interpreter(cli, endless):
+    outcome = cli("verify", endless, "--max-iterations", 4)
+    assert "note: modeci_mdf's engine cannot run this model" in outcome.out
+    assert "against interpreter" in outcome.out
+    assert outcome.code == 0

@@ -1,0 +1,155 @@
+"""What all tests share: the hypothesis profile, stored cases, models as text, and all engines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import settings
+
+import mdf_loop
+from mdf_loop.onnx_ops import dtype_name
+from mdf_loop.reading import open_document
+from mdf_loop.reading.document import quiet
+from mdf_loop.run.interpret import interpret
+
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.load_profile("ci")
+
+TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-2}
+"""Relative difference up to which two engines' kernels may round apart."""
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of stored cases and models beside the checkout; tests skip without it."""
+    folder = Path(__file__).resolve().parents[2] / "shared"
+    if not folder.is_dir():
+        pytest.skip("there is no folder 'shared' beside the checkout")
+    return folder
+
+
+# --- models as text ---------------------------------------------------------------------------
+
+
+def document_of(text: str) -> dict[str, Any]:
+    """An MDF document: the whole one, or what stands in its only graph (`nodes:`, `edges:`)."""
+    content = yaml.safe_load(text)
+    if "nodes" not in content:
+        return content
+    return {"model": {"format": "ModECI MDF v0.4", "graphs": {"graph": content}}}
+
+
+@pytest.fixture(scope="session")
+def mdf() -> Callable[[str], Any]:
+    """`mdf(text)`: a modeci_mdf Model from YAML, the whole document or one graph's content."""
+    from modeci_mdf.mdf import Model
+
+    def model(text: str) -> Any:
+        with quiet():
+            return Model.from_dict(document_of(text))
+
+    return model
+
+
+# --- engines ----------------------------------------------------------------------------------
+
+
+def close(given: Any, expected: Any) -> None:
+    """Equal shapes and numbers, bit for bit where they are not floats."""
+    given, expected = np.asarray(given), np.asarray(expected)
+    assert given.shape == expected.shape
+    floats = [str(a.dtype) for a in (given, expected) if a.dtype.kind == "f"]
+    rtol = max((TOLERANCE[name] for name in floats), default=0)
+    if rtol:
+        np.testing.assert_allclose(given, expected, rtol=rtol, atol=0)
+    else:
+        np.testing.assert_array_equal(given, expected)
+
+
+def engine_outputs(model: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """What modeci_mdf's own engine, with the plugin, gives on each output port."""
+    from modeci_mdf.execution_engine import EvaluableGraph
+
+    graph = open_document(model).graph
+    with quiet():
+        engine = EvaluableGraph(graph)
+        for name, array in arrays.items():
+            for node_id, node in engine.enodes.items():
+                for port_id, port in node.evaluable_inputs.items():
+                    if name in (port_id, f"{node_id}.{port_id}"):
+                        port.set_input_value(array)
+        engine.evaluate()
+    return {
+        f"{node_id}.{port_id}": port.curr_value
+        for node_id, node in engine.enodes.items()
+        for port_id, port in node.evaluable_outputs.items()
+    }
+
+
+@pytest.fixture(scope="session")
+def run_everywhere(mdf: Callable[[str], Any]) -> Callable[..., mdf_loop.Results]:
+    """`run_everywhere(model, inputs)`: interpreter, ONNX Runtime and modeci_mdf's engine agree.
+
+    The results are ONNX Runtime's; `model` is YAML text or anything that `compile` takes. With
+    `engine=False` modeci_mdf is left out: it cannot be told a bound or `shapes`.
+    """
+
+    def run(
+        model: Any, inputs: Mapping[str, Any] | None = None, *, engine: bool = True, **options: Any
+    ) -> mdf_loop.Results:
+        source = mdf(model) if isinstance(model, str) else model
+        compiled = mdf_loop.compile(source, device="cpu", **options)
+        arrays, program, _ = compiled.prepare(inputs or {})
+        results = compiled.run(inputs)
+        meant = interpret(program, arrays)
+        theirs = engine_outputs(source, arrays) if engine else {}
+        assert list(results) == list(meant)
+        for name, array in results.items():
+            close(array, meant[name])
+            assert dtype_name(array) == dtype_name(meant[name])
+            if name in theirs:
+                close(np.asarray(theirs[name]), array)
+        return results
+
+    return run
+
+
+# --- stored cases -----------------------------------------------------------------------------
+
+
+def _tensor(entry: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    dtype = object if entry["dtype"] == "string" else entry["dtype"]
+    return np.array(entry["data"], dtype).reshape(entry["shape"])
+
+
+@pytest.fixture(scope="session")
+def check_stored(
+    run_everywhere: Callable[..., mdf_loop.Results], shared: Path
+) -> Callable[..., None]:
+    """`check_stored(case, model, outputs)`: the numbers of all runs of `cases/onnx_loop/<case>`.
+
+    Inputs go by the case's own names unless `names` says otherwise; `outputs` are our output
+    ports in the case's order.
+    """
+
+    def check(
+        case: str, model: Any, outputs: list[str], names: Mapping[str, str], **options: Any
+    ) -> None:
+        path = shared / "cases" / "onnx_loop" / f"{case}.json"
+        if not path.exists():
+            pytest.skip(f"the case '{case}' is not stored here")
+        for run in json.loads(path.read_text())["runs"]:
+            inputs = {names.get(k, k): _tensor(entry) for k, entry in run["inputs"].items()}
+            results = run_everywhere(model, inputs, **options)
+            for name, entry in zip(outputs, run["expected"], strict=True):
+                expected = _tensor(entry)
+                assert results[name].dtype == expected.dtype
+                close(results[name], expected)
+
+    return check

@@ -1,0 +1,123 @@
+"""Runs the code blocks of a Markdown file: what a document shows is what really happens.
+
+- ```` ```python ```` blocks run in order in one namespace; what they print must stand in the
+  ```` ```text ```` block that follows, and they must not print otherwise;
+- ```` ```console ```` blocks: `$ mdf-loop ...` and `$ python file` run, the lines that follow are
+  their output, `$ echo $?` gives the last exit code; `git`, `make` and `cd` are not run;
+- ```` ```yaml name.yaml ```` and ```` ```json name.json ```` blocks become files; without a name
+  they must be readable;
+- `...` in an output stands for anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import runpy
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from click.testing import CliRunner
+
+from mdf_loop.cli import cli
+
+NOT_RUN = ("git", "make", "cd", "pip")
+_FENCE = re.compile(r"^```(\w*) *([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: language, what follows the language, content, its first line's number."""
+
+    language: str
+    name: str
+    text: str
+    line: int
+
+
+def blocks(text: str) -> list[Block]:
+    """All fenced blocks of a document."""
+    return [
+        Block(m[1], m[2].strip(), m[3], text.count("\n", 0, m.start(3)) + 1)
+        for m in _FENCE.finditer(text)
+    ]
+
+
+def same(shown: str, happened: str) -> bool:
+    """Whether an output is the one shown, `...` standing for anything."""
+    parts = (re.escape(part) for part in shown.strip().split("..."))
+    lines = "\n".join(line.rstrip() for line in happened.strip().splitlines())
+    return re.fullmatch(".*".join(parts), lines, re.DOTALL) is not None
+
+
+@dataclass
+class Document:
+    """A document being run in the current folder."""
+
+    path: Path
+    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
+    exit_code: int = 0
+
+    def run(self) -> None:
+        """Run all blocks; the first that is not as shown fails."""
+        found = blocks(self.path.read_text(encoding="utf-8"))
+        for block, following in zip(found, [*found, None][1:], strict=True):
+            match block.language:
+                case "python":
+                    shows = following is not None and following.language == "text"
+                    self._python(block, following.text if shows and following else "")
+                case "console":
+                    self._console(block)
+                case "yaml" | "json" if block.name:
+                    Path(block.name).write_text(block.text, encoding="utf-8")
+                case "yaml":
+                    yaml.safe_load(block.text)
+                case "json":
+                    json.loads(block.text)
+
+    def _expect(self, shown: str, happened: str, line: int) -> None:
+        assert same(shown, happened), (
+            f"{self.path}:{line} shows\n{shown.strip()}\nbut what happens is\n{happened.strip()}"
+        )
+
+    def _python(self, block: Block, shown: str) -> None:
+        code = compile("\n" * (block.line - 1) + block.text, str(self.path), "exec")
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(code, self.names)
+        self._expect(shown, printed.getvalue(), block.line)
+
+    def _console(self, block: Block) -> None:
+        for line, command, shown in commands(block):
+            words = shlex.split(command)
+            if words[0] not in NOT_RUN:
+                self._expect(shown, self._command(words), line)
+
+    def _command(self, words: list[str]) -> str:
+        match words:
+            case ["mdf-loop", *arguments]:
+                result = CliRunner().invoke(cli, arguments, prog_name="mdf-loop")
+                if result.exception and not isinstance(result.exception, SystemExit):
+                    raise result.exception
+                self.exit_code = result.exit_code
+                return result.output
+            case ["python", script]:
+                with contextlib.redirect_stdout(io.StringIO()) as printed:
+                    runpy.run_path(script, run_name="__main__")
+                return printed.getvalue()
+            case ["echo", "$?"]:
+                return str(self.exit_code)
+        raise AssertionError(f"{self.path}: cannot run '{shlex.join(words)}'")
+
+
+def commands(block: Block) -> Iterator[tuple[int, str, str]]:
+    """Line number, command and shown output for each `$ ` of a console block."""
+    text = block.text.replace("\\\n", "  ")
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        yield block.line, command, shown

@@ -1,0 +1,307 @@
+"""What a picture shows, checked in its DOT text."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from mdf_loop.drawing import draw
+from mdf_loop.errors import InputError, LoopError, UnknownNameError
+from mdf_loop.reading.document import quiet
+
+
+def edges(dot, kind):
+    """Tail and head of the edges of a kind."""
+    found = re.findall(r"^\s*(\S+) -> (\S+) \[(.*)\]$", dot, re.MULTILINE)
+    return [(tail, head) for tail, head, rest in found if f"class={kind} " in f"{rest} "]
+
+
+def shown(dot):
+    """The words of all labels, tags left out."""
+    return " ".join(re.sub(r"<[^>]*>", " ", dot).split())
+
+
+def graph_of(**nodes):
+    return {"g": {"nodes": nodes}}
+
+
+# --- loops --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("node", "title"),
+    [
+        ("for_node", "for i in range(M=5)"),
+        ("for_while_node", "for i in range(M=5) while going"),
+        ("while_node", "while going"),
+        ("do_while_node", "do … while go"),
+        ("endless_node", "loop forever"),
+    ],
+)
+def test_each_mode_has_its_line_of_pseudo_code(node, title, models):
+    dot = draw(models / "modes.yaml", focus=node).dot
+    label = re.search(r"subgraph cluster_\w+__run \{(.*?)\]", dot, re.DOTALL)
+    assert f"<B>{title}</B>" in label.group(1)
+
+
+def test_carried_values_stand_in_the_same_row_of_both_rails(models):
+    dot = draw(models / "wavefront.yaml").dot
+    rails = {
+        side: re.findall(
+            r'PORT="(\w+)_i"', re.search(rf"layer_2__settle__{side} \[(.*)\]", dot).group(1)
+        )
+        for side in ("in", "out")
+    }
+    rows = {side: [key for key in keys if key[0] in "cv"] for side, keys in rails.items()}
+    assert rows["in"] == rows["out"] == ["c", "v0", "v1"]
+
+
+def test_back_edges_go_from_right_to_left_and_do_not_rank(models):
+    dot = draw(models / "wavefront.yaml").dot
+    assert edges(dot, "back") == [
+        ("layer_2__settle__out:v0_i:nw", "layer_2__settle__in:v0_i:ne"),
+        ("layer_2__settle__out:v1_i:nw", "layer_2__settle__in:v1_i:ne"),
+        ("layer_1__steps__out:v0_i:nw", "layer_1__steps__in:v0_i:ne"),
+    ]
+    back = [line for line in dot.splitlines() if "class=back" in line]
+    assert all("constraint=false" in line and "style=dashed" in line for line in back)
+    assert all("t+1" in line for line in back)
+
+
+def test_captures_are_merged_and_can_be_left_out(models):
+    dot = draw(models / "nested.yaml").dot
+    inner = [pair for pair in edges(dot, "capture") if pair[1].startswith("relax__step_loop__in")]
+    assert len(inner) == 2  # steps and rate, each once
+    without = draw(models / "nested.yaml", captures=False).dot
+    assert edges(without, "capture") == []
+    assert [tail for tail, _ in edges(without, "data") if tail.startswith("start")] == [
+        "start:out0:e"
+    ]
+    assert "◇" not in without
+    assert "captured value" not in without
+
+
+def test_a_captured_constant_is_written_at_its_terminal(models):
+    assert "leak = 0.9" in shown(draw(models / "wavefront.yaml").dot)
+
+
+def test_terminals_tell_initial_value_type_and_final_port(models):
+    text = shown(draw(models / "sample.yaml", level=3).dot)
+    assert "x_in ← x = 64 · float64[]" in text
+    assert "x_out → x_final · float64[]" in text
+    assert "lost → losses · float64[halve_iterations]" in text
+    assert "going_out x_next &gt; 1" in text
+    assert "limit = 10 iterations at most" in text
+
+
+def test_results_of_one_loop_feed_the_next_through_formulas(models):
+    dot = draw(models / "workshop.yaml").dot
+    found = edges(dot, "data")
+    assert ("worker__squares__out:r0_o:e", "worker__formulas_2:f0:w") in found
+    assert ("worker__formulas_2:f0:e", "worker__totals__in:v0_o:w") in found
+    assert ("worker__totals__out:v1_o:e", "worker__formulas_3:f0:w") in found
+
+
+def test_a_loop_without_carried_values_has_no_back_edge(models):
+    dot = draw(models / "workshop.yaml").dot
+    assert not any("squares" in tail for tail, _ in edges(dot, "back"))
+    assert len(edges(dot, "back")) == 2
+
+
+def test_a_loop_that_is_not_fully_known_is_drawn_with_a_note(models):
+    text = shown(draw(models / "broken.yaml").dot)
+    assert "⚠ the loop has no body" in text
+    assert "⚠ the order of the body" in text
+    assert "carried 0 ← a" in text
+
+
+# --- levels, depth, choice ----------------------------------------------------------------------
+
+
+def test_levels(models):
+    def clusters(level):
+        return draw(models / "sample.yaml", level=level).dot.count("subgraph")
+
+    texts = [shown(draw(models / "sample.yaml", level=level).dot) for level in range(4)]
+    assert [clusters(level) for level in range(4)] == [1, 2, 2, 2]
+    assert "(x) → (x_final, losses)" in texts[0]
+    assert "… 1 node …" in texts[1]
+    assert "x_next = factor * x_in" not in texts[1]
+    assert "x_next = factor * x_in" in texts[2]
+    assert "float64[]" not in texts[2]
+    assert "float64[]" in texts[3]
+
+
+def test_the_default_level_depends_on_the_number_of_nodes():
+    def chain(n):
+        ports = {"input_ports": {"x": {"default_value": 1}}, "output_ports": {"y": {"value": "x"}}}
+        return graph_of(**{f"n{k}": ports for k in range(n)})
+
+    for n, level in ((3, 3), (20, 2), (60, 1)):
+        assert draw(chain(n)).dot == draw(chain(n), level=level).dot
+
+
+def test_depth_says_how_many_loops_are_opened(models):
+    def frames(depth):
+        return re.findall(r"subgraph (\w+_loop)", draw(models / "nested.yaml", depth=depth).dot)
+
+    assert frames(0) == []
+    assert frames(1) == ["cluster_outer_node__trial_loop"]
+    assert frames(2) == frames(None)
+    assert set(frames(2)) == {"cluster_outer_node__trial_loop", "cluster_relax__step_loop"}
+
+
+def test_a_closed_loop_shows_its_signature(models):
+    text = shown(draw(models / "nested.yaml", depth=1).dot)
+    assert "relax for k in range(M=4) (x_in) → (y)" in text
+
+
+def test_collapse_closes_nodes(models):
+    dot = draw(models / "nested.yaml", collapse="relax").dot
+    assert "cluster_relax" not in dot
+    assert "cluster_outer_node" in dot
+
+
+def test_focus_keeps_a_node_and_its_neighbours(models):
+    text = shown(draw(models / "wavefront.yaml", focus="layer_1").dot)
+    assert "stimulus" in text
+    assert "layer_1" in text
+    inner = draw(models / "nested.yaml", focus=["decay"]).dot
+    assert "cluster_relax__step_loop" in inner
+    assert "two-cells" in draw(models / "feedback.yaml", focus="reader").dot
+    assert "drive.x" not in shown(draw(models / "feedback.yaml", focus="reader").dot)
+
+
+@pytest.mark.parametrize("option", ["focus", "collapse"])
+def test_an_unknown_id_is_an_error_with_a_suggestion(option, models):
+    with pytest.raises(UnknownNameError, match=r"(?s)no node 'layer1'.*did you mean 'layer_1'"):
+        draw(models / "wavefront.yaml", **{option: "layer1"})
+
+
+@pytest.mark.parametrize(("level", "rankdir"), [(4, "LR"), (-1, "LR"), (1, "RL")])
+def test_unknown_levels_and_directions_are_errors(level, rankdir, models):
+    with pytest.raises(InputError):
+        draw(models / "sample.yaml", level=level, rankdir=rankdir)
+
+
+def test_top_to_bottom_uses_the_other_sides(models):
+    dot = draw(models / "sample.yaml", rankdir="TB").dot
+    assert "rankdir=TB" in dot
+    assert ("halving__halve__in:v0_i:s", "step:in1:n") in edges(dot, "data")
+
+
+# --- graphs -------------------------------------------------------------------------------------
+
+
+def test_feedback_is_dashed_inside_the_box_of_its_cycle(models):
+    dot = draw(models / "feedback.yaml").dot
+    assert edges(dot, "feedback") == [("cell_2", "cell_1_a_b_c_d")]
+    assert "cycle: once around per pass" in shown(dot)
+
+
+def test_a_node_that_feeds_itself():
+    ports = {
+        "input_ports": {"x": {"default_value": 1.0}},
+        "output_ports": {"y": {"value": "2 * x"}},
+    }
+    edge = {"sender": "n", "receiver": "n", "sender_port": "y", "receiver_port": "x"}
+    dot = draw({"g": {"nodes": {"n": ports}, "edges": {"e": edge}}}).dot
+    assert edges(dot, "feedback") == [("n", "n")]
+    assert "label=< y → x >" in dot
+
+
+def test_states_conditions_and_weights_are_shown_in_words(models):
+    dot = draw(models / "feedback.yaml").dot
+    text = shown(dot)
+    assert "↻ dv/dt = (from_2 - v) / tau" in text
+    assert "↻ spike = 1 if in_1 &gt; 0 &amp; 1" in text
+    assert "every 2 calls of cell/1:a-b.c&lt;d&gt;" in text
+    assert "when cell_2.count &gt;= 3" in text
+    assert "each trial ends after 2 calls of reader or after pass 9" in text
+    assert "label=< × 0.5 >" in dot
+
+
+def test_the_legend_has_what_is_there_and_no_more(models):
+    assert "trip count" in shown(draw(models / "sample.yaml").dot)
+    text = shown(draw(models / "feedback.yaml").dot)
+    assert "state, kept between passes" in text
+    assert "trip count" not in text
+    plain = draw(graph_of(n={"output_ports": {"y": {"value": "1"}}}), level=1)
+    assert "next iteration" not in plain.dot
+
+
+def test_tooltips_and_classes_name_the_place_in_the_model(models):
+    dot = draw(models / "sample.yaml").dot
+    assert "class=loop" in dot
+    assert "tooltip=\"$.graphs[0].nodes['halving'].functions['halve']\"" in dot
+    assert "id=start" in dot
+
+
+def test_empty_graphs_and_empty_nodes_are_drawn():
+    assert "digraph" in draw({"g": {"nodes": {}}}).dot
+    assert "digraph" in draw(graph_of(nothing={})).dot
+
+
+@pytest.mark.parametrize("rankdir", ["LR", "TB"])
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_a_loop_of_which_nothing_is_known_is_drawn_without_complaint(level, rankdir, capfd):
+    model = graph_of(n={"functions": {"f": {"function": "onnx::Loop"}}})
+    assert "<svg" in draw(model, level=level, rankdir=rankdir).svg()
+    assert "rror" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a.b", "a:b", "/A/Add", "x-y", "<b>", "a & b", 'q"q', "back\\slash", "ümlaut", "a\nb", "node"],
+)
+@pytest.mark.parametrize("level", [0, 3])
+def test_any_id_can_be_drawn(name, level):
+    port = {"input_ports": {name: {"default_value": 1}}, "output_ports": {name: {"value": name}}}
+    model = {
+        name: {
+            "nodes": {name: port, "other": port},
+            "edges": {
+                name: {
+                    "sender": name,
+                    "receiver": "other",
+                    "sender_port": name,
+                    "receiver_port": name,
+                }
+            },
+        }
+    }
+    picture = ElementTree.fromstring(draw(model, level=level).svg())
+    words = " ".join("".join(part.itertext()) for part in picture.findall(".//{*}text"))
+    groups = [part.get("class") for part in picture.findall(".//{*}g")]
+    assert " ".join(name.split()) in words.replace("\xa0", " ")
+    assert groups.count("node node") == 2
+    assert groups.count("edge data") == (1 if level == 0 else 3)  # two of them to pills
+
+
+def test_every_shared_model_is_drawn_at_every_level(shared):
+    for path in sorted((shared / "models").rglob("*.*")):
+        for level in range(4):
+            assert draw(path, level=level).dot.startswith("//")
+
+
+def test_the_documented_sample(shared):
+    dot = draw(shared / "models" / "doc_sample.yaml").dot
+    text = shown(dot)
+    assert "for i in range(M=10) while keepgoing" in text
+    assert "keepgoing_out my_local &gt; b_next" in text
+    assert "b_in ← b = 6 · int64[]" in text
+    assert ("constants:out0:e", "loop_node__loop_1__in:o0_o:w") in edges(dot, "capture")
+
+
+def test_models_and_graphs_can_be_drawn_too(models):
+    from modeci_mdf.utils import load_mdf
+
+    with quiet():
+        model = load_mdf(str(models / "sample.yaml"))
+    assert "halving_net" in draw(model).dot
+    assert "halving_net" in draw(model.graphs[0]).dot
+
+
+def test_what_is_no_model_is_refused(tmp_path):
+    with pytest.raises(LoopError, match="there is no file"):
+        draw(tmp_path / "none.yaml")

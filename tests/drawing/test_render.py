@@ -1,0 +1,90 @@
+"""DOT text to svg, png, pdf; what is said when nothing can draw."""
+
+import importlib
+import sys
+
+import pytest
+
+from mdf_loop.drawing import Drawing, draw, renderer
+from mdf_loop.errors import UnsupportedError
+
+render_module = importlib.import_module("mdf_loop.drawing.render")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "magic"),
+    [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF"), ("dot", b"// drawn by mdf_loop")],
+)
+def test_formats(suffix, magic, models, tmp_path):
+    target = tmp_path / f"picture.{suffix}"
+    draw(models / "sample.yaml", target)
+    assert target.read_bytes().startswith(magic)
+
+
+def test_upper_case_suffixes_and_text_paths(models, tmp_path):
+    draw(models / "sample.yaml").save(str(tmp_path / "picture.SVG"))
+    assert (tmp_path / "picture.SVG").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("name", ["picture.jpeg", "picture", "picture.svgz"])
+def test_unknown_suffixes_are_refused_before_anything_is_read(name, tmp_path):
+    with pytest.raises(UnsupportedError, match=r"use one of \.svg, \.png, \.pdf, \.dot"):
+        draw("no such file", tmp_path / name)
+
+
+def test_notebooks_show_svg(models):
+    drawing = draw(models / "sample.yaml")
+    assert "<svg" in drawing._repr_svg_()
+    assert 'id="cluster_halving__halve"' in drawing.svg()
+    assert "<title>" in drawing.svg()
+
+
+@pytest.fixture
+def bare(monkeypatch):
+    """A machine without the program `dot`."""
+    monkeypatch.setattr(render_module.shutil, "which", lambda name: None)
+
+
+def test_without_the_program_pygraphviz_draws(bare, models):
+    assert renderer().startswith("pygraphviz ")
+    assert "<svg" in draw(models / "sample.yaml").svg()
+
+
+def test_without_any_renderer_dot_text_is_still_there(bare, monkeypatch, models, tmp_path):
+    monkeypatch.setitem(sys.modules, "pygraphviz", None)
+    drawing = draw(models / "sample.yaml", tmp_path / "picture.dot")
+    assert "digraph" in drawing.dot
+    for ask in (renderer, drawing.svg, lambda: drawing.save(tmp_path / "picture.png")):
+        with pytest.raises(UnsupportedError, match="pip install pygraphviz"):
+            ask()
+    assert not (tmp_path / "picture.png").exists()
+
+
+def test_the_program_is_used_where_there_is_one(monkeypatch, models):
+    import graphviz
+
+    asked = []
+    monkeypatch.setattr(render_module.shutil, "which", lambda name: "/usr/bin/dot")
+    monkeypatch.setattr(
+        graphviz.Source, "pipe", lambda self, **options: asked.append(options) or b"<svg/>"
+    )
+    assert draw(models / "sample.yaml").svg() == "<svg/>"
+    assert asked[0]["format"] == "svg"
+    assert renderer() == "/usr/bin/dot"
+
+
+def test_a_program_that_fails_is_one_clear_error(monkeypatch, models):
+    import graphviz
+
+    def fail(self, **options):
+        raise graphviz.ExecutableNotFound(["dot"])
+
+    monkeypatch.setattr(render_module.shutil, "which", lambda name: "/usr/bin/dot")
+    monkeypatch.setattr(graphviz.Source, "pipe", fail)
+    with pytest.raises(UnsupportedError, match="Graphviz could not draw svg"):
+        draw(models / "sample.yaml").svg()
+
+
+def test_text_that_is_no_dot_is_one_clear_error(bare):
+    with pytest.raises(UnsupportedError, match="Graphviz could not draw svg"):
+        Drawing("this is not DOT").svg()

@@ -1,0 +1,322 @@
+"""ONNX bodies read as MDF graphs: the same numbers as ONNX Runtime gives for the ONNX Loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+import mdf_loop
+from mdf_loop import LoopError
+from mdf_loop.errors import ModelError, ScopeError, UnknownFunctionError, UnsupportedError
+from mdf_loop.reading.onnx_graph import graph_of_proto
+
+F = np.float32
+ROW = np.array([1.0, -2.0, 3.5, 0.25], F)
+
+
+def runtime(
+    body: onnx.GraphProto, trip_count: int, initial: list[Any], outer: dict[str, Any]
+) -> Any:
+    """What ONNX Runtime gives for a Loop with this body."""
+    arrays = {"M": np.array(trip_count), **{f"v{k}": np.asarray(v) for k, v in enumerate(initial)}}
+    arrays |= {name: np.asarray(value) for name, value in outer.items()}
+    n_results = len(body.output) - 1
+    node = helper.make_node(
+        "Loop", ["M", "", *(f"v{k}" for k in range(len(initial)))],
+        [f"r{k}" for k in range(n_results)], body=body,
+    )  # fmt: skip
+    inputs = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for n, a in arrays.items()
+    ]
+    outputs = [helper.make_empty_tensor_value_info(f"r{k}") for k in range(n_results)]
+    graph = helper.make_graph([node], "main", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = onnx.shape_inference.infer_shapes(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    return session.run(None, arrays)
+
+
+def check(
+    body: str | onnx.GraphProto, initial: list[Any], trip_count: int = 3, **outer: Any
+) -> list[Any]:
+    """`loop` and ONNX Runtime agree; the results."""
+    proto = onnx.parser.parse_graph(body) if isinstance(body, str) else body
+    given = mdf_loop.loop(trip_count, None, tuple(initial), proto, **outer)
+    results = list(given) if isinstance(given, tuple) else [given]
+    expected = runtime(proto, trip_count, initial, outer)
+    assert len(results) == len(expected)
+    for ours, theirs in zip(results, expected, strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    return results
+
+
+BODIES = {
+    "constants of every kind": """
+    b (int64 i, bool go, float[4] x) => (bool go, float[4] y, float[4] row, int64[3] ints) {
+        a = Constant<value = float[1] {2.0}>()
+        b = Constant<value_float = 0.5>()
+        c = Constant<value_floats = [1.0, 2.0, 3.0, 4.0]>()
+        d = Constant<value_int = 3>()
+        ints = Constant<value_ints = [1, 2, 3]>()
+        df = CastLike(d, x)
+        p = Mul(x, a)
+        q = Add(p, b)
+        r = Add(q, c)
+        y = Sub(r, df)
+        row = Identity(c)
+    }""",
+    "an initializer": """
+    b (int64 i, bool go, float[4] x) => (bool go, float[4] y)
+    <float[4] w = {1.0, 2.0, 3.0, 4.0}, float s = {0.5}>
+    { p = Mul(x, s)  y = Add(p, w) }""",
+    "an initializer as an output": """
+    b (int64 i, bool go, float[4] x) => (bool go, float[4] w, float[4] row)
+    <float[4] w = {1.0, 2.0, 3.0, 4.0}>
+    { row = Mul(x, w) }""",
+    "an input as several outputs": """
+    b (int64 i, bool go, float[4] x) => (bool go, float[4] x, float[4] x2, int64 i2)
+    { x2 = Identity(x)  i2 = Identity(i) }""",
+    "an optional input left out in the middle": """
+    b (int64 i, bool go, float[4] x) => (bool go, float[4] y)
+    { top = Constant<value = float {2.0}>()  y = Clip(x, , top) }""",
+    "an optional input left out at the end": """
+    b (int64 i, bool go, float[4] x) => (bool go, float[4] y)
+    { low = Constant<value = float {0.0}>()  y = Clip(x, low) }""",
+    "an empty name at the end": """
+    b (int64 i, bool go, float[4] x) => (bool go, float[4] y)
+    { low = Constant<value = float {0.0}>()  y = Clip(x, low, ) }""",
+    "variadic inputs": """
+    b (int64 i, bool go, float[4] x) => (bool go, float[4] y, float[12] row)
+    { n = Neg(x)  y = Max(x, n, x)  row = Concat<axis = 0>(x, n, y) }""",
+    "a variadic operator with one input": """
+    b (int64 i, bool go, float[4] x) => (bool go, float[4] y)
+    { y = Sum(x) }""",
+    "several outputs": """
+    b (int64 i, bool go, float[4] x) => (bool go, float[4] y, int64[2] places)
+    { k = Constant<value = int64[1] {2}>()
+      values, places = TopK<axis = 0, largest = 1, sorted = 1>(x, k)
+      first, last = Split<axis = 0>(x)
+      both = Concat<axis = 0>(values, last)
+      y = Identity(both) }""",
+    "an output left out": """
+    b (int64 i, bool go, float[4] x) => (bool go, float[4] x2, int64[2] places)
+    { k = Constant<value = int64[1] {2}>()
+      , places = TopK(x, k)
+      x2 = Identity(x) }""",
+    "attributes: whole numbers, text, numbers": """
+    b (int64 i, bool go, float[4] x) => (bool go, float[4] y, float[6] padded, float[1] mean, float[4] leaky)
+    { pads = Constant<value = int64[2] {1, 1}>()
+      padded = Pad<mode = "edge">(x, pads)
+      mean = ReduceMean<axes = [0], keepdims = 1>(x)
+      leaky = LeakyRelu<alpha = 0.25>(x)
+      y = Softmax<axis = -1>(x) }""",
+    "an attribute that is a tensor": """
+    b (int64 i, bool go, float[4] x) => (bool go, float[4] y)
+    { shape = Shape(x)
+      ones = ConstantOfShape<value = float[1] {2.5}>(shape)
+      y = Add(x, ones) }""",
+    "casts": """
+    b (int64 i, bool go, float[4] x) => (bool go, float[4] y, int32[4] whole, bool[4] truths)
+    { whole = Cast<to = 6>(x)  truths = Cast<to = 9>(x)  y = Cast<to = 1>(whole) }""",
+    "names that are no Python names": """
+    b (int64 i, bool go, float[4] x.1) => (bool go, float[4] x.2, float[4] /r/row)
+    { /a/b = Neg(x.1)  3 = Abs(/a/b)  x.2 = Add(3, /a/b)  /r/row = Identity(3) }""",
+    "names of Python and of MDF": """
+    b (int64 i, bool go, float[4] lambda) => (bool go, float[4] def, float[4] value)
+    { value = Neg(lambda)  linear = Abs(value)  def = Add(linear, lambda) }""",
+    "a name that another attribute spells": """
+    b (int64 i, bool go, float[4] edge) => (bool go, float[4] y, float[6] padded)
+    { pads = Constant<value = int64[2] {1, 1}>()
+      padded = Pad<mode = "edge">(edge, pads)  y = Neg(edge) }""",
+    "nodes of one name": """
+    b (int64 i, bool go, float[4] x) => (bool go, float[4] y)
+    { [n] p = Neg(x)  [n] q = Exp(p)  [n] y = Abs(q) }""",
+    "the condition is computed": """
+    b (int64 i, bool go, float[4] x) => (bool go2, float[4] y)
+    { limit = Constant<value = int64 {100}>()  go2 = Less(i, limit)  y = Neg(x) }""",
+    "random numbers are not needed": """
+    b (int64 i, bool go, float[4] x) => (bool go, float[4] y)
+    { m = ReduceSum<keepdims = 0>(x)  c = Greater(x, m)  n = Neg(x)  y = Where(c, x, n) }""",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies(name: str) -> None:
+    check(BODIES[name], [ROW])
+
+
+def test_strings_in_attributes() -> None:
+    """An LSTM takes the names of its activations as a list."""
+    node = helper.make_node(
+        "RNN", ["seq", "w", "r"], ["", "last"], hidden_size=2, activations=["Relu"]
+    )
+    rng = np.random.default_rng(0)
+    w, r = rng.normal(size=(1, 2, 3)).astype(F), rng.normal(size=(1, 2, 2)).astype(F)
+    body = helper.make_graph(
+        [node, helper.make_node("Neg", ["seq"], ["out"])],
+        "b",
+        [
+            helper.make_tensor_value_info("i", onnx.TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", onnx.TensorProto.BOOL, []),
+            helper.make_tensor_value_info("seq", onnx.TensorProto.FLOAT, [4, 1, 3]),
+        ],
+        [
+            helper.make_tensor_value_info("go", onnx.TensorProto.BOOL, []),
+            helper.make_tensor_value_info("out", onnx.TensorProto.FLOAT, [4, 1, 3]),
+            helper.make_tensor_value_info("last", onnx.TensorProto.FLOAT, [1, 1, 2]),
+        ],
+        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(r, "r")],
+    )
+    check(body, [rng.normal(size=(4, 1, 3)).astype(F)])
+
+
+def test_captured_values() -> None:
+    results = check(
+        """
+        b (int64 i, bool go, float[4] x) => (bool go, float[4] y, float[4] w.1)
+        { y = Add(x, w.1) }""",
+        [ROW],
+        **{"w.1": ROW},
+    )
+    np.testing.assert_array_equal(results[0], 4 * ROW)
+
+
+def test_a_value_captured_and_given_back() -> None:
+    check("b (int64 i, bool go, float[4] x) => (bool go, float[4] w) { z = Neg(x) }", [ROW], w=ROW)
+
+
+def test_two_carried_values() -> None:
+    results = check(
+        """
+        b (int64 i, bool go, float[4] x, int64 n) => (bool go, float[4] y, int64 m, int64 row)
+        { y = Neg(x)  m = Add(n, i)  row = Mul(n, i) }""",
+        [ROW, np.array(5)],
+        4,
+    )
+    assert results[1] == 11
+
+
+def test_no_carried_value() -> None:
+    results = check("b (int64 i, bool go) => (bool go, int64 row) { row = Mul(i, i) }", [])
+    assert results[0].tolist() == [0, 1, 4]
+
+
+@pytest.mark.parametrize("trip_count", [0, 1, 4])
+def test_a_loop_in_the_body(trip_count: int) -> None:
+    """Captures through two levels, a shadowed name, and no condition."""
+    check(
+        """
+        outer (int64 i, bool go, float[4] x) => (bool go, float[4] y, float[4] rows)
+        {
+            one = Constant<value = int64 {1}>()
+            n = Add(i, one)
+            y, inner_rows = Loop(n, , x) <body = inner (int64 j, bool go2, float[4] z)
+                => (bool go2, float[4] z2, float[4] row) {
+                jf = CastLike(j, w)
+                one = Mul(w, jf)
+                z2 = Add(z, one)
+                row = Sub(z2, x)
+            }>
+            zero = Constant<value = int64 {0}>()
+            rows = Gather<axis = 0>(inner_rows, zero)
+        }""",
+        [ROW],
+        trip_count,
+        w=ROW,
+    )
+
+
+def test_a_loop_with_a_condition_in_the_body() -> None:
+    text = """
+    outer (int64 i, bool go, int64 x) => (bool go, int64 y)
+    {
+        true = Constant<value = bool {1}>()
+        y = Loop(, true, x) <body = inner (int64 j, bool go2, int64 z) => (bool more, int64 z2) {
+            z2 = Add(z, j)
+            more = Less(j, i)
+        }>
+    }"""
+    assert mdf_loop.loop(4, None, 0, onnx.parser.parse_graph(text)) == sum(
+        sum(range(i + 1)) for i in range(4)
+    )
+
+
+def test_initializers_keep_their_dtypes() -> None:
+    for dtype in (np.float64, np.float32, np.int32, np.int64, np.uint8, np.bool_):
+        w = np.array([[1, 0], [2, 3]]).astype(dtype)
+        body = onnx.parser.parse_graph(
+            "b (int64 i, bool go) => (bool go, float[2,2] w, float s) { z = Identity(i) }"
+        )
+        body.initializer.extend(
+            [numpy_helper.from_array(w, "w"), numpy_helper.from_array(w[0, 1], "s")]
+        )
+        given, scalar = mdf_loop.loop(2, None, None, body)
+        assert given.dtype == scalar.dtype == dtype
+        np.testing.assert_array_equal(given, np.stack([w, w]))
+        assert scalar.shape == (2,)
+
+
+# --- what is refused --------------------------------------------------------------------------
+
+HEAD = "b (int64 i, bool go, float[4] x) => (bool go, float[4] y)"
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "match"),
+    [
+        (
+            HEAD + "{ y = If(go) <then_branch = t () => (float[4] p) { p = Neg(x) }, "
+            "else_branch = e () => (float[4] q) { q = Abs(x) }> }",
+            UnsupportedError,
+            "onnx::If in a body cannot be read yet",
+        ),
+        (HEAD + "{ y = Nag(x) }", UnknownFunctionError, "no operator 'Nag'"),
+        (HEAD + "{ y = com.microsoft.Gelu(x) }", UnsupportedError, "com.microsoft::Gelu"),
+        (HEAD + "{ y = Add(x, w) }", ScopeError, "'w' of body node .* is bound to nothing"),
+        (HEAD + "{ y = Add(x) }", LoopError, "needs the argument 'B'"),
+        (HEAD + "{ z = Neg(x) }", LoopError, "no output port 'y'"),
+        (HEAD + "{ y = MatMul<alpha = 1>(x, x) }", LoopError, "alpha|dtype|shape"),
+    ],
+)
+def test_refused(text: str, error: type[LoopError], match: str) -> None:
+    with pytest.raises(error, match=match):
+        mdf_loop.loop(2, None, ROW, onnx.parser.parse_graph(text))
+
+
+def test_sparse_initializers_are_refused() -> None:
+    body = onnx.parser.parse_graph(HEAD + "{ y = Add(x, w) }")
+    body.sparse_initializer.append(
+        helper.make_sparse_tensor(
+            numpy_helper.from_array(np.array([1.0], F), "w"),
+            numpy_helper.from_array(np.array([2]), "places"),
+            [4],
+        )
+    )
+    with pytest.raises(UnsupportedError, match="sparse"):
+        graph_of_proto(body)
+
+
+@pytest.mark.parametrize("thing", [onnx.ModelProto(), onnx.NodeProto(), 5, None, {"nodes": {}}])
+def test_only_graphs_are_read(thing: Any) -> None:
+    with pytest.raises(ModelError, match="is a GraphProto, not"):
+        graph_of_proto(thing)
+
+
+def test_the_graph_that_is_made() -> None:
+    graph = graph_of_proto(onnx.parser.parse_graph(BODIES["variadic inputs"]))
+    assert graph.id == "b"
+    assert graph.metadata == {"inputs": ["i", "go", "x"], "outputs": ["go", "y", "row"]}
+    assert [node.id for node in graph.nodes] == ["Neg_0", "Max_1", "Concat_2"]
+    assert graph.nodes[1].functions[0].args == {"data_0": ["x", "n", "x"]}
+    assert [(e.sender, e.receiver, e.receiver_port) for e in graph.edges] == [
+        ("Neg_0", "Max_1", "n"),
+        ("Neg_0", "Concat_2", "n"),
+        ("Max_1", "Concat_2", "y"),
+    ]

@@ -1,0 +1,35 @@
+"""Examples: canonical models, equal in all engines. Their scripts and pages run in test_docs.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import mdf_loop
+from mdf_loop.reading.document import quiet
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").iterdir())
+
+
+@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
+def test_an_example_is_a_model_a_script_and_a_page_that_shows_it(folder):
+    assert {"model.yaml", "run.py", "README.md"} <= {path.name for path in folder.iterdir()}
+    assert f"$ python examples/{folder.name}/run.py\n" in (folder / "README.md").read_text()
+
+
+@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
+def test_modeci_mdf_writes_the_model_as_it_is(folder, tmp_path):
+    from modeci_mdf.utils import load_mdf
+
+    with quiet():
+        load_mdf(str(folder / "model.yaml")).to_yaml_file(str(tmp_path / "again.yaml"))
+    assert (tmp_path / "again.yaml").read_bytes() == (folder / "model.yaml").read_bytes()
+
+
+@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
+def test_all_engines_agree(folder):
+    verification = mdf_loop.verify(folder / "model.yaml")
+    assert verification.equal, str(verification)
+    engines = {comparison.engine for comparison in verification.comparisons}
+    assert engines == {"interpreter", "modeci_mdf"}, verification.notes

@@ -1,0 +1,87 @@
+"""The Makefile: what it runs, and what it says on a machine where something is missing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+
+
+def make(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")}
+    return subprocess.run(
+        ["make", "--no-print-directory", *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_help_lists_every_target():
+    said = make().stdout
+    targets = re.search(r"\.PHONY: (.*)", (ROOT / "Makefile").read_text())[1].split()
+    assert re.findall(r"make (\w+)", said) == targets
+
+
+def test_the_readme_and_ci_use_these_targets():
+    readme, ci = (ROOT / "README.md").read_text(), (ROOT / ".ci" / "run").read_text()
+    for target in ("make demo", "make test"):
+        assert target in readme
+    assert "\nmake test\n" in ci
+    assert re.search(r"git clone .*\nmake -C .* demo\n", ci)
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+def test_test_runs_every_check(tmp_path):
+    planned = make("--dry-run", "test", f"VENV={tmp_path}/venv").stdout
+    for command in ("ruff check", "ruff format --check", "mypy", "--cov-fail-under=95", ".[dev]"):
+        assert command in planned
+
+
+def test_what_is_installed_is_not_installed_again(tmp_path):
+    (tmp_path / "bin").mkdir()
+    for name in ("bin/python", "installed"):
+        (tmp_path / name).touch()
+    later = (ROOT / "pyproject.toml").stat().st_mtime + 10
+    os.utime(tmp_path / "installed", (later, later))
+    planned = make("--dry-run", "demo", f"VENV={tmp_path}").stdout
+    assert planned == f"{tmp_path}/bin/mdf-loop demo\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "sentence"),
+    [
+        (None, "no 'python-for-tests' here: install Python >= 3.11"),
+        ('case "$2" in *version_info*) exit 1;; esac', "is too old: Python >= 3.11 is needed"),
+        ('case "$2" in *ensurepip*) exit 1;; esac', "has no venv: install it first"),
+    ],
+)
+def test_a_missing_python_is_said_in_one_line(tmp_path, monkeypatch, script, sentence):
+    if script:
+        (tmp_path / "python-for-tests").write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "python-for-tests").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    done = make("demo", f"VENV={tmp_path}/venv", "PYTHON=python-for-tests")
+    assert done.returncode != 0
+    first, *_ = done.stderr.splitlines()
+    assert sentence in first
+    assert not (tmp_path / "venv").exists()
+
+
+def test_clean_removes_what_was_made(tmp_path):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for name in (".venv", "demo-output", "package/__pycache__", "package"):
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+    assert make("clean", folder=tmp_path).returncode == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["Makefile", "package"]
+    assert not list((tmp_path / "package").iterdir())

@@ -1,0 +1,471 @@
+"""What ONNX Runtime gets wrong or refuses, and what our emitted model does about it.
+
+Each model is run three times: by us, as a saved file by plain ONNX Runtime, and by the interpreter.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import mdf_loop
+
+BODY = """
+nodes:
+  node:
+    input_ports: {INPUTS}
+    functions:
+      loop:
+        function: onnx::Loop
+        args: {ARGS}
+    output_ports: {PORTS}
+"""
+
+
+def text(args, body, ports, inputs="n: {type: int}, x: {default_value: 1.0}"):
+    """One node with one loop; `body` is (inputs, outputs, nodes)."""
+    names, outputs, nodes = body
+    graph = f"{{b: {{metadata: {{inputs: [{names}], outputs: [{outputs}]}}, nodes: {{{nodes}}}}}}}"
+    model = BODY.replace("{INPUTS}", f"{{{inputs}}}").replace("{PORTS}", f"{{{ports}}}")
+    return model.replace("{ARGS}", f"{{{args}, body: {graph}}}")
+
+
+X = "x: {value: 'loop[0]'}"
+XS = f"{X}, xs: {{value: 'loop[1]'}}"
+DOUBLE = "n: {input_ports: {u: {}}, output_ports: {v: {value: u + u}, small: {value: u < 5}}}"
+
+
+@pytest.fixture
+def plain(mdf, run_everywhere, tmp_path):
+    """Results of the saved file in plain ONNX Runtime, after all our own engines agreed."""
+
+    def run(model, inputs, **options):
+        results = run_everywhere(model, inputs, **options)
+        options.pop("engine", None)
+        compiled = mdf_loop.compile(mdf(model), device="cpu", **options)
+        path = tmp_path / "model.onnx"
+        compiled.save(path, inputs)
+        proto = onnx.load(path)
+        onnx.checker.check_model(proto, full_check=True)
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        names = [output.name for output in session.get_outputs()]
+        arrays, _, _ = compiled.prepare(inputs)
+        made = dict(zip(names, session.run(names, dict(arrays)), strict=True))
+        assert names == list(results)
+        for name, array in results.items():
+            assert (made[name].dtype, made[name].shape) == (array.dtype, array.shape)
+            np.testing.assert_array_equal(made[name], array)
+        return results, proto
+
+    return run
+
+
+def loops_of(graph):
+    for node in graph.node:
+        if node.op_type == "Loop":
+            yield node
+            yield from loops_of(node.attribute[0].g)
+
+
+def computed(loop):
+    """The body's operations without the copies that some runtimes need."""
+    return [n.op_type for n in loop.attribute[0].g.node if n.op_type != "Identity"]
+
+
+def all_names(graph):
+    for node in graph.node:
+        yield from node.output
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from (value.name for value in attribute.g.input)
+                yield from all_names(attribute.g)
+
+
+# --- numbers that would be silently wrong -------------------------------------------------------
+
+SILENT = {
+    # trap: (model, inputs, options, expected)
+    "the iteration number returned as it is, recorded": (
+        text("M: n", ("i, c", "c, i", ""), "xs: {value: loop}"),
+        {"n": 4},
+        {},
+        {"xs": [0, 1, 2, 3]},
+    ),
+    "the iteration number returned as it is, carried": (
+        text("M: n, v_initial: 7", ("i, c, k", "c, i, k", ""), XS),
+        {"n": 4},
+        {},
+        {"x": 3, "xs": [7, 0, 1, 2]},
+    ),
+    "the iteration number carried and recorded twice": (
+        text(
+            "M: n, v_initial: 7",
+            ("i, c, k", "c, i, i, i", ""),
+            f"{XS}, ys: {{value: 'loop[2]'}}",
+        ),
+        {"n": 3},
+        {},
+        {"x": 2, "xs": [0, 1, 2], "ys": [0, 1, 2]},
+    ),
+    "for: a false body condition is ignored": (
+        text("M: n, v_initial: x", ("i, c, u", "small, v, v", DOUBLE), XS),
+        {"n": 5},
+        {},
+        {"x": 32, "xs": [2, 4, 8, 16, 32]},
+    ),
+    "endless with a bound: a false body condition is ignored": (
+        text("v_initial: x", ("i, c, u", "small, v", DOUBLE), "x: {value: loop}"),
+        {"n": 0},
+        {"max_iterations": 5, "engine": False},
+        {"x": 32},
+    ),
+    "for: the last condition is the body's, not what made the runtime go on": (
+        text(
+            "M: n, v_initial: x",
+            ("i, c, u", "small, v", DOUBLE),
+            "x: {value: loop}, last: {value: loop.condition}",
+        ),
+        {"n": 5},
+        {},
+        {"x": 32, "last": False},
+    ),
+    "no iteration: rows keep their shape": (
+        text(
+            "M: n, v_initial: x",
+            ("i, c, u", "c, v, v", DOUBLE),
+            XS,
+            "n: {type: int}, x: {default_value: [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}",
+        ),
+        {"n": 0},
+        {},
+        {"xs": np.zeros((0, 2, 3))},
+    ),
+    "a recorded input is not overwritten by the step": (
+        text("M: n, v_initial: x", ("i, c, u", "c, v, u", DOUBLE), XS),
+        {"n": 3},
+        {},
+        {"x": 8, "xs": [1, 2, 4]},
+    ),
+    "float64 is not computed in float32": (
+        text("M: n, v_initial: x", ("i, c, u", "c, v", DOUBLE), "x: {value: loop}"),
+        {"n": 60, "x": 1 + 2**-40},
+        {},
+        {"x": 2**60 + 2**20},
+    ),
+    "whole numbers beyond 2**53 are exact": (
+        text("M: n, v_initial: x", ("i, c, u", "c, v", DOUBLE), "x: {value: loop}"),
+        {"n": 8, "x": 2**54 + 1},
+        {},
+        {"x": 2**62 + 2**8},
+    ),
+    "rows that are texts": (
+        text("M: n, v_initial: x", ("i, c, u", "c, u", ""), "x: {value: loop}"),
+        {"n": 2, "x": np.array(["a", "longer text"])},
+        {"engine": False},
+        {"x": ["a", "longer text"]},
+    ),
+}
+
+
+@pytest.mark.parametrize("trap", SILENT)
+def test_numbers_are_right(plain, trap):
+    model, inputs, options, expected = SILENT[trap]
+    results, _ = plain(model, inputs, **options)
+    for name, value in expected.items():
+        assert results[name].shape == np.shape(value)
+        assert results[name].tolist() == np.asarray(value).tolist()
+
+
+# --- models that would be refused or crash ------------------------------------------------------
+
+REFUSED = {
+    # trap: (model, inputs, expected)
+    "an outer value returned as it is": (
+        text("M: n", ("i, c", "c, x", ""), "xs: {value: loop}"),
+        {"n": 2, "x": 2.5},
+        {"xs": [2.5, 2.5]},
+    ),
+    "an outer value carried": (
+        text("M: n, v_initial: 0.0", ("i, c, u", "c, x", ""), "x: {value: loop}"),
+        {"n": 2, "x": 2.5},
+        {"x": 2.5},
+    ),
+    "a constant returned as it is": (
+        text("M: n", ("i, c", "c, k", "n: {output_ports: {k: {value: 5}}}"), "xs: {value: loop}"),
+        {"n": 2},
+        {"xs": [5, 5]},
+    ),
+    "an outer condition returned as it is": (
+        text(
+            "M: n, cond: true, v_initial: x",
+            ("i, c, u", "stay, v", DOUBLE),
+            "x: {value: loop}",
+            "n: {}, x: {default_value: 1.0}, stay: {type: bool}",
+        ),
+        {"n": 3, "stay": False},
+        {"x": 2},
+    ),
+    "an int32 trip count": (
+        text("M: n, v_initial: x", ("i, c, u", "c, v", DOUBLE), "x: {value: loop}", "n: {}, x: {}"),
+        {"n": np.int32(3), "x": 1.0},
+        {"x": 8},
+    ),
+    "a trip count of shape [1]": (
+        text("M: n, v_initial: x", ("i, c, u", "c, v", DOUBLE), "x: {value: loop}", "n: {}, x: {}"),
+        {"n": np.array([3]), "x": 1.0},
+        {"x": 8},
+    ),
+    "a condition of shape [1], whole": (
+        text(
+            "cond: n, v_initial: x",
+            ("i, c, u", "small, v", DOUBLE.replace("u < 5", "'numpy.array([u]) < 5'")),
+            "x: {value: loop}",
+            "n: {}, x: {}",
+        ),
+        {"n": np.array([1]), "x": 1.0},
+        {"x": 16},
+    ),
+    "a body without nodes": (
+        text("M: n, v_initial: x", ("i, c, u", "c, u", ""), "x: {value: loop}"),
+        {"n": 3},
+        {"x": 1},
+    ),
+    "the same value carried twice and recorded": (
+        text("M: n, v_initial: '(x, x)'", ("i, c, u, w", "c, v, v, v, v", DOUBLE), XS),
+        {"n": 2},
+        {"x": 4, "xs": 4},
+    ),
+    "the incoming condition recorded": (
+        text(
+            "M: n, cond: true",
+            ("i, c", "more, c", "n: {input_ports: {i: {}}, output_ports: {more: {value: i < 1}}}"),
+            "xs: {value: loop}",
+        ),
+        {"n": 9},
+        {"xs": [True, True]},
+    ),
+    "a body value called like an outer node's output": (
+        text(
+            "M: n, v_initial: x",
+            (
+                "n, x, node",
+                "x, loop",
+                "loop: {input_ports: {node: {}}, parameters: {x: {value: node + node}}, output_ports: {loop: {value: x}}}",
+            ),
+            "x: {value: loop}, loop: {value: x}",
+        ),
+        {"n": 3},
+        {"node.x": 8, "node.loop": 1},
+    ),
+    "outputs that are inputs": (
+        text(
+            "M: n, v_initial: x",
+            ("i, c, u", "c, v", DOUBLE),
+            "y: {value: loop}, x: {value: x}, again: {value: x}",
+        ),
+        {"n": 1, "x": 3.0},
+        {"y": 6, "x": 3, "again": 3},
+    ),
+    "a trip count beyond 32 bits": (
+        text("M: n, cond: true, v_initial: x", ("i, c, u", "small, v", DOUBLE), "x: {value: loop}"),
+        {"n": 2**40},
+        {"x": 16},
+    ),
+}
+
+
+@pytest.mark.parametrize("trap", REFUSED)
+def test_the_runtime_takes_it(plain, trap):
+    model, inputs, expected = REFUSED[trap]
+    results, _ = plain(model, inputs)
+    assert {name: results[name].tolist() for name in expected} == expected
+
+
+# --- the form of the file -----------------------------------------------------------------------
+
+NESTED = text(
+    "M: n, v_initial: x",
+    (
+        "i, c, u",
+        "c, v, u",
+        "n: {input_ports: {u: {}, i: {}}, functions: {loop: {function: 'onnx::Loop', args: {M: i, v_initial: u, "
+        "body: {b: {metadata: {inputs: [i, c, u], outputs: [c, v]}, nodes: {n: {input_ports: {u: {}}, "
+        "output_ports: {v: {value: u + 1}}}}}}}}}, output_ports: {v: {value: loop}}}",
+    ),
+    XS,
+)
+
+
+@pytest.mark.parametrize("model", [NESTED, *(entry[0] for entry in REFUSED.values())])
+def test_the_form_that_every_release_of_the_runtime_takes(mdf, model):
+    inputs = {"n": 3} if model is NESTED else next(e[1] for e in REFUSED.values() if e[0] is model)
+    proto = mdf_loop.compile(mdf(model), device="cpu").to_onnx(inputs)
+    (opset,) = proto.opset_import
+    assert (opset.domain, opset.version <= 18) == ("", True)
+    assert proto.ir_version == 8
+    for node in loops_of(proto.graph):
+        body = node.attribute[0].g
+        assert all(node.input), "trip count and condition are always given"
+        assert all(node.output), "a loop output without a name crashes the runtime"
+        assert (
+            len(node.output) == len(body.output) - 1 == len(body.input) - 2 + recorded(node, body)
+        )
+        assert body.node, "a body without nodes cannot be stopped"
+        assert all(value.type.tensor_type.HasField("shape") for value in body.input[:2])
+        returned = [value.name for value in body.output]
+        made = {name for inner in body.node for name in inner.output}
+        carried_in = {value.name for value in body.input[2:]}
+        assert all(name in made | carried_in for name in returned[1:])
+        assert body.input[0].name not in returned
+    names = list(all_names(proto.graph))
+    assert len(names) == len(set(names)), "every value of the file has a name of its own"
+
+
+def recorded(node, body):
+    return len(node.output) - (len(body.input) - 2)
+
+
+def test_results_that_nobody_reads_are_not_in_the_file(plain):
+    model = text(
+        "M: n, v_initial: '(x, x)'",
+        (
+            "i, c, u, w",
+            "c, v, w2, u, row",
+            DOUBLE.replace("v: {", "w2: {value: u * 3}, row: {value: u - 1}, v: {"),
+        ),
+        "x: {value: 'loop[0]'}",
+    )
+    _, proto = plain(model, {"n": 2})
+    (loop,) = loops_of(proto.graph)
+    assert len(loop.output) == 1
+    assert computed(loop) == ["Add"]
+
+
+def test_a_loop_that_nobody_reads_is_not_in_the_file(plain):
+    model = text("M: n, v_initial: x", ("i, c, u", "c, v", DOUBLE), "x: {value: x}")
+    _, proto = plain(model, {"n": 2})
+    assert list(loops_of(proto.graph)) == []
+
+
+def test_what_every_iteration_computes_alike_is_before_the_loop(plain):
+    body = DOUBLE.replace("u: {}", "u: {}, x: {}").replace("u + u", "u + numpy.sin(x) * 2")
+    _, proto = plain(
+        text("M: n, v_initial: x", ("i, c, u", "c, v", body), "x: {value: loop}"), {"n": 2}
+    )
+    (loop,) = loops_of(proto.graph)
+    assert computed(loop) == ["Add"]
+    assert "Sin" in [node.op_type for node in proto.graph.node]
+
+
+NAMES = text(
+    "M: n, v_initial: x",
+    (
+        "'i/1', 'c.2', 'u:3'",
+        "'c.2', 'v 4', 'v 4'",
+        "'n#5': {input_ports: {'u:3': {}}, functions: {f: {function: 'onnx::Add', args: {A: 'u:3', B: 'u:3'}}}, output_ports: {'v 4': {value: f}}}",
+    ),
+    "'x/out': {value: 'loop[0]'}, 'xs.ü': {value: 'loop[1]'}",
+)
+
+
+def test_names_with_special_characters(plain):
+    results, proto = plain(NAMES, {"n": 2})
+    assert results["node.x/out"] == 4
+    assert results["node.xs.ü"].tolist() == [2, 4]
+    assert [output.name for output in proto.graph.output] == ["node.x/out", "node.xs.ü"]
+
+
+def test_nodes_say_where_in_the_model_they_come_from(plain):
+    _, proto = plain(NESTED, {"n": 3})
+    (outer, inner) = loops_of(proto.graph)
+    assert outer.name.startswith("$.graphs[0].nodes['node'].functions['loop']")
+    assert inner.name.startswith(
+        "$.graphs[0].nodes['node'].functions['loop'].args.body.nodes['n'].functions['loop']"
+    )
+
+
+# --- values that would crash the process at run time --------------------------------------------
+
+
+@pytest.mark.parametrize("given", [np.zeros((0,), bool), np.zeros((2,), bool)])
+def test_a_condition_without_or_with_many_elements_never_reaches_the_runtime(mdf, given):
+    model = text("cond: x, v_initial: n", ("i, c, u", "c, u", ""), "x: {value: loop}")
+    with pytest.raises(mdf_loop.LoopError, match="must be one truth value, not bool"):
+        mdf_loop.compile(mdf(model), device="cpu").run({"n": 1, "x": given})
+
+
+@pytest.mark.parametrize("n", [[2, 3], []])
+def test_a_trip_count_of_another_size_never_reaches_the_runtime(mdf, n):
+    model = text("M: n, v_initial: x", ("i, c, u", "c, u", ""), "x: {value: loop}")
+    with pytest.raises(mdf_loop.LoopError, match="must be one whole number, not int64"):
+        mdf_loop.compile(mdf(model), device="cpu").run({"n": np.array(n, np.int64)})
+
+
+@pytest.mark.parametrize("n", [2.5, np.nan, np.inf, -np.inf, 1e300])
+def test_a_trip_count_that_is_not_whole_is_refused_at_run_time(mdf, n):
+    model = text("M: n, v_initial: x", ("i, c, u", "c, u", ""), "x: {value: loop}", "n: {}, x: {}")
+    with pytest.raises(mdf_loop.LoopError, match="trip count of 'loop' must be a whole number"):
+        mdf_loop.compile(mdf(model), device="cpu").run({"n": n, "x": 1.0})
+
+
+@pytest.mark.parametrize("n", [-1, -1.0])
+def test_no_trip_count_and_no_condition_is_refused_at_run_time(mdf, n):
+    model = text("M: n, v_initial: x", ("i, c, u", "c, u", ""), "x: {value: loop}", "n: {}, x: {}")
+    with pytest.raises(mdf_loop.LoopError, match="it would never end"):
+        mdf_loop.compile(mdf(model), device="cpu").run({"n": n, "x": 1.0})
+
+
+# --- stopping -------------------------------------------------------------------------------------
+
+LONG = {
+    "a body that computes": text(
+        "M: n, v_initial: x", ("i, c, u", "c, v", DOUBLE), "x: {value: loop}"
+    ),
+    "an empty body": text("M: n, v_initial: x", ("i, c, u", "c, u", ""), "x: {value: loop}"),
+    "a loop in a loop": NESTED,
+}
+
+SCRIPT = """
+import sys, time
+import mdf_loop
+compiled = mdf_loop.compile(sys.argv[1], device="cpu")
+compiled.run({"n": 3})
+print("ready", flush=True)
+try:
+    compiled.run({"n": 10**12})
+    print("finished")
+except KeyboardInterrupt:
+    print("interrupted at", time.time(), flush=True)
+print(compiled.run({"n": 3})["x"], flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.parametrize("body", LONG)
+def test_ctrl_c_stops_a_run_of_1e12_iterations(tmp_path, body):
+    import textwrap
+
+    model = tmp_path / "long.yaml"
+    graph = textwrap.indent(LONG[body], "      ")
+    model.write_text(f"m:\n  format: ModECI MDF v0.4\n  graphs:\n    g:\n{graph}", encoding="utf-8")
+    with subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(model)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(0.3)
+            pressed = time.time()
+            process.send_signal(signal.SIGINT)
+            words = process.stdout.readline().split()
+            assert words[:2] == ["interrupted", "at"]
+            assert float(words[2]) - pressed < 1.0
+            assert process.stdout.readline().strip(), "the model can be run again"
+            assert process.wait(10) == 0
+        finally:
+            process.kill()
