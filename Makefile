@@ -34,12 +34,12 @@ clean: ## remove everything that was made here
 $(VENV)/installed: pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV), which takes a minute the first time"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
-	touch $@
+	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV), which takes a minute the first time"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	touch $@ $(VENV)/installed
+	@touch $@ $(VENV)/installed
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || \

@@ -168,4 +168,4 @@ def stale(*, write: bool = False) -> list[str]:
 
 if __name__ == "__main__":
     draw_pictures()
-    click.echo("written anew: " + ", ".join(stale(write=True)) or "nothing")
+    click.echo(f"written anew: {', '.join(stale(write=True)) or 'nothing'}")

@@ -228,6 +228,8 @@ class Builder:
         large = sum(a.size for a in known if a is not None) > FOLD_LIMIT
         if missing or large or op_type in onnx_ops.RANDOM_OPS:
             return None
+        if not onnx_ops.is_precise(op_type, attributes):
+            return None
         try:
             arrays = onnx_ops.evaluate(op_type, known, attributes, n_outputs)
         except Exception:  # noqa: BLE001 - what fails now is left to the run

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mdf_loop.build import Options
 from mdf_loop.emit.legalise import legalise
 from mdf_loop.errors import InputError, ModelError
@@ -56,6 +58,11 @@ def checked_options(
     ):
         if value not in allowed:
             raise InputError(f"{what} cannot be '{value}'", hint=f"use {' or '.join(allowed)}")
+    whole = isinstance(max_iterations, int | np.integer) and not isinstance(max_iterations, bool)
+    if max_iterations is not None and (not whole or max_iterations > np.iinfo(np.int64).max):
+        raise InputError(
+            f"max_iterations must be a whole number of 64 bits, not {max_iterations!r}"
+        )
     if max_iterations is not None and max_iterations < 0:
         raise InputError(f"max_iterations must not be negative, but is {max_iterations}")
     return Options(precision, shapes, max_iterations)

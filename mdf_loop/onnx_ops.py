@@ -54,6 +54,22 @@ RANDOM_OPS = frozenset(
 """Ops whose result differs from call to call: never folded, merged or moved."""
 
 
+IMPRECISE_REFERENCE = frozenset({"Erf", "HardSwish"})
+"""Operators that onnx's reference implementation computes in float32."""
+
+
+def is_precise(op_type: str, attributes: Mapping[str, Any]) -> bool:
+    """Whether onnx's reference computes in float64 what the model says.
+
+    It rounds attributes to float32, as an ONNX file does: 0.1 becomes 0.10000000149.
+    """
+    formals = schema(op_type).attributes
+    kinds = (defs.OpSchema.AttrType.FLOAT, defs.OpSchema.AttrType.FLOATS)
+    numbers = [value for key, value in attributes.items() if formals[key].type in kinds]
+    exact = all(np.array_equal(np.float32(n), np.float64(n)) for n in numbers)
+    return exact and op_type not in IMPRECISE_REFERENCE
+
+
 def element_type(dtype: str) -> int:
     """ONNX's number for a dtype."""
     return int(_ELEMENT_TYPES[dtype])

@@ -35,8 +35,11 @@ class _Commands(click.Group):
         except LoopError as error:
             click.echo(str(error), err=True)
             ctx.exit(2)
+        except BrokenPipeError:  # the reader of a pipe went away: click ends quietly
+            raise
         except OSError as error:
-            click.echo(f"cannot use '{error.filename}': {error.strerror}", err=True)
+            place = f"'{error.filename}': " if error.filename else ""
+            click.echo(f"cannot read or write {place}{error.strerror or error}", err=True)
             ctx.exit(2)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)

@@ -95,13 +95,17 @@ class _Parts:
     constants: str
 
 
+_LINE: dict[str, str | int] = {"BORDER": 1, "SIDES": "L", "COLOR": HEADER}
+"""A thin line between columns."""
+
+
 def _beside(parts: _Parts) -> Iterator[str]:
     """Ports left and right of the formulas, at the very edge so that arrows meet them."""
     yield parts.header
+    filled = [column for column in (parts.inputs, parts.formulas, parts.outputs) if column]
     columns = [
-        cell(table((row([c]) for c in column), CELLPADDING=4))
-        for column in (parts.inputs, parts.formulas, parts.outputs)
-        if column
+        cell(table((row([c]) for c in column), CELLPADDING=4), **line)
+        for column, line in zip(filled, ({}, *[_LINE] * 2), strict=False)
     ]
     if columns:
         yield cell(table([row(columns)], CELLPADDING=0))
@@ -168,7 +172,7 @@ def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[st
 
 def formula_cell(formula: str, kind: str, detail: Detail, port: str = "") -> str:
     """A formula as the modeller wrote it, with its type at the highest level."""
-    said = small(f"  {kind}\u2003") if detail.types and kind else ""
+    said = small(f"  {kind}") if detail.types and kind else ""
     attributes: dict[str, str | int] = {"ALIGN": "LEFT", "BALIGN": "LEFT"}
     if port:
         attributes["PORT"] = port

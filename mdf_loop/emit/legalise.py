@@ -13,9 +13,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-from onnx import defs
-
 from mdf_loop import onnx_ops
 from mdf_loop.build import Builder, Options
 from mdf_loop.emit.compositions import COMPOSITIONS, REFUSED
@@ -49,9 +46,6 @@ _ONNX_NAMES = {"float32": "float", "float64": "double"}
 _QUANTIZED = ("Quantize", "Dequantize", "QLinear", "ConvInteger", "MatMulInteger")
 """Operators in which a small dtype is the point."""
 
-_FLOAT_ATTRIBUTES = (defs.OpSchema.AttrType.FLOAT, defs.OpSchema.AttrType.FLOATS)
-
-
 def legalise(program: Program, options: Options | None = None) -> Program:
     """The program with nothing but operations that ONNX Runtime's CPU provider can run.
 
@@ -79,9 +73,16 @@ def _is_exact(op: Op) -> bool:
     """Whether an ONNX file can hold the numbers among the attributes as the model has them."""
     if op.op_type not in COMPOSITIONS or main_dtype(op) != "float64":
         return True
-    formals = onnx_ops.schema(op.op_type).attributes
-    numbers = [v for k, v in op.attributes.items() if formals[k].type in _FLOAT_ATTRIBUTES]
-    return all(np.array_equal(np.float32(v), np.float64(v)) for v in numbers)
+    return onnx_ops.is_precise(op.op_type, op.attributes)
+
+
+def precise(program: Program) -> Program:
+    """The program in operations that onnx's reference implementation computes in float64."""
+
+    def rule(b: Builder, op: Op, _: tuple[Value | None, ...]) -> tuple[Value | None, ...] | None:
+        return None if _is_exact(op) else _composed(b, op)
+
+    return rewrite(program, rule)
 
 
 def main_dtype(op: Op) -> str:

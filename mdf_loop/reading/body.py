@@ -16,10 +16,11 @@ from mdf_loop.errors import ConditionError, Poisoned, ScopeError, UnknownNameErr
 from mdf_loop.ir import Operation, Shape, Value
 from mdf_loop.lower import Scope, Term, cast, suggestion, tensor
 from mdf_loop.reading.document import Document
-from mdf_loop.reading.graph import GraphReader, default_array
+from mdf_loop.reading.given import default_array
+from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.loop_forms import LoopForm
 from mdf_loop.reading.node import LoopReader
-from mdf_loop.reading.port_types import edge_dtype, stated_dtype
+from mdf_loop.reading.port_types import edge_dtype
 from mdf_loop.reading.signature import Signature
 
 
@@ -84,17 +85,15 @@ class _BodyReader:
             b, self.form.body, where, self._supply, scope, self.document, self.read_loop
         ).read()
         with b.at(where):
-            condition_out = self._condition(reader)
-            leaves = tuple(self._output(name, reader) for name in signature.leaves)
-            rows = tuple(self._output(name, reader) for name in signature.rows)
+            condition_out, *outputs = self._outputs(reader)
         return Body(
             iteration=iteration,
             condition_in=condition_in,
             condition_out=condition_out,
             enters=enters,
-            leaves=leaves,
+            leaves=tuple(outputs[: len(enters)]),
             leave_names=signature.leaves,
-            rows=rows,
+            rows=tuple(outputs[len(enters) :]),
             row_names=signature.rows,
             ops=tuple(b.ops),
         )
@@ -112,8 +111,7 @@ class _BodyReader:
         if term is None:
             term = self.enclosing.find(port.id)
         if term is None and port.default_value is not None:
-            dtype, _ = stated_dtype(port, self.b.options.precision)
-            return self.b.constant(default_array(port, dtype))
+            return self.b.constant(default_array(port, self.b.options.precision, where))
         if term is None:
             declared = [*self.inputs, *self.enclosing.names()]
             raise ScopeError(
@@ -152,6 +150,19 @@ class _BodyReader:
 
     def _output(self, name: str, reader: GraphReader) -> Value:
         return tensor(self.b, self._find(name, reader))
+
+    def _outputs(self, reader: GraphReader) -> list[Value]:
+        """Condition, leaves and rows; all errors in them at once."""
+        signature = self.signature
+        found: list[Value] = []
+        with self.b.findings.catch():
+            found.append(self._condition(reader))
+        for name in (*signature.leaves, *signature.rows):
+            with self.b.findings.catch():
+                found.append(self._output(name, reader))
+        if len(found) < 1 + len(signature.leaves) + len(signature.rows):
+            raise Poisoned
+        return found
 
     def _condition(self, reader: GraphReader) -> Value:
         name = self.signature.condition_out

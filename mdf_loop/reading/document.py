@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,11 +71,12 @@ def _load(path: Path) -> Any:
             f"'{path.name}' does not end in {', '.join(SUFFIXES)}",
             hint="MDF models are JSON, YAML or BSON files",
         )
-    from modeci_mdf.utils import load_mdf
+    from modeci_mdf.mdf import Model
 
+    kind = {".yml": "yaml"}.get(path.suffix.lower(), path.suffix.lower()[1:])
     try:
         with quiet():
-            return load_mdf(str(path))
+            return getattr(Model, f"from_{kind}_file")(str(path))
     except RecursionError:
         raise ModelError(f"'{path.name}' is nested too deeply to be read") from None
     except Exception as error:  # noqa: BLE001 - every parser has errors of its own
@@ -89,6 +91,20 @@ def _unreadable(path: Path, error: BaseException) -> LoopError:
     )
 
 
+_PYTHON_SPEAK = re.compile(
+    r"'(\w+)' object (?:is not iterable|has no attribute|is not subscriptable|does not support)"
+)
+_WORDS = {
+    "NoneType": "nothing",
+    "int": "a number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "a truth value",
+    "list": "a list",
+    "dict": "a mapping",
+}
+
+
 def _reasons(error: BaseException) -> Iterator[str]:
     """The innermost sentences of nested validation errors, with cattrs' notes of the place."""
     children = getattr(error, "exceptions", None)
@@ -97,7 +113,12 @@ def _reasons(error: BaseException) -> Iterator[str]:
             yield from _reasons(child)
         return
     notes = [note for note in getattr(error, "__notes__", []) if "structur" in note.lower()]
-    yield " ".join([*(str(error).split("\n")[:3] or [type(error).__name__]), *notes[:1]]).strip()
+    said = " ".join(str(error).split("\n")[:3]) or type(error).__name__
+    found = _PYTHON_SPEAK.match(said)
+    if found:
+        there = _WORDS.get(found[1], f"something of type {found[1]}")
+        said = f"there is {there} where MDF has a mapping or a list"
+    yield " ".join([said, *notes[:1]]).strip()
 
 
 @contextlib.contextmanager
@@ -199,7 +220,10 @@ def graph_of(body: Any, where: str) -> Any:
     if isinstance(body, Graph):
         return body
     if not isinstance(body, Mapping) or not body:
-        raise ModelError(f"a graph is a dict, not {type(body).__name__}", where)
+        given = "empty" if isinstance(body, Mapping) else f"of type {type(body).__name__}"
+        raise ModelError(
+            f"a graph is written as {{id: {{nodes: ...}}}}, but this is {given}", where
+        )
     if "nodes" not in body and len(body) == 1:
         graph_id, content = next(iter(body.items()))
         if isinstance(content, Graph):

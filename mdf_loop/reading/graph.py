@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from mdf_loop.build import Builder
 from mdf_loop.errors import (
     CycleError,
@@ -25,6 +23,7 @@ from mdf_loop.ir import Value
 from mdf_loop.lower import Scope, Term, cast, suggestion, tensor
 from mdf_loop.lower.operators import add, literal, multiply
 from mdf_loop.reading.document import Document
+from mdf_loop.reading.given import default_array
 from mdf_loop.reading.node import LoopReader, NodeReader
 from mdf_loop.reading.port_types import edge_dtype
 
@@ -56,6 +55,7 @@ class GraphReader:
         self.document = document
         self.read_loop = read_loop
         self.nodes = {node.id: node for node in graph.nodes}
+        self.fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
         self.outputs: dict[tuple[str, str], Term] = {}
         self.readers: dict[str, NodeReader] = {}
 
@@ -137,7 +137,12 @@ class GraphReader:
         path = f"{where}.input_ports['{port.id}']"
         try:
             with self.b.at(path, f"{node.id}.{port.id}"):
-                term = self._arrived(port, arriving) if arriving else self.supply(node, port, path)
+                if arriving:
+                    term = self._arrived(port, arriving)
+                elif (node.id, port.id) in self.fed:
+                    term = self._before_arrival(port, path)
+                else:
+                    term = self.supply(node, port, path)
                 self.b.types[path] = term
                 return term
         except Poisoned:
@@ -146,6 +151,12 @@ class GraphReader:
             with self.b.findings.catch():
                 raise
             return _raise_poisoned
+
+    def _before_arrival(self, port: Any, where: str) -> Term:
+        """The value of a port whose sender has not run yet."""
+        if port.default_value is None:
+            raise Poisoned  # its edge is among the findings
+        return self.b.constant(default_array(port, self.b.options.precision, where))
 
     def _arrived(self, port: Any, edges: list[Any]) -> Term:
         """The value of a port that edges feed: the last one, or the sum or product of all."""
@@ -216,7 +227,9 @@ def execution_order(graph: Any, edges: list[Any], where: str) -> list[Any]:
         if not layer:
             circle = sorted(_circle(waits, waiting))
             raise CycleError(
-                f"the nodes {', '.join(repr(i) for i in circle)} wait for each other",
+                f"the nodes {', '.join(repr(i) for i in circle)} wait for each other"
+                if len(circle) > 1
+                else f"the node '{circle[0]}' waits for itself",
                 where,
                 "give an input port of the circle a default_value, or write the circle as a loop",
             )
@@ -252,16 +265,3 @@ def refuse_conditions(graph: Any, where: str) -> None:
                 f"{where}.conditions",
                 "run this model with modeci_mdf.execution_engine",
             )
-
-
-def default_array(port: Any, dtype: str | None) -> np.ndarray[Any, Any]:
-    """What an input port holds when nothing was given: its default_value, or zeros of its shape."""
-    if port.default_value is not None:
-        array = np.asarray(port.default_value)
-        if array.dtype.kind not in "biuf":
-            raise ModelError(
-                f"the default_value {port.default_value!r} is not a number or list of numbers"
-            )
-    else:
-        array = np.zeros(tuple(port.shape or ()), np.int64)
-    return array.astype(dtype) if dtype is not None else array

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def read_loop(
             if expression is None:
                 raise ExpressionError(
                     f"the loop's argument '{key}' has no value",
-                    hint="inside {...}, YAML splits a tuple at its commas: put it in quotes",
+                    hint="give it a value, or leave it out",
                 )
             inner.define(key, lower_expression(b, expression, scope))
     arguments = _arguments(b, form, scope)
@@ -65,6 +65,9 @@ def _stated(
     )
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, slots=True)
 class _Arguments:
     trip_count: Value | None
@@ -73,20 +76,23 @@ class _Arguments:
 
 
 def _arguments(b: Builder, form: LoopForm, scope: Scope) -> _Arguments:
-    """Trip count, condition and initial values; all errors in them at once."""
-    trip_count = condition = None
-    initial: list[Value] = []
-    before = len(b.findings.found)
-    with b.findings.catch(), b.at(f"{form.where}.args.cond", f"{form.name}.cond"):
-        condition = _condition(b, form, scope)
-    with b.findings.catch(), b.at(f"{form.where}.args.M", f"{form.name}.M"):
-        trip_count = _trip_count(b, form, scope)
-    with b.findings.catch(), b.at(f"{form.where}.args.v_initial", f"{form.name}.v_initial"):
-        for expression in carried_expressions(form):
-            term = lower_expression(b, expression, scope)
-            initial += [tensor(b, t) for t in term] if isinstance(term, tuple) else [term]
-    if len(b.findings.found) > before:
-        raise Poisoned
+    """Trip count, condition and initial values; all errors in them at once.
+
+    Where trip count or condition are wrong, reading goes on with a stand-in: the body may have
+    errors of its own.
+    """
+
+    def read(name: str, compute: Callable[[Builder, LoopForm, Scope], T], stand_in: Any) -> T:
+        with b.findings.catch(), b.at(f"{form.where}.args.{name}", f"{form.name}.{name}"):
+            return compute(b, form, scope)
+        if stand_in is None:
+            raise Poisoned
+        value: T = b.constant(np.array(stand_in))
+        return value
+
+    condition = read("cond", _condition, True)
+    trip_count = read("M", _trip_count, 0)
+    initial = read("v_initial", _initial_values, None)
     if trip_count is None and condition is None and b.options.max_iterations is None:
         raise EndlessLoopError(
             f"the loop '{form.name}' has neither a trip count (M) nor a condition (cond): "
@@ -94,7 +100,15 @@ def _arguments(b: Builder, form: LoopForm, scope: Scope) -> _Arguments:
             form.where,
             "give M or cond, or set a bound for this run with max_iterations (--max-iterations)",
         )
-    return _Arguments(trip_count, condition, tuple(initial))
+    return _Arguments(trip_count, condition, initial)
+
+
+def _initial_values(b: Builder, form: LoopForm, scope: Scope) -> tuple[Value, ...]:
+    values: list[Value] = []
+    for expression in carried_expressions(form):
+        term = lower_expression(b, expression, scope)
+        values += [tensor(b, t) for t in term] if isinstance(term, tuple) else [term]
+    return tuple(values)
 
 
 def _one_element(b: Builder, value: Value) -> Value | None:
@@ -132,6 +146,11 @@ def _known_trip_count(b: Builder, form: LoopForm, number: float, whole: int | No
             hint="round it, e.g. int(...)",
         )
     count = int(number) if whole is None else whole
+    if abs(count) > np.iinfo(np.int64).max:
+        raise TripCountError(
+            f"the trip count of '{form.name}' is too large: {number:g}",
+            hint="leave M out and give a condition, if the loop has no limit",
+        )
     return None if count == -1 else b.constant(np.array(count, np.int64))
 
 
@@ -201,7 +220,6 @@ class LoopWriter:
             entering = joined
             body = self._read_body(entering)
         loop = self.b.append(self._loop(body))
-        self.b.types[self.form.where] = loop
         return LoopReading(self._results(loop), self._named(loop))
 
     def _read_body(self, entering: list[Shape]) -> Body:

@@ -144,6 +144,8 @@ class NodeReader:
                 return (
                     literal(self.b, 0.0) if initial is None else self._expression(initial, self.old)
                 )
+            if _is_empty(parameter):
+                raise _no_value(parameter)
             if parameter.value is None:
                 raise ExpressionError(
                     f"the parameter '{name}' has no value yet when a function reads it",
@@ -236,7 +238,7 @@ class NodeReader:
             return self._expression(parameter.default_initial_value, scope)
         if parameter.conditions:
             return literal(self.b, 0.0)
-        raise ExpressionError(f"the parameter '{parameter.id}' has no value")
+        raise _no_value(parameter)
 
     def _conditioned(self, parameter: Any, term: Term, scope: Scope) -> Term:
         """`where(test, value, current)` for each condition in order."""
@@ -290,6 +292,18 @@ class NodeReader:
 def vars_of(condition: Any) -> dict[str, Any]:
     """A ParameterCondition's test and value, as a dict holds them."""
     return {"test": condition.test, "value": condition.value}
+
+
+def _is_empty(parameter: Any) -> bool:
+    """Whether a parameter says nothing at all."""
+    written = (parameter.value, parameter.time_derivative, parameter.default_initial_value)
+    return not (parameter.function or parameter.conditions) and all(w is None for w in written)
+
+
+def _no_value(parameter: Any) -> ExpressionError:
+    return ExpressionError(
+        f"the parameter '{parameter.id}' has no value", hint="give it a value or a function"
+    )
 
 
 def _is_document_part(value: Any) -> bool:

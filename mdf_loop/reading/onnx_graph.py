@@ -19,10 +19,11 @@ def graph_of_proto(proto: onnx.GraphProto) -> Any:
     """The MDF graph of a body in ONNX.
 
     Raises:
-        UnsupportedError: an operator with sub-graphs other than Loop, or of a foreign domain.
+        UnsupportedError: an operator with sub-graphs other than Loop or of a foreign domain, or
+            something sparse.
         ModelError: the proto is not a graph.
     """
-    from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
+    from modeci_mdf.mdf import Graph
 
     if not isinstance(proto, onnx.GraphProto):
         raise ModelError(f"a body in ONNX is a GraphProto, not {type(proto).__name__}")
@@ -31,19 +32,47 @@ def graph_of_proto(proto: onnx.GraphProto) -> Any:
         "inputs": [value.name for value in proto.input],
         "outputs": [value.name for value in proto.output],
     }
-    makers: dict[str, str] = {}
+    if proto.sparse_initializer:
+        raise UnsupportedError("a sparse initializer in a body cannot be read")
     for tensor in proto.initializer:
-        node = Node(id=_unused(f"{tensor.name}_value", graph))
-        node.parameters.append(Parameter(id="value", value=numpy_helper.to_array(tensor)))
-        node.output_ports.append(OutputPort(id=tensor.name, value="value"))
-        graph.nodes.append(node)
-        makers[tensor.name] = node.id
-    for number, onnx_node in enumerate(proto.node):
-        node = _node(onnx_node, number, graph)
-        graph.nodes.append(node)
-        makers.update((port.id, node.id) for port in node.output_ports)
-    _connect(graph, makers)
+        graph.nodes.append(_constant(tensor.name, numpy_helper.to_array(tensor), graph))
+    for number, node in enumerate(proto.node):
+        made = _constant_node(node, graph) if _is_constant(node) else _node(node, number, graph)
+        graph.nodes.append(made)
+    _connect(graph)
     return graph
+
+
+def _constant(name: str, value: Any, graph: Any) -> Any:
+    from modeci_mdf.mdf import Node, OutputPort, Parameter
+
+    node = Node(id=_unused(f"{name}_value", graph))
+    node.parameters.append(Parameter(id="value", value=value))
+    node.output_ports.append(OutputPort(id=name, value="value"))
+    return node
+
+
+def _is_constant(proto: onnx.NodeProto) -> bool:
+    return proto.op_type == "Constant" and proto.domain in _OWN_DOMAINS
+
+
+_OWN_DOMAINS = ("", "ai.onnx")
+_CONSTANT_DTYPES = {
+    "value": None,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+    "value_float": np.float32,
+    "value_floats": np.float32,
+}
+
+
+def _constant_node(proto: onnx.NodeProto, graph: Any) -> Any:
+    """A Constant, whose numbers have the dtype that ONNX gives them."""
+    attribute = proto.attribute[0]
+    if attribute.name not in _CONSTANT_DTYPES:
+        raise UnsupportedError(f"onnx::Constant with '{attribute.name}' in a body cannot be read")
+    value = np.asarray(_attribute(proto, attribute), _CONSTANT_DTYPES[attribute.name])
+    return _constant(proto.output[0], value, graph)
 
 
 def _unused(wanted: str, graph: Any) -> str:
@@ -58,8 +87,13 @@ def _unused(wanted: str, graph: Any) -> str:
 def _node(proto: onnx.NodeProto, number: int, graph: Any) -> Any:
     from modeci_mdf.mdf import Function, InputPort, Node, OutputPort
 
-    if proto.domain not in ("", "ai.onnx"):
+    if proto.domain not in _OWN_DOMAINS:
         raise UnsupportedError(f"the operator {proto.domain}::{proto.op_type} is not part of ONNX")
+    if proto.op_type == "Split" and len(proto.input) < 2:
+        raise UnsupportedError(
+            f"onnx::Split into {len(proto.output)} parts in a body cannot be read",
+            hint="give the extents of the parts as its second input, 'split'",
+        )
     node = Node(id=_unused(proto.name or f"{proto.op_type}_{number}", graph))
     node.input_ports = [InputPort(id=name) for name in dict.fromkeys(proto.input) if name]
     args = {**_inputs(proto), **{a.name: _attribute(proto, a) for a in proto.attribute}}
@@ -98,14 +132,19 @@ def _attribute(proto: onnx.NodeProto, attribute: onnx.AttributeProto) -> Any:
         return graph_of_proto(value)
     if isinstance(value, onnx.TensorProto):
         return numpy_helper.to_array(value)
+    if isinstance(value, onnx.SparseTensorProto | onnx.TypeProto):
+        raise UnsupportedError(f"the attribute '{attribute.name}' of onnx::{proto.op_type}")
     if isinstance(value, bytes):
         return value.decode()
-    return list(value) if not isinstance(value, int | float | str | np.ndarray) else value
+    if isinstance(value, int | float):
+        return value
+    return [part.decode() if isinstance(part, bytes) else part for part in value]
 
 
-def _connect(graph: Any, makers: dict[str, str]) -> None:
+def _connect(graph: Any) -> None:
     from modeci_mdf.mdf import Edge
 
+    makers = {port.id: node.id for node in graph.nodes for port in node.output_ports}
     for node in graph.nodes:
         for port in node.input_ports:
             sender = makers.get(port.id)

@@ -10,17 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from mdf_loop.build import Builder, Options
 from mdf_loop.check import check
 from mdf_loop.errors import ArityError, InputError, Poisoned, UnknownNameError, raise_findings
 from mdf_loop.ir import Array, Input, Program, Shape, Value
 from mdf_loop.lower import Term, suggestion
 from mdf_loop.reading.document import Document, Source, open_document
-from mdf_loop.reading.graph import GraphReader, default_array
+from mdf_loop.reading.given import default_array, given_array
+from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.loop import read_loop
-from mdf_loop.reading.port_types import given_dtype
 
 Types = Mapping[str, tuple[str, Shape]]
 """dtype and shape by input name."""
@@ -83,33 +81,10 @@ def _unknown_input_hint(name: str, document: Document, known: Iterable[str]) -> 
 
 
 def _array(port: OpenPort, given: Mapping[str, Any], options: Options) -> Array:
-    dtype = given_dtype(port.port, options.precision)
     name = next((n for n in (port.full_name, port.name, port.port.id) if n in given), None)
     if name is None:
-        array = default_array(port.port, dtype)
-    else:
-        array = fitted(given[name], dtype, f"the input '{name}'", port.where)
-    return array.astype(options.precision) if array.dtype == np.float64 and dtype is None else array
-
-
-def fitted(value: Any, dtype: str | None, what: str, where: str = "") -> Array:
-    """A given value as an array of the stated dtype, refusing what would be changed by it."""
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        raise InputError(f"{what} is ragged: its rows have different lengths", where) from None
-    if array.dtype.kind not in "biuf" and not (array.dtype.kind in "US" and dtype is None):
-        raise InputError(
-            f"{what} must be a number or a list of numbers, not {str(value)[:60]!r}", where
-        )
-    if dtype is None or array.dtype == dtype:
-        return array
-    with np.errstate(all="ignore"):
-        stated = array.astype(dtype)
-    whole_numbers = np.dtype(dtype).kind in "iub"
-    if whole_numbers and not np.array_equal(stated.astype(array.dtype), array):
-        raise InputError(f"{what} must be {dtype}, but {array.tolist()} is not", where)
-    return stated
+        return default_array(port.port, options.precision, port.where)
+    return given_array(port.port, given[name], options.precision, name, port.where)
 
 
 def types_of(arrays: Mapping[str, Array]) -> dict[str, tuple[str, Shape]]:

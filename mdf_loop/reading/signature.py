@@ -47,7 +47,7 @@ def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
     else:
         if len(inputs) != 2 + n_carried:
             raise ArityError(
-                f"the loop '{form.name}' has {n_carried} initial values, so its body needs "
+                f"the loop '{form.name}' has {_count(n_carried, 'initial value')}, so its body needs "
                 f"2 + {n_carried} inputs (iteration, condition, carried values), but "
                 f"metadata.inputs names {len(inputs)}: {list(inputs)}",
                 form.body_where,
@@ -56,14 +56,18 @@ def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
     outputs = _infer_outputs(form, node, n_carried) if form.outputs is None else form.outputs
     if len(outputs) < 1 + n_carried:
         raise ArityError(
-            f"the loop '{form.name}' has {n_carried} initial values, so its body needs at least "
-            f"1 + {n_carried} outputs (condition, carried values), but there are {len(outputs)}: "
-            f"{list(outputs)}",
+            f"the loop '{form.name}' has {_count(n_carried, 'initial value')}, so its body needs at "
+            f"least 1 + {n_carried} outputs (condition, carried values), but it has "
+            f"{len(outputs)}: {list(outputs)}",
             form.body_where,
             "the first output is the condition: the body must give one",
         )
     split = 1 + n_carried
     return Signature(iteration, condition_in, enters, outputs[0], outputs[1:split], outputs[split:])
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 # --- inference --------------------------------------------------------------------------------

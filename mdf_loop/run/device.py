@@ -11,6 +11,10 @@ from typing import Any
 from mdf_loop.errors import DeviceError
 
 DEVICES = ("auto", "cpu", "cuda")
+INEXACT_FUSIONS = ("MatMulScaleFusion", "DivMulFusion")
+"""Optimisations of ONNX Runtime that change numbers: `0.1 * (a @ b)` gets its 0.1 in float32,
+`1 / x * y` is rounded once instead of twice."""
+
 _CUDA = "CUDAExecutionProvider"
 _CPU = "CPUExecutionProvider"
 
@@ -71,7 +75,9 @@ def open_session(model: bytes, device: str, options: Any) -> tuple[Any, Device]:
 def _cpu_session(model: bytes, options: Any) -> Any:
     import onnxruntime
 
-    return onnxruntime.InferenceSession(model, options, providers=[_CPU])
+    return onnxruntime.InferenceSession(
+        model, options, providers=[_CPU], disabled_optimizers=list(INEXACT_FUSIONS)
+    )
 
 
 def _cuda_session(model: bytes, options: Any) -> Any:
@@ -80,7 +86,11 @@ def _cuda_session(model: bytes, options: Any) -> Any:
 
     try:
         session = onnxruntime.InferenceSession(
-            model, options, providers=[_CUDA, _CPU], enable_fallback=0
+            model,
+            options,
+            providers=[_CUDA, _CPU],
+            disabled_optimizers=list(INEXACT_FUSIONS),
+            enable_fallback=0,
         )
     except Exception as error:  # noqa: BLE001 - the runtime has errors of its own
         raise DeviceError(f"CUDA could not be started: {str(error).splitlines()[0]}") from None

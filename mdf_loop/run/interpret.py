@@ -11,12 +11,14 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from mdf_loop import onnx_ops
+from mdf_loop.emit.legalise import precise
 from mdf_loop.errors import RecordShapeError
 from mdf_loop.ir import Array, Constant, Loop, Op, Operation, Program, Recorded, Value
 
 
 def interpret(program: Program, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The program's outputs by name, for inputs by name."""
+    program = precise(program)
     values = {entry.value: np.asarray(arrays[entry.value.name]) for entry in program.inputs}
     _run(program.ops, values)
     return {name: values[value] for name, value in program.outputs}

@@ -42,3 +42,20 @@ def test_a_plugin_that_was_taken_out_is_noticed(cli):
         assert lines(cli("doctor"))["modeci_mdf"] == "onnx::Loop is not registered"
     finally:
         mdf_loop.register()
+
+
+def test_what_fails_is_said_and_not_raised(cli, monkeypatch):
+    from mdf_loop import compiled, drawing
+    from mdf_loop.errors import DeviceError
+
+    def no_session(*_, **__):
+        raise DeviceError("the runtime is broken")
+
+    def no_renderer():
+        raise OSError("Graphviz is broken")
+
+    monkeypatch.setattr(compiled, "compile", no_session)
+    monkeypatch.setattr(drawing, "renderer", no_renderer)
+    said = lines(cli("doctor"))
+    assert said["cpu"] == "not usable: the runtime is broken"
+    assert said["drawing"] == "not usable: Graphviz is broken"

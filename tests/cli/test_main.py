@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import subprocess
 import sys
@@ -112,6 +113,37 @@ def test_a_folder_where_a_file_should_be(cli, tmp_path):
     outcome = cli("run", tmp_path)
     assert outcome.code == 2
     assert "is a folder, not a model" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (OSError(28, "No space left on device"), "cannot read or write No space left on device\n"),
+        (PermissionError(13, "Permission denied", "a.npz"), "'a.npz': Permission denied\n"),
+        (OSError("disk on fire"), "cannot read or write disk on fire\n"),
+    ],
+)
+def test_what_the_system_refuses_is_one_error(cli, sample, monkeypatch, error, sentence):
+    from mdf_loop.run.results import Results
+
+    def refused(*_):
+        raise error
+
+    monkeypatch.setattr(Results, "save", refused)
+    outcome = cli("run", sample, "--output", "a.npz")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.endswith(sentence)
+
+
+def test_a_reader_that_goes_away_is_no_error(cli, sample, monkeypatch):
+    from mdf_loop.compiled import Compiled
+
+    def gone(*_, **__):
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(Compiled, "run", gone)
+    outcome = cli("run", sample)
+    assert (outcome.code, outcome.err) == (1, "")
 
 
 def test_an_interrupt_ends_with_130(cli, sample, monkeypatch):

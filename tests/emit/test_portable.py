@@ -38,3 +38,54 @@ def test_no_body_of_a_saved_file_returns_an_input_as_it_is(tmp_path) -> None:
         mdf_loop.compile(demo.path).save(tmp_path / "m.txt")
     with pytest.raises(mdf_loop.LoopError, match="there is no folder"):
         mdf_loop.compile(demo.path).save(tmp_path / "none" / "m.onnx")
+
+
+SCALED = {
+    "g": {
+        "nodes": {
+            "A": {
+                "functions": {
+                    "f": {
+                        "function": "onnx::Loop",
+                        "args": {
+                            "M": 3,
+                            "v_initial": "(r0,)",
+                            "body": {
+                                "b": {
+                                    "metadata": {"inputs": ["i", "c", "r"], "outputs": ["c", "y"]},
+                                    "nodes": {
+                                        "s": {
+                                            "input_ports": {"r": {}, "w": {}},
+                                            "output_ports": {
+                                                "y": {"value": "0.1 * (r @ w) + (r / 0.3) @ w"}
+                                            },
+                                        }
+                                    },
+                                }
+                            },
+                        },
+                    }
+                },
+                "parameters": {
+                    "r0": {"value": [0.1, 0.2, 0.3]},
+                    "w": {"value": [[0.1, 0.7, -0.2], [0.3, 0.1, 0.9], [-0.4, 0.6, 0.2]]},
+                },
+                "output_ports": {"y": {"value": "f"}},
+            }
+        },
+        "edges": {},
+    }
+}
+
+
+def test_a_float64_scale_next_to_a_matmul_stays_float64(tmp_path) -> None:
+    w = np.array(SCALED["g"]["nodes"]["A"]["parameters"]["w"]["value"])
+    r = np.array([0.1, 0.2, 0.3])
+    for _ in range(3):
+        r = 0.1 * (r @ w) + (r / 0.3) @ w
+    compiled = mdf_loop.compile(SCALED, device="cpu")
+    np.testing.assert_allclose(compiled.run()["y"], r, rtol=1e-14)
+    model = compiled.save(tmp_path / "m.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {})[0], r, rtol=1e-14)

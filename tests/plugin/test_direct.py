@@ -295,7 +295,7 @@ VECTOR = np.array([True, False])
         ((2, None, 3, None), {}, ModelError, "the loop has no body"),
         ((2, None, 3, 5), {}, ModelError, "a loop body is a graph, not int"),
         ((2, None, 3, "net"), {}, ModelError, "'net' is not a graph of the model"),
-        ((2, None, 3, {}), {}, ModelError, "a graph is a dict|no body"),
+        ((2, None, 3, {}), {}, ModelError, "a graph is written as"),
         ((2, None, 3, {"net": {"nodes": 5}}), {}, ModelError, "has no nodes"),
         ((2, None, 3, object()), {}, ModelError, "object"),
         ((None, None, 3, DOUBLING), {}, EndlessLoopError, "neither a trip count"),

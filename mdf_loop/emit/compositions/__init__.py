@@ -14,6 +14,7 @@ from mdf_loop.emit.compositions import (
     normalization,
     pooling,
     recurrent,
+    reductions,
     resize,
     selection,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "normalization",
     "pooling",
     "recurrent",
+    "reductions",
     "resize",
     "selection",
 ]

@@ -1,0 +1,219 @@
+"""What a loop's arguments are read as, before anything is computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdf_loop.errors import ArityError, ModelError, SignatureError
+from mdf_loop.reading.document import Document, graph_of
+from mdf_loop.reading.loop_forms import LoopForm, carried_expressions, loop_form
+
+BODY = {"metadata": {"inputs": ["i", "go", "x", "y"], "outputs": ["go", "x", "y"]}, "nodes": {}}
+WHERE = "$.graphs[0].nodes['N'].functions['f']"
+
+
+def form(args: dict[str, Any] | None, parameters: dict[str, Any] | None = None) -> LoopForm:
+    from modeci_mdf.mdf import Function, Node, Parameter
+
+    given = {"body": {"net": BODY}, **(args or {})}
+    function = Function(id="f", function="onnx::Loop", args=given)
+    values = [Parameter(id=k, value=v) for k, v in (parameters or {}).items()]
+    node = Node(id="N", functions=[function], parameters=values)
+    other = graph_of({"other": BODY}, "$")
+    return loop_form(function, node, WHERE, Document(None, "$", {"other": other}))
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (None, None),
+        ("", None),
+        ("  ", None),
+        (-1, None),
+        ("-1", None),
+        (" -1 ", None),
+        (-1.0, None),
+        (10, 10),
+        ("10", "10"),
+        ("n", "n"),
+        ("[n]", "n"),
+        ("[ 2 * n ]", "2 * n"),
+        ("[a, b]", "[a, b]"),
+        ([10], [10]),
+    ],
+)
+def test_trip_counts(written: Any, read: Any) -> None:
+    assert form({"M": written}).trip_count == read
+    assert form({}).trip_count is None
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (None, None),
+        ("", None),
+        ("true", True),
+        (" True ", True),
+        ("FALSE", False),
+        (True, True),
+        (0, 0),
+        ("x > 1", "x > 1"),
+        ("truth", "truth"),
+    ],
+)
+def test_conditions(written: Any, read: Any) -> None:
+    given = form({"cond": written}).condition
+    assert given == read
+    assert type(given) is type(read)
+
+
+def test_a_value_called_true_is_that_value() -> None:
+    assert form({"cond": "true"}, {"true": False}).condition == "true"
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (None, ()),
+        ("", ()),
+        ([], ()),
+        ("[]", ()),
+        ("()", ()),
+        ("b", ("b",)),
+        ("(b)", ("(b)",)),
+        ("(b,)", ("b",)),
+        ("b + a", ("b + a",)),
+        ("(b + a) * 2", ("(b + a) * 2",)),
+        (6, (6,)),
+        ("6", ("6",)),
+        ([6], ([6],)),
+        ("[6, 7]", ("[6, 7]",)),
+        ("[-6.5, 7]", ("[-6.5, 7]",)),
+        ("[[1], [2]]", ("[[1], [2]]",)),
+        ("a, b", ("a", "b")),
+        ("(a, b)", ("a", "b")),
+        ("[a, b]", ("a", "b")),
+        ("(a, [1, 2], b[0])", ("a", "[1, 2]", "b[0]")),
+        (["a", 2.5, [1, 2]], ("a", 2.5, [1, 2])),
+        (["x.3", "/A/b"], ("x.3", "/A/b")),
+        ("x.3", ("x.3",)),
+        (("a", "b"), ("a", "b")),
+        ({"x": "a", "y": 2}, {"x": "a", "y": 2}),
+        ("dict(x=a, y=b + 1)", {"x": "a", "y": "b + 1"}),
+        ("{'x': a, 'y': [1, 2]}", {"x": "a", "y": "[1, 2]"}),
+    ],
+)
+def test_initial_values(written: Any, read: Any) -> None:
+    assert form({"v_initial": written}).initial == read
+
+
+def test_an_array_is_one_initial_value() -> None:
+    (value,) = form({"v_initial": np.array([1, 2])}).initial
+    assert value.tolist() == [1, 2]
+
+
+def test_more_initial_values_in_the_importers_way() -> None:
+    assert form({"v_initial": "a", "arg_b": "b", "arg_c": "c + 1"}).initial == ("a", "b", "c + 1")
+    assert form({"v_initial": "a", "arg_b": "b", "alpha": "b"}).bindings == {"alpha": "b"}
+
+
+@pytest.mark.parametrize("text", ["(a", "(a ", "(1"])
+def test_a_tuple_that_yaml_has_cut(text: str) -> None:
+    with pytest.raises(ModelError, match=r"v_initial is cut off: \(") as caught:
+        form({"v_initial": text, "b)": None})
+    assert 'v_initial: "(v, w)"' in str(caught.value)
+
+
+def test_initial_values_by_name_in_the_order_of_the_body() -> None:
+    assert carried_expressions(form({"v_initial": {"y": 1, "x": 2}})) == (2, 1)
+    for names in ({"x": 1}, {"x": 1, "y": 2, "z": 3}, {"x": 1, "z": 3}):
+        with pytest.raises(ArityError, match="but the body carries"):
+            carried_expressions(form({"v_initial": names}))
+
+
+@pytest.mark.parametrize(
+    ("body", "parameters", "where"),
+    [
+        ({"net": BODY}, {}, WHERE + ".args.body"),
+        ({"graph": {"net": BODY}}, {}, WHERE + ".args.body.graph"),
+        ("other", {}, "$.graphs['other']"),
+        ("'other'", {}, "$.graphs['other']"),
+        ('"other"', {}, "$.graphs['other']"),
+        ({"graph": "other"}, {}, "$.graphs['other']"),
+        ("p", {"p": {"net": BODY}}, "$.graphs[0].nodes['N'].parameters['p'].value"),
+        ("p", {"p": "q", "q": {"net": BODY}}, "$.graphs[0].nodes['N'].parameters['q'].value"),
+        ("p", {"p": {"graph": "other"}}, "$.graphs['other']"),
+        ("p", {"p": "other"}, "$.graphs['other']"),
+        (None, {"body": {"net": BODY}}, "$.graphs[0].nodes['N'].parameters['body'].value"),
+        ("", {"body": "other"}, "$.graphs['other']"),
+        ("other", {"other": {"net": BODY}}, "$.graphs[0].nodes['N'].parameters['other'].value"),
+        ("other", {"other": "other"}, "$.graphs['other']"),
+    ],
+)
+def test_where_a_body_is(body: Any, parameters: dict[str, Any], where: str) -> None:
+    found = form({"body": body}, parameters)
+    assert found.body_where == where
+    assert found.inputs == ("i", "go", "x", "y")
+
+
+@pytest.mark.parametrize(
+    ("body", "parameters", "match"),
+    [
+        (None, {}, "the loop has no body"),
+        ("", {}, "the loop has no body"),
+        ("''", {}, "the loop has no body"),
+        ("p", {"p": None}, "the loop has no body"),
+        ({"graph": None}, {}, "the loop has no body"),
+        ("nobody", {}, "'nobody' is not a graph of the model"),
+        ({"graph": "nobody"}, {}, "'nobody' is not a graph of the model"),
+        (5, {}, "a graph, not int"),
+        (True, {}, "a graph, not bool"),
+        (["other"], {}, "a graph, not list"),
+        (np.array(["other"]), {}, "a graph, not ndarray"),
+        ({}, {}, "a graph is written as"),
+        ({"net": 5}, {}, "'net' has no nodes"),
+        ({"nodes": ["a"]}, {}, "has no nodes"),
+    ],
+)
+def test_what_is_no_body(body: Any, parameters: dict[str, Any], match: str) -> None:
+    with pytest.raises(ModelError, match=match):
+        form({"body": body}, parameters)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (["i", "go"], ("i", "go")),
+        ("i, go", ("i", "go")),
+        ("i", ("i",)),
+        ({"i": {"type": "int"}, "go": {}}, ("i", "go")),
+        ([], ()),
+    ],
+)
+def test_signatures(written: Any, read: tuple[str, ...]) -> None:
+    metadata = {"inputs": written, "outputs": ["i", "i"], "shapes": "dynamic"}
+    found = form({"body": {"net": {"metadata": metadata, "nodes": {}}}})
+    assert (found.inputs, found.outputs, found.shapes) == (read, ("i", "i"), "dynamic")
+
+
+def test_a_signature_beside_the_body_goes_before_its_own() -> None:
+    found = form({"body": {"inputs": ["j", "on"], "outputs": None, "graph": "other"}})
+    assert (found.inputs, found.outputs) == (("j", "on"), ("go", "x", "y"))
+    bare = form({"body": {"net": {"nodes": {}}}})
+    assert (bare.inputs, bare.outputs, bare.shapes) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "match"),
+    [
+        (5, "metadata.inputs must be a list of names, not 5"),
+        (["i", 5], "must be a list of names"),
+        (["i", "go", "i"], "metadata.inputs name 'i' twice"),
+    ],
+)
+def test_signatures_that_are_none(inputs: Any, match: str) -> None:
+    with pytest.raises(SignatureError, match=match):
+        form({"body": {"net": {"metadata": {"inputs": inputs}, "nodes": {}}}})
