@@ -84,8 +84,7 @@ class _BodyReader:
         reader = GraphReader(
             b, self.form.body, where, self._supply, scope, self.document, self.read_loop
         ).read()
-        with b.at(where):
-            condition_out, *outputs = self._outputs(reader)
+        condition_out, *outputs = self._outputs(reader)
         return Body(
             iteration=iteration,
             condition_in=condition_in,
@@ -153,12 +152,12 @@ class _BodyReader:
 
     def _outputs(self, reader: GraphReader) -> list[Value]:
         """Condition, leaves and rows; all errors in them at once."""
-        signature = self.signature
+        b, signature, where = self.b, self.signature, self.form.body_where
         found: list[Value] = []
-        with self.b.findings.catch():
+        with b.findings.catch(), b.at(where):
             found.append(self._condition(reader))
         for name in (*signature.leaves, *signature.rows):
-            with self.b.findings.catch():
+            with b.findings.catch(), b.at(where):
                 found.append(self._output(name, reader))
         if len(found) < 1 + len(signature.leaves) + len(signature.rows):
             raise Poisoned

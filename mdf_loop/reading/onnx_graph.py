@@ -95,7 +95,8 @@ def _node(proto: onnx.NodeProto, number: int, graph: Any) -> Any:
             hint="give the extents of the parts as its second input, 'split'",
         )
     node = Node(id=_unused(proto.name or f"{proto.op_type}_{number}", graph))
-    node.input_ports = [InputPort(id=name) for name in dict.fromkeys(proto.input) if name]
+    names = [*proto.input, *(name for body in _bodies(proto) for name in _captured(body))]
+    node.input_ports = [InputPort(id=name) for name in dict.fromkeys(names) if name]
     args = {**_inputs(proto), **{a.name: _attribute(proto, a) for a in proto.attribute}}
     function = Function(
         id=f"{proto.op_type}_{number}_result", function=f"onnx::{proto.op_type}", args=args
@@ -107,6 +108,20 @@ def _node(proto: onnx.NodeProto, number: int, graph: Any) -> Any:
             value = f"{function.id}[{position}]" if several else function.id
             node.output_ports.append(OutputPort(id=name, value=value))
     return node
+
+
+def _bodies(proto: onnx.NodeProto) -> list[onnx.GraphProto]:
+    return [a.g for a in proto.attribute if a.type == onnx.AttributeProto.GRAPH]
+
+
+def _captured(graph: onnx.GraphProto) -> list[str]:
+    """The names that a body, or a body inside it, reads from outside."""
+    inside = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    inside |= {name for node in graph.node for name in node.output}
+    read = [name for node in graph.node for name in node.input]
+    read += [name for node in graph.node for body in _bodies(node) for name in _captured(body)]
+    read += [value.name for value in graph.output]
+    return [name for name in dict.fromkeys(read) if name and name not in inside]
 
 
 def _inputs(proto: onnx.NodeProto) -> dict[str, Any]:

@@ -128,6 +128,5 @@ def test_the_same_with_and_without_the_plugin(suite: Path) -> None:
     with_plugin = outcomes(suite, "-p", "with_mdf_loop")
     assert with_plugin == without
     counts = {word: list(without.values()).count(word) for word in set(without.values())}
-    print(f"modeci_mdf {version('modeci-mdf')}: {counts}")
     assert counts["PASSED"] >= 115
     assert counts.get("ERROR", 0) == 0

@@ -59,7 +59,7 @@ def test_written() -> None:
         ({"inputs": ["i", "go", "x"], "outputs": ["go"]}, 0, "needs 2 \\+ 0 inputs"),
         ({"inputs": ["i"], "outputs": ["go"]}, 0, "needs 2 \\+ 0 inputs"),
         ({"inputs": [], "outputs": ["go"]}, 0, "needs 2 \\+ 0 inputs"),
-        ({"inputs": ["i", "go", "x"], "outputs": ["go"]}, 1, "at least 1 \\+ 1 outputs .* there are 1"),
+        ({"inputs": ["i", "go", "x"], "outputs": ["go"]}, 1, "at least 1 \\+ 1 outputs .* 1: \\['go'\\]"),
         ({"inputs": ["i", "go"], "outputs": []}, 0, "at least 1 \\+ 0 outputs"),
     ],
 )  # fmt: skip
