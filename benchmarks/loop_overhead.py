@@ -59,7 +59,7 @@ class Body:
 
 
 def chain(n: int) -> Body:
-    """n additions and multiplications in a row."""
+    """A chain of n additions and multiplications in a row."""
     expression, ops, last = "x", [], "x"
     for k in range(n):
         symbol, op_type = ("*", "Mul") if k % 2 else ("+", "Add")
@@ -259,7 +259,7 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def measure(body: Body, iterations: int, rounds: int) -> dict[str, float]:
-    """us per iteration of every way, ratios to the hand-written loop, compile time in ms."""
+    """Time per iteration (us) of every way, ratios to the hand-written loop, compile time in ms."""
     graph = loop_graph(body)
     feeds = {"n": np.array(iterations)}
     start = time.perf_counter()

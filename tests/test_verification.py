@@ -33,7 +33,7 @@ def test_demos_are_equal_in_all_engines(demo) -> None:
     assert {c.engine for c in verification.comparisons} == {"interpreter", "modeci_mdf"}
 
 
-@pytest.mark.parametrize("name", (*WITHOUT_STATE, *WITH_STATE))
+@pytest.mark.parametrize("name", [*WITHOUT_STATE, *WITH_STATE])
 def test_shared_models_are_equal_in_all_engines(name: str) -> None:
     path = SHARED / name
     if not path.exists():

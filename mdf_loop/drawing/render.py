@@ -5,8 +5,12 @@ The `dot` program draws, if there is one; else the pygraphviz wheel, which bundl
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
+import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +67,25 @@ def _by_program(dot: str, form: str) -> bytes:
 def _by_pygraphviz(dot: str, form: str) -> bytes:
     pygraphviz = _pygraphviz()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _muted():
             warnings.simplefilter("ignore")
             return bytes(pygraphviz.AGraph(string=dot).draw(format=form, prog="dot"))
     except (OSError, ValueError, RuntimeError) as error:
         raise _failed(form, error) from None
+
+
+@contextlib.contextmanager
+def _muted() -> Iterator[None]:
+    """Keep what C libraries write to stderr off the screen (fontconfig complains of its files)."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _pygraphviz() -> Any:

@@ -46,6 +46,7 @@ _ONNX_NAMES = {"float32": "float", "float64": "double"}
 _QUANTIZED = ("Quantize", "Dequantize", "QLinear", "ConvInteger", "MatMulInteger")
 """Operators in which a small dtype is the point."""
 
+
 def legalise(program: Program, options: Options | None = None) -> Program:
     """The program with nothing but operations that ONNX Runtime's CPU provider can run.
 

@@ -154,7 +154,8 @@ def _body_ids(graphs: list[Any]) -> set[str]:
 
 def named_bodies(graph: Any) -> set[str]:
     """Ids of other graphs that loops of a graph, or of bodies written inside it, name as body."""
-    return {graph_id for node in graph.nodes for graph_id in named_by_node(node)}
+    nodes = [node for node in graph.nodes if hasattr(node, "functions")]  # importers nest graphs
+    return {graph_id for node in nodes for graph_id in named_by_node(node)}
 
 
 def named_by_node(node: Any) -> set[str]:
@@ -208,9 +209,9 @@ def _unquoted(text: str) -> str:
     return text.strip().strip("'\"")
 
 
-def is_loop(function: str | None) -> bool:
+def is_loop(function: Any) -> bool:
     """Whether a function id is the loop function."""
-    return function is not None and function.lower() in {"onnx::loop", "loop"}
+    return isinstance(function, str) and function.lower() in {"onnx::loop", "loop"}
 
 
 def graph_of(body: Any, where: str) -> Any:

@@ -45,10 +45,7 @@ def cuda_problem() -> str | None:
 
     if _CUDA in onnxruntime.get_available_providers():
         return None
-    return (
-        f"the installed package '{runtime_package()}' {onnxruntime.__version__} has no CUDA support; "
-        "install onnxruntime-gpu (see docs/gpu.md)"
-    )
+    return f"the package '{runtime_package()}' {onnxruntime.__version__} has none"
 
 
 def open_session(model: bytes, device: str, options: Any) -> tuple[Any, Device]:
@@ -68,7 +65,10 @@ def open_session(model: bytes, device: str, options: Any) -> tuple[Any, Device]:
         except DeviceError as error:
             problem = error.findings[0].what
     if device == "cuda":
-        raise DeviceError(f"CUDA was asked for, but {problem}", hint="use device='cpu' or 'auto'")
+        raise DeviceError(
+            f"CUDA was asked for, but {problem}",
+            hint="use device='cpu' or 'auto', or install onnxruntime-gpu (see docs/gpu.md)",
+        )
     return _cpu_session(model, options), Device("cpu", f"no CUDA: {problem}")
 
 
@@ -93,12 +93,9 @@ def _cuda_session(model: bytes, options: Any) -> Any:
             enable_fallback=0,
         )
     except Exception as error:  # noqa: BLE001 - the runtime has errors of its own
-        raise DeviceError(f"CUDA could not be started: {str(error).splitlines()[0]}") from None
+        raise DeviceError(f"it could not be started: {str(error).splitlines()[0]}") from None
     if session.get_providers()[0] != _CUDA:
-        raise DeviceError(
-            "CUDA libraries could not be loaded (driver, CUDA or cuDNN missing), "
-            "so the runtime went back to the CPU"
-        )
+        raise DeviceError("its libraries could not be loaded (driver, CUDA or cuDNN missing)")
     return session
 
 

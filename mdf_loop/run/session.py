@@ -9,8 +9,8 @@ import numpy as np
 
 from mdf_loop.emit import to_onnx
 from mdf_loop.emit.row_shapes import row_error
-from mdf_loop.errors import LoopError, RunError
-from mdf_loop.ir import Array, Loop, Program, Value, walk
+from mdf_loop.errors import LoopError, ModelError, RunError
+from mdf_loop.ir import Array, Loop, Program, Value, results, walk
 from mdf_loop.lower.operators import GUARD
 from mdf_loop.run.device import open_session
 from mdf_loop.run.interrupt import interruptible
@@ -30,6 +30,11 @@ class Session:
 
         self.program = program
         self.names = [name for name, _ in program.outputs]
+        if not self.names:
+            raise ModelError(
+                f"there is nothing to compute: '{program.name}' has no output ports",
+                hint="name what to give, e.g. record=['node.parameter'] (--record node.parameter)",
+            )
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
         if _largest(program) <= SMALL:
@@ -80,14 +85,8 @@ def _largest(program: Program) -> int:
         known = [d for d in value.shape or () if isinstance(d, int)]
         return int(np.prod(known, dtype=np.int64)) if known else 1
 
-    values = [entry.value for entry in program.inputs]
-    for operation in walk(program.ops):
-        if isinstance(operation, Loop):
-            values += [carried.enter for carried in operation.carried]
-        else:
-            outputs = getattr(operation, "outputs", None) or (operation.value,)  # type: ignore[union-attr]
-            values += outputs
-    return max((size(value) for value in values), default=1)
+    made = (value for operation in walk(program.ops) for value in results(operation))
+    return max((size(value) for value in (*(e.value for e in program.inputs), *made)), default=1)
 
 
 _PLACE = re.compile(r"Name:'([^\n]*?) \w+#\d+'")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.emit.op_running import program_of, run
 
 from mdf_loop.emit.legalise import legalise
+from tests.emit.op_running import program_of, run
 
 BIG = np.random.default_rng(3).integers(-(2**60), 2**60, (3, 5))
 SMALL = np.random.default_rng(4).integers(-9, 9, (3, 5)) | 1

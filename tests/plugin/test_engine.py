@@ -26,6 +26,7 @@ from mdf_loop.errors import (
     InputError,
     ModelError,
     RunError,
+    ScopeError,
     UnknownNameError,
 )
 from mdf_loop.plugin import loop_call
@@ -922,10 +923,41 @@ def test_the_sample_of_the_onnx_document(shared: Path) -> None:
     assert plain(graph, "loop_node") == {"b_final": 6, "user_defined_vals": [12, -6]}
 
 
-def test_the_engine_as_a_script(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`python -m modeci_mdf.execution_engine model.yaml` runs a second copy of the engine."""
-    path = os.fspath(shared / "models" / "MDF" / "Simple.yaml")
-    monkeypatch.setattr(sys, "argv", ["execution_engine.py", path])
-    with quiet(), pytest.warns(RuntimeWarning, match="found in sys.modules"):
-        ran = runpy.run_module("modeci_mdf.execution_engine", run_name="__main__")
-    assert "EvaluableGraph" in ran
+def test_the_engine_as_a_script(mdf: Mdf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python -m modeci_mdf.execution_engine model.yaml` runs a second copy of the engine.
+
+    Only the registered function is known there: it runs what needs nothing else, and says so
+    where it would.
+    """
+    path = tmp_path / "model.yaml"
+    monkeypatch.setattr(sys, "argv", ["execution_engine.py", os.fspath(path)])
+
+    def run(text: str) -> None:
+        with quiet():
+            mdf(text).to_yaml_file(os.fspath(path))
+        with quiet(), pytest.warns(RuntimeWarning, match=r"found in sys\.modules"):
+            runpy.run_module("modeci_mdf.execution_engine", run_name="__main__")
+
+    text = node("""
+    parameters: {drive: {value: 2}}
+    functions: {f: {function: "onnx::Loop", args: {M: 3, v_initial: 1, body: {b: BODY}}}}
+    output_ports: {y: {value: f}}
+""")
+    run(text.replace("x + drive", "x + 2").replace(", drive: {}", ""))
+    with pytest.raises(ScopeError, match="'drive' of body node 'n' is bound to nothing"):
+        run(text)
+
+
+# --- what is none of the plugin's business ------------------------------------------------------
+
+
+def test_models_without_loops_are_made_as_before() -> None:
+    from modeci_mdf.mdf import Function, Graph, Model, Node
+
+    odd = [
+        Graph(id="in a graph, as importers write it"),
+        Node(id="n", functions=[Function(id="f", function={"linear": {"slope": 1}})]),
+    ]
+    model = Model(id="m", graphs=[Graph(id="g", nodes=odd)])
+    assert copy.deepcopy(model).graphs[0].nodes[1].functions[0].function == {"linear": {"slope": 1}}
+    assert Model(id="empty").graphs == []

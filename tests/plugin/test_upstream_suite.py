@@ -3,8 +3,8 @@
 The tests come with modeci_mdf's source distribution; two fixtures of its repository that are not
 in it are written here. Left out is `tests/test_examples.py`: it runs the repository's example
 scripts, which are not in the distribution and want torch, tensorflow, PsyNeuLink or Graphviz.
-Tests of `interfaces/`, which want torch, are not in the distribution either. The tests that run
-example models are run on the ones beside the checkout, and fail alike where there are none.
+Tests of `interfaces/`, which want torch, are not in the distribution either. Tests that run example
+models get those beside the checkout. Nothing of the rest hangs; each test may take 30 seconds.
 """
 
 from __future__ import annotations

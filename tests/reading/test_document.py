@@ -178,9 +178,10 @@ def test_what_is_no_graph(content: Any, match: str) -> None:
         ("onnx::Scan", False),
         ("", False),
         (None, False),
+        ({"onnx::Loop": {}}, False),
     ],
 )
-def test_loops(function: str | None, answer: bool) -> None:
+def test_loops(function: Any, answer: bool) -> None:
     assert is_loop(function) is answer
 
 

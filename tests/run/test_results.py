@@ -27,7 +27,7 @@ def results() -> Results:
 
 def test_a_port_id_alone_will_do_where_it_is_the_only_one(results: Results) -> None:
     assert results["x"] is results["A.x"]
-    with pytest.raises(KeyError, match="no output 'n'; there are A.x"):
+    with pytest.raises(KeyError, match=r"no output 'n'; there are A\.x"):
         results["n"]
     assert list(results) == ["A.x", "A.n", "B.n", "B.word", "B.none"]
     assert len(results) == 5

@@ -100,3 +100,11 @@ def test_uneven_rows_of_a_recorded_value_are_explained() -> None:
     error = _translated(RuntimeError(text))
     assert error.findings[0].where == "$.graphs[0].nodes['A'].functions['f']"
     assert error.findings[0].hint == "a recorded value must have one shape in all iterations"
+
+
+def test_a_model_without_outputs_asks_for_names() -> None:
+    graph = {"g": {"nodes": {"A": {"parameters": {"p": {"value": "1 + 2"}}}}, "edges": {}}}
+    compiled = mdf_loop.compile(graph)
+    with pytest.raises(LoopError, match="has no output ports"):
+        compiled.run()
+    assert compiled.run(record=["A.p"])["p"] == 3
