@@ -4,6 +4,10 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
+# Debian keeps venv in a package of its own; root (a container, CI) can have it at once.
+GET_VENV = { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+  apt-get update -qq && apt-get install -y -qq python3-venv; } >&2
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test docs bench clean
 
@@ -46,6 +50,6 @@ $(BIN)/python:
 	  { echo "no '$(PYTHON)' here: install Python >= 3.11 (Debian: apt install python3-venv)" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "$(PYTHON) is too old: Python >= 3.11 is needed (make PYTHON=python3.12 ...)" >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || $(GET_VENV) || \
 	  { echo "$(PYTHON) has no venv: install it first (Debian: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)

@@ -71,7 +71,7 @@ def test_a_missing_python_is_said_in_one_line(tmp_path, monkeypatch, script, sen
         (tmp_path / "python-for-tests").write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / "python-for-tests").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    done = make("demo", f"VENV={tmp_path}/venv", "PYTHON=python-for-tests")
+    done = make("demo", f"VENV={tmp_path}/venv", "PYTHON=python-for-tests", "GET_VENV=false")
     assert done.returncode != 0
     first, *_ = done.stderr.splitlines()
     assert sentence in first
