@@ -87,6 +87,14 @@ def _check_loop(loop: Loop, outside: set[Value], true_values: set[Value]) -> Ite
     for position, carried in enumerate(loop.carried, start=1):
         yield from _check_carried(loop, carried, position)
     for recorded in loop.recorded:
+        if recorded.row.dtype == "string":
+            yield Finding(
+                "UnsupportedError",
+                f"the recorded value '{recorded.name or recorded.row.name}' is text, "
+                "which cannot be recorded",
+                loop.where,
+                "carry it, or record a number that stands for it",
+            )
         if recorded.row.shape is None and not loop.dynamic_shapes:
             yield Finding(
                 "RecordShapeError",

@@ -57,14 +57,17 @@ class _Finder(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname not in _LESSONS or fullname in _taught:
             return None
-        spec = self._found_by_others(fullname, path, target)
+        spec = self._found_by_later(fullname, path, target)
         if spec is None or spec.loader is None:
             return None
         loader = spec.loader
         run = loader.exec_module
+        own = vars(loader).get("exec_module")  # that of another copy of this library
 
         def run_and_teach(module: ModuleType) -> None:
             del loader.exec_module
+            if own is not None:
+                loader.exec_module = own  # type: ignore[method-assign]
             run(module)
             if self in sys.meta_path:  # not unregistered meanwhile
                 _teach(module)
@@ -72,11 +75,12 @@ class _Finder(importlib.abc.MetaPathFinder):
         loader.exec_module = run_and_teach  # type: ignore[method-assign]
         return spec
 
-    def _found_by_others(
+    def _found_by_later(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> importlib.machinery.ModuleSpec | None:
-        for finder in sys.meta_path:
-            if finder is not self and hasattr(finder, "find_spec"):
+        finders = sys.meta_path
+        for finder in finders[finders.index(self) + 1 :] if self in finders else ():
+            if hasattr(finder, "find_spec"):
                 spec = finder.find_spec(fullname, path, target)
                 if spec is not None:
                     return spec

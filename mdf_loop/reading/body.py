@@ -16,7 +16,7 @@ from mdf_loop.errors import ConditionError, Poisoned, ScopeError, UnknownNameErr
 from mdf_loop.ir import Operation, Shape, Value
 from mdf_loop.lower import Scope, Term, cast, suggestion, tensor
 from mdf_loop.reading.document import Document
-from mdf_loop.reading.given import default_array
+from mdf_loop.reading.given import default_value
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.loop_forms import LoopForm
 from mdf_loop.reading.node import LoopReader
@@ -110,7 +110,7 @@ class _BodyReader:
         if term is None:
             term = self.enclosing.find(port.id)
         if term is None and port.default_value is not None:
-            return self.b.constant(default_array(port, self.b.options.precision, where))
+            return default_value(self.b, port, where)
         if term is None:
             declared = [*self.inputs, *self.enclosing.names()]
             raise ScopeError(

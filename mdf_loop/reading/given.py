@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.build import Builder
 from mdf_loop.errors import InputError, LoopError, ModelError
-from mdf_loop.ir import Array
+from mdf_loop.ir import Array, Value
 from mdf_loop.reading.port_types import given_dtype
 
 
@@ -34,6 +35,13 @@ def default_array(port: Any, precision: str, where: str) -> Array:
     if array.dtype.kind in "US":
         raise ModelError(f"{what} must be a number or a list of numbers, not {value!r}", where)
     return _in_precision(array, port, precision)
+
+
+def default_value(b: Builder, port: Any, where: str) -> Value:
+    """The default_value of a port inside the model: a plain number of the document is weak."""
+    plain = isinstance(port.default_value, bool | int | float)
+    unstated = given_dtype(port, b.options.precision) is None
+    return b.constant(default_array(port, b.options.precision, where), weak=plain and unstated)
 
 
 def _in_precision(array: Array, port: Any, precision: str) -> Array:

@@ -23,7 +23,7 @@ from mdf_loop.ir import Value
 from mdf_loop.lower import Scope, Term, cast, suggestion, tensor
 from mdf_loop.lower.operators import add, literal, multiply
 from mdf_loop.reading.document import Document
-from mdf_loop.reading.given import default_array
+from mdf_loop.reading.given import default_value
 from mdf_loop.reading.node import LoopReader, NodeReader
 from mdf_loop.reading.port_types import edge_dtype
 
@@ -156,7 +156,7 @@ class GraphReader:
         """The value of a port whose sender has not run yet."""
         if port.default_value is None:
             raise Poisoned  # its edge is among the findings
-        return self.b.constant(default_array(port, self.b.options.precision, where))
+        return default_value(self.b, port, where)
 
     def _arrived(self, port: Any, edges: list[Any]) -> Term:
         """The value of a port that edges feed: the last one, or the sum or product of all."""

@@ -22,7 +22,7 @@ from mdf_loop.errors import (
 )
 from mdf_loop.ir import Carried, Loop, Recorded, Shape, StoppedBy, Value
 from mdf_loop.lower import Scope, Term, cast, lower_expression, tensor
-from mdf_loop.lower.operators import equal, guarded, not_equal, truth
+from mdf_loop.lower.operators import equal, greater_equal, guarded, not_equal, truth
 from mdf_loop.reading.body import Body, read_body
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.loop_forms import LoopForm, carried_expressions, loop_form
@@ -155,21 +155,25 @@ def _known_trip_count(b: Builder, form: LoopForm, number: float, whole: int | No
 
 
 def _run_time_trip_count(b: Builder, form: LoopForm, value: Value) -> Value:
-    """A trip count known only at run time: whole, and -1 for none."""
+    """A trip count known only at run time: whole, and -1 for none (then the bound, if any)."""
     whole = cast(b, value, "int64")
+    if value.dtype == "uint64":
+        sentence = f"the trip count of '{form.name}' is too large"
+        whole = guarded(b, whole, greater_equal(b, whole, b.constant(np.array(0))), sentence)
     if np.dtype(value.dtype).kind == "f":
         back = cast(b, whole, value.dtype)
         sentence = f"the trip count of '{form.name}' must be a whole number"
         whole = guarded(b, whole, equal(b, back, value), sentence)
     none = b.constant(np.array(-1))
-    if form.condition is None:
+    bound = b.options.max_iterations
+    if form.condition is None and bound is None:
         sentence = (
             f"the loop '{form.name}' has a trip count of -1 (none) and no condition: "
             "it would never end"
         )
         return guarded(b, whole, not_equal(b, whole, none), sentence)
-    endless = b.constant(np.array(np.iinfo(np.int64).max))
-    return b.op("Where", equal(b, whole, none), endless, whole)
+    most = b.constant(np.array(np.iinfo(np.int64).max if bound is None else bound))
+    return b.op("Where", equal(b, whole, none), most, whole)
 
 
 def _condition(b: Builder, form: LoopForm, scope: Scope) -> Value | None:

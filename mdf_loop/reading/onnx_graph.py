@@ -148,7 +148,9 @@ def _attribute(proto: onnx.NodeProto, attribute: onnx.AttributeProto) -> Any:
     if isinstance(value, onnx.TensorProto):
         return numpy_helper.to_array(value)
     if isinstance(value, onnx.SparseTensorProto | onnx.TypeProto):
-        raise UnsupportedError(f"the attribute '{attribute.name}' of onnx::{proto.op_type}")
+        raise UnsupportedError(
+            f"the attribute '{attribute.name}' of onnx::{proto.op_type} in a body cannot be read"
+        )
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, int | float):

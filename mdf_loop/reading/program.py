@@ -40,11 +40,12 @@ class OpenPort:
 
 
 def open_ports(document: Document) -> tuple[OpenPort, ...]:
-    """The graph's inputs: named by port id, by `node.port` where several ports share the id."""
+    """The graph's inputs: named by port id, by `node.port` where that could mean another port."""
     graph = document.graph
     fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
     ports = [(n, p) for n in graph.nodes for p in n.input_ports if (n.id, p.id) not in fed]
     times = Counter(port.id for _, port in ports)
+    times.update(f"{n.id}.{p.id}" for n in graph.nodes for p in n.output_ports)
     return tuple(
         OpenPort(
             name=port.id if times[port.id] == 1 else f"{node.id}.{port.id}",

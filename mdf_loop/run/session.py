@@ -93,7 +93,6 @@ _PLACE = re.compile(r"Name:'([^\n]*?) \w+#\d+'")
 _SOURCE_LINE = re.compile(
     r"^(\S+\.(cc|h|cpp|cu):\d+ )?(\S+ )?operator\(\) |^\S+\.(cc|h|cpp|cu):\d+ \S+ "
 )
-_STATUS = re.compile(r"Status Message: (.*)", re.DOTALL)
 
 
 def _translated(error: Exception, program: Program | None = None) -> LoopError:
@@ -109,8 +108,7 @@ def _translated(error: Exception, program: Program | None = None) -> LoopError:
     about_rows = row_error(text, places[-1], loops) if places else None
     if about_rows is not None:
         return about_rows
-    status = _STATUS.findall(text)
-    lines = (status[-1] if status else text).strip().splitlines()
+    lines = text.rpartition("Status Message: ")[2].strip().splitlines()
     reason = _SOURCE_LINE.sub("", lines[0]) if lines else type(error).__name__
     return RunError(
         f"the model failed while running: {reason}",

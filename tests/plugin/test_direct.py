@@ -283,6 +283,19 @@ def test_bodies_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(kept) == 3
 
 
+def test_content() -> None:
+    """Equal content is equal, whatever objects hold it; anything else differs."""
+    from mdf_loop.plugin.values import content_of
+
+    same = [{"a": [1, (2.0, None)]}, {"a": (1, [2.0, None])}]
+    assert content_of(same[0]) == content_of(same[1])
+    apart = [1, 1.0, True, "1", None, [1], {"1": 1}, np.array(1), np.array(1.0), np.array([1])]
+    apart += [np.array([1], np.int32), np.array(["1"]), np.array([1, None], object), float("nan")]
+    assert len({content_of(thing) for thing in apart}) == len(apart)
+    assert content_of(graph_of(SAMPLE)) == content_of(graph_of(SAMPLE))
+    assert content_of(graph_of(SAMPLE)) != content_of(graph_of(DOUBLING))
+
+
 # --- errors -----------------------------------------------------------------------------------
 
 X_IS_FLOAT = body("i, go, x", "go_out, x_out", go_out="i < 9", x_out="x / 2")

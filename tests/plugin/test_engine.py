@@ -176,6 +176,20 @@ def test_a_computed_whole_number_may_start_a_number_with_a_point(mdf: Mdf) -> No
     assert {y.dtype for y in seen} == {np.dtype("float64")}
 
 
+def test_a_whole_number_that_is_an_index_too_stays_whole(mdf: Mdf) -> None:
+    """The error is about the number as it is, not as it might have been meant."""
+    model = mdf(
+        node("""
+    parameters: {t: {default_initial_value: 0, value: t + 1}, drive: {value: 0.25}, w: {value: [1, 2, 3]}}
+    functions: {f: {function: "onnx::Loop", args: {M: 2, v_initial: t, body: {b: BODY}}}}
+    output_ports: {y: {value: f}}
+""").replace("value: x + drive", "value: 'x + drive * w[t]'")
+    )
+    engine = engine_of(model.graphs[0])
+    with pytest.raises(CarryTypeError, match=r"int64\[\] becomes .* float64\[\]"):
+        evaluate(engine)
+
+
 def test_a_written_whole_number_stays_whole(mdf: Mdf) -> None:
     model = mdf(
         node("""
@@ -372,6 +386,44 @@ def test_one_loop_reads_another(mdf: Mdf) -> None:
     assert plain(engine) == {"first": 7, "second": 15, "third": 47}
     results = mdf_loop.compile(model, device="cpu").run()
     assert {k: results[k].tolist() for k in plain(engine)} == plain(engine)
+
+
+def test_everything_that_may_hold_a_name(mdf: Mdf) -> None:
+    """Arguments of functions and conditions of parameters, also those inside the body."""
+    model = mdf(
+        node("""
+    input_ports: {x.3: {}}
+    parameters:
+      p: {value: p + 1}
+    functions:
+      f:
+        function: onnx::Loop
+        args:
+          M: 2
+          v_initial: 1
+          body:
+            b:
+              metadata: {inputs: [i, go, x], outputs: [go_out, x_out]}
+              nodes:
+                n:
+                  input_ports: {i: {}, x: {}}
+                  functions: {l: {function: linear, args: {variable0: x, slope: slope, intercept: top}}}
+                  parameters:
+                    y: {value: l, conditions: [{id: c, test: y > limit, value: top}]}
+                  output_ports: {x_out: {value: y}, go_out: {value: i < 9}}
+      slope: {value: "p * 0 + 2"}
+      limit: {value: "numpy.max([slope, 3])"}
+      top: {value: limit + 1}
+      rest: {function: linear, args: {variable0: f.iterations, slope: "p.real", intercept: top}}
+    output_ports: {f: {value: f}, rest: {value: rest}, x: {value: x.3}}
+""")
+    )
+    node_with_dict = model.graphs[0].nodes[0]
+    node_with_dict.parameters[0].conditions = [{"id": "c", "test": "f.iterations > 9", "value": 0}]
+    engine = engine_of(model.graphs[0])
+    evaluate(engine, initializer={"x.3": 5})
+    assert plain(engine) == {"f": 4, "rest": 4, "x": 5}
+    assert node_with_dict.parameters[0].conditions[0]["test"] == "f.iterations > 9"
 
 
 # --- loops as parameters ----------------------------------------------------------------------

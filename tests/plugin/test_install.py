@@ -173,6 +173,14 @@ def test_unregister_before_the_engine_is_loaded() -> None:
     )
 
 
+def test_the_library_imported_twice() -> None:
+    """Coverage tools and test runners drop modules and import them again."""
+    again = "[sys.modules.pop(m) for m in list(sys.modules) if m.split('.')[0] == 'mdf_loop']"
+    before = f"import mdf_loop; {again}; import mdf_loop; print(evaluate())"
+    between = f"import mdf_loop; print(evaluate()); {again}; import mdf_loop; print(evaluate())"
+    assert python(before, between) == ["40\n", "40\n40\n"]
+
+
 def test_an_import_that_fails_can_be_tried_again() -> None:
     python(
         """

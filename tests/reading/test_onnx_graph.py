@@ -336,6 +336,14 @@ def test_constants_that_are_no_numbers_are_refused(attribute: dict[str, Any]) ->
         graph_of_proto(body)
 
 
+def test_types_as_attributes_are_refused() -> None:
+    body = onnx.parser.parse_graph(HEAD + "{ y = Neg(x) }")
+    kind = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [4])
+    body.node.insert(0, helper.make_node("Optional", [], ["o"], type=kind))
+    with pytest.raises(UnsupportedError, match="the attribute 'type' of onnx::Optional"):
+        graph_of_proto(body)
+
+
 def test_equal_parts_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="onnx::Split into 2 parts") as caught:
         graph_of_proto(onnx.parser.parse_graph(HEAD + "{ p, q = Split(x)  y = Add(p, q) }"))

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from mdf_loop.errors import ConditionError, TripCountError
+import mdf_loop
+from mdf_loop.errors import ConditionError, RunError, TripCountError
 
 GROWTH = """
 nodes:
@@ -96,6 +97,20 @@ def test_r1_06_minus_one_at_run_time_is_no_trip_count(run_everywhere, hours):
 def test_r1_06_trip_count_written_in_the_document(run_everywhere, written):
     model = GROWTH.replace("M: hours", f"M: {written}")
     assert run_everywhere(model, {"alive": True, "hours": 0})["history"].tolist() == THREE
+
+
+@pytest.mark.parametrize("alive", [True, None])
+def test_r1_06_minus_one_at_run_time_leaves_the_bound(run_everywhere, alive):
+    model = GROWTH if alive else GROWTH.replace("cond: alive", "cond:")
+    inputs = {"hours": -1, "alive": True, "room": 1e9}
+    results = run_everywhere(model, inputs, max_iterations=6, engine=False)
+    assert results["cells"] == 64.0
+
+
+@pytest.mark.parametrize("hours", [2**63, 2**64 - 1, 2**64 - 7])
+def test_r1_06_a_trip_count_beyond_63_bits_is_refused(mdf, hours):
+    with pytest.raises(RunError, match="trip count of 'grow' is too large"):
+        mdf_loop.compile(mdf(GROWTH), device="cpu").run({"hours": np.uint64(hours), "alive": 1})
 
 
 @pytest.mark.parametrize("written", ["-1", "'-1'", "-1.0", "0 - 1"])

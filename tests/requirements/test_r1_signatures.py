@@ -161,7 +161,7 @@ nodes:
 
 
 @pytest.mark.parametrize("n", [0, 1, 3])
-def test_r1_34_the_importers_form_is_inferred(run_everywhere, n):
+def test_r1_33_a_document_of_the_importer_runs_as_it_is(run_everywhere, n):
     results = run_everywhere(IMPORTED, {"n": n})
     assert results["Loop_6.x.3"].tolist() == [8.0 / 2**n, 4.0 / 2**n]
 

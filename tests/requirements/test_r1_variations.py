@@ -305,6 +305,49 @@ def test_an_enclosing_value_goes_before_a_default(run_everywhere):
     assert run_everywhere(PORT_DEFAULT)["x"] == 1.0 + 3 * (1.0 + 5.0)
 
 
+def test_a_default_takes_the_type_of_what_it_meets(run_everywhere):
+    assert run_everywhere(PORT_DEFAULT, {"x": np.float32(1)})["x"].dtype == np.float32
+    assert run_everywhere(PORT_DEFAULT, precision="float32")["x"].dtype == np.float32
+
+
+CIRCLE = """
+nodes:
+  a:
+    input_ports: {x: {default_value: 5.0}}
+    functions:
+      double:
+        function: onnx::Loop
+        args:
+          M: 2
+          v_initial: x
+          body:
+            b:
+              metadata: {inputs: [i, c, u], outputs: [c, v]}
+              nodes: {n: {input_ports: {u: {}}, output_ports: {v: {value: u * 2}}}}
+    output_ports: {y: {value: double}}
+  b: {input_ports: {x: {}}, output_ports: {y: {value: x * 2}, z: {value: x}}}
+edges:
+  forth: {sender: a, sender_port: y, receiver: b, receiver_port: x}
+  back: {sender: b, sender_port: y, receiver: a, receiver_port: x}
+"""
+
+
+def test_nodes_in_a_circle_begin_with_the_default(run_everywhere):
+    assert run_everywhere(CIRCLE)["b.z"] == 20.0
+
+
+def test_an_input_called_like_an_output(run_everywhere):
+    model = """
+    nodes:
+      x:
+        input_ports: {x.y: {default_value: 2.0}}
+        functions: {f: {function: "onnx::Add", args: {A: x.y, B: x.y}}}
+        output_ports: {y: {value: f}}
+    """
+    assert run_everywhere(model, engine=False)["x.y"] == 4.0  # upstream reads x.y as x
+    assert run_everywhere(model, {"x.x.y": 3.0}, engine=False)["x.y"] == 6.0
+
+
 MATRIX = """
 nodes:
   chain:

@@ -15,6 +15,7 @@ import onnxruntime
 import pytest
 
 import mdf_loop
+from mdf_loop.errors import UnsupportedError
 
 BODY = """
 nodes:
@@ -164,7 +165,7 @@ SILENT = {
         {},
         {"x": 2**62 + 2**8},
     ),
-    "rows that are texts": (
+    "carried texts": (
         text("M: n, v_initial: x", ("i, c, u", "c, u", ""), "x: {value: loop}"),
         {"n": 2, "x": np.array(["a", "longer text"])},
         {"engine": False},
@@ -180,6 +181,13 @@ def test_numbers_are_right(plain, trap):
     for name, value in expected.items():
         assert results[name].shape == np.shape(value)
         assert results[name].tolist() == np.asarray(value).tolist()
+
+
+def test_texts_are_never_recorded(mdf):
+    """The runtime copies the memory of texts: wrong rows and a broken heap."""
+    model = text("M: n, v_initial: x", ("i, c, u", "c, u, u", ""), XS)
+    with pytest.raises(UnsupportedError, match="recorded value 'u' is text"):
+        mdf_loop.compile(mdf(model), device="cpu").run({"n": 2, "x": np.array(["a", "b"])})
 
 
 # --- models that would be refused or crash ------------------------------------------------------
