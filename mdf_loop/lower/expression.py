@@ -22,10 +22,13 @@ from mdf_loop.lower.arguments import DTYPES, Argument
 from mdf_loop.lower.functions import constants, function, qualified_hint
 from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.subscripts import Index, Slice, subscript
-from mdf_loop.lower.terms import Term, literal, tensor
+from mdf_loop.lower.terms import Term, kind, literal, scalar, tensor
 
 LONGEST = 1_000_000
 """An expression of more characters is taken for a mistake."""
+
+_CAN_FAIL = (ast.FloorDiv, ast.Mod, ast.Pow)
+"""Operators that fail on some whole numbers on their right."""
 
 _BINARY: dict[type[ast.operator], Callable[[Builder, Value, Value], Value]] = {
     ast.Add: ops.add,
@@ -99,7 +102,8 @@ def _lower(b: Builder, expression: Any, scope: Scope) -> Term:
         return tuple(_lower(b, part, scope) for part in expression)
     if expression is None or isinstance(expression, dict):
         raise ExpressionError(
-            f"{type(expression).__name__} is not a value", hint="give a number, list or expression"
+            "there is no value here" if expression is None else "a dict is not a value",
+            hint="give a number, list or expression",
         )
     return literal(b, expression)
 
@@ -216,6 +220,8 @@ class _Lowering:
     def __init__(self, b: Builder, scope: Scope) -> None:
         self.b = b
         self.scope = scope
+        self.read: Value | None = None
+        """Whether Python would read the part under way; None: always."""
 
     def visit(self, node: ast.expr) -> Term:
         method = getattr(self, f"visit_{type(node).__name__}", None)
@@ -265,7 +271,10 @@ class _Lowering:
         result = self.value(chain[-1].left)
         for part in reversed(chain):
             self._refuse_list(part)
-            result = _BINARY[type(part.op)](self.b, result, self.value(part.right))
+            right = self.value(part.right)
+            if isinstance(part.op, _CAN_FAIL):
+                right = self._harmless(right, 1)
+            result = _BINARY[type(part.op)](self.b, result, right)
         return result
 
     def _refuse_list(self, node: ast.BinOp) -> None:
@@ -290,7 +299,7 @@ class _Lowering:
         for part in node.values[1:]:
             known = self.b.constant_of(ops.truth(self.b, result))
             if known is None:
-                result = combine(self.b, result, self.value(part))
+                result = combine(self.b, result, self._if_read(result, is_and, part))
             elif bool(known) == is_and:
                 result = self.value(part)
         return result
@@ -313,7 +322,24 @@ class _Lowering:
         known = self.b.constant_of(test)
         if known is not None:
             return self.visit(node.body if known else node.orelse)
-        return ops.choose(self.b, test, self.value(node.body), self.value(node.orelse))
+        then = self._if_read(test, True, node.body)
+        return ops.choose(self.b, test, then, self._if_read(test, False, node.orelse))
+
+    def _if_read(self, test: Value, when: bool, node: ast.expr) -> Value:
+        """A part that Python reads only if the test says so: elsewhere it must not fail."""
+        before = self.read
+        chosen = ops.truth(self.b, test) if when else self.b.op("Not", ops.truth(self.b, test))
+        self.read = chosen if before is None else self.b.op("And", before, chosen)
+        try:
+            return self.value(node)
+        finally:
+            self.read = before
+
+    def _harmless(self, value: Value, number: int) -> Value:
+        """A divisor or subscript, replaced by a number that cannot fail where it is not read."""
+        if self.read is None or kind(value) not in "iu" or self.b.constant_of(value) is not None:
+            return value
+        return self.b.op("Where", self.read, value, scalar(self.b, number, value.dtype))
 
     # --- lists, subscripts, calls ----------------------------------------------------------------
 
@@ -337,7 +363,7 @@ class _Lowering:
         if isinstance(node, ast.Attribute) and _dotted(node) == "numpy.newaxis":
             return None
         if not isinstance(node, ast.Slice):
-            return self.value(node)
+            return self._harmless(self.value(node), 0)
         ends = (node.lower, node.upper, node.step)
         return Slice(*(None if end is None else self.value(end) for end in ends))
 

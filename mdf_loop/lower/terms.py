@@ -230,8 +230,8 @@ def plain_result(b: Builder, compute: Callable[..., Any], values: Sequence[Value
         return None
     try:
         result = compute(*operands)
-    except ZeroDivisionError as error:
-        raise ExpressionError(f"division by zero: {error}") from None
+    except ZeroDivisionError:
+        raise ExpressionError("division by zero") from None
     except OverflowError:
         raise ExpressionError("the result is too large for a number") from None
     except (ValueError, TypeError) as error:

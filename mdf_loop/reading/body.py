@@ -12,14 +12,20 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.build import Builder
-from mdf_loop.errors import ConditionError, Poisoned, ScopeError, UnknownNameError
+from mdf_loop.errors import (
+    ConditionError,
+    Poisoned,
+    ScopeError,
+    UnknownNameError,
+    UnsupportedError,
+)
 from mdf_loop.ir import Operation, Shape, Value
 from mdf_loop.lower import Scope, Term, cast, suggestion, tensor
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.given import default_value
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.loop_forms import LoopForm
-from mdf_loop.reading.node import LoopReader
+from mdf_loop.reading.node import LoopReader, is_stateful
 from mdf_loop.reading.port_types import edge_dtype
 from mdf_loop.reading.signature import Signature
 
@@ -80,6 +86,7 @@ class _BodyReader:
                 self._input(name, name, dtype, shape)
                 for name, dtype, shape in zip(signature.enters, dtypes, entering, strict=True)
             )
+        self._refuse_states()
         scope = self.enclosing.inner(self.inputs)
         reader = GraphReader(
             b, self.form.body, where, self._supply, scope, self.document, self.read_loop
@@ -96,6 +103,19 @@ class _BodyReader:
             row_names=signature.rows,
             ops=tuple(b.ops),
         )
+
+    def _refuse_states(self) -> None:
+        """A body keeps nothing by itself from one iteration to the next."""
+        for node in self.form.body.nodes:
+            for parameter in filter(is_stateful, node.parameters):
+                with self.b.findings.catch():
+                    raise UnsupportedError(
+                        f"the parameter '{parameter.id}' of body node '{node.id}' keeps a state, "
+                        "but a loop body remembers only what the loop carries",
+                        f"{self.form.body_where}.nodes['{node.id}'].parameters['{parameter.id}']",
+                        "carry it: add its initial value to v_initial, and its names to the "
+                        "body's metadata.inputs and metadata.outputs",
+                    )
 
     def _input(self, name: str | None, label: str, dtype: str, shape: Shape) -> Value:
         named = shape and tuple(self.b.name("d") if str(d).startswith("?") else d for d in shape)

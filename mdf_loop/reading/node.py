@@ -128,18 +128,10 @@ class NodeReader:
 
     # --- B: old values of parameters ------------------------------------------------------------
 
-    def is_stateful(self, parameter: Any) -> bool:
-        """Whether a parameter remembers: a derivative, an initial value, or itself in its value."""
-        return (
-            parameter.time_derivative is not None
-            or parameter.default_initial_value is not None
-            or (isinstance(parameter.value, str) and parameter.id in names_in(parameter.value))
-        )
-
     def _old_parameter(self, name: str) -> Term:
         parameter = self.parameters[name]
         with self._place("parameters", name) as where:
-            if self.is_stateful(parameter):
+            if is_stateful(parameter):
                 initial = parameter.default_initial_value
                 return (
                     literal(self.b, 0.0) if initial is None else self._expression(initial, self.old)
@@ -206,7 +198,7 @@ class NodeReader:
         return (
             parameter.value is not None
             and not parameter.conditions
-            and not self.is_stateful(parameter)
+            and not is_stateful(parameter)
             and not reads & changed
         )
 
@@ -287,6 +279,15 @@ class NodeReader:
                 hint="write loop[0], loop[1], ... in the ports to choose",
             )
         return term[ports.index(port)]
+
+
+def is_stateful(parameter: Any) -> bool:
+    """Whether a parameter remembers: a derivative, an initial value, or itself in its value."""
+    return (
+        parameter.time_derivative is not None
+        or parameter.default_initial_value is not None
+        or (isinstance(parameter.value, str) and parameter.id in names_in(parameter.value))
+    )
 
 
 def vars_of(condition: Any) -> dict[str, Any]:

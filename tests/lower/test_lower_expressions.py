@@ -375,8 +375,8 @@ def test_documents_that_are_no_values():
     for _ in range(3000):
         deep = [deep]
     for value, sentence in [
-        (None, "NoneType is not a value"),
-        ({"a": 1}, "dict is not a value"),
+        (None, "there is no value here"),
+        ({"a": 1}, "a dict is not a value"),
         ([[1], [2, 3]], "is ragged: its rows have different lengths"),
         (10**30, "does not fit into 64 bits"),
         (10**6000, "does not fit into 64 bits"),

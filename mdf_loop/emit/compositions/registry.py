@@ -13,6 +13,25 @@ from mdf_loop import onnx_ops
 from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Shape, Value
+from mdf_loop.lower.terms import cast, ints
+
+__all__ = [
+    "COMPOSITIONS",
+    "Composition",
+    "attribute",
+    "cast",
+    "composes",
+    "extents",
+    "ints",
+    "number",
+    "odd",
+    "operand",
+    "optional",
+    "polynomial",
+    "rank",
+    "scaled",
+    "shifted",
+]
 
 Composition: TypeAlias = Callable[[Builder, Op], "Value | tuple[Value | None, ...]"]
 """Makes the outputs of an operation out of other operations."""
@@ -83,18 +102,6 @@ def rank(value: Value, purpose: str) -> int:
 def number(b: Builder, value: float, like: Value) -> Value:
     """A constant in the dtype of `like`."""
     return b.constant(np.array(value, like.dtype))
-
-
-def ints(b: Builder, *values: int) -> Value:
-    """A list of whole numbers, as ONNX wants axes, shapes and pads."""
-    return b.constant(np.array(values, np.int64))
-
-
-def cast(b: Builder, value: Value, dtype: str) -> Value:
-    """The value in another dtype; itself if it has it already."""
-    if value.dtype == dtype:
-        return value
-    return b.op("Cast", value, to=onnx_ops.element_type(dtype))
 
 
 def scaled(b: Builder, value: Value, factor: float) -> Value:
