@@ -17,10 +17,11 @@ from mdf_loop.lower import (  # noqa: F401 - they register functions
     rounding,
     shapes,
 )
-from mdf_loop.lower.expression import lower_expression, names_in
+from mdf_loop.lower.expression import lower_expression
 from mdf_loop.lower.operators import Term, cast, tensor
 from mdf_loop.lower.scope import Scope, suggestion, unknown_name
 from mdf_loop.lower.standard import lower_function
+from mdf_loop.lower.syntax import names_in
 
 __all__ = [
     "Scope",

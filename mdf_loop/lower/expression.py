@@ -9,7 +9,6 @@ number type would depend on the value (there, a float result without fraction be
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -22,10 +21,8 @@ from mdf_loop.lower.arguments import DTYPES, Argument
 from mdf_loop.lower.functions import constants, function, qualified_hint
 from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.subscripts import Index, Slice, subscript
+from mdf_loop.lower.syntax import dotted, number_of, parse, shortened
 from mdf_loop.lower.terms import Term, kind, literal, scalar, tensor
-
-LONGEST = 1_000_000
-"""An expression of more characters is taken for a mistake."""
 
 _CAN_FAIL = (ast.FloorDiv, ast.Mod, ast.Pow)
 """Operators that fail on some whole numbers on their right."""
@@ -90,7 +87,7 @@ def lower_expression(b: Builder, expression: Any, scope: Scope) -> Term:
         return _lower(b, expression, scope)
     except RecursionError:
         raise ExpressionError(
-            f"{_short(expression)} is nested too deeply",
+            f"{shortened(expression)} is nested too deeply",
             hint="split it: give parts of it to parameters of their own",
         ) from None
 
@@ -130,81 +127,13 @@ def _lower_text(b: Builder, text: str, scope: Scope) -> Term:
         raise _with_expression(error, text) from None
 
 
-def number_of(text: str) -> int | float | None:
-    """The number that a text spells (`5`, `1e-3`), if it spells one."""
-    if text.strip().lstrip("+-")[:1] not in set(".0123456789"):
-        return None
-    for convert in (int, float):
-        try:
-            number: int | float = convert(text)
-        except ValueError:
-            continue
-        return number if abs(number) < math.inf else None
-    return None
-
-
-def parse(text: str) -> ast.Expression:
-    """The syntax tree of an expression, or an error that shows the place."""
-    if len(text) > LONGEST:
-        raise ExpressionError(
-            f"an expression of {len(text)} characters is too long",
-            hint="give large arrays as lists of numbers, not as text",
-        )
-    if not text.strip():
-        raise ExpressionError("the expression is empty", hint="give a number, list or expression")
-    try:
-        return ast.parse(text.strip(), mode="eval")
-    except (RecursionError, MemoryError):
-        raise ExpressionError(
-            f"'{_short(text)}' is nested too deeply",
-            hint="split it: give parts of it to parameters of their own",
-        ) from None
-    except (SyntaxError, ValueError) as error:
-        column = getattr(error, "offset", None)
-        place = f" at column {column}" if column else ""
-        raise ExpressionError(
-            f"cannot read the expression '{_short(text)}'{place}",
-            hint="expressions are Python arithmetic on the names of the node",
-        ) from None
-
-
-def names_in(expression: Any) -> set[str]:
-    """The names an expression reads (dotted ones whole); an unreadable text is one name."""
-    if isinstance(expression, list | tuple):
-        return set().union(*(names_in(part) for part in expression)) if expression else set()
-    if not isinstance(expression, str) or number_of(expression) is not None:
-        return set()
-    try:
-        tree = parse(expression)
-    except ExpressionError:
-        return {expression.strip()}
-    dotted = {_dotted(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    plain = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return {expression.strip()} | plain | {name for name in dotted if name}
-
-
-def _short(expression: Any) -> str:
-    text = expression if isinstance(expression, str) else f"a {type(expression).__name__}"
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
 def _with_expression(error: LoopError, text: str) -> LoopError:
-    marked = f" (in '{_short(text)}')"
+    marked = f" (in '{shortened(text)}')"
     error.findings = tuple(
         f if f.where or marked in f.what else replace(f, what=f.what + marked)
         for f in error.findings
     )
     return error
-
-
-def _dotted(node: ast.expr) -> str:
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return ""
-    return ".".join([node.id, *reversed(parts)])
 
 
 def _refusal(node: ast.AST, place: ast.expr) -> ExpressionError:
@@ -236,7 +165,7 @@ class _Lowering:
     def visit_Constant(self, node: ast.Constant) -> Term:
         if not isinstance(node.value, bool | int | float):
             raise ExpressionError(
-                f"{_short(repr(node.value))} is not a number or truth value",
+                f"{shortened(repr(node.value))} is not a number or truth value",
                 hint="names are written without quotes" if isinstance(node.value, str) else "",
             )
         return literal(self.b, node.value)
@@ -248,7 +177,7 @@ class _Lowering:
         return self.scope.get(node.id)
 
     def visit_Attribute(self, node: ast.Attribute) -> Term:
-        name = _dotted(node)
+        name = dotted(node)
         found = self.scope.find(name) if name else None
         if found is not None:
             return found
@@ -360,7 +289,7 @@ class _Lowering:
     def _index(self, node: ast.expr) -> Index:
         if isinstance(node, ast.Constant) and (node.value is None or node.value is ...):
             return None if node.value is None else ...
-        if isinstance(node, ast.Attribute) and _dotted(node) == "numpy.newaxis":
+        if isinstance(node, ast.Attribute) and dotted(node) == "numpy.newaxis":
             return None
         if not isinstance(node, ast.Slice):
             return self._harmless(self.value(node), 0)
@@ -368,15 +297,15 @@ class _Lowering:
         return Slice(*(None if end is None else self.value(end) for end in ends))
 
     def visit_Call(self, node: ast.Call) -> Term:
-        name = _dotted(node.func)
+        name = dotted(node.func)
         if not name:
             raise ExpressionError(
-                f"'{_short(ast.unparse(node.func))}' is not a function",
+                f"'{shortened(ast.unparse(node.func))}' is not a function",
                 hint="call a function by its name, e.g. numpy.exp(x)",
             )
         if name.split(".", 1)[0] in self.scope:
             raise ExpressionError(
-                f"'{_short(name)}' is a value, not a function",
+                f"'{shortened(name)}' is a value, not a function",
                 hint=_instead_of_attribute(node.func),
             )
         call = function(name)
@@ -391,7 +320,7 @@ class _Lowering:
     def _argument(self, node: ast.expr) -> Argument:
         if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, str)):
             return node.value
-        name = _dotted(node)
+        name = dotted(node)
         if name in DTYPES and self.scope.find(name) is None:
             return name
         return self.visit(node)
@@ -403,4 +332,4 @@ def _instead_of_attribute(node: ast.expr) -> str:
         return ""
     attribute = {"T": "transpose", "flatten": "ravel", "astype": "array"}.get(node.attr, node.attr)
     known = qualified_hint(f"numpy.{attribute}")
-    return f"write 'numpy.{attribute}({_short(ast.unparse(node.value))})'" if known else ""
+    return f"write 'numpy.{attribute}({shortened(ast.unparse(node.value))})'" if known else ""

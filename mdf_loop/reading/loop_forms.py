@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import ArityError, ModelError, SignatureError
-from mdf_loop.lower.expression import number_of
+from mdf_loop.lower.syntax import number_of
 from mdf_loop.reading.document import Document, graph_of, named_bodies, written_body
 
 

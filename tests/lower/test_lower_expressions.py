@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mdf_loop.build import Builder
 from mdf_loop.errors import ArityError, ExpressionError, LoopError, OperandError, UnknownNameError
 from mdf_loop.lower import Scope, lower_expression, names_in
-from mdf_loop.lower.expression import LONGEST, number_of
+from mdf_loop.lower.syntax import LONGEST, number_of
 from tests.lower.lower_machine import (
     assert_like_python,
     assert_same,

@@ -1,0 +1,85 @@
+"""The text of a value expression -> Python's syntax tree, the names it reads, the number it spells.
+
+Nothing is ever evaluated by Python: an expression is data.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from typing import Any
+
+from mdf_loop.errors import ExpressionError
+
+LONGEST = 1_000_000
+"""An expression of more characters is taken for a mistake."""
+
+
+def number_of(text: str) -> int | float | None:
+    """The number that a text spells (`5`, `1e-3`), if it spells one."""
+    if text.strip().lstrip("+-")[:1] not in set(".0123456789"):
+        return None
+    for convert in (int, float):
+        try:
+            number: int | float = convert(text)
+        except ValueError:
+            continue
+        return number if abs(number) < math.inf else None
+    return None
+
+
+def parse(text: str) -> ast.Expression:
+    """The syntax tree of an expression, or an error that shows the place."""
+    if len(text) > LONGEST:
+        raise ExpressionError(
+            f"an expression of {len(text)} characters is too long",
+            hint="give large arrays as lists of numbers, not as text",
+        )
+    if not text.strip():
+        raise ExpressionError("the expression is empty", hint="give a number, list or expression")
+    try:
+        return ast.parse(text.strip(), mode="eval")
+    except (RecursionError, MemoryError):
+        raise ExpressionError(
+            f"'{shortened(text)}' is nested too deeply",
+            hint="split it: give parts of it to parameters of their own",
+        ) from None
+    except (SyntaxError, ValueError) as error:
+        column = getattr(error, "offset", None)
+        place = f" at column {column}" if column else ""
+        raise ExpressionError(
+            f"cannot read the expression '{shortened(text)}'{place}",
+            hint="expressions are Python arithmetic on the names of the node",
+        ) from None
+
+
+def names_in(expression: Any) -> set[str]:
+    """The names an expression reads (dotted ones whole); an unreadable text is one name."""
+    if isinstance(expression, list | tuple):
+        return set().union(*(names_in(part) for part in expression)) if expression else set()
+    if not isinstance(expression, str) or number_of(expression) is not None:
+        return set()
+    try:
+        tree = parse(expression)
+    except ExpressionError:
+        return {expression.strip()}
+    chains = {dotted(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    plain = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return {expression.strip()} | plain | {name for name in chains if name}
+
+
+def shortened(expression: Any) -> str:
+    """An expression as errors show it: its beginning."""
+    text = expression if isinstance(expression, str) else f"a {type(expression).__name__}"
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def dotted(node: ast.expr) -> str:
+    """`numpy.linalg.norm` of a chain of attributes; empty if it does not begin with a name."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    return ".".join([node.id, *reversed(parts)])
