@@ -15,7 +15,9 @@ from mdf_loop.errors import InputError, ModelError
 from mdf_loop.ir import Array, Loop, Program, StoppedBy, loops
 from mdf_loop.passes import optimise, report_loops
 from mdf_loop.reading import Document, Source, bind, open_document, read
-from mdf_loop.run.device import DEVICES
+from mdf_loop.reading.over_time import read_over_time
+from mdf_loop.run.device import DEVICES, Device
+from mdf_loop.run.over_time import TimedSession, checked_steps
 from mdf_loop.run.results import LoopReport, Results
 from mdf_loop.run.session import Session
 
@@ -76,52 +78,69 @@ class Compiled:
         self.options = options
         self._device = device
         self._sessions: dict[Any, tuple[Program, Session]] = {}
+        self._timed: dict[Any, TimedSession] = {}
         self._latest: tuple[Program, Session] | None = None
+        self._taken: Device | None = None
 
     def prepare(
         self, inputs: Mapping[str, Any], record: Sequence[str] = ()
     ) -> tuple[dict[str, Array], Program, Session]:
         """The arrays of all inputs, the program for their types, and its session."""
         arrays = bind(self.document, inputs, self.options)
-        key = (tuple((n, str(a.dtype), a.shape) for n, a in arrays.items()), tuple(record))
+        key = (_signature(arrays), tuple(record))
         if key not in self._sessions:
             program = read(self.document, inputs, record=record, options=self.options)
             ready = legalise(optimise(report_loops(program)), self.options)
             self._sessions[key] = (program, Session(ready, self._device))
         self._latest = self._sessions[key]
+        self._taken = self._latest[1].device
         return (arrays, *self._latest)
-
-    def _prepared(self) -> tuple[Program, Session]:
-        """What was run last; for a model not yet run, its defaults."""
-        return self._latest or self.prepare({})[1:]
 
     @property
     def program(self) -> Program:
-        """The program that was run last (before the first run: for the model's own defaults)."""
-        return self._prepared()[0]
+        """The program that was evaluated last (at first: for the model's own defaults)."""
+        return (self._latest or self.prepare({})[1:])[0]
 
     @property
     def device(self) -> str:
         """Where the model runs: `cpu` or `cuda`."""
-        return self._prepared()[1].device.name
+        return self._taken_device().name
 
     @property
     def device_reason(self) -> str:
         """Why that device was taken."""
-        return self._prepared()[1].device.reason
+        return self._taken_device().reason
+
+    def _taken_device(self) -> Device:
+        """The device of the last run; a model not yet run is prepared for its defaults."""
+        return self._taken or self.prepare({})[2].device
 
     def run(
-        self, inputs: Mapping[str, Any] | None = None, *, record: Sequence[str] = ()
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        record: Sequence[str] = (),
+        steps: int | None = None,
+        dt: float | None = None,
     ) -> Results:
-        """One evaluation of the model.
+        """One evaluation of the model, or (with `steps`) the model over time.
 
         Args:
             inputs: values by port id (`node.port` where ambiguous); the rest have their defaults.
+                Over time they hold in every step.
             record: `node.port`, `node.parameter` or `node.function` to give besides the outputs.
+            steps: how often the model is evaluated; every output then has an axis of time in
+                front, one row for each evaluation.
+            dt: the time in seconds between one evaluation and the next; none passes before the
+                first. Without it no time passes.
 
         Raises:
             LoopError: an input does not fit, or the model failed; the sentence names the place.
         """
+        if steps is not None:
+            return self._run_over_time(inputs or {}, record, *checked_steps(steps, dt))
+        if dt is not None:
+            raise InputError("dt needs steps: one evaluation takes no time", hint="give steps too")
         arrays, program, session = self.prepare(inputs or {}, record)
         made = session.run(arrays)
         outputs = {name: made[name] for name, _ in program.outputs}
@@ -131,6 +150,22 @@ class Compiled:
             if f"{loop.name}.iterations" in made
         }
         return Results(outputs, reports, session.device.name, self.options.precision)
+
+    def _run_over_time(
+        self, inputs: Mapping[str, Any], record: Sequence[str], steps: int, dt: float | None
+    ) -> Results:
+        arrays = bind(self.document, inputs, self.options)
+        key = (_signature(arrays), tuple(record), dt is None)
+        if key not in self._timed:
+            programs = read_over_time(
+                self.document, arrays, record, options=self.options, has_dt=dt is not None
+            )
+            self._timed[key] = TimedSession(programs, self.options, self._device)
+        session = self._timed[key]
+        self._taken = session.device
+        outputs = session.run(arrays, steps, dt)
+        time = None if dt is None else np.arange(steps) * dt
+        return Results(outputs, {}, session.device.name, self.options.precision, time)
 
     def save(self, path: str | Path, inputs: Mapping[str, Any] | None = None) -> Any:
         """Write a standard `.onnx` file that plain ONNX Runtime and OpenVINO run.
@@ -155,6 +190,11 @@ class Compiled:
 
         program = read(self.document, inputs or {}, options=self.options)
         return portable(to_onnx(legalise(optimise(program), self.options)))
+
+
+def _signature(arrays: Mapping[str, Array]) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
+    """What a session is made for: name, dtype and shape of every input."""
+    return tuple((name, str(array.dtype), array.shape) for name, array in arrays.items())
 
 
 def _report(loop: Loop, made: Mapping[str, Array]) -> LoopReport:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mdf_loop.compiled import compile
 from mdf_loop.ir import Array
-from mdf_loop.reading import Document, Source, open_document
+from mdf_loop.reading import Document, Source, bind, open_document
 from mdf_loop.reading.document import is_loop, quiet
 from mdf_loop.run.interpret import interpret
 
@@ -23,7 +23,10 @@ ENGINE_ONNX_TOLERANCE = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One output of the compiled model beside that of another engine."""
+    """One output of the compiled model beside that of another engine.
+
+    `first_step` is the first step that differs, for a model over time.
+    """
 
     name: str
     engine: str
@@ -31,6 +34,15 @@ class Comparison:
     max_abs: float
     max_rel: float
     types: tuple[str, str]
+    first_step: int | None = None
+
+    def __str__(self) -> str:
+        step = "" if self.first_step is None else f", first at step {self.first_step}"
+        return (
+            f"{'equal' if self.equal else 'DIFFERENT':9}  {self.name}  {self.types[0]} against "
+            f"{self.engine} {self.types[1]}: max abs {self.max_abs:.3g}, max rel {self.max_rel:.3g}"
+            f"{step}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +59,8 @@ class Verification:
         return all(comparison.equal for comparison in self.comparisons)
 
     def __str__(self) -> str:
-        lines = [
-            f"{'equal' if c.equal else 'DIFFERENT':9}  {c.name}  {c.types[0]} against {c.engine} "
-            f"{c.types[1]}: max abs {c.max_abs:.3g}, max rel {c.max_rel:.3g}"
-            for c in self.comparisons
-        ]
         verdict = "equal" if self.equal else "different"
-        lines.append(f"{verdict} (tolerance: relative {self.tolerance:g})")
+        lines = [*map(str, self.comparisons), f"{verdict} (tolerance: relative {self.tolerance:g})"]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
@@ -61,16 +68,21 @@ def verify(
     source: Source,
     inputs: Mapping[str, Any] | None = None,
     *,
+    steps: int | None = None,
+    dt: float | None = None,
     device: str = "auto",
     precision: str = "float64",
     shapes: str = "strict",
     max_iterations: int | None = None,
 ) -> Verification:
-    """Compare one evaluation of the compiled model with modeci_mdf's engine and the interpreter.
+    """Compare the compiled model with modeci_mdf's engine and the interpreter.
 
     Args:
         source: a path, a modeci_mdf Model or Graph, or a graph's dict.
         inputs: values by port id (`node.port` where ambiguous).
+        steps: compare the model over time, that many evaluations (with the engine alone);
+            without it, one evaluation.
+        dt: the time in seconds between two evaluations.
         device: where the compiled model runs.
         precision: of the compiled model; the engine computes in float64.
         shapes: as for `compile`.
@@ -80,18 +92,20 @@ def verify(
     compiled = compile(
         document, device=device, precision=precision, shapes=shapes, max_iterations=max_iterations
     )
-    arrays, program, _ = compiled.prepare(inputs or {})
-    results = compiled.run(inputs)
+    results = compiled.run(inputs, steps=steps, dt=dt)
+    arrays = bind(document, inputs or {}, compiled.options)
     tolerance = _tolerance(document, precision)
     notes: list[str] = []
-    others = [("interpreter", interpret(program, arrays))]
+    others = []
+    if steps is None:
+        others.append(("interpreter", interpret(compiled.program, arrays)))
     try:
-        others.append(("modeci_mdf", _engine_outputs(document, arrays)))
+        others.append(("modeci_mdf", _engine_outputs(document, arrays, steps, dt)))
     except Exception as error:  # noqa: BLE001 - the engine raises anything
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         notes.append(f"modeci_mdf's engine cannot run this model ({reason[:200]})")
     comparisons = tuple(
-        _compare(name, engine, results[name], outputs[name], tolerance)
+        _compare(name, engine, results[name], outputs[name], tolerance, over_time=steps is not None)
         for engine, outputs in others
         for name in results
         if name in outputs
@@ -107,15 +121,27 @@ def _tolerance(document: Document, precision: str) -> float:
     return ENGINE_ONNX_TOLERANCE if in_float32 or precision == "float32" else TOLERANCE
 
 
-def _engine_outputs(document: Document, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """What modeci_mdf's engine gives for one evaluation, by `node.port`."""
+def _engine_outputs(
+    document: Document, arrays: Mapping[str, Array], steps: int | None, dt: float | None
+) -> dict[str, Array]:
+    """What modeci_mdf's engine gives by `node.port`, over time with an axis of time in front."""
     from modeci_mdf.execution_engine import EvaluableGraph
 
+    rows: list[dict[str, Array]] = []
     with quiet():
         graph = EvaluableGraph(document.graph)
-        for name, array in arrays.items():
-            _give(graph, name, array)
-        graph.evaluate()
+        for step in range(steps or 1):
+            for name, array in arrays.items():
+                _give(graph, name, array)
+            graph.evaluate(time_increment=dt if step else None)
+            rows.append(_held(graph))
+    if steps is None:
+        return rows[0]
+    return {name: np.stack(np.broadcast_arrays(*(row[name] for row in rows))) for name in rows[0]}
+
+
+def _held(graph: Any) -> dict[str, Array]:
+    """The values on the output ports of the engine's graph."""
     return {
         f"{node}.{port}": np.asarray(output.curr_value)
         for node, evaluable in graph.enodes.items()
@@ -138,7 +164,9 @@ def _is_fed(graph: Any, node_id: str, port_id: str) -> bool:
     )
 
 
-def _compare(name: str, engine: str, ours: Array, theirs: Array, tolerance: float) -> Comparison:
+def _compare(
+    name: str, engine: str, ours: Array, theirs: Array, tolerance: float, *, over_time: bool = False
+) -> Comparison:
     types = (f"{ours.dtype}{list(ours.shape)}", f"{theirs.dtype}{list(theirs.shape)}")
     same_shape = _extents(ours) == _extents(theirs)
     if not same_shape or _text(ours) != _text(theirs):
@@ -149,16 +177,22 @@ def _compare(name: str, engine: str, ours: Array, theirs: Array, tolerance: floa
     left, right = (a.reshape(-1).astype(np.float64) for a in (ours, theirs))
     if left.size == 0 or np.array_equal(left, right, equal_nan=True):
         return Comparison(name, engine, True, 0.0, 0.0, types)
+    apart, relative = _differences(left, right)
+    max_abs, max_rel = float(apart.max()), float(relative.max())
+    equal = max_rel <= tolerance
+    first = int(np.argmax(relative > tolerance)) * len(ours) // left.size if over_time else None
+    return Comparison(name, engine, equal, max_abs, max_rel, types, None if equal else first)
+
+
+def _differences(left: Array, right: Array) -> tuple[Array, Array]:
+    """Absolute and relative differences; a few last bits of the largest value count as rounding."""
     with np.errstate(all="ignore"):
-        apart = np.where(
-            (left == right) | (np.isnan(left) & np.isnan(right)), 0, np.abs(left - right)
-        )
-        relative = np.where(apart == 0, 0, apart / np.maximum(np.abs(left), np.abs(right)))
-    max_abs, max_rel = (
-        float(np.nan_to_num(apart.max(), nan=np.inf)),
-        float(np.nan_to_num(relative.max(), nan=np.inf)),
-    )
-    return Comparison(name, engine, max_rel <= tolerance, max_abs, max_rel, types)
+        same = (left == right) | (np.isnan(left) & np.isnan(right))
+        apart = np.nan_to_num(np.where(same, 0, np.abs(left - right)), nan=np.inf, posinf=np.inf)
+        size = np.maximum(np.abs(left), np.abs(right))
+        rounding = 8 * np.finfo(float).eps * np.max(size, where=np.isfinite(size), initial=0)
+        relative = np.where(apart <= rounding, 0, apart / size)
+    return apart, np.nan_to_num(relative, nan=np.inf, posinf=np.inf)
 
 
 def _extents(array: Array) -> list[int]:

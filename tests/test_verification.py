@@ -103,3 +103,31 @@ def test_a_model_that_the_engine_cannot_run_is_compared_with_the_interpreter() -
     verification = mdf_loop.verify(graph)
     assert verification.equal
     assert "engine cannot run this model" in verification.notes[0]
+
+
+OVER_TIME = (("NeuroML/FN.mdf.yaml", 200, 5e-5), ("MDF/RNN/IAF_net.yaml", 60, 1e-3))
+
+
+@pytest.mark.parametrize(("name", "steps", "dt"), OVER_TIME)
+def test_models_over_time_are_equal(name: str, steps: int, dt: float) -> None:
+    path = SHARED / name
+    if not path.exists():
+        pytest.skip("the shared models are not here")
+    verification = mdf_loop.verify(path, steps=steps, dt=dt)
+    assert verification.equal, str(verification)
+    assert {c.engine for c in verification.comparisons} == {"modeci_mdf"}
+    assert all(c.max_abs == 0 for c in verification.comparisons)  # arithmetic only: bit for bit
+
+
+def test_the_first_step_that_differs_is_named() -> None:
+    ours = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    theirs = np.array([[1.0, 2.0], [3.0, 4.5], [5.5, 6.0]])
+    comparison = _compare("A.y", "modeci_mdf", ours, theirs, 1e-12, over_time=True)
+    assert comparison.first_step == 1
+    assert str(comparison).endswith("max abs 0.5, max rel 0.111, first at step 1")
+
+
+def test_a_few_last_bits_of_the_largest_value_are_rounding() -> None:
+    ours = np.array([1.0, 1e-17])
+    assert _compare("A.y", "modeci_mdf", ours, np.array([1.0, 0.0]), 1e-12).equal
+    assert not _compare("A.y", "modeci_mdf", ours, np.array([1.0, 1e-12]), 1e-12).equal

@@ -1,4 +1,4 @@
-"""`mdf-loop run`: one evaluation of a model."""
+"""`mdf-loop run`: one evaluation of a model, or the model over time."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Give node.port, node.parameter or node.function too.",
 )
+@click.option(
+    "--steps", type=int, help="Evaluate the model this often; outputs get an axis of time."
+)
+@click.option("--dt", type=float, help="Seconds between one evaluation and the next.")
 @click.option("--output", metavar="FILE", help="Save the outputs as .npz or .json.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(
@@ -40,17 +44,19 @@ def command(
     shapes: str,
     max_iterations: int | None,
     record: tuple[str, ...],
+    steps: int | None,
+    dt: float | None,
     output: str | None,
     as_json: bool,
 ) -> None:
-    """Run one evaluation of MODEL and print its outputs."""
+    """Run one evaluation of MODEL, or MODEL over time, and print its outputs."""
     from mdf_loop.compiled import compile
 
     inputs = read_inputs(pairs, files)
     compiled = compile(
         model, device=device, precision=precision, shapes=shapes, max_iterations=max_iterations
     )
-    results = compiled.run(inputs, record=record)
+    results = compiled.run(inputs, record=record, steps=steps, dt=dt)
     if output:
         results.save(output)
     click.echo(results.to_json() if as_json else _text(results, compiled.device_reason))

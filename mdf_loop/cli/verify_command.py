@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 @input_options
 @compile_options
 @device_option
+@click.option("--steps", type=int, help="Compare the model over time, that many evaluations.")
+@click.option("--dt", type=float, help="Seconds between one evaluation and the next.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context
 def command(
@@ -37,6 +39,8 @@ def command(
     precision: str,
     shapes: str,
     max_iterations: int | None,
+    steps: int | None,
+    dt: float | None,
     as_json: bool,
 ) -> None:
     """Compare MODEL compiled with modeci_mdf's engine and the interpreter; exit code 1 if different."""
@@ -45,6 +49,8 @@ def command(
     verification = verify(
         model,
         read_inputs(pairs, files),
+        steps=steps,
+        dt=dt,
         device=device,
         precision=precision,
         shapes=shapes,

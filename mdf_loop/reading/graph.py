@@ -24,7 +24,7 @@ from mdf_loop.lower import Scope, Term, cast, suggestion, tensor
 from mdf_loop.lower.operators import add, literal, multiply
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.given import default_value
-from mdf_loop.reading.node import LoopReader, NodeReader
+from mdf_loop.reading.node import Later, LoopReader, NodeReader
 from mdf_loop.reading.port_types import edge_dtype
 
 Supply = Callable[[Any, Any, str], Term]
@@ -46,6 +46,7 @@ class GraphReader:
         outer: Scope | None,
         document: Document,
         read_loop: LoopReader,
+        later: Later | None = None,
     ) -> None:
         self.b = b
         self.graph = graph
@@ -54,6 +55,7 @@ class GraphReader:
         self.outer = outer
         self.document = document
         self.read_loop = read_loop
+        self.later = later
         self.nodes = {node.id: node for node in graph.nodes}
         self.fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
         self.outputs: dict[tuple[str, str], Term] = {}
@@ -123,10 +125,12 @@ class GraphReader:
                 edge
                 for edge in edges
                 if (edge.receiver, edge.receiver_port) == (node.id, port.id)
-                and edge.sender in self.readers
+                and (edge.sender in self.readers or self.later is not None)
             ]
             ports[port.id] = self._port_term(node, port, arriving, where)
-        reader = NodeReader(self.b, node, where, ports, self.outer, self.document, self.read_loop)
+        reader = NodeReader(
+            self.b, node, where, ports, self.outer, self.document, self.read_loop, self.later
+        )
         self.readers[node.id] = reader
         for port_id, term in reader.read().items():
             self.outputs[node.id, port_id] = term
@@ -178,7 +182,10 @@ class GraphReader:
         return term
 
     def _sent(self, edge: Any) -> Term:
-        term = self.outputs.get((edge.sender, edge.sender_port))
+        if self.later is not None and edge.sender not in self.readers:
+            term: Term | None = self.later.sent(edge.sender, edge.sender_port)
+        else:
+            term = self.outputs.get((edge.sender, edge.sender_port))
         if term is None:
             raise Poisoned
         weight = (edge.parameters or {}).get("weight", 1)

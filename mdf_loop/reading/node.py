@@ -18,8 +18,9 @@ import numpy as np
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import ArityError, CycleError, ExpressionError, Poisoned, ScopeError
+from mdf_loop.ir import Value
 from mdf_loop.lower import Scope, Term, lower_expression, lower_function, names_in, tensor
-from mdf_loop.lower.operators import literal, promote, truths
+from mdf_loop.lower.operators import add, literal, multiply, promote, truths
 from mdf_loop.reading.document import Document, is_loop, written_body
 
 
@@ -37,8 +38,21 @@ LOOP_RESULTS = ("iterations", "condition", "stopped_by")
 LoopReader = Callable[[Builder, Any, Any, str, Scope, Document], LoopReading]
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """An evaluation after the first one.
+
+    `old` gives what a parameter held before (node id, parameter id), `sent` what an output port
+    gave (node id, port id); `dt` is the time that has passed, None if none has.
+    """
+
+    old: Callable[[str, str], Term]
+    sent: Callable[[str, str], Term]
+    dt: Value | None
+
+
 class NodeReader:
-    """Reads one execution of one node; `results` are what its output ports give."""
+    """Reads one execution of one node: the first one, or one at a `Later` moment."""
 
     def __init__(
         self,
@@ -49,15 +63,18 @@ class NodeReader:
         outer: Scope | None,
         document: Document,
         read_loop: LoopReader,
+        later: Later | None = None,
     ) -> None:
         self.b = b
         self.node = node
+        self.later = later
         self.where = where
         self.document = document
         self.read_loop = read_loop
         self.inputs = Scope(ports, outer, is_node=True)
         self.parameters = {p.id: p for p in node.parameters}
         self.functions = {f.id: f for f in node.functions}
+        self.fixed = fixed_parameters(node)
         self.memo: dict[tuple[str, str], Term | None] = {}
         self.under_way: list[tuple[str, str]] = []
         self.loop_results: dict[str, Mapping[str, Callable[[], Term]]] = {}
@@ -130,6 +147,8 @@ class NodeReader:
 
     def _old_parameter(self, name: str) -> Term:
         parameter = self.parameters[name]
+        if self.later is not None and name not in self.fixed:
+            return self.later.old(self.node.id, name)
         with self._place("parameters", name) as where:
             if is_stateful(parameter):
                 initial = parameter.default_initial_value
@@ -194,6 +213,8 @@ class NodeReader:
         return {name for loop in loops for name in written_body(loop, self.node).parameters}
 
     def _keeps_old_value(self, parameter: Any, changed: set[str]) -> bool:
+        if self.later is not None:
+            return parameter.id in self.fixed
         reads = names_in(parameter.value)
         return (
             parameter.value is not None
@@ -221,7 +242,11 @@ class NodeReader:
             return self._expression(parameter.value, scope)
         if parameter.function:
             return self._call(parameter, where, scope)
-        if parameter.time_derivative is not None:  # no time passes in a single evaluation
+        if parameter.time_derivative is not None:
+            if self.later is not None and self.later.dt is not None:
+                change = tensor(self.b, self._expression(parameter.time_derivative, scope))
+                old = tensor(self.b, self._kept(parameter.id))
+                return add(self.b, old, multiply(self.b, change, self.later.dt))
             if parameter.default_initial_value is None:
                 raise ExpressionError(
                     f"the parameter '{parameter.id}' has a time_derivative, but nothing to start from",
@@ -229,7 +254,7 @@ class NodeReader:
                 )
             return self._expression(parameter.default_initial_value, scope)
         if parameter.conditions:
-            return literal(self.b, 0.0)
+            return literal(self.b, 0.0) if self.later is None else self._kept(parameter.id)
         raise _no_value(parameter)
 
     def _conditioned(self, parameter: Any, term: Term, scope: Scope) -> Term:
@@ -279,6 +304,22 @@ class NodeReader:
                 hint="write loop[0], loop[1], ... in the ports to choose",
             )
         return term[ports.index(port)]
+
+
+def fixed_parameters(node: Any) -> set[str]:
+    """Parameters that have one value for ever: they read nothing that can change."""
+    fixed = {
+        p.id
+        for p in node.parameters
+        if p.value is not None and not p.conditions and not is_stateful(p)
+    }
+    changing = {p.id for p in node.parameters} | {f.id for f in node.functions}
+    changing = (changing | {port.id for port in node.input_ports}) - fixed
+    values = {p.id: names_in(p.value) for p in node.parameters}
+    while moved := {name for name in fixed if values[name] & changing}:
+        fixed -= moved
+        changing |= moved
+    return fixed
 
 
 def is_stateful(parameter: Any) -> bool:

@@ -19,6 +19,7 @@ from mdf_loop.reading.document import Document, Source, open_document
 from mdf_loop.reading.given import default_array, given_array
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.loop import read_loop
+from mdf_loop.reading.node import Later
 
 Types = Mapping[str, tuple[str, Shape]]
 """dtype and shape by input name."""
@@ -148,34 +149,58 @@ class ProgramReader:
         self.document = document
         self.b = Builder(options)
         self.inputs: dict[str, Input] = {}
+        self.ports = {(p.node, p.port.id): p for p in open_ports(document)}
 
     def read(self, arrays: Mapping[str, Array], record: Sequence[str]) -> Reading:
         """Read the graph for inputs of these types."""
-        ports = {(p.node, p.port.id): p for p in open_ports(self.document)}
-        for port in ports.values():
+        self.declare(arrays)
+        graph = self.read_graph(self.b)
+        outputs = self.outputs(graph, record)
+        return Reading(self.program(outputs), self.b.types)
+
+    def declare(self, arrays: Mapping[str, Array]) -> None:
+        """Make the graph's open ports inputs of the program."""
+        for port in self.ports.values():
             array = arrays[port.name]
+            dtype, shape = types_of({"": array})[""]
             with self.b.at(port.where):
-                dtype, shape = types_of({"": array})[""]
-                value = self.b.new(dtype, shape, port.name)
-            self.inputs[port.name] = Input(value, (port.full_name,), array)
+                self.declare_one(port.name, dtype, shape, (port.full_name,), array)
+
+    def declare_one(
+        self,
+        name: str,
+        dtype: str,
+        shape: Shape,
+        ports: tuple[str, ...] = (),
+        default: Array | None = None,
+    ) -> Value:
+        """Make a named input of the program."""
+        self.inputs[name] = Input(self.b.new(dtype, shape, name), ports, default)
+        return self.inputs[name].value
+
+    def read_graph(self, b: Builder, later: Later | None = None) -> GraphReader:
+        """Read one evaluation into a builder: the program's own, or that of a loop's body."""
 
         def supply(node: Any, port: Any, where: str) -> Term:
-            return self.inputs[ports[node.id, port.id].name].value
+            return self.inputs[self.ports[node.id, port.id].name].value
 
-        graph = GraphReader(
-            self.b, self.document.graph, self.document.where, supply, None, self.document, read_loop
+        document = self.document
+        return GraphReader(
+            b, document.graph, document.where, supply, None, document, read_loop, later
         ).read()
-        outputs = self._outputs(graph, record)
+
+    def program(self, outputs: Mapping[str, Value]) -> Program:
+        """The program with these outputs, or all errors that were found."""
         raise_findings(self.b.findings.found)
-        program = Program(
+        return Program(
             name=self.document.graph.id,
             inputs=tuple(self.inputs.values()),
             ops=tuple(self.b.ops),
             outputs=tuple(outputs.items()),
         )
-        return Reading(program, self.b.types)
 
-    def _outputs(self, graph: GraphReader, record: Sequence[str]) -> dict[str, Value]:
+    def outputs(self, graph: GraphReader, record: Sequence[str]) -> dict[str, Value]:
+        """The outputs of the graph, and what else is to be recorded, by `node.port`."""
         outputs: dict[str, Value] = {}
         for name in (*self._output_names(), *record):
             with self.b.findings.catch():

@@ -29,6 +29,7 @@ class Results(Mapping[str, Array]):
         loops: a `LoopReport` by `node.function` for each loop of the outermost level.
         device: `cpu` or `cuda`, where the model really ran.
         precision: the dtype of numbers with a point.
+        time: the time of each row in seconds, for a model run over time with `dt`; else None.
     """
 
     def __init__(
@@ -37,11 +38,13 @@ class Results(Mapping[str, Array]):
         loops: Mapping[str, LoopReport],
         device: str,
         precision: str,
+        time: Array | None = None,
     ) -> None:
         self._arrays = dict(arrays)
         self.loops = dict(loops)
         self.device = device
         self.precision = precision
+        self.time = time
 
     def __getitem__(self, name: str) -> Array:
         if name in self._arrays:
@@ -90,7 +93,8 @@ class Results(Mapping[str, Array]):
             raise InputError(f"cannot write '{target}': {error.strerror or error}") from None
 
     def _write_npz(self, target: Path) -> None:
-        np.savez(target, **self._arrays)  # type: ignore[arg-type]
+        time = {} if self.time is None else {"time": self.time}
+        np.savez(target, **{**time, **self._arrays})  # type: ignore[arg-type]
 
     def _write_json(self, target: Path) -> None:
         target.write_text(self.to_json() + "\n", encoding="utf-8")

@@ -204,3 +204,50 @@ def test_long_arrays_are_shortened_in_text_only(cli, double):
     outcome = cli("run", double, "--input", f"x={numbers}")
     assert "twice.y: int64[100]\n  [  2,   4,   6, ..., 196, 198, 200]" in outcome.out
     assert len(cli("run", double, "--input", f"x={numbers}", "--json").json["outputs"]) == 2
+
+
+STATEFUL = """
+m:
+    graphs:
+        g:
+            nodes:
+                A:
+                    parameters:
+                        x:
+                            default_initial_value: 1.0
+                            time_derivative: -x
+                    output_ports:
+                        x:
+                            value: x
+"""
+
+
+def test_a_model_over_time(cli, tmp_path):
+    model = tmp_path / "decay.yaml"
+    model.write_text(STATEFUL)
+    saved = tmp_path / "decay.npz"
+    outcome = cli("run", model, "--steps", "3", "--dt", "0.5", "--output", saved, "--json")
+    assert outcome.json["outputs"]["A.x"] == {
+        "dtype": "float64",
+        "shape": [3],
+        "data": [1.0, 0.5, 0.25],
+    }
+    with np.load(saved) as archive:
+        assert archive["time"].tolist() == [0, 0.5, 1]
+    assert cli("verify", model, "--steps", "20", "--dt", "0.01").code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--dt", "0.1"), "dt needs steps"),
+        (("--steps", "0"), "steps must be a whole number above 0"),
+        (("--steps", "3", "--dt", "nan"), "dt must be a number of seconds"),
+    ],
+)
+def test_steps_and_dt_are_checked(cli, tmp_path, options, sentence):
+    model = tmp_path / "decay.yaml"
+    model.write_text(STATEFUL)
+    outcome = cli("run", model, *options)
+    assert outcome.code == 2
+    assert sentence in outcome.err

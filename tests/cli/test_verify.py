@@ -35,6 +35,7 @@ def test_json(cli, sample):
         "max_abs": 0.0,
         "max_rel": 0.0,
         "types": ["int64[]", "int64[]"],
+        "first_step": None,
     }
 
 
