@@ -24,6 +24,14 @@ from mdf_loop.lower.subscripts import Index, Slice, subscript
 from mdf_loop.lower.syntax import dotted, number_of, parse, shortened
 from mdf_loop.lower.terms import Term, kind, literal, scalar, tensor
 
+_PROPERTIES = {
+    "T": "numpy.transpose",
+    "shape": "numpy.shape",
+    "size": "numpy.size",
+    "ndim": "numpy.ndim",
+}
+"""Attributes of arrays, and the functions that say the same."""
+
 _CAN_FAIL = (ast.FloorDiv, ast.Mod, ast.Pow)
 """Operators that fail on some whole numbers on their right."""
 
@@ -186,6 +194,8 @@ class _Lowering:
         root = name.split(".", 1)[0]
         if name and root not in self.scope:
             return self.scope.get(name)
+        if node.attr in _PROPERTIES:
+            return function(_PROPERTIES[node.attr])(self.b, [self._argument(node.value)], {})
         raise ExpressionError(
             f"values have no attributes: '.{node.attr}' is not allowed",
             hint=_instead_of_attribute(node),
@@ -209,8 +219,8 @@ class _Lowering:
     def _refuse_list(self, node: ast.BinOp) -> None:
         """Python joins and repeats lists where numpy would calculate."""
         sides = (node.left, node.right)
-        if all(isinstance(side, ast.List | ast.Constant) for side in sides) and any(
-            isinstance(side, ast.List) for side in sides
+        if any(isinstance(side, ast.List) for side in sides) and all(
+            isinstance(side, ast.List) or not _names(side) for side in sides
         ):
             raise ExpressionError(
                 "Python would join or repeat the list here instead of calculating",
@@ -326,10 +336,14 @@ class _Lowering:
         return self.visit(node)
 
 
+def _names(expression: ast.expr) -> bool:
+    return any(isinstance(part, ast.Name) for part in ast.walk(expression))
+
+
 def _instead_of_attribute(node: ast.expr) -> str:
     """`x.sum()` -> `write numpy.sum(x)`."""
     if not isinstance(node, ast.Attribute):
         return ""
-    attribute = {"T": "transpose", "flatten": "ravel", "astype": "array"}.get(node.attr, node.attr)
+    attribute = {"flatten": "ravel", "astype": "array"}.get(node.attr, node.attr)
     known = qualified_hint(f"numpy.{attribute}")
     return f"write 'numpy.{attribute}({shortened(ast.unparse(node.value))})'" if known else ""

@@ -56,6 +56,11 @@ def literal(b: Builder, value: Any) -> Value:
             f"the list {_short(value)} is ragged: its rows have different lengths",
             hint="give all rows one length",
         ) from None
+    if array.dtype.kind in "US" and isinstance(value, list):
+        raise ExpressionError(
+            f"{_short(value)} is a list of text",
+            hint=f'a list with names is written as text: "[{", ".join(map(str, value))}]"',
+        )
     if array.dtype.kind not in "biufUS":
         raise ExpressionError(f"{_short(value)} is not a number, truth value or list of numbers")
     if array.dtype == np.float64:

@@ -1,6 +1,6 @@
 """MDF documents: files and objects -> the graph to run, its siblings, and the path of each part.
 
-Files are loaded by modeci_mdf itself and never touched.
+Models are built by modeci_mdf itself; files are never touched.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mdf_loop.errors import Finding, LoopError, ModelError, raise_findings
+from mdf_loop.reading.structure import graph_findings, model_findings, parse
 
 Source: TypeAlias = Any
 """A path, a modeci_mdf `Model` or `Graph`, or a graph's dict."""
@@ -73,10 +74,13 @@ def _load(path: Path) -> Any:
         )
     from modeci_mdf.mdf import Model
 
-    kind = {".yml": "yaml"}.get(path.suffix.lower(), path.suffix.lower()[1:])
     try:
+        content = parse(path)
+        raise_findings(model_findings(content))
         with quiet():
-            return getattr(Model, f"from_{kind}_file")(str(path))
+            return Model.from_dict(content)
+    except LoopError:
+        raise
     except RecursionError:
         raise ModelError(f"'{path.name}' is nested too deeply to be read") from None
     except Exception as error:  # noqa: BLE001 - every parser has errors of its own
@@ -236,6 +240,7 @@ def graph_of(body: Any, where: str) -> Any:
     graph_id = body.pop("id", "body")
     if not isinstance(body.get("nodes"), Mapping):
         raise ModelError(f"the graph '{graph_id}' has no nodes", where, "a graph needs 'nodes'")
+    raise_findings(graph_findings(graph_id, body, where))
     try:
         with quiet():
             return Graph.from_dict({graph_id: body})

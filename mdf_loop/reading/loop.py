@@ -5,6 +5,7 @@ Source: ONNX Loop-13 and the MDF forms of `loop_forms`.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from mdf_loop.errors import (
     ConditionError,
     EndlessLoopError,
     ExpressionError,
+    ModelError,
     OperandError,
     Poisoned,
     TripCountError,
@@ -28,7 +30,7 @@ from mdf_loop.reading.document import Document
 from mdf_loop.reading.loop_forms import LoopForm, carried_expressions, loop_form
 from mdf_loop.reading.node import LoopReading
 from mdf_loop.reading.port_types import edge_dtype
-from mdf_loop.reading.signature import Signature, find_signature
+from mdf_loop.reading.signature import Signature, find_signature, free_ports
 
 
 def read_loop(
@@ -36,6 +38,7 @@ def read_loop(
 ) -> LoopReading:
     """The results of the loop that a Function or Parameter of `node` describes."""
     form = loop_form(item, node, where, document)
+    _refuse_misspelt(form)
     inner = scope.inner()
     for key, expression in form.bindings.items():
         with b.at(f"{where}.args.{key}"):
@@ -66,6 +69,18 @@ def _stated(
 
 
 T = TypeVar("T")
+
+
+def _refuse_misspelt(form: LoopForm) -> None:
+    """An argument that the body does not read and that looks like one of the loop's own."""
+    for key in form.bindings.keys() - set(free_ports(form.body)):
+        meant = difflib.get_close_matches(key, ("cond", "v_initial", "body"), n=1, cutoff=0.75)
+        if meant or key == "m":
+            raise ModelError(
+                f"the loop '{form.name}' has no argument '{key}', and its body does not read it",
+                f"{form.where}.args.{key}",
+                f"did you mean '{meant[0] if meant else 'M'}'?",
+            )
 
 
 @dataclass(frozen=True, slots=True)

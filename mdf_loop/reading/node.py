@@ -280,7 +280,12 @@ class NodeReader:
         shared = self._ports_sharing_a_tuple()
         for port in self.node.output_ports:
             with self.b.findings.catch(), self._place("output_ports", port.id) as where:
-                value = port.value if port.value is not None else port.id
+                if port.value is None:
+                    raise ExpressionError(
+                        f"the output port '{port.id}' has no value",
+                        hint="write what it gives: value: <a parameter, function or expression>",
+                    )
+                value = port.value
                 term = self._expression(value, scope)
                 if port.id in shared and isinstance(term, tuple):
                     term = self._by_position(term, shared, port.id)

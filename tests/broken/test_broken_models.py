@@ -74,7 +74,11 @@ class Broken:
 
 TABLE = {
     # --- the document
-    "no nodes": Broken((SOUND, "nodes: 5\n"), "ModelError", ["is not an MDF model"]),
+    "no nodes": Broken(
+        (SOUND, "nodes: 5\n"),
+        "ModelError",
+        ["'nodes' is a number, 5", r"at \$\.graphs\[0\]\.nodes"],
+    ),
     "a word that MDF does not have": Broken(
         ("input_ports: {level: {}", "input_port: {level: {}"),
         "UnknownNameError",

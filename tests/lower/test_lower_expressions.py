@@ -205,8 +205,8 @@ HOSTILE = [
     ("().__class__.__bases__", "values have no attributes: '.__bases__' is not allowed"),
     ("x.__class__", "values have no attributes: '.__class__'"),
     (
-        "x.T",
-        "values have no attributes: '.T' is not allowed (in 'x.T')\n  hint: write 'numpy.transpose(x)'",
+        "x.real",
+        "values have no attributes: '.real' is not allowed",
     ),
     ("x.sum()", "'x.sum' is a value, not a function (in 'x.sum()')\n  hint: write 'numpy.sum(x)'"),
     ("x(3)", "'x' is a value, not a function"),

@@ -65,3 +65,20 @@ def test_what_a_choice_does_not_read_cannot_fail(expression: str, trace: list[in
     }
     made = mdf_loop.compile(counting(node), device="cpu").run()["trace"]
     assert made.tolist() == [int(x) for x in trace]
+
+
+def test_a_misspelt_argument_of_the_loop_is_noticed() -> None:
+    node = {"input_ports": {"n": {}}, "output_ports": {"n_next": {"value": "n + 1"}}}
+    graph = counting(node)
+    arguments = graph["g"]["nodes"]["A"]["functions"]["f"]["args"]
+    arguments["v_inital"] = arguments.pop("v_initial")
+    with pytest.raises(mdf_loop.LoopError, match="did you mean 'v_initial'") as caught:
+        mdf_loop.read(graph)
+    assert caught.value.findings[0].where.endswith(".functions['f'].args.v_inital")
+
+
+def test_an_output_port_without_a_value_is_refused() -> None:
+    graph = counting({"input_ports": {"n": {}}, "output_ports": {"n_next": {"value": "n + 1"}}})
+    graph["g"]["nodes"]["A"]["output_ports"]["n0"] = {}
+    with pytest.raises(mdf_loop.LoopError, match="the output port 'n0' has no value"):
+        mdf_loop.read(graph)

@@ -68,7 +68,6 @@ def test_files(tmp_path: Path, suffix: str) -> None:
         ("list.json", "[]", "is not an MDF model"),
         ("deep.json", '{"a":' * 5000 + "1" + "}" * 5000, "not an MDF model|nested too deeply"),
         ("nograph.json", '{"m": {"format": "ModECI MDF v0.4"}}', "holds no graph"),
-        ("wrong.yaml", "m: {format: x, graphs: {g: {nodes: {n: {input_ports: 5}}}}}", "not an MDF"),
     ],
 )
 def test_files_that_are_no_models(tmp_path: Path, name: str, content: Any, match: str) -> None:
@@ -160,7 +159,7 @@ def test_graphs_written_as_dicts(content: dict[str, Any], graph_id: str) -> None
         ({"net": 5}, "the graph 'net' has no nodes"),
         ({"net": {}}, "the graph 'net' has no nodes"),
         ({"a": 1, "b": 2}, "has no nodes"),
-        ({"net": {"nodes": {"n": {"functions": 5}}}}, "the graph 'net' is not an MDF graph"),
+        ({"net": {"nodes": {"n": {"functions": 5}}}}, "'functions' is a number, 5"),
     ],
 )
 def test_what_is_no_graph(content: Any, match: str) -> None:
