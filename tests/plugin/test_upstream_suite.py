@@ -26,6 +26,9 @@ pytestmark = pytest.mark.slow
 
 TOOLS = ("pytest-benchmark", "py-cpuinfo", "pytest-mock", "pytest-timeout")
 
+SAFELY = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+"""Early releases of Python 3.11 have no filter."""
+
 CONFTEST = """
 import pytest
 import modeci_mdf.mdf as mdf
@@ -85,7 +88,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     pip("install", "--no-deps", "--target", str(folder / "tools"), *TOOLS)
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
+        packed.extractall(folder, **SAFELY)
     (root,) = (path for path in folder.glob("*") if (path / "tests").is_dir())
     (root / "tests" / "conftest.py").write_text(CONFTEST)
     (folder / "tools" / "with_mdf_loop.py").write_text(PLUGIN)
