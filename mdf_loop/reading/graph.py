@@ -74,7 +74,7 @@ class GraphReader:
 
     def _refuse_clashes(self) -> None:
         ids = [node.id for node in self.graph.nodes]
-        for repeated in {i for k, i in enumerate(ids) if i in ids[:k]}:
+        for repeated in [i for k, i in enumerate(ids) if i in ids[:k]]:
             raise ScopeError(
                 f"two nodes have the id '{repeated}'", self.where, "rename one of them"
             )
@@ -232,7 +232,7 @@ def execution_order(graph: Any, edges: list[Any], where: str) -> list[Any]:
         waiting = {node.id for node in left}
         layer = [node for node in left if not waits[node.id] & waiting]
         if not layer:
-            circle = sorted(_circle(waits, waiting))
+            circle = _circle(waits, [node.id for node in left])
             raise CycleError(
                 f"the nodes {', '.join(repr(i) for i in circle)} wait for each other"
                 if len(circle) > 1
@@ -245,14 +245,17 @@ def execution_order(graph: Any, edges: list[Any], where: str) -> list[Any]:
     return order
 
 
-def _circle(waits: dict[str, set[str]], waiting: set[str]) -> set[str]:
-    """Nodes on a circle among those that wait."""
+def _circle(waits: dict[str, set[str]], waiting: list[str]) -> list[str]:
+    """The nodes of the first circle among those that wait, in the order of the graph."""
     import networkx
 
-    edges = [(sender, node) for node in waiting for sender in waits[node] & waiting]
-    for component in networkx.strongly_connected_components(networkx.DiGraph(edges)):
-        if len(component) > 1 or any((node, node) in edges for node in component):
-            return set(component)
+    edges = [(sender, node) for node in waiting for sender in waiting if sender in waits[node]]
+    components = networkx.strongly_connected_components(networkx.DiGraph(edges))
+    member_of = {node: component for component in components for node in component}
+    for node in waiting:
+        component = member_of.get(node, set())
+        if len(component) > 1 or (node, node) in edges:
+            return [other for other in waiting if other in component]
     return waiting
 
 

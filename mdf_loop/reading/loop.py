@@ -73,7 +73,8 @@ T = TypeVar("T")
 
 def _refuse_misspelt(form: LoopForm) -> None:
     """An argument that the body does not read and that looks like one of the loop's own."""
-    for key in form.bindings.keys() - set(free_ports(form.body)):
+    read = set(free_ports(form.body))
+    for key in (name for name in form.bindings if name not in read):
         meant = difflib.get_close_matches(key, ("cond", "v_initial", "body"), n=1, cutoff=0.75)
         if meant or key == "m":
             raise ModelError(

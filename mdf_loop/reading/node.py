@@ -83,7 +83,7 @@ class NodeReader:
 
     def _refuse_clashes(self, ports: dict[str, Any]) -> None:
         ids = [*ports, *(p.id for p in self.node.parameters), *(f.id for f in self.node.functions)]
-        for repeated in {i for k, i in enumerate(ids) if i in ids[:k]}:
+        for repeated in [i for k, i in enumerate(ids) if i in ids[:k]]:
             raise ScopeError(
                 f"the name '{repeated}' stands for two things in node '{self.node.id}'",
                 self.where,
