@@ -22,6 +22,7 @@ import onnx_ir as oir
 
 from mdf_loop import onnx_ops
 from mdf_loop.emit import row_shapes
+from mdf_loop.errors import ModelError
 from mdf_loop.ir import (
     OPSET,
     Array,
@@ -41,7 +42,18 @@ ENDLESS = np.iinfo(np.int64).max
 
 
 def to_onnx(program: Program) -> onnx.ModelProto:
-    """The program as an ONNX model; inputs and outputs keep their names, nodes name their MDF path."""
+    """The program as an ONNX model; inputs and outputs keep their names, nodes name their MDF path.
+
+    Raises:
+        ModelError: the program gives nothing.
+    """
+    if not program.outputs:
+        raise ModelError(
+            f"there is nothing to compute: '{program.name}' has no output ports",
+            "$",
+            "add an output port, or name what a run is to give: record=['node.parameter'] "
+            "(--record node.parameter)",
+        )
     return oir.to_proto(_ModelWriter(program).write())
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mdf_loop.emit import to_onnx
 from mdf_loop.emit.row_shapes import row_error
-from mdf_loop.errors import LoopError, ModelError, RunError
+from mdf_loop.errors import LoopError, RunError
 from mdf_loop.ir import Array, Loop, Program, Value, results, walk
 from mdf_loop.lower.operators import GUARD
 from mdf_loop.run.device import open_session
@@ -30,11 +30,6 @@ class Session:
 
         self.program = program
         self.names = [name for name, _ in program.outputs]
-        if not self.names:
-            raise ModelError(
-                f"there is nothing to compute: '{program.name}' has no output ports",
-                hint="name what to give, e.g. record=['node.parameter'] (--record node.parameter)",
-            )
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
         if _largest(program) <= SMALL:

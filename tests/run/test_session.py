@@ -107,4 +107,6 @@ def test_a_model_without_outputs_asks_for_names() -> None:
     compiled = mdf_loop.compile(graph)
     with pytest.raises(LoopError, match="has no output ports"):
         compiled.run()
+    with pytest.raises(LoopError, match="has no output ports"):
+        compiled.to_onnx()
     assert compiled.run(record=["A.p"])["p"] == 3
