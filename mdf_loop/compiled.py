@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.build import Options
-from mdf_loop.emit.legalise import legalise
+from mdf_loop.emit.legalise import runnable
 from mdf_loop.errors import InputError, ModelError
 from mdf_loop.ir import Array, Loop, Program, StoppedBy, loops
-from mdf_loop.passes import optimise, report_loops
+from mdf_loop.passes import report_loops
 from mdf_loop.reading import Document, Source, bind, open_document, read
 from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.run.device import DEVICES, Device
@@ -90,7 +90,7 @@ class Compiled:
         key = (_signature(arrays), tuple(record))
         if key not in self._sessions:
             program = read(self.document, inputs, record=record, options=self.options)
-            ready = legalise(optimise(report_loops(program)), self.options)
+            ready = runnable(report_loops(program), self.options)
             self._sessions[key] = (program, Session(ready, self._device))
         self._latest = self._sessions[key]
         self._taken = self._latest[1].device
@@ -189,7 +189,7 @@ class Compiled:
         from mdf_loop.emit import portable, to_onnx
 
         program = read(self.document, inputs or {}, options=self.options)
-        return portable(to_onnx(legalise(optimise(program), self.options)))
+        return portable(to_onnx(runnable(program, self.options)))
 
 
 def _signature(arrays: Mapping[str, Array]) -> tuple[tuple[str, str, tuple[int, ...]], ...]:

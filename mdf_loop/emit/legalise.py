@@ -20,6 +20,7 @@ from mdf_loop.emit.compositions.registry import cast
 from mdf_loop.emit.kernels import has_kernel
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Program, Value
+from mdf_loop.passes import optimise
 from mdf_loop.passes.rewrite import rewrite
 
 _WIDER = {
@@ -75,6 +76,11 @@ def _is_exact(op: Op) -> bool:
     if op.op_type not in COMPOSITIONS or main_dtype(op) != "float64":
         return True
     return onnx_ops.is_precise(op.op_type, op.attributes)
+
+
+def runnable(program: Program, options: Options) -> Program:
+    """The program after all default passes, in operations that ONNX Runtime can run."""
+    return legalise(optimise(program), options)
 
 
 def precise(program: Program) -> Program:

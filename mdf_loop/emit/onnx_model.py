@@ -94,11 +94,15 @@ class _ModelWriter:
 
     def define(self, value: Value) -> oir.Value:
         """The ONNX value of a value made in the program, under a free name."""
+        return self._declare(value, self.free_name(value))
+
+    def free_name(self, value: Value) -> str:
+        """The value's name, or one like it that nobody has."""
         name = value.name
         while name in self.taken:
             name += "_"
         self.taken.add(name)
-        return self._declare(value, name)
+        return name
 
     def fresh(self, base: str) -> str:
         """A name for a helper value or node."""
@@ -144,19 +148,12 @@ class _Scope:
     def emit(self, ops: Iterable[Operation]) -> None:
         for operation in ops:
             if isinstance(operation, Constant):
-                made = self.writer.constant(operation.array, self._free_name(operation.value))
+                made = self.writer.constant(operation.array, self.writer.free_name(operation.value))
                 self.writer.values[operation.value] = made
             elif isinstance(operation, Op):
                 self._emit_op(operation)
             else:
                 self._emit_loop(operation)
-
-    def _free_name(self, value: Value) -> str:
-        name = value.name
-        while name in self.writer.taken:
-            name += "_"
-        self.writer.taken.add(name)
-        return name
 
     def _emit_op(self, op: Op) -> None:
         inputs = [None if v is None else self.writer.values[v] for v in op.inputs]

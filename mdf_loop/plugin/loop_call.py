@@ -15,11 +15,10 @@ import numpy as np
 
 from mdf_loop.build import Builder, Options
 from mdf_loop.check import check
-from mdf_loop.emit.legalise import legalise
+from mdf_loop.emit.legalise import runnable
 from mdf_loop.errors import CarryTypeError, ExpressionError, LoopError, ModelError, raise_findings
 from mdf_loop.ir import Array, Input, Program, Value
 from mdf_loop.lower import Scope, Term, names_in
-from mdf_loop.passes import optimise
 from mdf_loop.plugin.values import Kept, array_of, content_of, is_plain, is_whole, part_of, type_of
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.loop import read_loop
@@ -122,7 +121,7 @@ class LoopCall:
         outputs = tuple((name, v) for name, v in named.items() if isinstance(v, Value))
         program = Program(self.item.id, tuple(inputs.made), tuple(b.ops), outputs)
         raise_findings(check(program))
-        session = Session(legalise(optimise(program), self.options))
+        session = Session(runnable(program, self.options))
         self._reads = tuple(dict.fromkeys((*self._reads, *inputs.asked_for)))
         return _Ready(session, len(results), inputs.sources, floats)
 

@@ -139,22 +139,16 @@ class GraphReader:
         self, node: Any, port: Any, arriving: list[Any], where: str
     ) -> Term | Callable[[], Term]:
         path = f"{where}.input_ports['{port.id}']"
-        try:
-            with self.b.at(path, f"{node.id}.{port.id}"):
-                if arriving:
-                    term = self._arrived(port, arriving)
-                elif (node.id, port.id) in self.fed:
-                    term = self._before_arrival(port, path)
-                else:
-                    term = self.supply(node, port, path)
-                self.b.types[path] = term
-                return term
-        except Poisoned:
-            return _raise_poisoned
-        except Exception:
-            with self.b.findings.catch():
-                raise
-            return _raise_poisoned
+        with self.b.findings.catch(), self.b.at(path, f"{node.id}.{port.id}"):
+            if arriving:
+                term = self._arrived(port, arriving)
+            elif (node.id, port.id) in self.fed:
+                term = self._before_arrival(port, path)
+            else:
+                term = self.supply(node, port, path)
+            self.b.types[path] = term
+            return term
+        return _raise_poisoned
 
     def _before_arrival(self, port: Any, where: str) -> Term:
         """The value of a port whose sender has not run yet."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mdf_loop import onnx_ops
 from mdf_loop.build import Builder, Options
 from mdf_loop.check import check
 from mdf_loop.errors import ArityError, InputError, Poisoned, UnknownNameError, raise_findings
@@ -20,9 +21,6 @@ from mdf_loop.reading.given import default_array, given_array
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.loop import read_loop
 from mdf_loop.reading.node import Later
-
-Types = Mapping[str, tuple[str, Shape]]
-"""dtype and shape by input name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +85,6 @@ def _array(port: OpenPort, given: Mapping[str, Any], options: Options) -> Array:
     if name is None:
         return default_array(port.port, options.precision, port.where)
     return given_array(port.port, given[name], options.precision, name, port.where)
-
-
-def types_of(arrays: Mapping[str, Array]) -> dict[str, tuple[str, Shape]]:
-    """The signature of some arrays."""
-    return {
-        name: ("string" if a.dtype.kind in "US" else str(a.dtype), a.shape)
-        for name, a in arrays.items()
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +152,9 @@ class ProgramReader:
         """Make the graph's open ports inputs of the program."""
         for port in self.ports.values():
             array = arrays[port.name]
-            dtype, shape = types_of({"": array})[""]
+            dtype = onnx_ops.dtype_name(array)
             with self.b.at(port.where):
-                self.declare_one(port.name, dtype, shape, (port.full_name,), array)
+                self.declare_one(port.name, dtype, array.shape, (port.full_name,), array)
 
     def declare_one(
         self,

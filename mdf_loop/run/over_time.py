@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.build import Options
-from mdf_loop.emit.legalise import legalise
+from mdf_loop.emit.legalise import runnable
 from mdf_loop.errors import InputError
-from mdf_loop.ir import Array, Program
-from mdf_loop.passes import optimise
+from mdf_loop.ir import Array
 from mdf_loop.reading.over_time import OverTime, after, before
 from mdf_loop.run.session import Session
 
@@ -22,8 +21,8 @@ class TimedSession:
     def __init__(self, programs: OverTime, options: Options, device: str) -> None:
         self.programs = programs
         self.precision = options.precision
-        self._first = Session(_ready(programs.first, options), device)
-        self._later = Session(_ready(programs.later, options), device)
+        self._first = Session(runnable(programs.first, options), device)
+        self._later = Session(runnable(programs.later, options), device)
         self.device = self._later.device
 
     def run(self, arrays: Mapping[str, Array], steps: int, dt: float | None) -> dict[str, Array]:
@@ -47,10 +46,6 @@ class TimedSession:
             )
             for entry in self.programs.later.inputs
         }
-
-
-def _ready(program: Program, options: Options) -> Program:
-    return legalise(optimise(program), options)
 
 
 def _widened(array: Array, dtype: str, shape: Any) -> Array:
