@@ -61,7 +61,8 @@ def open_session(model: bytes, device: str, options: Any) -> tuple[Any, Device]:
     problem = cuda_problem()
     if problem is None:
         try:
-            return _cuda_session(model, options), Device("cuda", "CUDA is available")
+            session = _cuda_session(model, options)
+            return session, _cuda_device(session)
         except DeviceError as error:
             problem = error.findings[0].what
     if device == "cuda":
@@ -84,6 +85,7 @@ def _cuda_session(model: bytes, options: Any) -> Any:
     """A session whose first provider is CUDA, without the runtime's silent fallback."""
     import onnxruntime
 
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     try:
         session = onnxruntime.InferenceSession(
             model,
@@ -99,12 +101,22 @@ def _cuda_session(model: bytes, options: Any) -> Any:
     return session
 
 
-def nodes_on_cpu(session: Any) -> tuple[str, ...]:
-    """Operators of a CUDA session that run on the CPU, where the runtime can tell."""
+def _cuda_device(session: Any) -> Device:
+    """CUDA, with the operators that the runtime nevertheless put on the CPU."""
+    placed = placement(session)
+    on_cpu = placed.get(_CPU, ())
+    if on_cpu and _CUDA not in placed:
+        raise DeviceError(f"the runtime put all operations on the CPU ({', '.join(on_cpu)})")
+    return Device("cuda", f"on the CPU: {', '.join(on_cpu)}" if on_cpu else "CUDA is available")
+
+
+def placement(session: Any) -> dict[str, tuple[str, ...]]:
+    """Operators, those of bodies too, by the provider that runs them, where the runtime can tell."""
     if not hasattr(session, "get_provider_graph_assignment_info"):
-        return ()
-    names: list[str] = []
-    for subgraph in session.get_provider_graph_assignment_info():
-        if subgraph.ep_name == _CPU:
-            names += [node.op_type for node in subgraph.get_nodes()]
-    return tuple(dict.fromkeys(names))
+        return {}
+    placed: dict[str, dict[str, None]] = {}
+    for part in session.get_provider_graph_assignment_info():
+        placed.setdefault(part.ep_name, {}).update(
+            (node.op_type, None) for node in part.get_nodes()
+        )
+    return {provider: tuple(op_types) for provider, op_types in placed.items()}

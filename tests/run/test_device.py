@@ -73,13 +73,59 @@ def test_a_runtime_that_only_claims_cuda_is_found_out(monkeypatch, outcome: str)
     assert sentence in compiled.device_reason
 
 
-def test_nodes_that_run_on_the_cpu_are_named_where_the_runtime_can_tell() -> None:
-    node = SimpleNamespace(op_type="Atan")
-    part = SimpleNamespace(ep_name="CPUExecutionProvider", get_nodes=lambda: [node, node])
-    other = SimpleNamespace(ep_name="CUDAExecutionProvider", get_nodes=lambda: [node])
-    session = SimpleNamespace(get_provider_graph_assignment_info=lambda: [part, other])
-    assert devices.nodes_on_cpu(session) == ("Atan",)
-    assert devices.nodes_on_cpu(SimpleNamespace()) == ()
+def part(provider: str, *op_types: str) -> SimpleNamespace:
+    nodes = [SimpleNamespace(op_type=op_type) for op_type in op_types]
+    return SimpleNamespace(ep_name=f"{provider}ExecutionProvider", get_nodes=lambda: nodes)
+
+
+def claiming_cuda(monkeypatch, *parts: SimpleNamespace) -> None:
+    """Let the runtime say that it has CUDA and has placed these parts."""
+    real = onnxruntime.InferenceSession
+
+    def session(model, options, providers, **settings):
+        if providers[0] == "CPUExecutionProvider":
+            return real(model, options, providers=providers, **settings)
+        key = "session.record_ep_graph_assignment_info"
+        assert options.get_session_config_entry(key) == "1"
+        made = real(model, options, providers=["CPUExecutionProvider"])
+        return SimpleNamespace(
+            run=made.run,
+            get_providers=lambda: providers,
+            get_provider_graph_assignment_info=lambda: parts,
+        )
+
+    available = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: available)
+    monkeypatch.setattr(onnxruntime, "InferenceSession", session)
+
+
+def test_operators_of_a_cuda_model_that_run_on_the_cpu_are_named(monkeypatch) -> None:
+    claiming_cuda(monkeypatch, part("CPU", "Atan", "Atan"), part("CUDA", "Add"))
+    compiled = mdf_loop.compile(GRAPH, device="cuda")
+    assert compiled.run().device == "cuda"
+    assert compiled.device_reason == "on the CPU: Atan"
+    claiming_cuda(monkeypatch, part("CUDA", "Add"))
+    assert mdf_loop.compile(GRAPH, device="cuda").device_reason == "CUDA is available"
+
+
+def test_cuda_that_runs_nothing_is_not_used(monkeypatch) -> None:
+    claiming_cuda(monkeypatch, part("CPU", "Atan", "Tan"))
+    sentence = r"the runtime put all operations on the CPU \(Atan, Tan\)"
+    with pytest.raises(DeviceError, match=sentence):
+        mdf_loop.compile(GRAPH, device="cuda").run()
+    assert mdf_loop.compile(GRAPH, device="auto").device == "cpu"
+
+
+def test_the_runtime_tells_where_operators_run() -> None:
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    graph = {
+        "g": {"nodes": {"A": {"input_ports": {"x": {}}, "output_ports": {"y": {"value": "x + 1"}}}}}
+    }
+    model = mdf_loop.compile(graph).to_onnx().SerializeToString()
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    assert devices.placement(session) == {"CPUExecutionProvider": ("Add",)}
+    assert devices.placement(SimpleNamespace()) == {}
 
 
 @pytest.mark.cuda
