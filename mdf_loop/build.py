@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,16 +18,19 @@ from mdf_loop.errors import Findings, LoopError
 from mdf_loop.ir import (
     Array,
     Constant,
+    If,
     Loop,
     Op,
     Operation,
     Program,
     Shape,
     Value,
-    body_inputs,
+    bodies,
     results,
     walk,
 )
+
+_Owner = TypeVar("_Owner", bound=Loop | If)
 
 FOLD_LIMIT = 1 << 16
 """Constants of more elements than this are not multiplied out at compile time."""
@@ -56,7 +59,7 @@ class _Shared:
 
 
 class Builder:
-    """Appends operations to one scope: the program's, or that of one loop body.
+    """Appends operations to one scope: the program's, or that of one body.
 
     A builder remembers which values are constants (`constant_of`) and which are *weak*: plain
     numbers of the document, which take the dtype of what they are combined with, as Python's
@@ -80,7 +83,7 @@ class Builder:
         values = [entry.value for entry in program.inputs]
         for operation in walk(program.ops):
             values += results(operation)
-            values += body_inputs(operation) if isinstance(operation, Loop) else ()
+            values += [value for body in bodies(operation) for value in body.inputs]
         names = b._shared.names
         names.update(value.name for value in values)
         names.update(d for value in values for d in value.shape or () if isinstance(d, str))
@@ -109,7 +112,7 @@ class Builder:
         return self.options.precision
 
     def body(self) -> Builder:
-        """A builder for a loop body inside this scope."""
+        """A builder for a body inside this scope: a loop's, or a branch of a choice."""
         return Builder(parent=self)
 
     @contextmanager
@@ -205,10 +208,10 @@ class Builder:
         self.ops.append(Op(op_type, inputs, outputs, MappingProxyType(attributes), self.where))
         return outputs
 
-    def append(self, loop: Loop) -> Loop:
-        """Append a loop that was put together elsewhere."""
-        self.ops.append(loop)
-        return loop
+    def append(self, operation: _Owner) -> _Owner:
+        """Append a loop or a choice that was put together elsewhere."""
+        self.ops.append(operation)
+        return operation
 
     def _fresh(self, shape: Shape) -> Shape:
         """Give unknown extents names of their own."""

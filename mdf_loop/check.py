@@ -5,6 +5,7 @@
 3. A condition is one truth value; a trip count is one whole number.
 4. A recorded row has one shape in all iterations.
 5. A loop has a trip count, a condition or a bound.
+6. Both branches of a choice give its values: as many, in their dtypes and shapes.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from collections.abc import Iterable, Iterator
 
 from mdf_loop.errors import Finding
 from mdf_loop.ir import (
+    Body,
     Carried,
+    If,
     Loop,
     Operation,
     Program,
     Shape,
     Value,
     always_true,
-    body_inputs,
-    body_outputs,
+    bodies,
     operands,
     results,
     true_constants,
@@ -51,8 +53,12 @@ def _check_scope(
         for value in operands(operation):
             if value not in known:
                 yield _not_here(value, getattr(operation, "where", ""))
+        for body in bodies(operation):
+            yield from _check_body(body, known, true_values, getattr(operation, "where", ""))
         if isinstance(operation, Loop):
-            yield from _check_loop(operation, known, true_values)
+            yield from _check_loop(operation, true_values)
+        elif isinstance(operation, If):
+            yield from _check_choice(operation)
         for value in results(operation):
             if value in known:
                 yield Finding("ScopeError", f"'{value.name}' is made twice", value.where)
@@ -64,7 +70,7 @@ def _not_here(value: Value, where: str) -> Finding:
         "ScopeError",
         f"'{value.name}' is used where it does not exist",
         where or value.where,
-        "a value made in a loop body leaves it only as a carried value or a recorded output",
+        "a value made in a body leaves it only as one of the body's outputs",
     )
 
 
@@ -76,13 +82,18 @@ def _names_used_twice(program: Program) -> Iterator[Finding]:
             yield Finding("ScopeError", f"{times} values are called '{name}'")
 
 
-def _check_loop(loop: Loop, outside: set[Value], true_values: set[Value]) -> Iterator[Finding]:
-    inside = outside | set(body_inputs(loop))
-    yield from _check_scope(loop.ops, inside, true_values)
-    made = inside | {value for operation in loop.ops for value in results(operation)}
-    for value in body_outputs(loop):
+def _check_body(
+    body: Body, outside: set[Value], true_values: set[Value], where: str
+) -> Iterator[Finding]:
+    inside = outside | set(body.inputs)
+    yield from _check_scope(body.ops, inside, true_values)
+    made = inside | {value for operation in body.ops for value in results(operation)}
+    for value in body.outputs:
         if value not in made:
-            yield _not_here(value, loop.where)
+            yield _not_here(value, where)
+
+
+def _check_loop(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
     yield from _check_control(loop, true_values)
     for position, carried in enumerate(loop.carried, start=1):
         yield from _check_carried(loop, carried, position)
@@ -151,6 +162,33 @@ def _check_carried(loop: Loop, carried: Carried, position: int) -> Iterator[Find
             "give the initial value the shape it has after one iteration, or allow the change: "
             "metadata: {shapes: dynamic} in the body, shapes='dynamic' or --shapes dynamic",
         )
+
+
+def _check_choice(choice: If) -> Iterator[Finding]:
+    if choice.condition.type != "bool[]":
+        yield Finding(
+            "ConditionError",
+            f"the condition of '{choice.name}' must be bool[], not {choice.condition.type}",
+            choice.where,
+        )
+    for word, branch in (("true", choice.then), ("false", choice.otherwise)):
+        if len(branch.leaves) != len(choice.outputs):
+            yield Finding(
+                "ArityError",
+                f"'{choice.name}' has {len(choice.outputs)} values, but if its condition is "
+                f"{word} there are {len(branch.leaves)}",
+                choice.where,
+            )
+            continue
+        for output, leaf in zip(choice.outputs, branch.leaves, strict=True):
+            if leaf.dtype != output.dtype or _differ(output.shape, leaf.shape):
+                yield Finding(
+                    "OperandError",
+                    f"'{output.name}' is {output.type}, but if the condition of '{choice.name}' "
+                    f"is {word} it is '{leaf.name}': {leaf.type}",
+                    choice.where,
+                    "both branches must give one dtype, and shapes that the result allows",
+                )
 
 
 def _dtype_hint(before: str, after: str) -> str:

@@ -9,19 +9,18 @@
         record %add
 
 Ops speak ONNX (opset 17). A `Loop` says what modellers mean, which is more than ONNX's op:
-its meaning is `mdf_loop.run.interpret`. What a body reads from outside is captured; captures
-are computed (`captures`), never declared.
+its meaning is `mdf_loop.run.interpret`. `Loop` and `If` own bodies (`bodies`). What a body reads
+from outside is captured; captures are computed (`captures`), never declared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
-import numpy as np
 import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -51,6 +50,11 @@ class StoppedBy(Enum):
     def code(self) -> int:
         """The reason as a number, which `loop.stopped_by` is in a model: 0, 1, 2."""
         return list(StoppedBy).index(self)
+
+
+def type_text(dtype: str, shape: Shape) -> str:
+    """`float64[time, n]`; `float64[*]` for an unknown rank."""
+    return f"{dtype}[{'*' if shape is None else ', '.join(map(str, shape))}]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,7 +168,46 @@ class Loop:
                 return "endless"
 
 
-Operation: TypeAlias = Constant | Op | Loop
+@dataclass(frozen=True, slots=True, eq=False)
+class Branch:
+    """One body of an `If`: it is given nothing, what it reads it captures."""
+
+    ops: tuple[Operation, ...]
+    leaves: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class If:
+    """One of two bodies, chosen by a truth value when it is reached; only that one is computed.
+
+        outputs = then() if condition else otherwise()
+
+    A leaf may be a value from outside its branch. Where the leaves of the two branches differ
+    in shape, the output's shape says only what they share.
+
+    Source: ONNX operators, If-13.
+    """
+
+    name: str
+    condition: Value
+    then: Branch
+    otherwise: Branch
+    outputs: tuple[Value, ...]
+    where: str = ""
+
+
+Operation: TypeAlias = Constant | Op | Loop | If
+
+_Operation = TypeVar("_Operation", bound=Operation)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """A scope inside an operation: the values that it is given, its operations, what it gives."""
+
+    inputs: tuple[Value, ...]
+    ops: tuple[Operation, ...]
+    outputs: tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,6 +229,8 @@ class Program:
     outputs: tuple[tuple[str, Value], ...]
 
     def __str__(self) -> str:
+        from mdf_loop.printing import print_program
+
         return print_program(self)
 
 
@@ -193,19 +238,21 @@ class Program:
 
 
 def operands(operation: Operation) -> Iterator[Value]:
-    """The values an operation reads in its own scope (for a loop: not those of its body)."""
+    """The values an operation reads in its own scope: not those that only its bodies read."""
     if isinstance(operation, Op):
         yield from (value for value in operation.inputs if value is not None)
     elif isinstance(operation, Loop):
         yield from (v for v in (operation.trip_count, operation.condition) if v is not None)
         yield from (carried.initial for carried in operation.carried)
+    elif isinstance(operation, If):
+        yield operation.condition
 
 
 def results(operation: Operation) -> Iterator[Value]:
     """The values an operation makes in the scope that it stands in."""
     if isinstance(operation, Constant):
         yield operation.value
-    elif isinstance(operation, Op):
+    elif isinstance(operation, (Op, If)):
         yield from operation.outputs
     else:
         yield from (carried.final for carried in operation.carried)
@@ -228,29 +275,47 @@ def body_outputs(loop: Loop) -> tuple[Value, ...]:
     )
 
 
-def captures(loop: Loop) -> tuple[Value, ...]:
-    """What the body reads from outside, in order of first use, inner bodies included."""
-    inside: set[Value] = set(body_inputs(loop))
+def bodies(operation: Operation) -> tuple[Body, ...]:
+    """The scopes inside an operation: a loop has one, an `If` two, any other operation none."""
+    if isinstance(operation, Loop):
+        return (Body(body_inputs(operation), operation.ops, body_outputs(operation)),)
+    if isinstance(operation, If):
+        branches = (operation.then, operation.otherwise)
+        return tuple(Body((), branch.ops, branch.leaves) for branch in branches)
+    return ()
+
+
+def with_bodies(operation: _Operation, ops: Sequence[tuple[Operation, ...]]) -> _Operation:
+    """The operation with other operations in its bodies; the same object if they are the same."""
+    if all(new == body.ops for new, body in zip(ops, bodies(operation), strict=True)):
+        return operation
+    if isinstance(operation, Loop):
+        return cast(_Operation, replace(operation, ops=ops[0]))
+    assert isinstance(operation, If)
+    branches = (operation.then, operation.otherwise)
+    then, otherwise = (replace(branch, ops=new) for branch, new in zip(branches, ops, strict=True))
+    return cast(_Operation, replace(operation, then=then, otherwise=otherwise))
+
+
+def captures(operation: Operation) -> tuple[Value, ...]:
+    """What the bodies read from outside, in order of first use, inner bodies included."""
     outside: dict[Value, None] = {}
-
-    def read(values: Iterable[Value]) -> None:
-        outside.update((value, None) for value in values if value not in inside)
-
-    for operation in loop.ops:
-        read(operands(operation))
-        if isinstance(operation, Loop):
-            read(captures(operation))
-        inside.update(results(operation))
-    read(body_outputs(loop))
+    for body in bodies(operation):
+        inside: set[Value] = set(body.inputs)
+        for inner in body.ops:
+            read = (*operands(inner), *captures(inner))
+            outside.update((value, None) for value in read if value not in inside)
+            inside.update(results(inner))
+        outside.update((value, None) for value in body.outputs if value not in inside)
     return tuple(outside)
 
 
 def walk(ops: Iterable[Operation]) -> Iterator[Operation]:
-    """Every operation, those of bodies after the loop that owns them."""
+    """Every operation, those of bodies after the operation that owns them."""
     for operation in ops:
         yield operation
-        if isinstance(operation, Loop):
-            yield from walk(operation.ops)
+        for body in bodies(operation):
+            yield from walk(body.ops)
 
 
 def loops(program: Program) -> tuple[Loop, ...]:
@@ -271,71 +336,3 @@ def always_true(loop: Loop, true_values: set[Value]) -> bool:
     """Whether the loop's condition is true before the first and after every iteration."""
     stays = loop.condition_out in true_values or loop.condition_out is loop.condition_in
     return loop.condition in true_values and stays
-
-
-# --- printing ---------------------------------------------------------------------------------
-
-
-def type_text(dtype: str, shape: Shape) -> str:
-    """`float64[time, n]`; `float64[*]` for an unknown rank."""
-    return f"{dtype}[{'*' if shape is None else ', '.join(map(str, shape))}]"
-
-
-def array_text(array: Array) -> str:
-    """A constant, short enough for one line."""
-    if array.size > 6:
-        return "[...]"
-    return str(array.tolist())
-
-
-def _attributes_text(attributes: Mapping[str, Any]) -> str:
-    def one(value: Any) -> str:
-        return array_text(value) if isinstance(value, np.ndarray) else str(value)
-
-    return "".join(f", {key}={one(value)}" for key, value in sorted(attributes.items()))
-
-
-def loop_header(loop: Loop) -> str:
-    """`loop %i < %steps while %go`, the line a loop begins with."""
-    trip = f" < %{loop.trip_count.name}" if loop.trip_count is not None else ""
-    bound = f" < bound {loop.bound}" if loop.trip_count is None and loop.bound is not None else ""
-    condition = f" while %{loop.condition.name}" if loop.condition is not None else ""
-    return f"loop %{loop.iteration.name}{trip}{bound}{condition}"
-
-
-def _print_loop(loop: Loop, indent: str) -> Iterator[str]:
-    yield indent + loop_header(loop)
-    inner = indent + "  "
-    for carried in loop.carried:
-        yield (
-            f"{inner}carry {carried.enter} from %{carried.initial.name} "
-            f"to %{carried.leave.name} giving %{carried.final.name}"
-        )
-    yield from _print_ops(loop.ops, inner)
-    for recorded in loop.recorded:
-        yield f"{inner}record %{recorded.row.name} giving {recorded.stack}"
-    if loop.condition_out is not None:
-        yield f"{inner}continue if %{loop.condition_out.name}"
-    for word, value in (("count", loop.count), ("last condition", loop.last_condition)):
-        if value is not None:
-            yield f"{inner}{word} giving %{value.name}"
-
-
-def _print_ops(ops: Iterable[Operation], indent: str) -> Iterator[str]:
-    for operation in ops:
-        if isinstance(operation, Constant):
-            yield f"{indent}{operation.value} = {array_text(operation.array)}"
-        elif isinstance(operation, Op):
-            made = ", ".join(map(str, operation.outputs))
-            read = ", ".join("-" if v is None else f"%{v.name}" for v in operation.inputs)
-            yield f"{indent}{made} = {operation.op_type}({read}{_attributes_text(operation.attributes)})"
-        else:
-            yield from _print_loop(operation, indent)
-
-
-def print_program(program: Program) -> str:
-    """The program as text: stable, one operation a line."""
-    inputs = ", ".join(str(entry.value) for entry in program.inputs)
-    lines = [f"program({inputs})", *_print_ops(program.ops, "  ")]
-    lines += [f"  output {name} = %{value.name}" for name, value in program.outputs]
-    return "\n".join(lines)

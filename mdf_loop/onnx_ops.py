@@ -108,6 +108,19 @@ def operator_names() -> tuple[str, ...]:
     return tuple(n for n in known if not defs.get_schema(n, OPSET, "").deprecated)
 
 
+def attribute(op_type: str, attributes: Mapping[str, Any], name: str) -> Any:
+    """An attribute exactly as given, else ONNX's default, else None.
+
+    ONNX files store numbers as float32; what the model says (0.1) is used as it is, not as
+    0.10000000149.
+    """
+    if name in attributes:
+        return attributes[name]
+    default = schema(op_type).attributes[name].default_value
+    value = helper.get_attribute_value(default) if default.name else None
+    return value.decode() if isinstance(value, bytes) else value
+
+
 def attribute_value(value: Any) -> Any:
     """An attribute as ONNX wants it: arrays become tensors, numpy scalars plain numbers."""
     if isinstance(value, np.ndarray):
@@ -137,6 +150,38 @@ def infer(
     Raises:
         OperandError: the operator cannot take these inputs; the sentence shows them.
     """
+    if op_type in _TYPED_BY_TYPES:
+        return list(_inferred_again(op_type, tuple(inputs), tuple(attributes.items()), n_outputs))
+    return _inferred(op_type, inputs, attributes, constants, n_outputs)
+
+
+_TYPED_BY_TYPES = frozenset(
+    (
+        *("Abs", "Add", "And", "Cast", "Ceil", "Cos", "Div", "Equal", "Exp", "Floor", "Greater"),
+        *("GreaterOrEqual", "Less", "LessOrEqual", "Log", "MatMul", "Max", "Min", "Mul", "Neg"),
+        *("Not", "Or", "Pow", "Round", "Sign", "Sin", "Sqrt", "Sub", "Tan", "Tanh", "Where", "Xor"),
+    )
+)
+"""Operators whose results have types that no values of operands change: inferred once."""
+
+
+@functools.lru_cache(maxsize=4096)
+def _inferred_again(
+    op_type: str,
+    inputs: tuple[tuple[str, Shape] | None, ...],
+    attributes: tuple[tuple[str, Any], ...],
+    n_outputs: int,
+) -> tuple[tuple[str, Shape], ...]:
+    return tuple(_inferred(op_type, inputs, dict(attributes), {}, n_outputs))
+
+
+def _inferred(
+    op_type: str,
+    inputs: Sequence[tuple[str, Shape] | None],
+    attributes: Mapping[str, Any],
+    constants: Mapping[int, Array],
+    n_outputs: int,
+) -> list[tuple[str, Shape]]:
     node = _node(op_type, [entry is not None for entry in inputs], n_outputs, attributes)
     types = {
         f"i{k}": helper.make_tensor_type_proto(element_type(entry[0]), entry[1])

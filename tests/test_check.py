@@ -17,7 +17,21 @@ from mdf_loop.errors import (
     ScopeError,
     raise_findings,
 )
-from mdf_loop.ir import Carried, Input, Loop, Op, Program, Recorded, captures, walk
+from mdf_loop.ir import (
+    Branch,
+    Carried,
+    If,
+    Input,
+    Loop,
+    Op,
+    Program,
+    Recorded,
+    Value,
+    bodies,
+    captures,
+    walk,
+    with_bodies,
+)
 
 
 def good() -> Program:
@@ -183,3 +197,114 @@ def test_captures_are_computed_through_nested_bodies() -> None:
     program = good()
     assert [v.name for v in captures(the_loop(program))] == ["a", "true"]
     assert sum(1 for _ in walk(program.ops)) == len(program.ops) + 1
+
+
+# --- choices -----------------------------------------------------------------------------------
+
+
+def choice(**changes: object) -> Program:
+    """y = -x if go else a."""
+    b = Builder()
+    go, x, a = b.new("bool", (), "go"), b.new("float64", (2,), "x"), b.new("float64", (2,), "a")
+    then = b.body()
+    negative = then.op("Neg", x)
+    y = b.new("float64", (2,), "y")
+    branches = Branch(tuple(then.ops), (negative,)), Branch((), (a,))
+    made = If("A.y", go, *branches, (y,), "$.graphs[0].nodes['A']")
+    operation = replace(made, **changes)  # type: ignore[arg-type]
+    inputs = tuple(Input(value) for value in (go, x, a))
+    return Program("p", inputs, (operation,), (("y", operation.outputs[0]),))
+
+
+def the_choice(program: Program) -> If:
+    return next(op for op in program.ops if isinstance(op, If))
+
+
+def leaf(dtype: str = "float64", shape: tuple[int, ...] | None = (2,)) -> Value:
+    return Value("other", dtype, shape)
+
+
+def casting(program: Program, value: Value) -> Branch:
+    return Branch((Op("Cast", (program.inputs[1].value,), (value,)),), (value,))
+
+
+def test_a_good_choice_has_no_findings() -> None:
+    assert check(choice()) == ()
+
+
+def test_the_condition_of_a_choice_is_one_truth_value() -> None:
+    program = choice()
+    x = program.inputs[1].value
+    choosing = replace(the_choice(program), condition=x)
+    (finding,) = check(replace(program, ops=(choosing,)))
+    assert finding.kind == "ConditionError"
+    assert finding.what == "the condition of 'A.y' must be bool[], not float64[2]"
+    assert finding.where == "$.graphs[0].nodes['A']"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [("int64", (2,)), ("float64", (3,)), ("float64", ()), ("float64", (1, 2))]
+)
+def test_branches_give_the_dtype_and_the_shape_of_the_value(dtype, shape) -> None:
+    program = choice()
+    other = leaf(dtype, shape)
+    wrong = replace(the_choice(program), then=casting(program, other))
+    (finding,) = check(replace(program, ops=(wrong,)))
+    assert finding.kind == "OperandError"
+    assert finding.what == (
+        f"'y' is float64[2], but if the condition of 'A.y' is true it is 'other': {other.type}"
+    )
+    assert finding.hint
+
+
+@pytest.mark.parametrize("shape", [("n",), None])
+def test_a_value_may_leave_open_what_its_branches_give(shape) -> None:
+    program = choice(outputs=(Value("y", "float64", shape),))
+    wide = replace(the_choice(program), then=casting(program, leaf(shape=(3,))))
+    assert check(replace(program, ops=(wide,))) == ()
+
+
+def test_all_that_is_wrong_with_a_choice_is_found_at_once() -> None:
+    program = choice()
+    x = program.inputs[1].value
+    wrong = replace(
+        the_choice(program),
+        condition=x,
+        then=casting(program, leaf("int64")),
+        otherwise=Branch((), ()),
+    )
+    found = check(replace(program, ops=(wrong,)))
+    assert [f.kind for f in found] == ["ConditionError", "OperandError", "ArityError"]
+    assert "if its condition is false there are 0" in found[-1].what
+
+
+def test_a_value_of_a_branch_does_not_exist_outside_or_in_the_other() -> None:
+    program = choice()
+    old = the_choice(program)
+    inner = old.then.leaves[0]
+    (outside,) = check(replace(program, outputs=(("y", inner),)))
+    crossed = replace(old, otherwise=Branch((), (inner,)))
+    (across,) = check(replace(program, ops=(crossed,)))
+    assert outside.kind == across.kind == "ScopeError"
+    assert across.what == "'Neg' is used where it does not exist"
+    assert across.where == "$.graphs[0].nodes['A']"
+
+
+def test_captures_of_a_choice_are_those_of_its_branches() -> None:
+    program = choice()
+    made = the_choice(program)
+    assert [v.name for v in captures(made)] == ["x", "a"]
+    assert captures(made.then.ops[0]) == ()
+    assert list(walk(program.ops)) == [made, *made.then.ops]
+
+
+def test_bodies_can_be_exchanged() -> None:
+    made = the_choice(choice())
+    first, second = bodies(made)
+    assert (first.inputs, second.ops) == ((), ())
+    assert with_bodies(made, [first.ops, second.ops]) is made
+    turned = with_bodies(made, [second.ops, first.ops])
+    assert (turned.then.ops, turned.otherwise.ops) == ((), first.ops)
+    assert turned.then.leaves == made.then.leaves
+    assert bodies(first.ops[0]) == ()
+    assert with_bodies(first.ops[0], []) is first.ops[0]

@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import onnx
+
+from mdf_loop.emit.scans import with_scans
 from mdf_loop.errors import DeviceError
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -48,7 +51,7 @@ def cuda_problem() -> str | None:
     return f"the package '{runtime_package()}' {onnxruntime.__version__} has none"
 
 
-def open_session(model: bytes, device: str, options: Any) -> tuple[Any, Device]:
+def open_session(model: onnx.ModelProto, device: str, options: Any) -> tuple[Any, Device]:
     """An InferenceSession on the device asked for.
 
     Raises:
@@ -73,22 +76,25 @@ def open_session(model: bytes, device: str, options: Any) -> tuple[Any, Device]:
     return _cpu_session(model, options), Device("cpu", f"no CUDA: {problem}")
 
 
-def _cpu_session(model: bytes, options: Any) -> Any:
+def _cpu_session(model: onnx.ModelProto, options: Any) -> Any:
     import onnxruntime
 
     return onnxruntime.InferenceSession(
-        model, options, providers=[_CPU], disabled_optimizers=list(INEXACT_FUSIONS)
+        with_scans(model).SerializeToString(),
+        options,
+        providers=[_CPU],
+        disabled_optimizers=list(INEXACT_FUSIONS),
     )
 
 
-def _cuda_session(model: bytes, options: Any) -> Any:
+def _cuda_session(model: onnx.ModelProto, options: Any) -> Any:
     """A session whose first provider is CUDA, without the runtime's silent fallback."""
     import onnxruntime
 
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     try:
         session = onnxruntime.InferenceSession(
-            model,
+            model.SerializeToString(),
             options,
             providers=[_CUDA, _CPU],
             disabled_optimizers=list(INEXACT_FUSIONS),

@@ -1,7 +1,7 @@
 """What a program means: plain numpy, one iteration after the other, no cleverness.
 
 This is the oracle that every engine is compared with. Plain operations are computed by onnx's
-reference implementation; loops are computed here.
+reference implementation; loops and choices are computed here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from mdf_loop import onnx_ops
 from mdf_loop.emit.legalise import precise
 from mdf_loop.errors import RecordShapeError
-from mdf_loop.ir import Array, Constant, Loop, Op, Operation, Program, Recorded, Value
+from mdf_loop.ir import Array, Constant, If, Loop, Op, Operation, Program, Recorded, Value
 
 
 def interpret(program: Program, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -30,14 +30,23 @@ def _run(ops: Iterable[Operation], values: dict[Value, Array]) -> None:
             values[operation.value] = operation.array
         elif isinstance(operation, Op):
             _run_op(operation, values)
-        else:
+        elif isinstance(operation, Loop):
             _run_loop(operation, values)
+        else:
+            _run_choice(operation, values)
 
 
 def _run_op(op: Op, values: dict[Value, Array]) -> None:
     arrays = [None if value is None else values[value] for value in op.inputs]
     made = onnx_ops.evaluate(op.op_type, arrays, op.attributes, len(op.outputs))
     values.update(zip(op.outputs, made, strict=True))
+
+
+def _run_choice(choice: If, values: dict[Value, Array]) -> None:
+    branch = choice.then if values[choice.condition] else choice.otherwise
+    inside = dict(values)
+    _run(branch.ops, inside)
+    values.update((o, inside[leaf]) for o, leaf in zip(choice.outputs, branch.leaves, strict=True))
 
 
 def _run_loop(loop: Loop, values: dict[Value, Array]) -> None:

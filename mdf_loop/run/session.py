@@ -34,7 +34,7 @@ class Session:
         options.log_severity_level = 4
         if _largest(program) <= SMALL:
             options.intra_op_num_threads = 1
-        model = to_onnx(program).SerializeToString()
+        model = to_onnx(program)
         try:
             self._session, self.device = open_session(model, device, options)
         except LoopError:

@@ -10,7 +10,8 @@ from mdf_loop.check import check
 from mdf_loop.emit.kernels import has_kernel
 from mdf_loop.emit.legalise import legalise, main_dtype
 from mdf_loop.errors import UnsupportedError
-from mdf_loop.ir import Carried, Input, Loop, Op, Program, print_program, walk
+from mdf_loop.ir import Carried, Input, Loop, Op, Program, walk
+from mdf_loop.printing import print_program
 from tests.emit.op_running import in_a_loop, legal_run, only_op, program_of, run
 
 X = np.array([0.5, -0.25])

@@ -6,8 +6,11 @@ import pytest
 from mdf_loop.build import Builder
 from mdf_loop.check import check
 from mdf_loop.errors import UnsupportedError
-from mdf_loop.ir import Carried, Constant, Input, Loop, Op, Program, Recorded, print_program
+from mdf_loop.ir import Carried, Constant, Input, Loop, Op, Program, Recorded
+from mdf_loop.lower.choice import choose
 from mdf_loop.passes.rewrite import rewrite, substitute
+from mdf_loop.printing import print_program
+from tests.choice_programs import everywhere, program
 from tests.emit.op_running import session_of
 
 
@@ -202,3 +205,48 @@ def test_substitute_keeps_the_object_without_a_hit():
     inner = program.ops[-1]
     assert substitute(inner, {other: other}) is inner
     assert substitute(inner, {}) is inner
+
+
+# --- choices -----------------------------------------------------------------------------------
+
+
+def choosing(op_type: str) -> Program:
+    """y, z = op_type(x), x if go else x, op_type(x)."""
+    b = Builder()
+    go, x = b.new("bool", (), "go"), b.new("float64", (2,), "x")
+    y, z = choose(b, go, lambda b: [b.op(op_type, x), x], lambda b: [x, b.op(op_type, x)], "y")
+    return program(b, (go, x), first=y, second=z)
+
+
+def test_operations_of_branches_are_replaced_in_them() -> None:
+    after = rewrite(choosing("Tan"), tan_by_sin_and_cos)
+    assert check(after) == ()
+    assert str(after).splitlines()[1:10] == [
+        "  if %go giving %y: float64[2], %y_2: float64[2]",
+        "    %Tan:Sin: float64[2] = Sin(%x)",
+        "    %Tan:Cos: float64[2] = Cos(%x)",
+        "    %Tan: float64[2] = Div(%Tan:Sin, %Tan:Cos)",
+        "    give %Tan, %x",
+        "  else",
+        "    %Tan_2:Sin: float64[2] = Sin(%x)",
+        "    %Tan_2:Cos: float64[2] = Cos(%x)",
+        "    %Tan_2: float64[2] = Div(%Tan_2:Sin, %Tan_2:Cos)",
+    ]
+    assert rewrite(after, tan_by_sin_and_cos) is after
+
+
+def test_a_leaf_may_become_an_outer_value_or_a_constant() -> None:
+    after = rewrite(choosing("Identity"), without_identity)
+    assert str(after).count("give %x, %x") == 2
+    everywhere(after, go=True, x=[1.0, 2.0])
+    negative = rewrite(choosing("Neg"), negative_as_product)
+    assert check(negative) == ()
+    np.testing.assert_array_equal(
+        everywhere(negative, go=False, x=[1.0, 2.0])["second"], [-1.0, -2.0]
+    )
+
+
+def test_a_choice_that_keeps_its_branches_is_kept() -> None:
+    before = choosing("Neg")
+    assert rewrite(before, keep) is before
+    assert rewrite(before, tan_by_sin_and_cos) is before

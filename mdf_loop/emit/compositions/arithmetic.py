@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from mdf_loop.build import Builder
@@ -124,7 +126,7 @@ def det(b: Builder, op: Op) -> Value:
     gives a factor of the determinant. As exact as LAPACK's. n is at most 32.
     """
     x = operand(op)
-    n = extents(x, "onnx::Det in float64")[-1]
+    (n,) = extents(replace(x, shape=(x.shape or ("n",))[-1:]), "onnx::Det in float64")
     if n > _LARGEST_DET:
         raise UnsupportedError(
             f"onnx::Det in float64 takes matrices up to {_LARGEST_DET} x "
@@ -135,8 +137,8 @@ def det(b: Builder, op: Op) -> Value:
     for k in range(n, 0, -1):
         factor, left = _eliminate(b, left, k)
         result = b.op("Mul", result, factor)
-    batch = extents(x, "onnx::Det in float64")[:-2]
-    return b.op("Expand" if not n else "Reshape", result, ints(b, *batch))
+    stack = b.op("Shape", x, end=-2)
+    return b.op("Expand" if not n else "Reshape", result, stack)
 
 
 def _eliminate(b: Builder, rows: Value, k: int) -> tuple[Value, Value]:

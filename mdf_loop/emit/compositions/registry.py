@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from onnx import helper
 
 from mdf_loop import onnx_ops
 from mdf_loop.build import Builder
@@ -65,16 +64,8 @@ def optional(op: Op, position: int) -> Value | None:
 
 
 def attribute(op: Op, name: str) -> Any:
-    """An attribute exactly as given, else ONNX's default, else None.
-
-    ONNX files store numbers as float32; what the model says (0.1) is used as it is, not as
-    0.10000000149.
-    """
-    if name in op.attributes:
-        return op.attributes[name]
-    default = onnx_ops.schema(op.op_type).attributes[name].default_value
-    value = helper.get_attribute_value(default) if default.name else None
-    return value.decode() if isinstance(value, bytes) else value
+    """An attribute exactly as given, else ONNX's default, else None."""
+    return onnx_ops.attribute(op.op_type, op.attributes, name)
 
 
 def extents(value: Value, purpose: str) -> tuple[int, ...]:

@@ -1,0 +1,39 @@
+"""`If` -> ONNX If.
+
+- A branch has no inputs. What it gives is made in it: an outer value, a constant and a value
+  given twice leave it as copies.
+- Where the shapes of the two branches differ, each declares its own, and the node's output
+  what they share.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from mdf_loop.emit.scope import Scope, WriteOps
+from mdf_loop.ir import Branch, If, Value
+
+
+def write_if(outer: Scope, choice: If, write: WriteOps) -> None:
+    """Append the choice to the scope that it stands in; one that gives nothing is left out."""
+    if not choice.outputs:
+        return
+    branches = {
+        "then_branch": _graph(outer, choice, choice.then, write),
+        "else_branch": _graph(outer, choice, choice.otherwise, write),
+    }
+    condition = outer.writer.values[choice.condition]
+    outputs = [outer.define(value) for value in choice.outputs]
+    outer.node("If", [condition], outputs, branches, choice.where)
+
+
+def _graph(outer: Scope, choice: If, branch: Branch, write: WriteOps) -> oir.Graph:
+    inside = Scope(outer.writer, ())
+    write(inside, branch.ops)
+    outputs: list[oir.Value] = []
+    given: set[Value] = set()
+    for leaf in branch.leaves:
+        outputs.append(inside.returned(leaf, given))
+        given.add(leaf)
+    name = outer.writer.fresh(choice.name or "branch")
+    return oir.Graph([], outputs, nodes=inside.nodes, name=name)

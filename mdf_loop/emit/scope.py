@@ -1,0 +1,151 @@
+"""The graphs of an ONNX model while they are written: values, free names, nodes.
+
+A `Scope` is one graph, the main one or a body; the `Writer` is what all graphs of a model share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx_ir as oir
+
+from mdf_loop import onnx_ops
+from mdf_loop.ir import Array, Operation, Program, Shape, Value
+
+
+def tensor_type(dtype: str) -> oir.TensorType:
+    """The dtype as ONNX has it."""
+    return oir.TensorType(oir.DataType(onnx_ops.element_type(dtype)))
+
+
+def tensor_shape(shape: Shape) -> oir.Shape | None:
+    """The shape as ONNX has it."""
+    return None if shape is None else oir.Shape(list(shape))
+
+
+class Writer:
+    """What all graphs of one model share: ONNX values, names, initializers."""
+
+    def __init__(self, program: Program) -> None:
+        self.values: dict[Value, oir.Value] = {}
+        self.initializers: dict[tuple[str, bytes], oir.Value] = {}
+        self.taken = {entry.value.name for entry in program.inputs}
+        self.taken |= {name for name, _ in program.outputs}
+        self.count = 0
+
+    def declare(self, value: Value, name: str) -> oir.Value:
+        """The ONNX value of a value of the program, under this name."""
+        made = oir.Value(name=name, type=tensor_type(value.dtype), shape=tensor_shape(value.shape))
+        self.values[value] = made
+        return made
+
+    def define(self, value: Value) -> oir.Value:
+        """The ONNX value of a value made in the program, under a free name."""
+        return self.declare(value, self.free_name(value))
+
+    def free_name(self, value: Value) -> str:
+        """The value's name, or one like it that nobody has."""
+        name = value.name
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+    def fresh(self, base: str) -> str:
+        """A name for a helper value or node."""
+        self.count += 1
+        return f"{base}#{self.count}"
+
+    def constant(self, array: Array, name: str = "") -> oir.Value:
+        """An initializer of the main graph."""
+        array = np.asarray(array)
+        key = (f"{array.dtype}{array.shape}", array.tobytes())
+        if array.dtype.kind in "UO" or key not in self.initializers:
+            label = name or self.fresh("const")
+            tensor = oir.tensor(array, name=label)
+            value = oir.Value(
+                name=label,
+                type=tensor_type(onnx_ops.dtype_name(array)),
+                shape=oir.Shape(array.shape),
+            )
+            value.const_value = tensor
+            self.initializers[key] = value
+        return self.initializers[key]
+
+
+class Scope:
+    """The nodes of one graph: the main one or a body.
+
+    `inside` are the values that the graph has itself: what it is given, then what it makes.
+    """
+
+    def __init__(self, writer: Writer, inside: Iterable[Value]) -> None:
+        self.writer = writer
+        self.nodes: list[oir.Node] = []
+        self.inside = set(inside)
+        self.output_names: dict[Value, str] = {}
+
+    def define(self, value: Value) -> oir.Value:
+        """The ONNX value of a value that this graph makes."""
+        self.inside.add(value)
+        name = self.output_names.get(value)
+        return self.writer.declare(value, name) if name else self.writer.define(value)
+
+    def node(
+        self,
+        op_type: str,
+        inputs: Sequence[oir.Value | None],
+        outputs: Sequence[oir.Value],
+        attributes: dict[str, Any] | None = None,
+        where: str = "",
+    ) -> None:
+        """Append a node; its name says where in the MDF it comes from."""
+        plain = {k: _attribute(v) for k, v in (attributes or {}).items()}
+        self.nodes.append(
+            oir.node(
+                op_type,
+                inputs,
+                attributes=plain,
+                outputs=outputs,
+                name=self.writer.fresh(f"{where} {op_type}".strip()),
+            )
+        )
+
+    def helper(
+        self, op_type: str, inputs: Sequence[oir.Value], like: oir.Value, **attributes: Any
+    ) -> oir.Value:
+        """A node that only the ONNX form needs; its result has the type of `like`."""
+        made = oir.Value(name=self.writer.fresh(op_type), type=like.type, shape=like.shape)
+        self.node(op_type, inputs, [made], attributes)
+        return made
+
+    def whole(self, op_type: str, *inputs: oir.Value, **attributes: Any) -> oir.Value:
+        """A node that only the ONNX form needs; its result is whole numbers."""
+        made = oir.Value(name=self.writer.fresh(op_type), type=tensor_type("int64"))
+        self.node(op_type, inputs, [made], attributes)
+        return made
+
+    def copy(self, value: oir.Value) -> oir.Value:
+        """The value through an Identity."""
+        return self.helper("Identity", [value], value)
+
+    def returned(self, value: Value, forbidden: Container[Value] = ()) -> oir.Value:
+        """The value as an output of this body: a copy if it is an outer or a forbidden one."""
+        made = self.writer.values[value]
+        if value in self.inside and value not in forbidden:
+            return made
+        return self.copy(made)
+
+
+WriteOps: TypeAlias = Callable[[Scope, Iterable[Operation]], None]
+"""Writes operations into a scope; what writes an operation with bodies is given it."""
+
+
+def _attribute(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return oir.tensor(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    return list(value) if isinstance(value, tuple) else value

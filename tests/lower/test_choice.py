@@ -1,0 +1,315 @@
+"""A choice computes one of its branches; what is known when it is read is chosen then."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import ArityError, OperandError, RecordShapeError, RunError
+from mdf_loop.ir import Carried, Loop, Value
+from mdf_loop.lower.choice import choose
+from mdf_loop.run.interpret import interpret
+from mdf_loop.run.session import Session
+from tests.choice_programs import choices, everywhere, program, repeat
+
+
+class Given:
+    """A builder with a truth value and two vectors."""
+
+    def __init__(self, dtype: str = "float64") -> None:
+        self.b = Builder()
+        self.go = self.b.new("bool", (), "go")
+        self.x = self.b.new(dtype, (2,), "x")
+        self.y = self.b.new(dtype, (2,), "y")
+        self.inputs = (self.go, self.x, self.y)
+
+    def program(self, **outputs: Value):
+        return program(self.b, self.inputs, **outputs)
+
+
+def values(go: bool, x: object = (1.0, 2.0), y: object = (3.0, 5.0)) -> dict[str, np.ndarray]:
+    return {"go": np.array(go), "x": np.array(x), "y": np.array(y)}
+
+
+def test_one_branch_is_computed_and_reads_outer_values() -> None:
+    g = Given()
+    total, first = choose(
+        g.b,
+        g.go,
+        lambda b: [b.op("Add", g.x, g.y), g.x],
+        lambda b: [b.op("Sub", g.x, g.y), b.op("Neg", g.y)],
+        "chosen",
+    )
+    p = g.program(total=total, first=first)
+    yes, no = everywhere(p, **values(True)), everywhere(p, **values(False))
+    assert (yes["total"].tolist(), yes["first"].tolist()) == ([4, 7], [1, 2])
+    assert (no["total"].tolist(), no["first"].tolist()) == ([-2, -3], [-3, -5])
+
+
+@pytest.mark.parametrize("go", [True, False])
+def test_of_a_known_condition_the_other_branch_is_not_read(go: bool) -> None:
+    g = Given()
+
+    def unread(b: Builder) -> list[Value]:
+        raise AssertionError("this branch is never taken")
+
+    def read(b: Builder) -> list[Value]:
+        return [b.op("Neg", g.x)]
+
+    branches = (read, unread) if go else (unread, read)
+    (made,) = choose(g.b, g.b.constant(go), *branches, "made")
+    p = g.program(made=made)
+    assert choices(p) == []
+    assert everywhere(p, **values(not go))["made"].tolist() == [-1, -2]
+
+
+def test_constants_made_in_a_branch_belong_to_the_program() -> None:
+    g = Given()
+    two = np.array([2.0, 2.0])
+    (y,) = choose(
+        g.b,
+        g.go,
+        lambda b: [b.op("Mul", g.x, b.constant(two))],
+        lambda b: [b.constant(two)],
+        "y",
+    )
+    z = g.b.op("Sub", y, g.b.constant(two))
+    p = g.program(z=z)
+    assert everywhere(p, **values(True))["z"].tolist() == [0, 2]
+    assert everywhere(p, **values(False))["z"].tolist() == [0, 0]
+
+
+def test_a_branch_that_is_not_taken_cannot_fail() -> None:
+    g = Given("int64")
+    (quotient,) = choose(g.b, g.go, lambda b: [b.op("Div", g.x, g.y)], lambda b: [g.x], "quotient")
+    p = g.program(quotient=quotient)
+    assert everywhere(p, **values(False, (7, 8), (0, 0)))["quotient"].tolist() == [7, 8]
+    assert everywhere(p, **values(True, (7, 8), (2, 4)))["quotient"].tolist() == [3, 2]
+
+
+def test_a_branch_that_is_taken_fails_at_its_place() -> None:
+    g = Given("int64")
+    index = g.b.new("int64", (), "k")
+    with g.b.at("$.choice"):
+        (element,) = choose(
+            g.b,
+            g.go,
+            lambda b: [b.op("Gather", g.x, index)],
+            lambda b: [b.constant(np.array(0))],
+            "element",
+        )
+    p = program(g.b, (*g.inputs, index), element=element)
+    session = Session(p, "cpu")
+    given = values(False, (7, 8), (0, 0)) | {"k": np.array(9)}
+    assert session.run(given)["element"] == 0
+    with pytest.raises(RunError, match="the model failed while running") as caught:
+        session.run(given | {"go": np.array(True)})
+    assert caught.value.findings[0].where == "$.choice"
+
+
+@pytest.mark.parametrize(
+    ("then", "otherwise", "joined"),
+    [
+        ((2,), (2,), "[2]"),
+        ((2,), (3,), "[d]"),
+        ((2, 4), (3, 4), "[d, 4]"),
+        (("n",), ("n",), "[n]"),
+        (("n",), ("m",), "[d]"),
+        (("n",), (2,), "[d]"),
+        ((2,), (), "[*]"),
+        (None, (2,), "[*]"),
+    ],
+)
+def test_shapes_are_joined(then, otherwise, joined) -> None:
+    b = Builder()
+    go, x, y = b.new("bool", (), "go"), b.new("int64", then, "x"), b.new("int64", otherwise, "y")
+    (made,) = choose(b, go, lambda _: [x], lambda _: [y], "made")
+    assert made.type == f"int64{joined}"
+
+
+@pytest.mark.parametrize("other", [[7.0, 8.0, 9.0], [[7.0]], 7.0])
+def test_branches_of_different_shapes(other: object) -> None:
+    g = Given()
+    (made,) = choose(
+        g.b, g.go, lambda b: [b.op("Neg", g.x)], lambda b: [b.constant(np.array(other))], "made"
+    )
+    p = g.program(made=made)
+    assert everywhere(p, **values(True))["made"].tolist() == [-1, -2]
+    assert everywhere(p, **values(False))["made"].tolist() == other
+
+
+def test_what_follows_a_choice_knows_the_shape_no_better() -> None:
+    g = Given()
+    (made,) = choose(
+        g.b, g.go, lambda b: [g.x], lambda b: [b.op("Concat", g.x, g.y, axis=0)], "made"
+    )
+    p = g.program(double=g.b.op("Add", made, made))
+    assert everywhere(p, **values(True))["double"].tolist() == [2, 4]
+    assert everywhere(p, **values(False))["double"].tolist() == [2, 4, 6, 10]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "string", "int32", "float32", "uint8", "float16"])
+def test_any_dtype(dtype: str) -> None:
+    b = Builder()
+    numbers = np.array([0, 1]), np.array([1, 1])
+    x, y = (a.astype(str).astype(object) if dtype == "string" else a.astype(dtype) for a in numbers)
+    go = b.new("bool", (), "go")
+    left, right = b.new(dtype, (2,), "x"), b.new(dtype, (2,), "y")
+    (made,) = choose(b, go, lambda _: [left], lambda _: [right], "made")
+    p = program(b, (go, left, right), made=made)
+    given = {"x": x, "y": y}
+    assert everywhere(p, go=True, **given)["made"].tolist() == x.tolist()
+    assert everywhere(p, go=False, **given)["made"].tolist() == y.tolist()
+
+
+def test_branches_give_one_dtype() -> None:
+    g = Given()
+    whole = g.b.new("int64", (2,), "whole")
+    with (
+        pytest.raises(OperandError) as caught,
+        g.b.at("$.graphs[0].nodes['A']"),
+    ):
+        choose(g.b, g.go, lambda b: [g.x, g.x], lambda b: [g.x, whole], "rate")
+    assert str(caught.value) == (
+        "OperandError: both branches of 'rate' must give one dtype, but 'x' is float64[2] "
+        "and 'whole' is int64[2]\n"
+        "  at $.graphs[0].nodes['A']\n"
+        "  hint: make both whole numbers, or give both a point (6.0)"
+    )
+
+
+def test_branches_give_equally_many_values() -> None:
+    g = Given()
+    with pytest.raises(ArityError, match="if 'go' is true there are 2, else 1"):
+        choose(g.b, g.go, lambda b: [g.x, g.x], lambda b: [g.x], "rate")
+
+
+def test_two_plain_numbers_give_a_plain_number() -> None:
+    g = Given()
+    one, two = (g.b.constant(np.array(k), weak=True) for k in (1, 2))
+    strong = g.b.constant(np.array(1))
+    (plain,) = choose(g.b, g.go, lambda b: [one], lambda b: [two], "plain")
+    (mixed,) = choose(g.b, g.go, lambda b: [one], lambda b: [strong], "mixed")
+    assert g.b.is_weak(plain)
+    assert not g.b.is_weak(mixed)
+
+
+# --- with loops --------------------------------------------------------------------------------
+
+
+def odd(b: Builder, i: Value) -> Value:
+    rest = b.op("Mod", i, b.constant(np.array(2)))
+    return b.op("Equal", rest, b.constant(np.array(1)))
+
+
+def test_a_choice_in_a_loop_passes_a_carried_value_through() -> None:
+    """x grows in odd iterations; y is carried on as it is in the others."""
+    g = Given()
+
+    def body(b: Builder, i: Value, entering: object) -> list[Value]:
+        x, y = entering
+        grown = choose(b, odd(b, i), lambda b: [b.op("Add", x, g.y), x], lambda b: [x, y], "grown")
+        return [*grown, grown[0], b.op("Identity", i)]
+
+    (x, y), (rows, numbers) = repeat(g.b, 5, [g.x, g.y], body, rows=2)
+    p = g.program(fx=x, fy=y, rows=rows, numbers=numbers)
+    made = everywhere(p, **values(True))
+    assert made["fx"].tolist() == [7, 12]
+    assert made["fy"].tolist() == [4, 7]
+    assert made["rows"].tolist() == [[1, 2], [4, 7], [4, 7], [7, 12], [7, 12]]
+    assert made["numbers"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_the_iteration_number_leaves_a_branch() -> None:
+    g = Given()
+
+    def body(b: Builder, i: Value, entering: object) -> list[Value]:
+        (k,) = choose(b, odd(b, i), lambda b: [i], lambda b: [b.op("Neg", i)], "k")
+        return [*entering, k]
+
+    _, (rows,) = repeat(g.b, 5, [], body, rows=1)
+    assert everywhere(g.program(rows=rows), **values(True))["rows"].tolist() == [0, 1, -2, 3, -4]
+
+
+def test_a_loop_in_a_branch() -> None:
+    g = Given()
+
+    def several(b: Builder) -> list[Value]:
+        finals, rows = repeat(b, 3, [g.x], lambda b, i, v: [b.op("Add", v[0], g.y)] * 2, rows=1)
+        return [*finals, *rows]
+
+    def once(b: Builder) -> list[Value]:
+        total = b.op("Add", g.x, g.y)
+        return [total, b.op("Unsqueeze", total, b.constant(np.array([0])))]
+
+    last, rows = choose(g.b, g.go, several, once, "sum")
+    p = g.program(last=last, rows=rows)
+    yes, no = everywhere(p, **values(True)), everywhere(p, **values(False))
+    assert (yes["last"].tolist(), yes["rows"].shape) == ([10, 17], (3, 2))
+    assert (no["last"].tolist(), no["rows"].tolist()) == ([4, 7], [[4, 7]])
+
+
+def test_choices_in_choices_in_loops_in_choices() -> None:
+    """The four cases of two truth values, chosen in every iteration of a loop."""
+    g = Given()
+    less = g.b.op("Less", g.b.op("ReduceMax", g.x, keepdims=0), g.b.constant(np.array(2.5)))
+
+    def body(b: Builder, i: Value, entering: object) -> list[Value]:
+        (x,) = entering
+
+        def inner(number: float):
+            return lambda b: choose(
+                b,
+                less,
+                lambda b: [b.op("Add", x, b.constant(np.array(number)))],
+                lambda b: [x],
+                "inner",
+            )
+
+        return list(choose(b, odd(b, i), inner(1.0), inner(10.0), "outer"))
+
+    def looping(b: Builder) -> list[Value]:
+        return repeat(b, 3, [g.x], body)[0]
+
+    (made,) = choose(g.b, g.go, looping, lambda b: [g.y], "made")
+    p = g.program(made=made)
+    assert len(choices(p)) == 4
+    assert everywhere(p, **values(True))["made"].tolist() == [22, 23]
+    assert everywhere(p, **values(True, (1.0, 3.0)))["made"].tolist() == [1, 3]
+    assert everywhere(p, **values(False))["made"].tolist() == [3, 5]
+
+
+def test_rows_that_a_choice_makes_unequal_are_found() -> None:
+    g = Given()
+
+    def body(b: Builder, i: Value, entering: object) -> list[Value]:
+        longer = b.op("Concat", g.x, g.y, axis=0)
+        return list(choose(b, odd(b, i), lambda b: [longer], lambda b: [g.x], "row"))
+
+    _, (rows,) = repeat(g.b, 2, [], body, rows=1)
+    p = g.program(rows=rows)
+    with pytest.raises(RecordShapeError):
+        interpret(p, values(True))
+    with pytest.raises(RecordShapeError, match=r"has shape \[2\] at first, but \[4\]"):
+        Session(p, "cpu").run(values(True))
+
+
+def test_a_while_loop_goes_on_as_a_choice_says() -> None:
+    """x doubles until it passes 20, or 10 in an odd iteration."""
+    g = Given()
+    inside = g.b.body()
+    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
+    x = inside.new("float64", (2,), "x_in")
+    double = inside.op("Add", x, x)
+    top = inside.op("ReduceMax", double, keepdims=0)
+
+    def below(limit: float):
+        return lambda b: [b.op("Less", top, b.constant(np.array(limit)))]
+
+    (more,) = choose(inside, odd(inside, i), below(10.0), below(20.0), "more")
+    final, count = g.b.new("float64", (2,), "final"), g.b.new("int64", (), "count")
+    carried = (Carried(g.x, x, double, final),)
+    g.b.append(Loop("l", None, g.go, i, go, more, carried, (), tuple(inside.ops), count=count))
+    made = everywhere(g.program(final=final, count=count), **values(True))
+    assert (made["final"].tolist(), made["count"]) == ([16, 32], 4)
