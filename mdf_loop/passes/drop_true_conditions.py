@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mdf_loop.ir import Loop, Operation, Program, Value, always_true, true_constants
+from mdf_loop.ir import (
+    Loop,
+    Operation,
+    Program,
+    Value,
+    always_true,
+    bodies,
+    true_constants,
+    with_bodies,
+)
 
 
 def drop_true_conditions(program: Program) -> Program:
@@ -21,10 +30,9 @@ def drop_true_conditions(program: Program) -> Program:
 def _rewritten(ops: tuple[Operation, ...], true_values: set[Value]) -> tuple[Operation, ...]:
     out: list[Operation] = []
     for operation in ops:
+        inner = [_rewritten(body.ops, true_values) for body in bodies(operation)]
+        operation = with_bodies(operation, inner)
         if isinstance(operation, Loop):
-            inner = _rewritten(operation.ops, true_values)
-            if inner != operation.ops:
-                operation = replace(operation, ops=inner)
             ends = operation.trip_count is not None or operation.bound is not None
             if ends and always_true(operation, true_values):
                 operation = replace(operation, condition=None)

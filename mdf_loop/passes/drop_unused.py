@@ -1,6 +1,7 @@
-"""Drop what no output needs: operations, carried values, recorded outputs, whole loops.
+"""Drop what no output needs: operations, carried values, records, whole loops and choices.
 
     loop: carry x, u; record y  (only x is read)   ->   loop: carry x
+    if go giving x, u           (only x is read)   ->   if go giving x
 
 Keeps: results bit for bit. ONNX Runtime runs dead operations of a body and stacks dead records.
 """
@@ -10,7 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from mdf_loop.ir import Constant, Loop, Operation, Program, Value, captures, operands, results
+from mdf_loop.ir import (
+    Branch,
+    If,
+    Loop,
+    Operation,
+    Program,
+    Value,
+    captures,
+    operands,
+    results,
+)
 
 
 def drop_unused(program: Program) -> Program:
@@ -27,8 +38,9 @@ def _live_ops(ops: tuple[Operation, ...], needed: Iterable[Value]) -> tuple[Oper
             continue
         if isinstance(operation, Loop):
             operation = _live_loop(operation, live)
-            live.update(captures(operation))
-        live.update(operands(operation))
+        elif isinstance(operation, If):
+            operation = _live_choice(operation, live)
+        live.update(_reads(operation))
         kept.append(operation)
     return tuple(reversed(kept))
 
@@ -61,9 +73,24 @@ def _live_loop(loop: Loop, live: set[Value]) -> Loop:
     return loop if _same(loop, smaller) else smaller
 
 
+def _live_choice(choice: If, live: set[Value]) -> If:
+    """The choice with only the outputs that are read outside and what they need inside."""
+    places = [k for k, output in enumerate(choice.outputs) if output in live]
+
+    def smaller(branch: Branch) -> Branch:
+        leaves = tuple(branch.leaves[k] for k in places)
+        return Branch(_live_ops(branch.ops, leaves), leaves)
+
+    then, otherwise = smaller(choice.then), smaller(choice.otherwise)
+    fewer = len(places) < len(choice.outputs)
+    if not fewer and (then.ops, otherwise.ops) == (choice.then.ops, choice.otherwise.ops):
+        return choice
+    outputs = tuple(choice.outputs[k] for k in places)
+    return replace(choice, then=then, otherwise=otherwise, outputs=outputs)
+
+
 def _reads(operation: Operation) -> tuple[Value, ...]:
-    inner = captures(operation) if isinstance(operation, Loop) else ()
-    return () if isinstance(operation, Constant) else (*operands(operation), *inner)
+    return (*operands(operation), *captures(operation))
 
 
 def _same(left: Loop, right: Loop) -> bool:

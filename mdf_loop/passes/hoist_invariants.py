@@ -3,7 +3,9 @@
     loop: t = a * b; x' = x + t   ->   t = a * b; loop: x' = x + t
 
 Keeps: results bit for bit. Only operations that cannot fail move, since a loop of zero
-iterations must not fail for what it never computed. ONNX Runtime hoists nothing.
+iterations must not fail for what it never computed. A choice stays where it is, and so does
+what stands in its branches: it is computed only when it is chosen. A loop in a branch puts its
+invariants before itself, in the branch. ONNX Runtime hoists nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ from mdf_loop.ir import (
     Operation,
     Program,
     Value,
+    bodies,
     body_inputs,
     operands,
     results,
+    with_bodies,
 )
 
 _NEVER_FAIL = frozenset(
@@ -50,6 +54,7 @@ def hoist_invariants(program: Program) -> Program:
 def _hoisted(ops: tuple[Operation, ...]) -> tuple[Operation, ...]:
     out: list[Operation] = []
     for operation in ops:
+        operation = with_bodies(operation, [_hoisted(body.ops) for body in bodies(operation)])
         if isinstance(operation, Loop):
             before, operation = _split(operation)
             out += before
@@ -62,16 +67,13 @@ def _split(loop: Loop) -> tuple[list[Operation], Loop]:
     varying: set[Value] = set(body_inputs(loop))
     before: list[Operation] = []
     inside: list[Operation] = []
-    body = _hoisted(loop.ops)
-    for operation in body:
+    for operation in loop.ops:
         if _is_total(operation) and varying.isdisjoint(operands(operation)):
             before.append(operation)
         else:
             inside.append(operation)
             varying.update(results(operation))
-    if not before and body == loop.ops:
-        return [], loop
-    return before, replace(loop, ops=tuple(inside))
+    return before, replace(loop, ops=tuple(inside)) if before else loop
 
 
 def _is_total(operation: Operation) -> bool:

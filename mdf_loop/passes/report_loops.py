@@ -3,6 +3,9 @@
     output y   ->   output y; output node.loop.iterations; output node.loop.condition
 
 The condition is asked for only where it tells something: a loop with a condition and a limit.
+Of a loop that stands in the program several times, since its node runs several times, the last
+is reported, as it is the last that makes the node's outputs. A loop that stands in a branch is
+not: whether it runs is known only then.
 Keeps: results bit for bit.
 """
 
@@ -10,16 +13,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mdf_loop.ir import Program, Value, loops
+from mdf_loop.ir import If, Loop, Program, Value, loops, walk
 
 
 def report_loops(program: Program) -> Program:
     """The program with what `Results.loops` needs as further outputs."""
-    reports: list[tuple[str, Value]] = []
+    reports: dict[str, Value] = {}
+    branches = (op for op in program.ops if isinstance(op, If))
+    chosen = {op.name for op in walk(branches) if isinstance(op, Loop)}
     for loop in loops(program):
+        if loop.name in chosen:
+            continue
         if loop.count is not None:
-            reports.append((f"{loop.name}.iterations", loop.count))
+            reports[f"{loop.name}.iterations"] = loop.count
         has_limit = loop.trip_count is not None or loop.bound is not None
         if loop.last_condition is not None and loop.condition is not None and has_limit:
-            reports.append((f"{loop.name}.condition", loop.last_condition))
-    return replace(program, outputs=(*program.outputs, *reports)) if reports else program
+            reports[f"{loop.name}.condition"] = loop.last_condition
+    return replace(program, outputs=(*program.outputs, *reports.items())) if reports else program

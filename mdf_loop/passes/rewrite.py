@@ -21,15 +21,20 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from mdf_loop.build import Builder, Options
 from mdf_loop.ir import (
+    Body,
+    Branch,
     Carried,
     Constant,
+    If,
     Loop,
     Op,
     Operation,
     Program,
     Recorded,
     Value,
+    bodies,
     results,
+    with_bodies,
 )
 
 Rule: TypeAlias = Callable[[Builder, Op, tuple[Value | None, ...]], tuple[Value | None, ...] | None]
@@ -53,17 +58,17 @@ def _scope(b: Builder, ops: Iterable[Operation], rule: Rule, swaps: dict[Value, 
         operation = substitute(operation, swaps)
         if isinstance(operation, Constant):
             b.adopt(operation)
-        elif isinstance(operation, Loop):
-            b.append(_body(b, operation, rule, swaps))
-        else:
+        elif isinstance(operation, Op):
             _op(b, operation, rule, swaps)
+        else:
+            inner = [_body(b, body, rule, swaps) for body in bodies(operation)]
+            b.append(with_bodies(substitute(operation, swaps), inner))
 
 
-def _body(b: Builder, loop: Loop, rule: Rule, swaps: dict[Value, Value]) -> Loop:
-    body = b.body()
-    _scope(body, loop.ops, rule, swaps)
-    ops = tuple(body.ops)
-    return loop if ops == loop.ops else replace(substitute(loop, swaps), ops=ops)
+def _body(b: Builder, body: Body, rule: Rule, swaps: dict[Value, Value]) -> tuple[Operation, ...]:
+    inside = b.body()
+    _scope(inside, body.ops, rule, swaps)
+    return tuple(inside.ops)
 
 
 def _op(b: Builder, op: Op, rule: Rule, swaps: dict[Value, Value]) -> None:
@@ -106,7 +111,7 @@ def _substituted(node: object, swaps: Mapping[Value, Value]) -> object:
     if isinstance(node, tuple):
         parts = tuple(_substituted(part, swaps) for part in node)
         return parts if any(p is not q for p, q in zip(parts, node, strict=True)) else node
-    if isinstance(node, (Op, Loop, Carried, Recorded)):
+    if isinstance(node, (Op, Loop, Carried, Recorded, If, Branch)):
         old = {f.name: getattr(node, f.name) for f in fields(node)}
         new = {name: _substituted(part, swaps) for name, part in old.items()}
         changed = {name: part for name, part in new.items() if part is not old[name]}

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mdf_loop.build import Builder
-from mdf_loop.check import check
-from mdf_loop.ir import Carried, Input, Loop, Program, Recorded, Value
+from mdf_loop.ir import Carried
 from mdf_loop.passes import (
     drop_true_conditions,
     drop_unused,
@@ -15,54 +13,7 @@ from mdf_loop.passes import (
     optimise,
     report_loops,
 )
-
-
-class Sketch:
-    """A program with one loop `x' = x + a*b` over three inputs, to be varied by the tests."""
-
-    def __init__(self) -> None:
-        self.b = Builder()
-        self.n = self.b.new("int64", (), "n")
-        self.x0 = self.b.new("float64", (2,), "x0")
-        self.a = self.b.new("float64", (2,), "a")
-        self.body = self.b.body()
-        self.i = self.body.new("int64", (), "i")
-        self.go_in = self.body.new("bool", (), "go_in")
-        self.x = self.body.new("float64", (2,), "x")
-        self.true = self.b.constant(np.array(True), name="true")
-
-    def loop(self, leave: Value, *rows: Value, **fields: object) -> Loop:
-        final = self.b.new("float64", (2,), "final")
-        carried = [Carried(self.x0, self.x, leave, final), *fields.pop("more", [])]  # type: ignore[misc]
-        recorded = [
-            Recorded(row, self.b.new(row.dtype, ("t", *(row.shape or ())), f"trace{k}"))
-            for k, row in enumerate(rows)
-        ]
-        settings: dict[str, object] = {
-            "name": "A.f",
-            "trip_count": self.n,
-            "condition": None,
-            "iteration": self.i,
-            "condition_in": self.go_in,
-            "condition_out": self.true,
-            "carried": tuple(carried),
-            "recorded": tuple(recorded),
-            "ops": tuple(self.body.ops),
-            "count": self.b.new("int64", (), "count"),
-            "last_condition": self.b.new("bool", (), "last"),
-            **fields,
-        }
-        return self.b.append(Loop(**settings))  # type: ignore[arg-type]
-
-    def program(self, **outputs: Value) -> Program:
-        inputs = tuple(Input(v) for v in (self.n, self.x0, self.a))
-        program = Program("p", inputs, tuple(self.b.ops), tuple(outputs.items()))
-        assert not check(program)
-        return program
-
-
-def text(program: Program) -> list[str]:
-    return str(program).splitlines()
+from tests.passes.sketch import Sketch, text
 
 
 def test_hoist_moves_what_does_not_change() -> None:

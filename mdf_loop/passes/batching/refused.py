@@ -1,0 +1,16 @@
+"""Why some operators cannot be computed for many values at once."""
+
+from __future__ import annotations
+
+_SHAPE = "the shape of its result would differ from value to value"
+_RANDOM = "each of them would draw other random numbers than it draws alone"
+
+_REASONS = {
+    **dict.fromkeys(("ConstantOfShape", "NonZero", "Range", "Unique"), _SHAPE),
+    **dict.fromkeys(("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike"), _RANDOM),
+}
+
+
+def reason(op_type: str) -> str:
+    """The end of the sentence that refuses an operator without a rule."""
+    return _REASONS.get(op_type, "there is no rule for it yet")

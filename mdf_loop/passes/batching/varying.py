@@ -1,0 +1,42 @@
+"""Which values of a program differ from run to run: those that read one that does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mdf_loop.ir import If, Loop, Op, Operation, Value, operands
+from mdf_loop.passes.batching.registry import UNBATCHED
+
+
+def spread_varying(ops: Iterable[Operation], varying: set[Value]) -> None:
+    """Add to `varying` all that depends on it."""
+    for operation in ops:
+        if isinstance(operation, Loop):
+            _through_loop(operation, varying)
+        elif isinstance(operation, If):
+            _through_choice(operation, varying)
+        elif isinstance(operation, Op) and operation.op_type not in UNBATCHED:
+            made = operation.outputs
+            varying.update(made if not varying.isdisjoint(operands(operation)) else ())
+
+
+def _through_loop(loop: Loop, varying: set[Value]) -> None:
+    """Once more for each carried value that an iteration makes vary."""
+    varying.update(c.enter for c in loop.carried if c.initial in varying)
+    while True:
+        spread_varying(loop.ops, varying)
+        more = {c.enter for c in loop.carried if c.leave in varying} - varying
+        if not more:
+            break
+        varying.update(more)
+    varying.update(c.final for c in loop.carried if c.enter in varying)
+    varying.update(r.stack for r in loop.recorded if r.row in varying)
+
+
+def _through_choice(choice: If, varying: set[Value]) -> None:
+    for branch in (choice.then, choice.otherwise):
+        spread_varying(branch.ops, varying)
+    leaves = zip(choice.outputs, choice.then.leaves, choice.otherwise.leaves, strict=True)
+    varying.update(
+        output for output, *pair in leaves if not varying.isdisjoint((choice.condition, *pair))
+    )

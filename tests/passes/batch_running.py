@@ -1,0 +1,75 @@
+"""Many values at once beside one after the other, on the interpreter and on ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+import numpy as np
+
+from mdf_loop.check import check
+from mdf_loop.emit.legalise import legalise
+from mdf_loop.ir import Program
+from mdf_loop.passes import optimise
+from mdf_loop.passes.batch import batch
+from mdf_loop.run.interpret import interpret
+from tests.emit.op_running import session_of
+
+RUNS = 3
+Arrays = Mapping[str, np.ndarray]
+
+
+def singly(arrays: Arrays, names: Collection[str]) -> list[dict[str, np.ndarray]]:
+    """What each run is given alone."""
+    return [{k: a[run] if k in names else a for k, a in arrays.items()} for run in range(RUNS)]
+
+
+def on_runtime(program: Program, arrays: Arrays) -> dict[str, np.ndarray]:
+    """What ONNX Runtime gives."""
+    names = [name for name, _ in program.outputs]
+    wanted = {entry.value.name for entry in program.inputs}
+    feeds = {k: np.asarray(a) for k, a in arrays.items() if k in wanted}
+    return dict(zip(names, session_of(program).run(names, feeds), strict=True))
+
+
+def assert_same(
+    program: Program,
+    arrays: Arrays,
+    names: Collection[str],
+    *,
+    exact: bool = False,
+    interpreted: bool = True,
+) -> Program:
+    """All runs at once give what each gives alone; `arrays` of `names` have the axis in front."""
+    many = batch(program, names)
+    assert not check(many)
+    shapes = {name: value.shape for name, value in many.outputs}
+    if interpreted:
+        after = optimise(program)
+        for given, at_once in ((program, many), (after, batch(after, names))):
+            _same_on(interpret, given, at_once, arrays, names, exact)
+    alone, together = legalise(program), legalise(optimise(many))
+    made = _same_on(on_runtime, alone, together, arrays, names, exact)
+    for name, array in made.items():
+        assert shapes[name] is None or len(shapes[name]) == array.ndim
+    return many
+
+
+def _same_on(
+    engine: Callable[[Program, Arrays], dict[str, np.ndarray]],
+    alone: Program,
+    together: Program,
+    arrays: Arrays,
+    names: Collection[str],
+    exact: bool,
+) -> dict[str, np.ndarray]:
+    parts = [engine(alone, given) for given in singly(arrays, names)]
+    made = engine(together, arrays)
+    for name, array in made.items():
+        wanted = np.stack([part[name] for part in parts])
+        assert array.dtype == wanted.dtype
+        if exact or array.dtype.kind not in "fc":
+            np.testing.assert_array_equal(array, wanted)
+        else:
+            assert array.shape == wanted.shape
+            np.testing.assert_allclose(array, wanted, rtol=1e-12, atol=1e-14)
+    return made

@@ -1,0 +1,84 @@
+"""A small program with one loop, to be varied by the tests of passes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.check import check
+from mdf_loop.ir import Carried, Input, Loop, Program, Recorded, Value
+from mdf_loop.passes import Pass
+from mdf_loop.run.interpret import interpret
+
+
+class Sketch:
+    """A program with one loop `x' = x + a*b` over three inputs, to be varied by the tests."""
+
+    def __init__(self) -> None:
+        self.b = Builder()
+        self.n = self.b.new("int64", (), "n")
+        self.x0 = self.b.new("float64", (2,), "x0")
+        self.a = self.b.new("float64", (2,), "a")
+        self.body = self.b.body()
+        self.i = self.body.new("int64", (), "i")
+        self.go_in = self.body.new("bool", (), "go_in")
+        self.x = self.body.new("float64", (2,), "x")
+        self.true = self.b.constant(np.array(True), name="true")
+
+    def loop(self, leave: Value, *rows: Value, **fields: object) -> Loop:
+        final = self.b.new("float64", (2,), "final")
+        carried = [Carried(self.x0, self.x, leave, final), *fields.pop("more", [])]  # type: ignore[misc]
+        recorded = [
+            Recorded(row, self.b.new(row.dtype, ("t", *(row.shape or ())), f"trace{k}"))
+            for k, row in enumerate(rows)
+        ]
+        settings: dict[str, object] = {
+            "name": "A.f",
+            "trip_count": self.n,
+            "condition": None,
+            "iteration": self.i,
+            "condition_in": self.go_in,
+            "condition_out": self.true,
+            "carried": tuple(carried),
+            "recorded": tuple(recorded),
+            "ops": tuple(self.body.ops),
+            "count": self.b.new("int64", (), "count"),
+            "last_condition": self.b.new("bool", (), "last"),
+            **fields,
+        }
+        return self.b.append(Loop(**settings))  # type: ignore[arg-type]
+
+    def program(self, **outputs: Value) -> Program:
+        inputs = tuple(Input(v) for v in (self.n, self.x0, self.a))
+        program = Program("p", inputs, tuple(self.b.ops), tuple(outputs.items()))
+        assert not check(program)
+        return program
+
+
+def text(program: Program) -> list[str]:
+    return str(program).splitlines()
+
+
+SPECIAL = np.array([0.0, -0.0, 1.5, -2.25, np.inf, -np.inf, np.nan, 5e-324])
+"""Numbers that careless arithmetic gets wrong."""
+
+
+def straight(b: Builder, inputs: tuple[Value, ...], /, **outputs: Value) -> Program:
+    """What a builder holds, as a program without loops."""
+    program = Program("p", tuple(map(Input, inputs)), tuple(b.ops), tuple(outputs.items()))
+    assert not check(program)
+    return program
+
+
+def same_bits(apply: Pass, program: Program, **arrays: np.ndarray) -> None:
+    """The pass keeps all numbers, signs of zeros too, and rests when applied again."""
+    after = apply(program)
+    assert not check(after)
+    made, kept = interpret(after, arrays), interpret(program, arrays)
+    for name, array in kept.items():
+        assert (made[name].dtype, made[name].shape) == (array.dtype, array.shape)
+        np.testing.assert_array_equal(made[name], array)
+        if array.dtype.kind == "f":
+            numbers = ~np.isnan(array)
+            assert (np.signbit(made[name]) == np.signbit(array))[numbers].all()
+    assert apply(after) is after

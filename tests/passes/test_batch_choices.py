@@ -1,0 +1,118 @@
+"""Choices for many values at once: all runs choose alike, or each chooses its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Branch, If, Program, Value, walk
+from mdf_loop.passes.batch import batch
+from tests.passes.batch_models import Model, Turning, same
+
+
+def choice(m: Model, condition: Value, **kept: Value) -> Program:
+    """`if condition: a = v * s, b = w else: a = -w, b = v`."""
+    then, otherwise = m.b.body(), m.b.body()
+    doubled, turned = then.op("Mul", m.v, m.s), otherwise.op("Neg", m.w)
+    outputs = tuple(m.b.new("float64", (2,), name) for name in "ab")
+    m.b.append(
+        If(
+            "A",
+            condition,
+            Branch(tuple(then.ops), (doubled, m.w)),
+            Branch(tuple(otherwise.ops), (turned, m.v)),
+            outputs,
+            "$.graphs[0].nodes['A']",
+        )
+    )
+    return m.program(a=outputs[0], b=outputs[1], **kept)
+
+
+@pytest.mark.parametrize("names", [("v",), ("s",), ("v", "s"), ("w",)])
+@pytest.mark.parametrize("n", [0, 5])
+def test_a_choice_that_is_alike_for_all(names: tuple[str, ...], n: int) -> None:
+    m = Model()
+    program = choice(m, m.b.op("Greater", m.n, m.b.constant(np.array(2))))
+    many = same(program, *names, n=np.array(n))
+    assert any(isinstance(operation, If) for operation in many.ops)
+
+
+@pytest.mark.parametrize("names", [("s",), ("s", "v"), ("s", "w")])
+def test_a_choice_of_each_run(names: tuple[str, ...]) -> None:
+    m = Model()
+    program = choice(m, m.b.op("Greater", m.s, m.b.constant(np.array(0.0))))
+    many = same(program, *names)
+    assert not any(isinstance(operation, If) for operation in walk(many.ops))
+
+
+def one_branch(op_type: str, *operands: str, **attributes: Any) -> Program:
+    """`s > 0 ? op(...) : itself` on values of the model."""
+    m = Model()
+    condition = m.b.op("Greater", m.s, m.b.constant(np.array(0.0)))
+    table = {"v": m.v, "n": m.n, "s": m.s, "seven": m.b.constant(np.array(7))}
+    table["shape"] = m.b.constant(np.array([1, 2]))
+    then = m.b.body()
+    with then.at("$.branch"):
+        made = then.op(op_type, *(table[name] for name in operands), **attributes)
+    otherwise = m.b.body()
+    other = otherwise.op("Mul", made_like(otherwise, made), made_like(otherwise, made))
+    out = m.b.new(made.dtype, made.shape, "out")
+    branches = Branch(tuple(then.ops), (made,)), Branch(tuple(otherwise.ops), (other,))
+    m.b.append(If("A", condition, *branches, (out,), "$.graphs[0].nodes['A']"))
+    return m.program(out=out)
+
+
+def made_like(b: Builder, value: Value) -> Value:
+    return b.constant(np.full(tuple(int(d) for d in value.shape or ()), 3).astype(value.dtype))
+
+
+def test_a_branch_that_may_fail_is_refused_if_each_run_chooses() -> None:
+    for operands in (("v", "n"), ("n", "n")):
+        op_type = "Gather" if operands[0] == "v" else "Div"
+        with pytest.raises(UnsupportedError) as caught:
+            batch(one_branch(op_type, *operands), ["s"])
+        assert (
+            "'A' chooses for each of many values, which computes both branches, "
+            f"and onnx::{op_type} in one of them may fail" in str(caught.value)
+        )
+
+
+def test_what_cannot_fail_is_allowed_in_such_a_branch() -> None:
+    same(one_branch("Div", "n", "seven"), "s")
+    same(one_branch("Reshape", "v", "shape"), "s", "v")
+    same(one_branch("Div", "s", "s"), "s")
+
+
+def test_branches_of_two_shapes_are_refused_if_each_run_chooses() -> None:
+    m = Model()
+    condition = m.b.op("Greater", m.s, m.b.constant(np.array(0.0)))
+    out = m.b.new("float64", None, "out")
+    branches = Branch((), (m.v,)), Branch((), (m.s,))
+    m.b.append(If("A", condition, *branches, (out,), "$.here"))
+    with pytest.raises(UnsupportedError, match=r"in two shapes, float64\[2\] and float64\[\]"):
+        batch(m.program(out=out), ["s"])
+
+
+def test_a_choice_in_a_loop() -> None:
+    m = Model()
+    loop = Turning(m.b, m.n)
+    x = loop.carry(m.v, "x")
+    body = loop.body
+    then, otherwise = body.body(), body.body()
+    up, down = then.op("Add", x, m.w), otherwise.op("Sub", x, m.s)
+    out = body.new("float64", (2,), "out")
+    even = body.op("Equal", body.op("Mod", loop.i, m.b.constant(np.array(2))), m.n)
+    branches = Branch(tuple(then.ops), (up,)), Branch(tuple(otherwise.ops), (down,))
+    body.append(If("A", even, *branches, (out,)))
+    loop.leave(out)
+    loop.record(out, "outs")
+    loop.done()
+    program = m.program(outs=loop.recorded[0].stack)
+    for names in (("v",), ("s",), ("w", "v")):
+        same(program, *names)
+    with pytest.raises(UnsupportedError, match=r"the trip count of 'A\.f' depends on the values"):
+        batch(program, ["n"])

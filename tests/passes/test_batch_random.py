@@ -1,0 +1,71 @@
+"""Random loops and whole models for many values at once: each value gives what it gives alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Program
+from mdf_loop.passes.batch import batch
+from mdf_loop.reading import read
+from tests.passes.batch_running import RUNS, assert_same
+from tests.test_random_programs import CAPTURED, graph, loops
+
+GIVEN = ("a", "b", "x_0", "y_0", "z_0")
+
+
+def opened(loop: dict[str, object]) -> tuple[Program, dict[str, np.ndarray]]:
+    """The loop with its numbers as inputs of the model, and what they are."""
+    model = graph(loop)
+    node = model["g"]["nodes"]["A"]
+    numbers = {k: np.array(p["value"]) for k, p in node["parameters"].items() if k in GIVEN}
+    node["parameters"] = {"n": {"value": CAPTURED["n"]}}
+    node["input_ports"] = {name: {"shape": list(a.shape)} for name, a in numbers.items()}
+    program = read(model, numbers)
+    return program, {entry.value.name: entry.default for entry in program.inputs}
+
+
+def refused(program: Program, names: set[str]) -> str:
+    """Why the program cannot be run for all values at once, if so."""
+    try:
+        batch(program, names)
+    except UnsupportedError as error:
+        return str(error)
+    return ""
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@given(loops(), st.sets(st.sampled_from(GIVEN), min_size=1), st.integers(0, 2**32 - 1))
+def test_random_loops(loop: dict[str, object], wanted: set[str], seed: int) -> None:
+    program, arrays = opened(loop)
+    names = wanted & set(arrays)
+    if not names:
+        return
+    rng = np.random.default_rng(seed)
+    many = {k: rng.uniform(-2, 2, (RUNS, *arrays[k].shape)) for k in sorted(names)}
+    sentence = refused(program, names)
+    if sentence:
+        assert loop["limit"] is not None
+        assert "the condition of 'A.f' depends on the values" in sentence
+        return
+    assert_same(program, {**arrays, **many}, names)
+
+
+@pytest.mark.parametrize("wanted", [{"a"}, {"x_0", "b"}])
+def test_loops_without_a_condition_are_never_refused(wanted: set[str]) -> None:
+    loop = {
+        "names": ("x", "y"),
+        "initial": {"x": [0.5, -1.0, 2.0], "y": [0.5, -1.0, 2.0]},
+        "updates": {"x": "x * a + y", "y": "numpy.where(x < b, y, x) + i"},
+        "records": ["x", "i"],
+        "limit": None,
+        "trip_count": 4,
+        "vector": True,
+    }
+    program, arrays = opened(loop)
+    rng = np.random.default_rng(1)
+    many = {k: rng.uniform(-2, 2, (RUNS, *arrays[k].shape)) for k in sorted(wanted)}
+    assert_same(program, {**arrays, **many}, wanted, exact=True)

@@ -1,0 +1,173 @@
+"""What each pass does to a choice: its branches stay lazy, what nobody reads goes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Program, Value
+from mdf_loop.lower.choice import choose
+from mdf_loop.passes import drop_true_conditions, drop_unused, hoist_invariants, report_loops
+from tests.choice_programs import choices, everywhere, program, repeat
+
+
+class Given:
+    """A builder with a truth value and two vectors."""
+
+    def __init__(self) -> None:
+        self.b = Builder()
+        self.go = self.b.new("bool", (), "go")
+        self.x = self.b.new("float64", (2,), "x")
+        self.a = self.b.new("float64", (2,), "a")
+
+    def program(self, **outputs: Value) -> Program:
+        made = program(self.b, (self.go, self.x, self.a), **outputs)
+        for go in (True, False):
+            everywhere(made, go=go, x=[1.0, 2.0], a=[0.5, -4.0])
+        return made
+
+
+def text(program: Program) -> list[str]:
+    return str(program).splitlines()[1:]
+
+
+def test_drop_unused_outputs_of_a_choice() -> None:
+    g = Given()
+    unread = g.b.op("Abs", g.a)
+    _, second = choose(
+        g.b,
+        g.go,
+        lambda b: [b.op("Add", g.x, unread), b.op("Neg", g.x)],
+        lambda b: [b.op("Sub", g.x, g.a), g.x],
+        "y",
+    )
+    program = g.program(second=second)
+    assert text(drop_unused(program)) == [
+        "  if %go giving %y_2: float64[2]",
+        "    %Neg: float64[2] = Neg(%x)",
+        "    give %Neg",
+        "  else",
+        "    give %x",
+        "  output second = %y_2",
+    ]
+
+
+def test_drop_unused_choices_and_operations_of_branches() -> None:
+    g = Given()
+    choose(g.b, g.go, lambda b: [b.op("Abs", g.x)], lambda b: [g.x], "unread")
+
+    def wasteful(b: Builder) -> list[Value]:
+        b.op("Exp", g.a)
+        return [b.op("Neg", g.x)]
+
+    (y,) = choose(g.b, g.go, wasteful, lambda b: [g.x], "y")
+    after = text(drop_unused(g.program(y=y)))
+    assert not any(word in line for line in after for word in ("Exp", "Abs", "unread"))
+
+
+def test_drop_unused_leaves_a_choice_in_use() -> None:
+    g = Given()
+    kept = g.b.op("Abs", g.a)
+    (y,) = choose(g.b, g.go, lambda b: [b.op("Neg", g.x)], lambda b: [kept], "y")
+    program = g.program(y=y)
+    assert drop_unused(program) is program
+
+
+def test_drop_unused_keeps_a_carried_value_that_only_a_branch_reads() -> None:
+    g = Given()
+
+    def body(b: Builder, i: Value, entering: object) -> list[Value]:
+        x, u, v = entering
+        (new,) = choose(b, g.go, lambda b: [b.op("Add", x, u)], lambda b: [x], "new")
+        return [new, b.op("Neg", u), b.op("Abs", v)]
+
+    (final, *_), _ = repeat(g.b, 3, [g.x, g.a, g.a], body)
+    after = "\n".join(text(drop_unused(g.program(final=final))))
+    assert after.count("carry") == 2
+    assert "Abs" not in after
+
+
+def test_hoist_leaves_branches_lazy_and_the_choice_in_its_loop() -> None:
+    g = Given()
+
+    def body(b: Builder, i: Value, entering: object) -> list[Value]:
+        (x,) = entering
+        invariant = b.op("Mul", g.a, g.a)
+        (drive,) = choose(b, g.go, lambda b: [b.op("Exp", g.a)], lambda b: [g.a], "drive")
+        return [b.op("Add", b.op("Add", x, invariant), drive)]
+
+    (final,), _ = repeat(g.b, 3, [g.x], body)
+    after = hoist_invariants(g.program(final=final))
+    assert text(after) == [
+        "  %const: int64[] = 3",
+        "  %Mul: float64[2] = Mul(%a, %a)",
+        "  loop %i < %const",
+        "    carry %enter: float64[2] from %x to %Add_2 giving %final",
+        "    if %go giving %drive: float64[2]",
+        "      %Exp: float64[2] = Exp(%a)",
+        "      give %Exp",
+        "    else",
+        "      give %a",
+        "    %Add: float64[2] = Add(%enter, %Mul)",
+        "    %Add_2: float64[2] = Add(%Add, %drive)",
+        "  output final = %final",
+    ]
+    assert hoist_invariants(after) is after
+
+
+def test_hoist_out_of_a_loop_stays_in_the_branch() -> None:
+    g = Given()
+
+    def looping(b: Builder) -> list[Value]:
+        def body(b: Builder, i: Value, entering: object) -> list[Value]:
+            return [b.op("Add", entering[0], b.op("Mul", g.a, g.a))]
+
+        return repeat(b, 3, [g.x], body)[0]
+
+    (y,) = choose(g.b, g.go, looping, lambda b: [g.x], "y")
+    (after,) = choices(hoist_invariants(g.program(y=y)))
+    assert [getattr(operation, "op_type", "loop") for operation in after.then.ops] == [
+        "Mul",
+        "loop",
+    ]
+
+
+def test_true_conditions_go_in_branches_too() -> None:
+    g = Given()
+    true = g.b.constant(np.array(True))
+
+    def looping(b: Builder) -> list[Value]:
+        return repeat(b, 3, [g.x], lambda b, i, v: [b.op("Neg", v[0])], condition=true)[0]
+
+    (y,) = choose(g.b, g.go, looping, lambda b: [g.x], "y")
+    program = g.program(y=y)
+    assert "while" in str(program)
+    assert "while" not in str(drop_true_conditions(program))
+
+
+def counted(b: Builder, x: Value) -> Value:
+    """A loop that counts its iterations, twice in a program under one name."""
+    (final,), _ = repeat(b, 3, [x], lambda b, i, v: [b.op("Neg", v[0])])
+    b.ops[-1] = replace(b.ops[-1], count=b.new("int64", (), "count"))
+    return final
+
+
+def test_of_a_loop_that_stands_twice_the_last_is_reported() -> None:
+    g = Given()
+    program = g.program(y=counted(g.b, counted(g.b, g.x)))
+    after = report_loops(program)
+    assert [(name, value.name) for name, value in after.outputs] == [
+        ("y", "final_2"),
+        ("loop.iterations", "count_2"),
+    ]
+
+
+def test_loops_of_branches_are_not_reported() -> None:
+    """They run only if they are chosen; the same loop before them is not the last then."""
+    g = Given()
+    first = counted(g.b, g.x)
+    (y,) = choose(g.b, g.go, lambda b: [counted(b, first)], lambda b: [first], "y")
+    program = g.program(y=y)
+    assert report_loops(program) is program
