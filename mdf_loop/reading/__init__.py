@@ -1,7 +1,8 @@
 """MDF -> `Program`."""
 
 from mdf_loop.reading.document import Document, Source, open_document
-from mdf_loop.reading.program import Reading, bind, open_ports, read, read_annotated
+from mdf_loop.reading.inputs import bind, open_ports
+from mdf_loop.reading.program import Reading, read, read_annotated
 
 __all__ = [
     "Document",

@@ -25,7 +25,8 @@ from mdf_loop.reading.document import Document
 from mdf_loop.reading.given import default_value
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.loop_forms import LoopForm
-from mdf_loop.reading.node import LoopReader, is_stateful
+from mdf_loop.reading.memory import Memory
+from mdf_loop.reading.node import Context, LoopReader, is_stateful
 from mdf_loop.reading.port_types import edge_dtype
 from mdf_loop.reading.signature import Signature
 
@@ -88,9 +89,8 @@ class _BodyReader:
             )
         self._refuse_states()
         scope = self.enclosing.inner(self.inputs)
-        reader = GraphReader(
-            b, self.form.body, where, self._supply, scope, self.document, self.read_loop
-        ).read()
+        context = Context(self.document, self.read_loop, scope)
+        reader = GraphReader(self.form.body, where, self._supply, context, Memory(b)).read()
         condition_out, *outputs = self._outputs(reader)
         return Body(
             iteration=iteration,
@@ -154,9 +154,7 @@ class _BodyReader:
                 hint="write node.port in metadata.outputs",
             )
         if matches:
-            if matches[0] not in reader.outputs:
-                raise Poisoned
-            return reader.outputs[matches[0]]
+            return reader.output(*matches[0])
         passed = self.inputs.get(name)
         term = passed if passed is not None else self.enclosing.find(name)
         if term is None:

@@ -1,76 +1,106 @@
-"""One evaluation of a graph: nodes in order, edges between them.
+"""One evaluation of a graph: its nodes in the order of the schedule, edges between them.
 
-The order is that of modeci_mdf's default schedule: layers of nodes whose senders have all run,
-graph order within a layer (there upstream's order is random). An edge into a port that has a
-default_value makes no one wait; before its sender has run, the port has its default.
+Without conditions the order is that of layers: nodes whose senders have all run, in graph order
+within a layer (there upstream's order is random). An edge into a port that has a default_value
+makes no one wait; before its sender has run, the port has its default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mdf_loop.build import Builder
-from mdf_loop.errors import (
-    CycleError,
-    ModelError,
-    Poisoned,
-    ScopeError,
-    UnknownNameError,
-    UnsupportedError,
-)
+from mdf_loop.errors import CycleError, ScopeError, UnknownNameError, UnsupportedError
 from mdf_loop.ir import Value
-from mdf_loop.lower import Scope, Term, cast, suggestion, tensor
-from mdf_loop.lower.operators import add, literal, multiply
-from mdf_loop.reading.document import Document
-from mdf_loop.reading.given import default_value
-from mdf_loop.reading.node import Later, LoopReader, NodeReader
-from mdf_loop.reading.port_types import edge_dtype
+from mdf_loop.lower import Term, suggestion, tensor
+from mdf_loop.lower.operators import guarded
+from mdf_loop.reading.execution import Executor
+from mdf_loop.reading.memory import Memory, State
+from mdf_loop.reading.node import Context
+from mdf_loop.reading.passes_loop import PassesLoop, count_state
+from mdf_loop.reading.ports import Ports, Supply
+from mdf_loop.reading.schedule.conditions import JustRan
+from mdf_loop.reading.schedule.counters import Counters, Key
+from mdf_loop.reading.schedule.known import Number, Truth, value_of
+from mdf_loop.reading.schedule.plan import Schedule, Sets, read_schedule
 
-Supply = Callable[[Any, Any, str], Term]
-"""The value of an input port that no edge feeds: node, port, path -> value."""
+_MOST = 64
+"""Executions of nodes up to which an evaluation with conditions is written out one by one."""
 
 
 class GraphReader:
-    """Reads one evaluation of a graph; `outputs[node id, port id]` are the results.
+    """Reads one evaluation of a graph into a memory.
 
     An output whose computation has an error is missing; the error is among the findings.
+    `plan` is the order of execution, None if it is decided while running. `wanted` is what
+    somebody will read besides outputs.
     """
 
     def __init__(
         self,
-        b: Builder,
         graph: Any,
         where: str,
         supply: Supply,
-        outer: Scope | None,
-        document: Document,
-        read_loop: LoopReader,
-        later: Later | None = None,
+        context: Context,
+        memory: Memory,
+        *,
+        dt: Value | None = None,
+        wanted: Iterable[State] = (),
     ) -> None:
-        self.b = b
+        self.b = memory.b
         self.graph = graph
         self.where = where
         self.supply = supply
-        self.outer = outer
-        self.document = document
-        self.read_loop = read_loop
-        self.later = later
+        self.context = context
+        self.memory = memory
+        self.dt = dt
+        self.wanted = tuple(wanted)
         self.nodes = {node.id: node for node in graph.nodes}
-        self.fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
-        self.outputs: dict[tuple[str, str], Term] = {}
-        self.readers: dict[str, NodeReader] = {}
+        self.plan: Sets | None = ()
 
     def read(self) -> GraphReader:
         """Read all nodes; errors go to the builder's findings."""
         edges = self._usable_edges()
+        fed = frozenset((edge.receiver, edge.receiver_port) for edge in self.graph.edges)
+        ports = Ports(edges, fed, self.where, self.supply)
+        self.executor = Executor(self.graph, self.where, ports, self.context, self.dt)
         with self.b.findings.catch():
             self._refuse_clashes()
-            refuse_conditions(self.graph, self.where)
-            for node in execution_order(self.graph, edges, self.where):
-                with self.b.findings.catch():
-                    self._read_node(node, edges)
+            waits = waiting_for(self.graph, edges)
+            layers = layers_of(self.graph, waits, self.where)
+            self.schedule = read_schedule(self.graph, layers, waits, self.where)
+            self._evaluate(self.schedule)
         return self
+
+    def _evaluate(self, schedule: Schedule) -> None:
+        kept = self._kept_counts(schedule)
+        known: dict[Key, Number | Truth | None] = {
+            key: None if isinstance(held, Value) else held for key, held in kept.items()
+        }
+        counters = Counters(self.b, known)
+        plan = schedule.plan(counters, max(_MOST, 4 * len(self.nodes)))
+        if plan is None or any(counters.held[key] is None for key in schedule.persistent):
+            self.plan = None
+            PassesLoop(self.executor, schedule, self.memory, self.wanted).read(kept)
+            return
+        self.plan = plan
+        for together in plan:
+            for node in together:
+                with self.b.findings.catch():
+                    self.executor.execute(node, self.memory)
+        for key in schedule.persistent:
+            held = counters.held[key]
+            assert held is not None
+            self.memory.put(count_state(key), value_of(self.b, held))
+
+    def _kept_counts(self, schedule: Schedule) -> dict[Key, Number | Truth]:
+        """What the schedule has kept of earlier evaluations; nothing at first."""
+        kept: dict[Key, Number | Truth] = {}
+        for key in schedule.keys:
+            term = self.memory.find(count_state(key)) if key in schedule.persistent else None
+            zero: Number | Truth = False if isinstance(key, JustRan) else 0
+            kept[key] = zero if term is None else tensor(self.b, term)
+        return kept
 
     def _refuse_clashes(self) -> None:
         ids = [node.id for node in self.graph.nodes]
@@ -78,6 +108,30 @@ class GraphReader:
             raise ScopeError(
                 f"two nodes have the id '{repeated}'", self.where, "rename one of them"
             )
+
+    # --- what was read --------------------------------------------------------------------------
+
+    def output(self, node: str, port: str) -> Term:
+        """What an output port gives, once the evaluation has ended.
+
+        Raises:
+            Poisoned: it could not be read.
+            UnsupportedError: its node never runs.
+        """
+        ran = self.memory.ran(node)
+        if ran is False:
+            raise UnsupportedError(
+                f"the node '{node}' never runs, so its output '{port}' has no value",
+                f"{self.where}.nodes['{node}']",
+                "change its condition",
+            )
+        term = self.memory.get(("output", node, port))
+        if not isinstance(ran, Value):
+            return term
+        sentence = f"the node '{node}' has not run, so its output '{port}' has no value"
+        return guarded(self.b, tensor(self.b, term), ran, sentence)
+
+    # --- edges ----------------------------------------------------------------------------------
 
     def _usable_edges(self) -> list[Any]:
         usable = []
@@ -109,124 +163,34 @@ class GraphReader:
                     suggestion(port_name, known),
                 )
 
-    # --- nodes and their ports ------------------------------------------------------------------
 
-    def _read_node(self, node: Any, edges: list[Any]) -> None:
-        where = f"{self.where}.nodes['{node.id}']"
-        ports: dict[str, Term | Callable[[], Term]] = {}
-        for port in node.input_ports:
-            if port.id in ports:
-                raise ScopeError(
-                    f"two input ports of node '{node.id}' have the id '{port.id}'",
-                    where,
-                    "rename one",
-                )
-            arriving = [
-                edge
-                for edge in edges
-                if (edge.receiver, edge.receiver_port) == (node.id, port.id)
-                and (edge.sender in self.readers or self.later is not None)
-            ]
-            ports[port.id] = self._port_term(node, port, arriving, where)
-        reader = NodeReader(
-            self.b, node, where, ports, self.outer, self.document, self.read_loop, self.later
-        )
-        self.readers[node.id] = reader
-        for port_id, term in reader.read().items():
-            self.outputs[node.id, port_id] = term
-
-    def _port_term(
-        self, node: Any, port: Any, arriving: list[Any], where: str
-    ) -> Term | Callable[[], Term]:
-        path = f"{where}.input_ports['{port.id}']"
-        with self.b.findings.catch(), self.b.at(path, f"{node.id}.{port.id}"):
-            if arriving:
-                term = self._arrived(port, arriving)
-            elif (node.id, port.id) in self.fed:
-                term = self._before_arrival(port, path)
-            else:
-                term = self.supply(node, port, path)
-            self.b.types[path] = term
-            return term
-        return _raise_poisoned
-
-    def _before_arrival(self, port: Any, where: str) -> Term:
-        """The value of a port whose sender has not run yet."""
-        if port.default_value is None:
-            raise Poisoned  # its edge is among the findings
-        return default_value(self.b, port, where)
-
-    def _arrived(self, port: Any, edges: list[Any]) -> Term:
-        """The value of a port that edges feed: the last one, or the sum or product of all."""
-        terms = [self._sent(edge) for edge in edges]
-        match port.reduce or "overwrite":
-            case "overwrite":
-                term = terms[-1]
-            case "add":
-                term = _reduced(self.b, add, terms)
-            case "multiply":
-                term = _reduced(self.b, multiply, terms)
-            case other:
-                raise ModelError(
-                    f"the port '{port.id}' has an unknown reduce mode '{other}'",
-                    hint="use 'overwrite', 'add' or 'multiply'",
-                )
-        if isinstance(term, Value):
-            return cast(self.b, term, edge_dtype(self.b, port, term))
-        return term
-
-    def _sent(self, edge: Any) -> Term:
-        if self.later is not None and edge.sender not in self.readers:
-            term: Term | None = self.later.sent(edge.sender, edge.sender_port)
-        else:
-            term = self.outputs.get((edge.sender, edge.sender_port))
-        if term is None:
-            raise Poisoned
-        weight = (edge.parameters or {}).get("weight", 1)
-        if isinstance(weight, int | float) and weight == 1:
-            return term
-        where = f"{self.where}.edges['{edge.id}'].parameters.weight"
-        with self.b.at(where):
-            if isinstance(weight, str):
-                raise ModelError(f"an edge weight is a number or a list of numbers, not '{weight}'")
-            return multiply(self.b, literal(self.b, weight), tensor(self.b, term))
-
-
-def _raise_poisoned() -> Term:
-    raise Poisoned
-
-
-def _reduced(
-    b: Builder, combine: Callable[[Builder, Value, Value], Value], terms: list[Term]
-) -> Value:
-    total = tensor(b, terms[0])
-    for term in terms[1:]:
-        total = combine(b, total, tensor(b, term))
-    return total
-
-
-def execution_order(graph: Any, edges: list[Any], where: str) -> list[Any]:
-    """The nodes in the order of the default schedule.
-
-    Raises:
-        CycleError: nodes wait for each other and no port between them has a default_value.
-    """
+def waiting_for(graph: Any, edges: Iterable[Any]) -> dict[str, list[str]]:
+    """For every node, the nodes whose outputs it needs before it runs."""
     defaults = {
         (node.id, port.id): port.default_value is not None
         for node in graph.nodes
         for port in node.input_ports
     }
-    waits: dict[str, set[str]] = {node.id: set() for node in graph.nodes}
+    waits: dict[str, dict[str, None]] = {node.id: {} for node in graph.nodes}
     for edge in edges:
         if not defaults[edge.receiver, edge.receiver_port]:
-            waits[edge.receiver].add(edge.sender)
-    order: list[Any] = []
-    left = list(graph.nodes)
+            waits[edge.receiver][edge.sender] = None
+    return {node: list(senders) for node, senders in waits.items()}
+
+
+def layers_of(graph: Any, waits: Mapping[str, Sequence[str]], where: str) -> Sets:
+    """The nodes in layers: each after all that it waits for.
+
+    Raises:
+        CycleError: nodes wait for each other and no port between them has a default_value.
+    """
+    layers: list[tuple[str, ...]] = []
+    left = [node.id for node in graph.nodes]
     while left:
-        waiting = {node.id for node in left}
-        layer = [node for node in left if not waits[node.id] & waiting]
+        waiting = set(left)
+        layer = tuple(node for node in left if waiting.isdisjoint(waits[node]))
         if not layer:
-            circle = _circle(waits, [node.id for node in left])
+            circle = _circle(waits, left)
             raise CycleError(
                 f"the nodes {', '.join(repr(i) for i in circle)} wait for each other"
                 if len(circle) > 1
@@ -234,12 +198,12 @@ def execution_order(graph: Any, edges: list[Any], where: str) -> list[Any]:
                 where,
                 "give an input port of the circle a default_value, or write the circle as a loop",
             )
-        order += layer
+        layers.append(layer)
         left = [node for node in left if node not in layer]
-    return order
+    return tuple(layers)
 
 
-def _circle(waits: dict[str, set[str]], waiting: list[str]) -> list[str]:
+def _circle(waits: Mapping[str, Sequence[str]], waiting: list[str]) -> list[str]:
     """The nodes of the first circle among those that wait, in the order of the graph."""
     import networkx
 
@@ -251,21 +215,3 @@ def _circle(waits: dict[str, set[str]], waiting: list[str]) -> list[str]:
         if len(component) > 1 or (node, node) in edges:
             return [other for other in waiting if other in component]
     return waiting
-
-
-def refuse_conditions(graph: Any, where: str) -> None:
-    """Scheduler conditions other than the default ones are not compiled."""
-    conditions = graph.conditions
-    if conditions is None:
-        return
-    used = {**(conditions.node_specific or {}), **(conditions.termination or {})}
-    for key, condition in used.items():
-        kind = (
-            condition.get("type") if isinstance(condition, dict) else getattr(condition, "type", "")
-        )
-        if kind != "Always":
-            raise UnsupportedError(
-                f"the scheduler condition '{kind}' of '{key}' cannot be compiled yet",
-                f"{where}.conditions",
-                "run this model with modeci_mdf.execution_engine",
-            )

@@ -22,6 +22,8 @@ from mdf_loop.ir import Value
 from mdf_loop.lower import Scope, Term, lower_expression, lower_function, names_in, tensor
 from mdf_loop.lower.operators import add, literal, multiply, promote, truths
 from mdf_loop.reading.document import Document, is_loop, written_body
+from mdf_loop.reading.memory import selected
+from mdf_loop.reading.schedule.known import Truth
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +41,29 @@ LoopReader = Callable[[Builder, Any, Any, str, Scope, Document], LoopReading]
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
-    """An evaluation after the first one.
+class Context:
+    """What surrounds a graph: its document, the names outside of it, the reader of loops."""
 
-    `old` gives what a parameter held before (node id, parameter id), `sent` what an output port
-    gave (node id, port id); `dt` is the time that has passed, None if none has.
+    document: Document
+    read_loop: LoopReader
+    outer: Scope | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When a node is executed.
+
+    `ran` says whether it has been executed before, `old` gives what a parameter held then; `dt` is
+    the time that has passed, None if none has.
     """
 
-    old: Callable[[str, str], Term]
-    sent: Callable[[str, str], Term]
-    dt: Value | None
+    ran: Truth
+    old: Callable[[str], Term]
+    dt: Value | None = None
 
 
 class NodeReader:
-    """Reads one execution of one node: the first one, or one at a `Later` moment."""
+    """Reads one execution of one node."""
 
     def __init__(
         self,
@@ -60,18 +71,15 @@ class NodeReader:
         node: Any,
         where: str,
         ports: dict[str, Term | Callable[[], Term]],
-        outer: Scope | None,
-        document: Document,
-        read_loop: LoopReader,
-        later: Later | None = None,
+        context: Context,
+        moment: Moment,
     ) -> None:
         self.b = b
         self.node = node
-        self.later = later
+        self.moment = moment
         self.where = where
-        self.document = document
-        self.read_loop = read_loop
-        self.inputs = Scope(ports, outer, is_node=True)
+        self.context = context
+        self.inputs = Scope(ports, context.outer, is_node=True)
         self.parameters = {p.id: p for p in node.parameters}
         self.functions = {f.id: f for f in node.functions}
         self.fixed = fixed_parameters(node)
@@ -146,9 +154,17 @@ class NodeReader:
     # --- B: old values of parameters ------------------------------------------------------------
 
     def _old_parameter(self, name: str) -> Term:
+        ran = self.moment.ran
+        if ran is False or name in self.fixed:
+            return self._initial(name)
+        old = self.moment.old(name)
+        if ran is True:
+            return old
+        return selected(self.b, ran, old, self._initial(name))
+
+    def _initial(self, name: str) -> Term:
+        """What a parameter holds before the node is executed for the first time."""
         parameter = self.parameters[name]
-        if self.later is not None and name not in self.fixed:
-            return self.later.old(self.node.id, name)
         with self._place("parameters", name) as where:
             if is_stateful(parameter):
                 initial = parameter.default_initial_value
@@ -157,6 +173,8 @@ class NodeReader:
                 )
             if _is_empty(parameter):
                 raise _no_value(parameter)
+            if parameter.conditions and parameter.value is None and self.moment.ran is not False:
+                return literal(self.b, 0.0)
             if parameter.value is None:
                 raise ExpressionError(
                     f"the parameter '{name}' has no value yet when a function reads it",
@@ -176,7 +194,8 @@ class NodeReader:
     def _call(self, item: Any, where: str, scope: Scope) -> Term:
         """The result of a Function, or of a Parameter that has a function."""
         if is_loop(item.function):
-            reading = self.read_loop(self.b, item, self.node, where, scope, self.document)
+            context = self.context
+            reading = context.read_loop(self.b, item, self.node, where, scope, context.document)
             self.loop_results[item.id] = reading.named
             return reading.term
         if item.function:
@@ -213,7 +232,7 @@ class NodeReader:
         return {name for loop in loops for name in written_body(loop, self.node).parameters}
 
     def _keeps_old_value(self, parameter: Any, changed: set[str]) -> bool:
-        if self.later is not None:
+        if self.moment.ran is not False:
             return parameter.id in self.fixed
         reads = names_in(parameter.value)
         return (
@@ -243,10 +262,10 @@ class NodeReader:
         if parameter.function:
             return self._call(parameter, where, scope)
         if parameter.time_derivative is not None:
-            if self.later is not None and self.later.dt is not None:
+            if self.moment.dt is not None:
                 change = tensor(self.b, self._expression(parameter.time_derivative, scope))
                 old = tensor(self.b, self._kept(parameter.id))
-                return add(self.b, old, multiply(self.b, change, self.later.dt))
+                return add(self.b, old, multiply(self.b, change, self.moment.dt))
             if parameter.default_initial_value is None:
                 raise ExpressionError(
                     f"the parameter '{parameter.id}' has a time_derivative, but nothing to start from",
@@ -254,7 +273,8 @@ class NodeReader:
                 )
             return self._expression(parameter.default_initial_value, scope)
         if parameter.conditions:
-            return literal(self.b, 0.0) if self.later is None else self._kept(parameter.id)
+            first = self.moment.ran is False
+            return literal(self.b, 0.0) if first else self._kept(parameter.id)
         raise _no_value(parameter)
 
     def _conditioned(self, parameter: Any, term: Term, scope: Scope) -> Term:

@@ -5,45 +5,53 @@
                 y, states = evaluate(inputs, states, dt)       # states are carried, y recorded
 
 What is carried is found by reading: every parameter whose old value something reads, every output
-that an edge brings back. A carried value gets the dtype and shape that hold for all steps.
+that an edge brings back, what scheduler conditions count. A carried value gets the dtype and shape
+that hold for all steps.
 
 Source: modeci_mdf.execution_engine.EvaluableGraph.evaluate (0.4.15), called again and again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-
-from mdf_loop.build import Builder, Options
+from mdf_loop.build import Options
 from mdf_loop.check import check
-from mdf_loop.errors import CarryShapeError, CarryTypeError, Poisoned, raise_findings
-from mdf_loop.ir import Array, Carried, Loop, Program, Recorded, Shape, Value
+from mdf_loop.errors import raise_findings
+from mdf_loop.ir import Loop, Program, Recorded, Shape, Value
 from mdf_loop.lower import Term, tensor
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.graph import GraphReader
-from mdf_loop.reading.node import Later
-from mdf_loop.reading.program import ProgramReader
+from mdf_loop.reading.inputs import Given
+from mdf_loop.reading.memory import PLACES, LoopMemory, State
+from mdf_loop.reading.passes_loop import SETS
+from mdf_loop.reading.program import ProgramReader, current
+from mdf_loop.reading.schedule.plan import Schedule, Sets
+from mdf_loop.reading.settings import Settings
 
-State = tuple[str, str, str]
-"""What is carried: `parameter` or `output`, the node's id, its own id."""
-
-_ROUNDS = 4
+_ROUNDS = 5
 """How often carried values may widen: first dtypes, then shapes, through one chain of states."""
+
+EXECUTED = "executed"
+"""The output that says which nodes ran, where that is decided while running (see `SETS`)."""
 
 
 def before(state: State) -> str:
     """The input of a program that takes the state."""
-    kind, node, item = state
-    return f"{kind} {node}.{item} before"
+    return f"{label(state)} before"
 
 
 def after(state: State) -> str:
     """The output of a program that gives the state."""
+    return f"{label(state)} after"
+
+
+def label(state: State) -> str:
+    """What a state is called outside of programs."""
     kind, node, item = state
-    return f"{kind} {node}.{item} after"
+    return f"{kind} {node}.{item}" if kind in PLACES else f"{kind} {node}{item}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,171 +59,132 @@ class OverTime:
     """The two programs of a model over time.
 
     `first` gives recorded values, then states; `later` takes inputs, states, `steps` and `dt`, and
-    gives recorded values with an axis of time, then states.
+    gives recorded values with an axis of time, then states. `plans` are the orders of execution in
+    both programs, None where that is decided while running.
     """
 
     first: Program
     later: Program
     recorded: tuple[str, ...]
     states: tuple[State, ...]
+    schedule: Schedule
+    plans: tuple[Sets | None, Sets | None]
 
 
-def read_over_time(
-    document: Document,
-    arrays: Mapping[str, Array],
-    record: Sequence[str],
-    *,
-    options: Options,
-    has_dt: bool,
-) -> OverTime:
+@dataclass(frozen=True, slots=True)
+class What:
+    """What of a model over time is read."""
+
+    document: Document
+    given: Given
+    settings: Settings
+    record: Sequence[str]
+    options: Options
+    has_dt: bool
+    executed: bool = False
+
+
+def read_over_time(what: What) -> OverTime:
     """Read a model as its first evaluation and a loop over all others.
 
     Raises:
         LoopError: everything that is wrong with the model, at once.
     """
-    first = ProgramReader(document, options)
-    first.declare(arrays)
-    graph = first.read_graph(first.b)
-    outputs = first.outputs(graph, record)
-    raise_findings(first.b.findings.found)
-    known = _Known(first.b, graph)
+    first = _FirstReader(what)
     for _ in range(_ROUNDS):
-        later = _LaterReader(document, options, known)
-        program = later.read_loop_over(arrays, record, has_dt)
-        if not later.widened():
+        later = _LaterReader(what, first)
+        program = later.read()
+        if not later.narrow:
             break
-    states = {after(state): known.value(state) for state in later.carried}
-    programs = (first.program({**outputs, **states}), program)
+    states = tuple(later.carrying.enters)
+    programs = (first.finish(states), program)
     for made in programs:
         raise_findings(check(made))
-    return OverTime(*programs, tuple(outputs), tuple(later.carried))
+    plans = (first.graph.plan, later.graph.plan)
+    return OverTime(*programs, later.recorded, states, first.graph.schedule, plans)
 
 
-class _Known:
-    """What the first evaluation made of each state, and the types that all steps share."""
+class _FirstReader(ProgramReader):
+    """Reads the first evaluation."""
 
-    def __init__(self, b: Builder, graph: GraphReader) -> None:
-        self.b = b
-        self.graph = graph
-        self.types: dict[State, tuple[str, Shape]] = {}
+    def __init__(self, what: What) -> None:
+        super().__init__(what.document, what.options, what.settings, what.record)
+        rows = {n: a[0] if n in what.given.over_time else a for n, a in what.given.arrays.items()}
+        self.declare(rows)
+        self.graph = self.read_graph(self.memory)
+        self.recorded = self.outputs(self.graph)
+        raise_findings(self.b.findings.found)
+        if what.executed and self.graph.plan is None:
+            self.recorded[EXECUTED] = tensor(self.b, self.memory.get(SETS))
 
-    def value(self, state: State) -> Value:
-        """The state after the first evaluation."""
+    def state(self, state: State) -> Value:
+        """What is held after the first evaluation."""
         return tensor(self.b, current(self.graph, state))
 
-    def type(self, state: State) -> tuple[str, Shape]:
-        """The dtype and shape of the state in the loop."""
-        if state not in self.types:
-            value = self.value(state)
-            self.types[state] = (value.dtype, value.shape)
-        return self.types[state]
-
-
-def current(graph: GraphReader, state: State) -> Term:
-    """What a parameter or an output port holds after an evaluation."""
-    kind, node, item = state
-    if node not in graph.readers:
-        raise Poisoned
-    if kind == "parameter":
-        return graph.readers[node].scope.get(item)
-    if (node, item) not in graph.outputs:
-        raise Poisoned
-    return graph.outputs[node, item]
+    def finish(self, states: Sequence[State]) -> Program:
+        """The program that also gives these states."""
+        return self.program({**self.recorded, **{after(s): self.state(s) for s in states}})
 
 
 class _LaterReader(ProgramReader):
     """Reads the loop; states are carried as they are asked for."""
 
-    def __init__(self, document: Document, options: Options, known: _Known) -> None:
-        super().__init__(document, options)
-        self.known = known
-        self.carried: dict[State, Value] = {}
-        self.leaves: dict[State, Value] = {}
-
-    def read_loop_over(
-        self, arrays: Mapping[str, Array], record: Sequence[str], has_dt: bool
-    ) -> Program:
-        """The loop as a program."""
-        self.declare(arrays)
-        steps = self.declare_one("steps", "int64", ())
-        dt = self.declare_one("dt", self.b.float_dtype, ()) if has_dt else None
+    def __init__(self, what: What, first: _FirstReader) -> None:
+        super().__init__(what.document, what.options, what.settings, what.record)
+        self.what = what
+        self.first = first
+        self.rows: dict[str, Value] = {}
+        self.declare(what.given.arrays, what.given.over_time)
+        self.steps = self.declare_one("steps", "int64", ())
+        self.dt = self.declare_one("dt", self.b.float_dtype, ()) if what.has_dt else None
         self.body = self.b.body()
-        iteration = self.body.new("int64", (), "step")
-        go = self.body.new("bool", (), "go")
-        later = Later(self._old("parameter"), self._old("output"), dt)
-        graph = self.read_graph(self.body, later)
-        rows = self.outputs(graph, record)
+        self.iteration = self.body.new("int64", (), "step")
+        nodes = [node.id for node in what.document.graph.nodes]
+        surely = [node for node in nodes if first.memory.ran(node) is True]
+        self.carrying = LoopMemory(self.body, first.memory.types, self._initial, surely)
+
+    def _initial(self, state: State) -> Value:
+        types = self.carrying.types
+        if state[0] in PLACES and state not in types.of:
+            types.widen(state, self.first.state(state))
+        return self.declare_one(before(state), *types.type(state))
+
+    def supply(self, node: Any, port: Any, where: str) -> Term:
+        """What an open port holds: the row of this step, if it was given over time."""
+        name = self.ports[node.id, port.id].name
+        if name in self.what.given.over_time and name not in self.rows:
+            rows = self.inputs[name].value
+            self.rows[name] = self.body.op("Gather", rows, self.iteration, axis=0)
+        return self.rows.get(name) or super().supply(node, port, where)
+
+    def read(self) -> Program:
+        """The loop as a program; `narrow` says whether it must be read again with wider types."""
+        self.graph: GraphReader = self.read_graph(self.carrying, self.dt)
+        rows = self.outputs(self.graph)
+        if self.what.executed and self.graph.plan is None:
+            rows[EXECUTED] = tensor(self.body, self.carrying.get(SETS))
         raise_findings(self.b.findings.found)
-        self._leave(graph)
-        finals = {s: self.b.new(v.dtype, v.shape, after(s)) for s, v in self.carried.items()}
+        self.narrow = self.carrying.leave(self.document.where)
+        carried = self.carrying.carried(self.b, after)
         stacks = {name: self._stack(name, row) for name, row in rows.items()}
-        loop = Loop(
-            name="time",
-            trip_count=steps,
-            condition=None,
-            iteration=iteration,
-            condition_in=go,
-            condition_out=None,
-            carried=tuple(
-                Carried(self.inputs[before(s)].value, enter, self.leaves[s], finals[s], s[2])
-                for s, enter in self.carried.items()
-            ),
-            recorded=tuple(Recorded(row, stacks[name], name) for name, row in rows.items()),
-            ops=tuple(self.body.ops),
-            where=self.document.where,
+        self.b.append(
+            Loop(
+                name="time",
+                trip_count=self.steps,
+                condition=None,
+                iteration=self.iteration,
+                condition_in=self.body.new("bool", (), "go"),
+                condition_out=None,
+                carried=carried,
+                recorded=tuple(Recorded(row, stacks[name], name) for name, row in rows.items()),
+                ops=tuple(self.body.ops),
+                where=self.document.where,
+            )
         )
-        self.b.append(loop)
-        return self.program({**stacks, **{after(s): v for s, v in finals.items()}})
-
-    def _old(self, kind: str) -> Callable[[str, str], Term]:
-        def carried(node: str, item: str) -> Value:
-            state = (kind, node, item)
-            if state not in self.carried:
-                dtype, shape = self.known.type(state)
-                self.declare_one(before(state), dtype, shape)
-                self.carried[state] = self.body.new(dtype, shape, f"{node}.{item}")
-            return self.carried[state]
-
-        return carried
-
-    def _leave(self, graph: GraphReader) -> None:
-        """What each state becomes; asking for one may carry another."""
-        while waiting := [state for state in self.carried if state not in self.leaves]:
-            for state in waiting:
-                self.leaves[state] = tensor(self.body, current(graph, state))
+        self.recorded = tuple(stacks)
+        finals = zip(self.carrying.enters, carried, strict=True)
+        return self.program({**stacks, **{after(state): c.final for state, c in finals}})
 
     def _stack(self, name: str, row: Value) -> Value:
-        shape = None if row.shape is None else ("time", *row.shape)
+        shape: Shape = None if row.shape is None else ("time", *row.shape)
         return self.b.new(row.dtype, shape, name)
-
-    def widened(self) -> bool:
-        """Whether a state needs a wider dtype or shape than it was read with."""
-        wider: dict[State, tuple[str, Shape]] = {}
-        for state, enter in self.carried.items():
-            kind, node, item = state
-            with self.b.at(f"{self.document.where}.nodes['{node}'].{_PLACES[kind]}['{item}']"):
-                wider[state] = _joined(item, enter, self.leaves[state])
-        changed = any(wider[s] != (v.dtype, v.shape) for s, v in self.carried.items())
-        self.known.types.update(wider)
-        return changed
-
-
-_PLACES = {"parameter": "parameters", "output": "output_ports"}
-
-
-def _joined(name: str, enter: Value, leave: Value) -> tuple[str, Shape]:
-    """The dtype and shape that hold for a state before and after a step."""
-    try:
-        dtype = str(np.result_type(enter.dtype, leave.dtype))
-    except TypeError:
-        raise CarryTypeError(f"'{name}' changes from {enter.type} to {leave.type}") from None
-    if enter.shape is None or leave.shape is None or enter.shape == leave.shape:
-        return dtype, enter.shape
-    known = (tuple(d if isinstance(d, int) else 1 for d in v.shape or ()) for v in (enter, leave))
-    try:
-        return dtype, np.broadcast_shapes(*known)
-    except ValueError:
-        raise CarryShapeError(
-            f"'{name}' changes its shape over time: {enter.type} becomes {leave.type}",
-            hint="give it an initial value of the shape that it has later",
-        ) from None

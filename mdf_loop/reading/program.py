@@ -5,7 +5,6 @@ A program is specific to the dtypes and shapes of its inputs.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,78 +12,24 @@ from typing import Any
 from mdf_loop import onnx_ops
 from mdf_loop.build import Builder, Options
 from mdf_loop.check import check
-from mdf_loop.errors import ArityError, InputError, Poisoned, UnknownNameError, raise_findings
+from mdf_loop.errors import ArityError, raise_findings
 from mdf_loop.ir import Array, Input, Program, Shape, Value
-from mdf_loop.lower import Term, suggestion
+from mdf_loop.lower import Scope, Term
 from mdf_loop.reading.document import Document, Source, open_document
-from mdf_loop.reading.given import default_array, given_array
 from mdf_loop.reading.graph import GraphReader
+from mdf_loop.reading.inputs import Given, bind, open_ports
 from mdf_loop.reading.loop import read_loop
-from mdf_loop.reading.node import Later
+from mdf_loop.reading.memory import Memory, State, nothing_yet
+from mdf_loop.reading.names import Item, find_item, output_names
+from mdf_loop.reading.node import Context
+from mdf_loop.reading.schedule.known import value_of
+from mdf_loop.reading.settings import Settings, with_settings
 
+HAS_RUN = "has run: "
+"""With an output's name: a further output that says whether the output's node has run.
 
-@dataclass(frozen=True, slots=True)
-class OpenPort:
-    """An input port that no edge feeds: it can be given from outside."""
-
-    name: str
-    node: str
-    port: Any
-    where: str
-
-    @property
-    def full_name(self) -> str:
-        """`node.port`."""
-        return f"{self.node}.{self.port.id}"
-
-
-def open_ports(document: Document) -> tuple[OpenPort, ...]:
-    """The graph's inputs: named by port id, by `node.port` where that could mean another port."""
-    graph = document.graph
-    fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
-    ports = [(n, p) for n in graph.nodes for p in n.input_ports if (n.id, p.id) not in fed]
-    times = Counter(port.id for _, port in ports)
-    times.update(f"{n.id}.{p.id}" for n in graph.nodes for p in n.output_ports)
-    return tuple(
-        OpenPort(
-            name=port.id if times[port.id] == 1 else f"{node.id}.{port.id}",
-            node=node.id,
-            port=port,
-            where=f"{document.where}.nodes['{node.id}'].input_ports['{port.id}']",
-        )
-        for node, port in ports
-    )
-
-
-def bind(document: Document, given: Mapping[str, Any], options: Options) -> dict[str, Array]:
-    """The arrays of all inputs: given ones by port id or `node.port`, defaults for the rest.
-
-    Raises:
-        InputError: a name is unknown, or a value does not fit what its port states.
-    """
-    ports = open_ports(document)
-    known = {name for port in ports for name in (port.name, port.full_name, port.port.id)}
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        raise InputError(
-            f"the model has no input '{unknown[0]}'",
-            hint=_unknown_input_hint(unknown[0], document, known),
-        )
-    return {port.name: _array(port, given, options) for port in ports}
-
-
-def _unknown_input_hint(name: str, document: Document, known: Iterable[str]) -> str:
-    for edge in document.graph.edges:
-        if name in (edge.receiver_port, f"{edge.receiver}.{edge.receiver_port}"):
-            return f"'{name}' is fed by the edge '{edge.id}', so it cannot be given from outside"
-    return suggestion(name, sorted(known)) or "the model takes no inputs"
-
-
-def _array(port: OpenPort, given: Mapping[str, Any], options: Options) -> Array:
-    name = next((n for n in (port.full_name, port.name, port.port.id) if n in given), None)
-    if name is None:
-        return default_array(port.port, options.precision, port.where)
-    return given_array(port.port, given[name], options.precision, name, port.where)
+Only outputs whose node may not have run have one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +71,19 @@ def read_annotated(
     """Like `read`, with the value that each MDF path became."""
     document = open_document(source)
     options = options or Options()
-    arrays = bind(document, inputs or {}, options)
-    reading = ProgramReader(document, options).read(arrays, record)
+    given = bind(document, inputs or {}, options)
+    return read_once(document, given, Settings(), record, options)
+
+
+def read_once(
+    document: Document, given: Given, settings: Settings, record: Sequence[str], options: Options
+) -> Reading:
+    """One evaluation, for values of these types."""
+    reader = ProgramReader(document, options, settings, record)
+    reader.declare(given.arrays)
+    graph = reader.read_graph(reader.memory)
+    outputs = reader.outputs(graph)
+    reading = Reading(reader.program(outputs), reader.b.types)
     raise_findings(check(reading.program))
     return reading
 
@@ -135,26 +91,36 @@ def read_annotated(
 class ProgramReader:
     """Puts a program together: inputs, graph, outputs."""
 
-    def __init__(self, document: Document, options: Options) -> None:
-        self.document = document
+    def __init__(
+        self, document: Document, options: Options, settings: Settings, record: Sequence[str]
+    ) -> None:
+        self.document = with_settings(document, settings)
+        self.settings = settings
         self.b = Builder(options)
+        self.memory = Memory(self.b)
         self.inputs: dict[str, Input] = {}
         self.ports = {(p.node, p.port.id): p for p in open_ports(document)}
+        self.items: dict[str, Item] = {}
+        for name in (*output_names(document), *record):
+            with self.b.findings.catch():
+                item = find_item(document, name)
+                self.items[item.name] = item
 
-    def read(self, arrays: Mapping[str, Array], record: Sequence[str]) -> Reading:
-        """Read the graph for inputs of these types."""
-        self.declare(arrays)
-        graph = self.read_graph(self.b)
-        outputs = self.outputs(graph, record)
-        return Reading(self.program(outputs), self.b.types)
+    def declare(self, arrays: Mapping[str, Array], over_time: Iterable[str] = ()) -> None:
+        """Make open ports and parameters that are set inputs of the program.
 
-    def declare(self, arrays: Mapping[str, Array]) -> None:
-        """Make the graph's open ports inputs of the program."""
+        Those `over_time` get an axis of time in front.
+        """
         for port in self.ports.values():
             array = arrays[port.name]
             dtype = onnx_ops.dtype_name(array)
+            shape = ("time", *array.shape[1:]) if port.name in over_time else array.shape
             with self.b.at(port.where):
-                self.declare_one(port.name, dtype, array.shape, (port.full_name,), array)
+                self.declare_one(port.name, dtype, shape, (port.full_name,), array)
+        for name, array in self.settings.arrays.items():
+            value = self.declare_one(name, onnx_ops.dtype_name(array), array.shape, (), array)
+            if self.settings.is_plain(name):
+                self.b.mark_weak(value)
 
     def declare_one(
         self,
@@ -168,15 +134,22 @@ class ProgramReader:
         self.inputs[name] = Input(self.b.new(dtype, shape, name), ports, default)
         return self.inputs[name].value
 
-    def read_graph(self, b: Builder, later: Later | None = None) -> GraphReader:
-        """Read one evaluation into a builder: the program's own, or that of a loop's body."""
+    def supply(self, node: Any, port: Any, where: str) -> Term:
+        """What an open port holds."""
+        return self.inputs[self.ports[node.id, port.id].name].value
 
-        def supply(node: Any, port: Any, where: str) -> Term:
-            return self.inputs[self.ports[node.id, port.id].name].value
-
-        document = self.document
+    def read_graph(self, memory: Memory, dt: Value | None = None) -> GraphReader:
+        """Read one evaluation into a memory: in the program itself, or in a loop's body."""
+        given = {name: self.inputs[name].value for name in self.settings.arrays}
+        context = Context(self.document, read_loop, Scope(given))
         return GraphReader(
-            b, document.graph, document.where, supply, None, document, read_loop, later
+            self.document.graph,
+            self.document.where,
+            self.supply,
+            context,
+            memory,
+            dt=dt,
+            wanted=[item.state for item in self.items.values()],
         ).read()
 
     def program(self, outputs: Mapping[str, Value]) -> Program:
@@ -189,54 +162,39 @@ class ProgramReader:
             outputs=tuple(outputs.items()),
         )
 
-    def outputs(self, graph: GraphReader, record: Sequence[str]) -> dict[str, Value]:
-        """The outputs of the graph, and what else is to be recorded, by `node.port`."""
+    def outputs(self, graph: GraphReader) -> dict[str, Value]:
+        """The outputs of the graph, and what else is to be recorded, by `node.port`.
+
+        With each output whose node may not have run comes whether it has.
+        """
         outputs: dict[str, Value] = {}
-        for name in (*self._output_names(), *record):
+        for name, item in self.items.items():
             with self.b.findings.catch():
-                full, term = self._find_output(name, graph)
+                memory = graph.memory
+                term = current(graph, item.state)
                 if isinstance(term, tuple):
                     raise ArityError(
-                        f"'{full}' is {len(term)} results, an output is one",
+                        f"'{name}' is {len(term)} results, an output is one",
                         self.document.where,
                         "choose one in the port's value, e.g. loop[0]",
                     )
-                outputs[full] = term
+                outputs[name] = term
+                if memory.ran(item.node) is not True:
+                    outputs[HAS_RUN + name] = value_of(memory.b, memory.ran(item.node))
         return outputs
 
-    def _output_names(self) -> list[str]:
-        """`metadata.outputs` where given, else every output port that feeds no edge."""
-        graph = self.document.graph
-        stated = (graph.metadata or {}).get("outputs")
-        if stated:
-            return [str(name) for name in stated]
-        sent = {(edge.sender, edge.sender_port) for edge in graph.edges}
-        return [
-            f"{n.id}.{p.id}"
-            for n in graph.nodes
-            for p in n.output_ports
-            if (n.id, p.id) not in sent
-        ]
 
-    def _find_output(self, name: str, graph: GraphReader) -> tuple[str, Term]:
-        for node in self.document.graph.nodes:
-            for kind in ("output_ports", "parameters", "functions"):
-                for item in getattr(node, kind):
-                    full = f"{node.id}.{item.id}"
-                    if name == full or (kind == "output_ports" and name == item.id):
-                        return full, self._term(graph, node.id, item.id, kind)
-        known = [f"{n.id}.{p.id}" for n in self.document.graph.nodes for p in n.output_ports]
-        raise UnknownNameError(
-            f"the model has no output '{name}'", self.document.where, suggestion(name, known)
-        )
-
-    def _term(self, graph: GraphReader, node: str, item: str, kind: str) -> Term:
-        reader = graph.readers.get(node)
-        if reader is None:
-            raise Poisoned
-        if kind != "output_ports":
-            return reader.scope.get(item)
-        term = graph.outputs.get((node, item))
-        if term is None:
-            raise Poisoned
-        return term
+def current(graph: GraphReader, state: State) -> Term:
+    """What is held after an evaluation; anything at all for a node that has not run."""
+    memory = graph.memory
+    kind, node, _ = state
+    if kind == "ran":
+        return value_of(memory.b, memory.ran(node))
+    if kind in ("flag", "count"):
+        held = memory.find(state)
+        return value_of(memory.b, kind == "flag" and False) if held is None else held
+    if memory.ran(node) is False:
+        if state not in memory.types.of:
+            graph.executor.learn_types(memory, graph.nodes)
+        return nothing_yet(memory.b, *memory.types.type(state))
+    return memory.get(state)

@@ -288,18 +288,23 @@ TABLE = {
     "a condition of the scheduler": Broken(
         (
             "edges:\n",
-            "conditions: {node_specific: {cell: {type: EveryNCalls, kwargs: {dependencies: source, n: 2}}}}\nedges:\n",
+            "conditions: {node_specific: {cell: {type: EveryNCalls, kwargs: {dependencies: sauce, n: 2}}}}\nedges:\n",
         ),
-        "UnsupportedError",
-        ["EveryNCalls", "'cell'", r"at \$\.graphs\[0\]\.conditions"],
+        "UnknownNameError",
+        [
+            "EveryNCalls",
+            "'sauce'",
+            r"at \$\.graphs\[0\]\.conditions\.node_specific\['cell'\]",
+            "did you mean 'source'",
+        ],
     ),
     "a termination of the scheduler": Broken(
         (
             "edges:\n",
-            "conditions: {termination: {environment_state_update: {type: AfterNCalls, kwargs: {dependencies: cell, n: 2}}}}\nedges:\n",
+            "conditions: {termination: {environment_state_update: {type: WhenFinished, kwargs: {dependency: cell}}}}\nedges:\n",
         ),
         "UnsupportedError",
-        ["AfterNCalls", r"\.conditions"],
+        ["WhenFinished", "a Threshold", r"\.conditions\.termination", "engine='modeci'"],
     ),
     # --- the loop's arguments
     "no body": Broken((BODY, ""), "ModelError", ["has no body", IN_LOOP, "hint: add 'body'"]),

@@ -1,0 +1,92 @@
+"""One execution of a node of a graph: from what a memory holds, into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from mdf_loop.errors import LoopError, Poisoned, ScopeError
+from mdf_loop.ir import Value
+from mdf_loop.lower import Term, tensor
+from mdf_loop.reading.memory import Memory, State
+from mdf_loop.reading.node import Context, Moment, NodeReader
+from mdf_loop.reading.ports import Ports
+
+
+class Executor:
+    """Executes the nodes of a graph; `dt` is the time that passes with every execution."""
+
+    def __init__(
+        self, graph: Any, where: str, ports: Ports, context: Context, dt: Value | None
+    ) -> None:
+        self.nodes = {node.id: node for node in graph.nodes}
+        self.where = where
+        self.ports = ports
+        self.context = context
+        self.dt = dt
+
+    def execute(self, node_id: str, memory: Memory) -> None:
+        """Read one execution; what the node makes is held from then on."""
+        node = self.nodes[node_id]
+        where = f"{self.where}.nodes['{node_id}']"
+        ports: dict[str, Term | Callable[[], Term]] = {}
+        for port in node.input_ports:
+            if port.id in ports:
+                raise ScopeError(
+                    f"two input ports of node '{node_id}' have the id '{port.id}'",
+                    where,
+                    "rename one",
+                )
+            ports[port.id] = self._port(memory, node, port, f"{where}.input_ports['{port.id}']")
+
+        def old(parameter: str) -> Term:
+            return memory.get(("parameter", node_id, parameter))
+
+        moment = Moment(memory.ran(node_id), old, self.dt)
+        reader = NodeReader(memory.b, node, where, ports, self.context, moment)
+        for port_id, term in reader.read().items():
+            memory.put(("output", node_id, port_id), term)
+        for item in node.parameters:
+            memory.put(("parameter", node_id, item.id), partial(reader.scope.get, item.id))
+        for item in node.functions:
+            memory.put(("function", node_id, item.id), partial(reader.scope.get, item.id))
+        memory.has_run(node_id)
+
+    def _port(self, memory: Memory, node: Any, port: Any, path: str) -> Term | Callable[[], Term]:
+        b = memory.b
+        with b.findings.catch(), b.at(path, f"{node.id}.{port.id}"):
+            term = self.ports.term(memory, node, port, path)
+            b.types[path] = term
+            return term
+        return _raise_poisoned
+
+    def learn_types(self, memory: Memory, order: Iterable[str]) -> None:
+        """Learn the type of everything nodes make, by executing each for the first time.
+
+        Nothing of that becomes part of the program.
+        """
+        scratch = Memory(memory.b.body())
+        for node in order:
+            with memory.b.findings.catch():
+                self.execute(node, scratch)
+        memory.b.findings.raise_any()
+        for state in list(scratch.held):
+            try:
+                memory.types.widen(state, tensor(scratch.b, scratch.get(state)))
+            except (LoopError, Poisoned):
+                continue  # a tuple of results, a graph: nothing that could be carried
+
+
+def _raise_poisoned() -> Term:
+    raise Poisoned
+
+
+def states_of(node: Any, kinds: Iterable[str] = ("output",)) -> list[State]:
+    """What a node holds, of some kinds."""
+    found: list[State] = []
+    if "output" in kinds:
+        found += [("output", node.id, port.id) for port in node.output_ports]
+    if "parameter" in kinds:
+        found += [("parameter", node.id, item.id) for item in node.parameters]
+    return found

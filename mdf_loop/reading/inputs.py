@@ -1,0 +1,126 @@
+"""What is given to a run: values of open input ports, constant or over time.
+
+An open port is one that no edge feeds. A value has the port's own shape, or (in a run over time)
+one axis more in front: a row for every step.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.build import Options
+from mdf_loop.errors import InputError
+from mdf_loop.ir import Array
+from mdf_loop.lower import suggestion
+from mdf_loop.reading.document import Document
+from mdf_loop.reading.given import default_array, given_array
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPort:
+    """An input port that no edge feeds: it can be given from outside."""
+
+    name: str
+    node: str
+    port: Any
+    where: str
+
+    @property
+    def full_name(self) -> str:
+        """`node.port`."""
+        return f"{self.node}.{self.port.id}"
+
+    def given_as(self, names: Container[str]) -> str | None:
+        """That of `names` which means this port, if there is one."""
+        return next((n for n in (self.full_name, self.name, self.port.id) if n in names), None)
+
+
+def open_ports(document: Document) -> tuple[OpenPort, ...]:
+    """The graph's inputs: named by port id, by `node.port` where that could mean another port."""
+    graph = document.graph
+    fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
+    ports = [(n, p) for n in graph.nodes for p in n.input_ports if (n.id, p.id) not in fed]
+    times = Counter(port.id for _, port in ports)
+    times.update(f"{n.id}.{p.id}" for n in graph.nodes for p in n.output_ports)
+    return tuple(
+        OpenPort(
+            name=port.id if times[port.id] == 1 else f"{node.id}.{port.id}",
+            node=node.id,
+            port=port,
+            where=f"{document.where}.nodes['{node.id}'].input_ports['{port.id}']",
+        )
+        for node, port in ports
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The arrays of all inputs by name, and which of them have a row for every step."""
+
+    arrays: Mapping[str, Array]
+    over_time: frozenset[str] = field(default_factory=frozenset)
+
+
+def bind(
+    document: Document, given: Mapping[str, Any], options: Options, steps: int | None = None
+) -> Given:
+    """The values of all inputs: given ones by port id or `node.port`, defaults for the rest.
+
+    `steps` is the number of steps of a run over time.
+
+    Raises:
+        InputError: a name is unknown, or a value does not fit what its port states.
+    """
+    ports = open_ports(document)
+    known = {name for port in ports for name in (port.name, port.full_name, port.port.id)}
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise InputError(
+            f"the model has no input '{unknown[0]}'",
+            hint=_unknown_input_hint(unknown[0], document, known),
+        )
+    arrays: dict[str, Array] = {}
+    over_time: set[str] = set()
+    for port in ports:
+        name = port.given_as(given)
+        if name is None:
+            arrays[port.name] = default_array(port.port, options.precision, port.where)
+            continue
+        array = given_array(port.port, given[name], options.precision, name, port.where)
+        rows = None if steps is None else _rows(port, array, name, steps)
+        arrays[port.name] = array if rows is None else rows
+        if rows is not None:
+            over_time.add(port.name)
+    return Given(arrays, frozenset(over_time))
+
+
+def _rows(port: OpenPort, array: Array, name: str, steps: int) -> Array | None:
+    """The array as a row for every step; None if it is one value for all of them."""
+    stated = port.port.shape
+    default = port.port.default_value
+    shape = stated if stated is not None else None if default is None else np.shape(default)
+    if shape is None:
+        return array if array.ndim and len(array) == steps else None
+    if array.ndim == 1 and len(array) == steps and all(extent == 1 for extent in shape):
+        return None if array.shape == tuple(shape) else array.reshape(steps, *shape)
+    if array.ndim != len(shape) + 1:
+        return None
+    if len(array) != steps:
+        raise InputError(
+            f"the input '{name}' has {len(array)} rows over time, but the run has {steps} steps",
+            port.where,
+            "give one row for every step, or one value for all",
+        )
+    return array
+
+
+def _unknown_input_hint(name: str, document: Document, known: Iterable[str]) -> str:
+    for edge in document.graph.edges:
+        if name in (edge.receiver_port, f"{edge.receiver}.{edge.receiver_port}"):
+            return f"'{name}' is fed by the edge '{edge.id}', so it cannot be given from outside"
+    return suggestion(name, sorted(known)) or "the model takes no inputs"

@@ -1,0 +1,223 @@
+"""What parameters, functions and outputs hold at one point of a model's execution.
+
+An execution of a node reads what is held and puts what it makes. In a loop, what is read before
+it was put is carried: it enters with what the last iteration (at first, the outside) left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import CarryShapeError, CarryTypeError, Poisoned
+from mdf_loop.ir import Carried, Shape, Value
+from mdf_loop.lower import Term, cast, tensor
+from mdf_loop.lower.terms import ints, promote
+from mdf_loop.reading.schedule.known import Truth, value_of
+
+Kind: TypeAlias = Literal["parameter", "function", "output", "ran", "flag", "count"]
+
+State = tuple[Kind, str, str]
+"""Something that is held: its kind, the node's id, its own id.
+
+`ran` is whether a node has run yet, `flag` and `count` what scheduler conditions keep.
+"""
+
+PLACES = {"parameter": "parameters", "function": "functions", "output": "output_ports"}
+"""Where things of a kind stand in a node of a document."""
+
+Held: TypeAlias = "Term | Callable[[], Term]"
+
+
+@dataclass
+class Types:
+    """Dtype and shape of everything that is carried: those that hold before and after a step."""
+
+    of: dict[State, tuple[str, Shape]] = field(default_factory=dict)
+
+    def type(self, state: State) -> tuple[str, Shape]:
+        """The type of something that is carried."""
+        kind = state[0]
+        if kind not in PLACES:
+            return ("int64" if kind == "count" else "bool", ())
+        if state not in self.of:
+            raise Poisoned
+        return self.of[state]
+
+    def widen(self, state: State, value: Value) -> bool:
+        """Make room for a value; whether that changes the type.
+
+        Raises:
+            CarryTypeError, CarryShapeError: no type holds for both.
+        """
+        old = self.of.get(state)
+        self.of[state] = (value.dtype, value.shape) if old is None else _joined(state, old, value)
+        return self.of[state] != old
+
+
+class Memory:
+    """What is held; nothing at first."""
+
+    def __init__(
+        self, b: Builder, outside: Memory | None = None, types: Types | None = None
+    ) -> None:
+        self.b = b
+        self.outside = outside
+        self.types: Types = outside.types if outside is not None else types or Types()
+        self.held: dict[State, Held] = {}
+        self._ran: dict[str, Truth] = {}
+
+    def put(self, state: State, held: Held) -> None:
+        """Hold something from now on (a function is called when it is asked for)."""
+        self.held[state] = held
+
+    def get(self, state: State) -> Term:
+        """What is held.
+
+        Raises:
+            Poisoned: nothing is, since its node could not be read.
+        """
+        held = self.held.get(state)
+        if held is None:
+            return self._absent(state)
+        return held if isinstance(held, Value | tuple) else held()
+
+    def _absent(self, state: State) -> Term:
+        if self.outside is None:
+            raise Poisoned
+        return self.outside.get(state)
+
+    def find(self, state: State) -> Term | None:
+        """What is held; None if nothing is."""
+        if state in self.held:
+            return self.get(state)
+        return None if self.outside is None else self.outside.find(state)
+
+    def ran(self, node: str) -> Truth:
+        """Whether the node has run."""
+        if node in self._ran:
+            return self._ran[node]
+        return False if self.outside is None else self.outside.ran(node)
+
+    def has_run(self, node: str, ran: Truth = True) -> None:
+        """Note that a node has run, if it has."""
+        self._ran[node] = ran
+
+
+class LoopMemory(Memory):
+    """What is held in a loop's body: what it does not put itself enters, and is carried.
+
+    `initial` gives what the loop starts from, in the scope outside of it.
+    """
+
+    def __init__(
+        self, b: Builder, types: Types, initial: Callable[[State], Value], known: Iterable[str]
+    ) -> None:
+        super().__init__(b, types=types)
+        self.initial = initial
+        self.initials: dict[State, Value] = {}
+        self.enters: dict[State, Value] = {}
+        self.leaves: dict[State, Value] = {}
+        self._ran = dict.fromkeys(known, True)
+
+    def _absent(self, state: State) -> Term:
+        return self.enter(state)
+
+    def find(self, state: State) -> Term | None:
+        """What is held; what is not, is carried."""
+        return self.get(state)
+
+    def enter(self, state: State) -> Value:
+        """Carry something; its value when an iteration begins."""
+        if state not in self.enters:
+            self.initials[state] = self.initial(state)
+            dtype, shape = self.types.type(state)
+            self.enters[state] = self.b.new(dtype, shape, ".".join(filter(None, state[1:])))
+        return self.enters[state]
+
+    def ran(self, node: str) -> Truth:
+        """Whether the node has run: carried, if that is not known."""
+        if node not in self._ran:
+            self._ran[node] = self.enter(("ran", node, ""))
+        return self._ran[node]
+
+    def leave(self, where: str) -> bool:
+        """Find what each carried thing becomes; whether a type was too narrow for it.
+
+        Finding one may carry another.
+        """
+        narrow = False
+        while waiting := [state for state in self.enters if state not in self.leaves]:
+            for state in waiting:
+                self.leaves[state] = value = self._left(state)
+                if PLACES.get(state[0]) is None:
+                    continue
+                with self.b.at(f"{where}.nodes['{state[1]}'].{PLACES[state[0]]}['{state[2]}']"):
+                    narrow |= self.types.widen(state, value)
+        return narrow
+
+    def _left(self, state: State) -> Value:
+        if state[0] == "ran":
+            return value_of(self.b, self._ran[state[1]])
+        held = self.held.get(state)
+        if held is None:
+            return self.enters[state]
+        return tensor(self.b, held if isinstance(held, Value | tuple) else held())
+
+    def carried(self, outside: Builder, name: Callable[[State], str]) -> tuple[Carried, ...]:
+        """The carried values of the loop, with results named by `name`."""
+        made = []
+        for state, enter in self.enters.items():
+            leave = fitted(self.b, self.leaves[state], enter.dtype, enter.shape)
+            final = outside.new(enter.dtype, enter.shape, name(state))
+            made.append(Carried(self.initials[state], enter, leave, final, state[2]))
+        return tuple(made)
+
+
+def _joined(state: State, old: tuple[str, Shape], new: Value) -> tuple[str, Shape]:
+    """The dtype and shape that hold for both."""
+    item = state[2]
+    dtype, shape = old
+    if "string" in (dtype, new.dtype) and dtype != new.dtype:
+        raise CarryTypeError(f"'{item}' changes from {dtype} to {new.type}")
+    wide = dtype if dtype == new.dtype else str(np.result_type(dtype, new.dtype))
+    if shape is None or new.shape is None:
+        return wide, None
+    if shape == new.shape:
+        return wide, shape
+    known = (tuple(d if isinstance(d, int) else 1 for d in each) for each in (shape, new.shape))
+    try:
+        return wide, np.broadcast_shapes(*known)
+    except ValueError:
+        raise CarryShapeError(
+            f"'{item}' changes its shape over time: {list(shape)} becomes {list(new.shape)}",
+            hint="give it an initial value of the shape that it has later",
+        ) from None
+
+
+def fitted(b: Builder, value: Value, dtype: str, shape: Shape) -> Value:
+    """The value in a type that holds for more than it: nothing is lost by that."""
+    wide = cast(b, value, dtype)
+    fixed = shape is not None and all(isinstance(extent, int) for extent in shape)
+    if wide.shape == shape or not fixed or shape is None:
+        return wide
+    return b.op("Expand", wide, ints(b, *(int(extent) for extent in shape)))
+
+
+def selected(b: Builder, test: Truth, then: Term, otherwise: Term) -> Term:
+    """`then if test else otherwise`; of two shapes, the one that both broadcast to."""
+    if not isinstance(test, Value):
+        return then if test else otherwise
+    left, right = promote(b, tensor(b, then), tensor(b, otherwise))
+    return b.op("Where", test, left, right)
+
+
+def nothing_yet(b: Builder, dtype: str, shape: Shape) -> Value:
+    """What stands where nothing is held yet; nobody reads it."""
+    extents = tuple(extent if isinstance(extent, int) else 0 for extent in shape or ())
+    empty = np.full(extents, "", object) if dtype == "string" else np.zeros(extents, dtype)
+    return b.constant(empty)

@@ -1,0 +1,333 @@
+"""An evaluation whose schedule is decided while running: a loop over passes.
+
+    while not terminated:                    # one pass
+        for layer in layers:
+            runs = [condition holds, and not terminated]
+            for node in layer:
+                if runs[node]: execute it    # what nodes hold is carried from pass to pass
+
+What conditions count is carried too; what persists over evaluations goes on into the next one.
+
+Source: graph_scheduler.Scheduler.run (1.2.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import ConditionError, LoopError
+from mdf_loop.ir import Branch, If, Loop, Recorded, Value
+from mdf_loop.lower import cast, tensor
+from mdf_loop.lower.operators import guarded
+from mdf_loop.lower.terms import ints
+from mdf_loop.reading.execution import Executor, states_of
+from mdf_loop.reading.memory import (
+    LoopMemory,
+    Memory,
+    State,
+    fitted,
+    nothing_yet,
+    selected,
+)
+from mdf_loop.reading.schedule.conditions import JustRan, Reaches
+from mdf_loop.reading.schedule.counters import Counters, Key
+from mdf_loop.reading.schedule.known import (
+    ONNX_SIGNS,
+    PYTHON_SIGNS,
+    Number,
+    Truth,
+    either,
+    opposite,
+    value_of,
+)
+from mdf_loop.reading.schedule.plan import EVALUATION, MOST_PASSES, PASS, Schedule
+
+_ROUNDS = 5
+"""How often carried values may widen: dtypes, then shapes, through a chain of nodes."""
+
+
+SETS: State = ("count", "", "sets")
+"""The nodes that ran: for every pass and layer, whether it was visited, and each of its nodes."""
+
+
+def count_state(key: Key) -> State:
+    """What a schedule keeps, as something held."""
+    return ("flag" if isinstance(key, JustRan) else "count", "", str(key))
+
+
+class PassesLoop:
+    """Reads the loop over the passes of one evaluation into a memory."""
+
+    def __init__(
+        self, executor: Executor, schedule: Schedule, memory: Memory, wanted: Iterable[State]
+    ) -> None:
+        self.executor = executor
+        self.schedule = schedule
+        self.memory = memory
+        self.b = memory.b
+        looked_at = [s for reaches in schedule.looked_at for s in self._candidates(reaches)]
+        self.wanted = [*dict.fromkeys((*wanted, *looked_at))]
+        self.types = memory.types
+
+    # --- the loop -------------------------------------------------------------------------------
+
+    def read(self, initial: dict[Key, Number | Truth]) -> None:
+        """Append the loop; `initial` is what the schedule has kept of earlier evaluations."""
+        order = [node for layer in self.schedule.layers for node in layer]
+        self.executor.learn_types(self.memory, order)
+        for _ in range(_ROUNDS):
+            counters = Counters(self.b, dict(initial), self._look(self.memory))
+            counters.begin(EVALUATION)
+            go = opposite(self.b, self.schedule.done(counters))
+            loop, made, narrow = self._loop(counters, go)
+            if not narrow:
+                break
+        self.b.append(loop)
+        self._hold(made, loop)
+
+    def _loop(self, counters: Counters, go: Truth) -> tuple[Loop, LoopMemory, bool]:
+        b, body = self.b, self.b.body()
+        known = [node for node in self.executor.nodes if self.memory.ran(node) is True]
+
+        def start(state: State) -> Value:
+            return self._start(state, counters)
+
+        inner = LoopMemory(body, self.types, start, known)
+        iteration = body.new("int64", (), "pass")
+        go_on, row = self._pass(inner, iteration)
+        narrow = inner.leave(self.executor.where)
+        loop = Loop(
+            name=f"{self.executor.where} passes",
+            trip_count=None,
+            condition=value_of(b, go),
+            iteration=iteration,
+            condition_in=body.new("bool", (), "go"),
+            condition_out=go_on,
+            carried=() if narrow else inner.carried(b, lambda s: ".".join(filter(None, s[1:]))),
+            recorded=(Recorded(row, b.new("bool", ("passes", *(row.shape or ())), "ran"), "ran"),),
+            ops=tuple(body.ops),
+            where=f"{self.executor.where}.conditions",
+        )
+        return loop, inner, narrow
+
+    def _start(self, state: State, counters: Counters) -> Value:
+        """What the loop starts from."""
+        kind, node, _ = state
+        if kind in ("flag", "count"):
+            key = next(key for key in counters.held if count_state(key) == state)
+            held = counters.held[key]
+            assert held is not None
+            return value_of(self.b, held)
+        ran = self.memory.ran(node)
+        if kind == "ran":
+            return value_of(self.b, ran)
+        dtype, shape = self.types.type(state)
+        if ran is False:
+            return nothing_yet(self.b, dtype, shape)
+        return fitted(self.b, tensor(self.b, self.memory.get(state)), dtype, shape)
+
+    def _hold(self, inner: LoopMemory, loop: Loop) -> None:
+        """Hold what the loop has left, and count the evaluation."""
+        finals = {s: c.final for s, c in zip(inner.enters, loop.carried, strict=True)}
+        for state, final in finals.items():
+            if state[0] == "ran":
+                self.memory.has_run(state[1], final)
+            elif state[0] not in ("flag", "count"):
+                self.memory.put(state, final)
+        if self.schedule.all_run:
+            for node in self.executor.nodes:
+                self.memory.has_run(node)
+        after = Counters(self.b, {k: finals[count_state(k)] for k in self.schedule.keys})
+        self.schedule.end(after)
+        for key in self.schedule.persistent:
+            held = after.held[key]
+            assert held is not None
+            self.memory.put(count_state(key), value_of(self.b, held))
+        self.memory.put(SETS, loop.recorded[0].stack)
+
+    # --- one pass -------------------------------------------------------------------------------
+
+    def _pass(self, memory: LoopMemory, iteration: Value) -> tuple[Value, Value]:
+        """Whether passes go on after this one, and which nodes ran in each layer."""
+        b, schedule = memory.b, self.schedule
+        held: dict[Key, Number | Truth | None] = {
+            key: memory.enter(count_state(key)) for key in schedule.keys
+        }
+        counters = Counters(b, held, self._look(memory))
+        for node in self.executor.nodes:
+            memory.ran(node)
+            for state in self._kept(node, memory):
+                memory.enter(state)
+        counters.begin(PASS)
+        visited: Truth = True
+        any_ran: Truth = False
+        visits: list[tuple[Truth, dict[str, Truth]]] = []
+        for k, layer in enumerate(schedule.layers):
+            visited = schedule.visits(k, counters, visited)
+            runs = schedule.decide(layer, counters, visited)
+            for node in layer:
+                with b.findings.catch():
+                    self._execute(node, runs[node], memory)
+            any_ran = either(b, any_ran, schedule.end_visit(counters, runs, visited))
+            visits.append((visited, runs))
+        schedule.end_pass(counters, any_ran)
+        go_on = self._bounded(b, opposite(b, schedule.done(counters)), any_ran, iteration)
+        for key, now in counters.held.items():
+            assert now is not None
+            memory.put(count_state(key), value_of(b, now))
+        return go_on, self._row(b, visits)
+
+    def _bounded(self, b: Builder, go_on: Truth, any_ran: Truth, iteration: Value) -> Value:
+        """Whether passes go on; the run fails if that is for ever."""
+        schedule = self.schedule
+        limit = b.op("Less", iteration, b.constant(np.array(MOST_PASSES - 1)))
+        go_on = self._unless(b, go_on, limit, schedule.too_long())
+        return go_on if schedule.may_wake else self._unless(b, go_on, any_ran, schedule.endless())
+
+    def _unless(self, b: Builder, go_on: Truth, ok: Truth, error: LoopError) -> Value:
+        """`go_on`, but the run fails if it goes on and is not `ok`."""
+        value = value_of(b, go_on)
+        fine = value_of(b, either(b, opposite(b, go_on), ok))
+        return cast(b, guarded(b, cast(b, value, "int64"), fine, error.findings[0].what), "bool")
+
+    def _row(self, b: Builder, visits: list[tuple[Truth, dict[str, Truth]]]) -> Value:
+        """Which nodes ran, in the order of the layers, each layer's after whether it was visited."""
+        flags = [flag for visited, runs in visits for flag in (visited, *runs.values())]
+        single = [b.op("Unsqueeze", value_of(b, flag), ints(b, 0)) for flag in flags]
+        return b.op("Concat", *single, axis=0)
+
+    def _execute(self, node: str, runs: Truth, memory: LoopMemory) -> None:
+        """Execute a node if it runs; else it holds what it held."""
+        if runs is False:
+            return
+        if not isinstance(runs, Value):
+            self.executor.execute(node, memory)
+            return
+        then, otherwise = memory.b.body(), memory.b.body()
+        inside = Memory(then, memory)
+        ran = memory.ran(node)
+        self.executor.execute(node, inside)
+        made: dict[State, Value] = {}
+        while missing := [state for state in self._kept(node, memory) if state not in made]:
+            for state in missing:
+                made[state] = tensor(then, inside.get(state))
+                self.types.widen(state, made[state])
+        leaves = [fitted(then, value, *self.types.of[s]) for s, value in made.items()]
+        kept = [
+            fitted(otherwise, tensor(otherwise, memory.get(s)), *self.types.of[s]) for s in made
+        ]
+        results = [
+            memory.b.new(v.dtype, v.shape, ".".join(s[1:]))
+            for s, v in zip(made, leaves, strict=True)
+        ]
+        memory.b.append(
+            If(
+                name=f"{node} runs",
+                condition=runs,
+                then=Branch(tuple(then.ops), tuple(leaves)),
+                otherwise=Branch(tuple(otherwise.ops), tuple(kept)),
+                outputs=tuple(results),
+                where=f"{self.executor.where}.nodes['{node}']",
+            )
+        )
+        for state, result in zip(made, results, strict=True):
+            memory.put(state, result)
+        memory.has_run(node, either(memory.b, ran, runs))
+
+    def _kept(self, node: str, memory: LoopMemory) -> list[State]:
+        """What somebody may read of a node: its outputs, what is wanted, and old parameters."""
+        outputs = states_of(self.executor.nodes[node])
+        old = [s for s in memory.enters if s[0] == "parameter" and s[1] == node]
+        wanted = [s for s in self.wanted if s[1] == node]
+        return [s for s in dict.fromkeys((*outputs, *wanted, *old)) if s in self.types.of]
+
+    # --- conditions that look at values ---------------------------------------------------------
+
+    def _candidates(self, reaches: Reaches) -> list[State]:
+        """What a Threshold may mean: a parameter, function or output, in this order."""
+        node = self.executor.nodes[reaches.node]
+        for kind, items in (
+            ("parameter", node.parameters),
+            ("function", node.functions),
+            ("output", node.output_ports),
+        ):
+            if any(item.id == reaches.item for item in items):
+                return [(kind, node.id, reaches.item)]  # type: ignore[list-item]
+        is_port = any(port.id == reaches.item for port in node.input_ports)
+        raise ConditionError(
+            f"a Threshold on the input port '{reaches.item}' never changes: the port is emptied "
+            "when its node runs"
+            if is_port
+            else f"the node '{node.id}' has no parameter, function or output '{reaches.item}'",
+            reaches.where,
+            "compare an output port of the sender" if is_port else "",
+        )
+
+    def _look(self, memory: Memory) -> Callable[[Reaches], Truth]:
+        """Compares what nodes hold in a memory with the thresholds of conditions."""
+
+        def look(reaches: Reaches) -> Truth:
+            (state,) = self._candidates(reaches)
+            ran = memory.ran(reaches.node)
+            default = self._default(reaches, state)
+            if ran is False:
+                return _met(default, reaches)
+            b = memory.b
+            with b.at(reaches.where):
+                value = _one_number(b, tensor(b, memory.get(state)), reaches)
+                at_first = b.constant(np.array(default))
+                return _meets(b, tensor(b, selected(b, ran, value, at_first)), reaches)
+
+        return look
+
+    def _default(self, reaches: Reaches, state: State) -> float:
+        """What stands for a value of a node that has not run: its initial value, or 0."""
+        if state[0] != "parameter":
+            return 0.0
+        node = self.executor.nodes[reaches.node]
+        initial = next(p.default_initial_value for p in node.parameters if p.id == reaches.item)
+        try:
+            return float(0.0 if initial is None else initial)
+        except (TypeError, ValueError):
+            raise ConditionError(
+                f"the Threshold on '{reaches.node}.{reaches.item}' is looked at before the node has "
+                f"run, and its default_initial_value {initial!r} is no number",
+                reaches.where,
+                "write the initial value as a number",
+            ) from None
+
+
+def _met(value: float, reaches: Reaches) -> bool:
+    """Whether a number meets a threshold."""
+    if reaches.sign in ("==", "!="):
+        near = np.isclose(value, reaches.threshold, atol=reaches.atol, rtol=reaches.rtol)
+        return bool(near) == (reaches.sign == "==")
+    return PYTHON_SIGNS[reaches.sign](value, reaches.threshold)
+
+
+def _one_number(b: Builder, value: Value, reaches: Reaches) -> Value:
+    """The element that a Threshold means, as a float64 number."""
+    for index in reaches.indices:
+        value = b.op("Gather", value, b.constant(np.array(index)), axis=0)
+    if value.shape is None or any(extent != 1 for extent in value.shape):
+        raise ConditionError(
+            f"a Threshold compares one number, but '{reaches.node}.{reaches.item}' is {value.type}",
+            hint="choose an element with 'indices'",
+        )
+    single = b.op("Reshape", value, b.constant(np.zeros(0, np.int64))) if value.shape else value
+    return cast(b, single, "float64")
+
+
+def _meets(b: Builder, value: Value, reaches: Reaches) -> Value:
+    limit = b.constant(np.array(reaches.threshold))
+    if reaches.sign not in ("==", "!="):
+        return b.op(ONNX_SIGNS[reaches.sign], value, limit)
+    near = b.op("Equal", value, limit)
+    room = reaches.atol + reaches.rtol * abs(reaches.threshold)
+    if room:
+        apart = b.op("Abs", b.op("Sub", value, limit))
+        near = b.op("Or", near, b.op("LessOrEqual", apart, b.constant(np.array(room))))
+    return near if reaches.sign == "==" else b.op("Not", near)

@@ -1,0 +1,93 @@
+"""What an input port holds when its node runs: what edges bring, its default, or the outside.
+
+Source: modeci_mdf.execution_engine.EvaluableInput and EvaluableGraph.evaluate_edge (0.4.15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import ModelError
+from mdf_loop.ir import Value
+from mdf_loop.lower import Term, cast, tensor
+from mdf_loop.lower.operators import add, literal, multiply
+from mdf_loop.reading.given import default_value
+from mdf_loop.reading.memory import Memory, selected
+from mdf_loop.reading.port_types import edge_dtype
+from mdf_loop.reading.schedule.known import Truth, either
+
+Supply = Callable[[Any, Any, str], Term]
+"""The value of an input port that no edge feeds: node, port, path -> value."""
+
+_COMBINE: Mapping[str, Callable[[Builder, Value, Value], Value]] = {
+    "overwrite": lambda b, old, new: new,
+    "add": add,
+    "multiply": multiply,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The input ports of a graph, with the edges that lead to them."""
+
+    edges: Sequence[Any]
+    fed: frozenset[tuple[str, str]]
+    where: str
+    supply: Supply
+
+    def term(self, memory: Memory, node: Any, port: Any, where: str) -> Term:
+        """What a port holds now."""
+        if (node.id, port.id) not in self.fed:
+            return self.supply(node, port, where)
+        mode = port.reduce or "overwrite"
+        if mode not in _COMBINE:
+            raise ModelError(
+                f"the port '{port.id}' has an unknown reduce mode '{mode}'",
+                hint="use 'overwrite', 'add' or 'multiply'",
+            )
+        b = memory.b
+        term: Term | None = None
+        arrived: Truth = False
+        for edge in self.edges:
+            ran = memory.ran(edge.sender) if self._leads_to(edge, node, port) else False
+            if ran is False:
+                continue
+            sent = self._sent(memory, edge)
+            if term is not None:
+                together = _COMBINE[mode](b, tensor(b, term), tensor(b, sent))
+                sent = together if arrived is True else selected(b, arrived, together, sent)
+            if ran is not True:
+                before = _absent(b, port, where, tensor(b, sent)) if term is None else term
+                sent = selected(b, ran, sent, before)
+            term, arrived = sent, either(b, arrived, ran)
+        if term is None:
+            return _absent(b, port, where, None)
+        return cast(b, term, edge_dtype(b, port, term)) if isinstance(term, Value) else term
+
+    def _leads_to(self, edge: Any, node: Any, port: Any) -> bool:
+        return bool((edge.receiver, edge.receiver_port) == (node.id, port.id))
+
+    def _sent(self, memory: Memory, edge: Any) -> Term:
+        """What an edge brings: the sender's last output, times the edge's weight."""
+        term = memory.get(("output", edge.sender, edge.sender_port))
+        weight = (edge.parameters or {}).get("weight", 1)
+        if isinstance(weight, int | float) and weight == 1:
+            return term
+        b = memory.b
+        with b.at(f"{self.where}.edges['{edge.id}'].parameters.weight"):
+            if isinstance(weight, str):
+                raise ModelError(f"an edge weight is a number or a list of numbers, not '{weight}'")
+            return multiply(b, literal(b, weight), tensor(b, term))
+
+
+def _absent(b: Builder, port: Any, where: str, like: Value | None) -> Value:
+    """What a port holds to which no edge has brought anything: its default, or zeros."""
+    if port.default_value is not None:
+        return default_value(b, port, where)
+    dtype = b.float_dtype if like is None or like.dtype == "string" else like.dtype
+    return b.constant(np.zeros(tuple(port.shape or ()), dtype))

@@ -1,0 +1,169 @@
+"""Conditions on absolute time -> comparisons of the number of sets of nodes that have run.
+
+With such a condition in a graph, every visit of a layer takes the same time, so the time is
+`start + visits * interval`; all of it is worked out in whole numbers and fractions.
+
+Source: graph_scheduler.TimeInterval, TimeTermination and Scheduler.run (1.2.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from mdf_loop.errors import ConditionError, UnsupportedError
+from mdf_loop.reading.schedule.conditions import (
+    AllOf,
+    Compare,
+    Condition,
+    EveryNth,
+    Fixed,
+    Times,
+    TimeScale,
+)
+from mdf_loop.reading.schedule.written import IN_ENGINE, Written, type_and_arguments
+
+_VISITS = Times(TimeScale.CONSIDERATION_SET_EXECUTION, TimeScale.LIFE)
+_COMPOSITE = {"All", "And", "Any", "Or"}
+_ABSOLUTE = {"TimeInterval", "TimeTermination"}
+_MS = {"s": Fraction(1000), "ms": Fraction(1), "us": Fraction(1, 10**3), "ns": Fraction(1, 10**6)}
+_UNITS = {"second": "s", "millisecond": "ms", "microsecond": "us", "nanosecond": "ns"}
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """The times that a condition names, in milliseconds."""
+
+    repeat: Fraction | None
+    start: Fraction | None
+    start_inclusive: bool
+    end: Fraction | None
+    end_inclusive: bool
+
+    @property
+    def fixed(self) -> list[Fraction]:
+        """The times at which something changes."""
+        ends = ((self.start, self.start_inclusive), (self.end, self.end_inclusive))
+        return [time for time, inclusive in ends if inclusive and time is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class AbsoluteTime:
+    """The clock of a graph with conditions on absolute time, in milliseconds.
+
+    `used` says whether there are such conditions at all.
+    """
+
+    used: bool
+    start: Fraction
+    interval: Fraction
+    layers: Sequence[Sequence[str]]
+
+    def condition(self, written: Written) -> Condition:
+        """What a TimeInterval or a TimeTermination says of the number of visits."""
+        points = _points(written.type, written.arguments, written.where)
+        parts: list[Condition] = []
+        if points.repeat is not None:
+            parts.append(self._repeated(points, written))
+        if points.start is not None:
+            visits = (points.start - self.start) / self.interval
+            first = math.ceil(visits) if points.start_inclusive else math.floor(visits) + 1
+            parts.append(Compare((_VISITS,), ">=", first))
+        if points.end is not None:
+            visits = (points.end - self.start) / self.interval
+            last = math.floor(visits) if points.end_inclusive else math.ceil(visits) - 1
+            parts.append(Compare((_VISITS,), "<=", last))
+        return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
+
+    def _repeated(self, points: Points, written: Written) -> Condition:
+        assert points.repeat is not None
+        layer = next((k for k, nodes in enumerate(self.layers) if written.owner in nodes), None)
+        if layer is None:
+            raise ConditionError(
+                "a TimeInterval with 'repeat' belongs to a node, it cannot end an evaluation",
+                written.where,
+                "use TimeTermination",
+            )
+        offset = layer * self.interval
+        if len(self.layers) == 1 and points.start is not None:
+            offset = points.start
+        period = points.repeat / self.interval
+        shift = (offset - self.start) / self.interval
+        if shift.denominator != 1:
+            return Fixed(False)
+        return EveryNth(_VISITS, int(period), int(shift))
+
+
+def absolute_time(
+    written: Iterable[tuple[Any, str]], layers: Sequence[Sequence[str]]
+) -> AbsoluteTime:
+    """The clock of a graph: from all its conditions (with their places) and its layers."""
+    found = [list(_found(condition, where)) for condition, where in written]
+    per_condition = [points for points in found if points]
+    intervals = [p.repeat for points in per_condition for p in points if p.repeat is not None]
+    first = [
+        min((t for p in points for t in p.fixed), default=Fraction(0)) for points in per_condition
+    ]
+    interval = _greatest_divisor(intervals) / len(layers) if intervals else Fraction(1)
+    start = max(Fraction(0), min(first, default=Fraction(0)))
+    return AbsoluteTime(bool(per_condition), start, interval, layers)
+
+
+def _greatest_divisor(numbers: Sequence[Fraction]) -> Fraction:
+    scale = math.lcm(*(number.denominator for number in numbers))
+    return Fraction(math.gcd(*(int(number * scale) for number in numbers)), scale)
+
+
+def _found(written: Any, where: str) -> Iterable[Points]:
+    """The absolute conditions that a condition is made of."""
+    kind, arguments = type_and_arguments(written)
+    if kind in _ABSOLUTE:
+        yield _points(kind, arguments, where)
+    elif kind in _COMPOSITE:
+        for value in arguments.values():
+            for part in value if isinstance(value, list | tuple) else ():
+                yield from _found(part, where)
+    elif kind in {"Not", "NWhen"}:
+        for _ in _found(arguments.get("condition"), where):
+            raise UnsupportedError(
+                f"a condition on absolute time inside '{kind}' cannot be compiled: "
+                "graph-scheduler does not run its clock for it",
+                where,
+                IN_ENGINE,
+            )
+
+
+def _points(kind: str, arguments: Mapping[str, Any], where: str) -> Points:
+    import graph_scheduler
+
+    try:
+        made = getattr(graph_scheduler, kind)(**arguments)
+    except Exception as error:  # noqa: BLE001 - pint and graph_scheduler raise anything
+        raise ConditionError(
+            f"the condition '{kind}' cannot be read: {error}", where, "e.g. repeat: 2, unit: ms"
+        ) from None
+    if kind == "TimeTermination":
+        return Points(None, _ms(made.t, where), bool(made.inclusive), None, True)
+    return Points(
+        _ms(made.repeat, where),
+        _ms(made.start, where),
+        bool(made.start_inclusive),
+        _ms(made.end, where),
+        bool(made.end_inclusive),
+    )
+
+
+def _ms(quantity: Any, where: str) -> Fraction | None:
+    if quantity is None:
+        return None
+    unit = _UNITS.get(str(quantity.u))
+    if unit is None:
+        raise UnsupportedError(
+            f"the unit '{quantity.u}' of a time condition is none of s, ms, us, ns",
+            where,
+            IN_ENGINE,
+        )
+    return Fraction(str(quantity.m)) * _MS[unit]

@@ -1,0 +1,194 @@
+"""Scheduler conditions as data: a few forms to which all of graph-scheduler's come down.
+
+Counts are of three kinds: how often a node was called, how many of its calls its reader has not
+used yet, how often a unit of time has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, TypeAlias
+
+
+class TimeScale(IntEnum):
+    """Units of time, short to long; an evaluation of the graph is an environment state update."""
+
+    CONSIDERATION_SET_EXECUTION = 0
+    PASS = 1
+    ENVIRONMENT_STATE_UPDATE = 2
+    ENVIRONMENT_SEQUENCE = 3
+    LIFE = 4
+
+
+EVALUATION = TimeScale.ENVIRONMENT_STATE_UPDATE
+
+
+def _words(scale: TimeScale) -> str:
+    return scale.name.lower().replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """How often a node has run within the current unit of time."""
+
+    node: str
+    scale: TimeScale = EVALUATION
+
+    def __str__(self) -> str:
+        return f"runs of {self.node} in {_words(self.scale)}"
+
+    @property
+    def persists(self) -> bool:
+        """Whether the count goes on over evaluations."""
+        return self.scale > EVALUATION
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """How often a node has run since its reader ran last (in this evaluation)."""
+
+    node: str
+    reader: str
+    persists = False
+
+    def __str__(self) -> str:
+        return f"runs of {self.node} not used by {self.reader}"
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How many units of time have passed within the current longer one."""
+
+    unit: TimeScale
+    within: TimeScale = EVALUATION
+
+    def __str__(self) -> str:
+        return f"number of {_words(self.unit)} in {_words(self.within)}"
+
+    @property
+    def persists(self) -> bool:
+        """Whether the count goes on over evaluations."""
+        return self.within > EVALUATION
+
+
+Count: TypeAlias = Calls | Unused | Times
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A condition that always, or never, holds."""
+
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Every part holds; looked at in order, up to the first that does not."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """One part holds; looked at in order, up to the first that does."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The part does not hold."""
+
+    part: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class FirstTimes:
+    """The part holds, and has been found so less than `n` times; `place` tells two apart."""
+
+    part: Condition
+    n: int
+    place: str
+
+    def __str__(self) -> str:
+        return f"times found at {self.place}"
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`sum(counts) <sign> number`."""
+
+    counts: tuple[Count, ...]
+    sign: str
+    number: int | float
+
+
+@dataclass(frozen=True, slots=True)
+class EveryNth:
+    """`(count - offset) % n == 0`."""
+
+    count: Count
+    n: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JustRan:
+    """The node was in the last set of nodes that ran together."""
+
+    node: str
+
+    def __str__(self) -> str:
+        return f"{self.node} just ran"
+
+
+@dataclass(frozen=True, slots=True)
+class Reaches:
+    """A value of a node compared with a threshold; (nearly) equal for `==` and `!=`."""
+
+    node: str
+    item: str
+    indices: tuple[int, ...]
+    sign: str
+    threshold: float
+    atol: float = 0.0
+    rtol: float = 0.0
+    where: str = ""
+
+
+Condition: TypeAlias = (
+    Fixed | AllOf | AnyOf | Not | FirstTimes | Compare | EveryNth | JustRan | Reaches
+)
+
+NEVER = Fixed(False)
+ALWAYS = Fixed(True)
+
+
+def parts(condition: Condition) -> Iterator[Condition]:
+    """The condition and all conditions inside it."""
+    yield condition
+    match condition:
+        case AllOf(inner) | AnyOf(inner):
+            for part in inner:
+                yield from parts(part)
+        case Not(part) | FirstTimes(part, _, _):
+            yield from parts(part)
+
+
+def counts_in(condition: Condition) -> tuple[Count, ...]:
+    """What must be counted to know whether the condition holds."""
+    found: dict[Count, None] = {}
+    for part in parts(condition):
+        if isinstance(part, Compare):
+            found.update(dict.fromkeys(part.counts))
+        elif isinstance(part, EveryNth):
+            found[part.count] = None
+    return tuple(found)
+
+
+def all_in(conditions: Any, kind: type[Any]) -> tuple[Any, ...]:
+    """The parts of one kind in several conditions, each once."""
+    found = (p for condition in conditions for p in parts(condition) if isinstance(p, kind))
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,115 @@
+"""Numbers and truth values of a schedule: known while reading (Python's own), or values.
+
+What is known is worked out at once and leaves no operation behind.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Value
+
+Number: TypeAlias = int | Value
+Truth: TypeAlias = bool | Value
+
+PYTHON_SIGNS: dict[str, Callable[[int | float, int | float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+ONNX_SIGNS = {
+    "<": "Less",
+    "<=": "LessOrEqual",
+    ">": "Greater",
+    ">=": "GreaterOrEqual",
+    "==": "Equal",
+    "!=": "Equal",
+}
+SIGNS = tuple(PYTHON_SIGNS)
+
+
+def value_of(b: Builder, known: int | float | bool | Value) -> Value:
+    """The number or truth value as a value of the program."""
+    return known if isinstance(known, Value) else b.constant(np.array(known))
+
+
+def compared(b: Builder, left: Number, sign: str, right: int | float) -> Truth:
+    """`left <sign> right`."""
+    if not isinstance(left, Value):
+        return PYTHON_SIGNS[sign](left, right)
+    number = np.array(right, np.int64 if isinstance(right, int) else np.float64)
+    operand = left if isinstance(right, int) else b.op("Cast", left, to=11)
+    result = b.op(ONNX_SIGNS[sign], operand, b.constant(number))
+    return b.op("Not", result) if sign == "!=" else result
+
+
+def every_nth(b: Builder, number: Number, n: int, offset: int) -> Truth:
+    """`(number - offset) % n == 0`."""
+    if not isinstance(number, Value):
+        return (number - offset) % n == 0
+    shifted = plus(b, number, -offset)
+    rest = b.op("Mod", value_of(b, shifted), value_of(b, n))
+    return b.op("Equal", rest, value_of(b, 0))
+
+
+def both(b: Builder, left: Truth, right: Truth) -> Truth:
+    """`left and right`."""
+    if not isinstance(left, Value):
+        return right if left else False
+    if not isinstance(right, Value):
+        return left if right else False
+    return b.op("And", left, right)
+
+
+def either(b: Builder, left: Truth, right: Truth) -> Truth:
+    """`left or right`."""
+    if not isinstance(left, Value):
+        return True if left else right
+    if not isinstance(right, Value):
+        return True if right else left
+    return b.op("Or", left, right)
+
+
+def opposite(b: Builder, truth: Truth) -> Truth:
+    """`not truth`."""
+    return b.op("Not", truth) if isinstance(truth, Value) else not truth
+
+
+def plus(b: Builder, left: Number, right: Number) -> Number:
+    """`left + right`."""
+    if not isinstance(left, Value) and not isinstance(right, Value):
+        return left + right
+    if not isinstance(left, Value) and left == 0:
+        return right
+    if not isinstance(right, Value) and right == 0:
+        return left
+    return b.op("Add", value_of(b, left), value_of(b, right))
+
+
+def as_number(b: Builder, truth: Truth) -> Number:
+    """1 for true, 0 for false."""
+    return b.op("Cast", truth, to=7) if isinstance(truth, Value) else int(truth)
+
+
+def zero_if(b: Builder, truth: Truth, number: Number) -> Number:
+    """0 where the truth holds, else the number."""
+    if not isinstance(truth, Value):
+        return 0 if truth else number
+    if not isinstance(number, Value) and number == 0:
+        return 0
+    return b.op("Where", truth, value_of(b, 0), value_of(b, number))
+
+
+def chosen(b: Builder, test: Truth, then: Truth, otherwise: Truth) -> Truth:
+    """`then if test else otherwise`."""
+    if not isinstance(test, Value):
+        return then if test else otherwise
+    return either(b, both(b, test, then), both(b, opposite(b, test), otherwise))

@@ -1,0 +1,305 @@
+"""The schedule of a graph, and the order of one evaluation where reading can know it.
+
+An evaluation is made of passes, a pass visits the layers in order, a visit of a layer runs the
+nodes whose conditions hold, together. Before every pass and every visit the termination conditions
+are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mdf_loop.errors import ConditionError, EndlessLoopError, UnknownNameError
+from mdf_loop.lower import suggestion
+from mdf_loop.reading.schedule.absolute import absolute_time
+from mdf_loop.reading.schedule.conditions import (
+    NEVER,
+    AllOf,
+    AnyOf,
+    Calls,
+    Compare,
+    Condition,
+    FirstTimes,
+    Fixed,
+    JustRan,
+    Reaches,
+    Times,
+    TimeScale,
+    Unused,
+    all_in,
+    counts_in,
+    parts,
+)
+from mdf_loop.reading.schedule.counters import Counters, Key, NotKnown
+from mdf_loop.reading.schedule.known import Truth, both, either, opposite
+from mdf_loop.reading.schedule.written import IN_ENGINE, read_condition
+
+EVALUATION = TimeScale.ENVIRONMENT_STATE_UPDATE
+PASS = TimeScale.PASS
+SET = TimeScale.CONSIDERATION_SET_EXECUTION
+
+MOST_PASSES = 100_000
+"""Passes of one evaluation; if it is not over after them, it is called endless."""
+
+Sets = tuple[tuple[str, ...], ...]
+"""Nodes that run together, one set after the other (an empty one where nothing could run)."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Layers of nodes, the condition of each node, and when an evaluation ends."""
+
+    layers: Sets
+    conditions: Mapping[str, Condition]
+    update: Condition  # ends an evaluation
+    sequence: Condition  # ends all evaluations; this one too
+    absolute: bool  # whether conditions on absolute time run the clock
+    plain: bool  # whether nothing but the default conditions is in force
+    where: str
+
+    @property
+    def termination(self) -> Condition:
+        """When an evaluation ends."""
+        return self.update if self.sequence == NEVER else AnyOf((self.update, self.sequence))
+
+    @property
+    def all_conditions(self) -> tuple[Condition, ...]:
+        """Every condition of the graph."""
+        return (*self.conditions.values(), self.termination)
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """What must be kept to know which conditions hold."""
+        counts = (count for condition in self.all_conditions for count in counts_in(condition))
+        kept = (*counts, *all_in(self.all_conditions, FirstTimes))
+        return tuple(dict.fromkeys((*kept, *all_in(self.all_conditions, JustRan))))
+
+    @property
+    def persistent(self) -> tuple[Key, ...]:
+        """What is kept from one evaluation to the next."""
+        return tuple(k for k in self.keys if isinstance(k, FirstTimes | JustRan) or k.persists)
+
+    @property
+    def looked_at(self) -> tuple[Reaches, ...]:
+        """The values of nodes that conditions compare."""
+        return all_in(self.all_conditions, Reaches)
+
+    @property
+    def may_wake(self) -> bool:
+        """Whether a condition may begin to hold in a pass though no node has run in the last."""
+        return self.absolute or any(map(_changes_alone, self.keys))
+
+    @property
+    def all_run(self) -> bool:
+        """Whether every node has surely run when an evaluation has ended."""
+        return self.termination == _all_have_run(self.conditions)
+
+    # --- what one pass does ---------------------------------------------------------------------
+
+    def done(self, counters: Counters, asked: Truth = True) -> Truth:
+        """Whether the evaluation ends here, if that is `asked`."""
+        return counters.holds(self.termination, asked)
+
+    def visits(self, layer: int, counters: Counters, visited: Truth) -> Truth:
+        """Whether a pass goes on with this layer; `visited`: whether it has come to it."""
+        if layer == 0 and not any(map(_changes_by_asking, self._ending_keys)):
+            return visited  # asked just now, at the end of the last pass
+        return both(counters.b, visited, opposite(counters.b, self.done(counters, visited)))
+
+    @property
+    def _ending_keys(self) -> tuple[Key, ...]:
+        ending = (self.termination,)
+        return (*counts_in(self.termination), *all_in(ending, FirstTimes))
+
+    def decide(self, layer: Sequence[str], counters: Counters, visited: Truth) -> dict[str, Truth]:
+        """Which nodes of a layer run, if it is `visited`; they are counted."""
+        b = counters.b
+        runs: dict[str, Truth] = dict.fromkeys(layer, False)
+        asked: Truth = visited
+        for _ in range(self._rounds(layer)):
+            changed: Truth = False
+            for node in layer:
+                waits = both(b, asked, opposite(b, runs[node]))
+                if waits is False:
+                    continue
+                starts = both(b, waits, counters.holds(self.conditions[node], waits))
+                counters.call(node, starts)
+                runs[node] = either(b, runs[node], starts)
+                changed = either(b, changed, starts)
+            asked = changed
+            if asked is False:
+                break
+        return runs
+
+    def _rounds(self, layer: Sequence[str]) -> int:
+        """How often the nodes of a layer must be asked: one that starts may let another start."""
+        related = any(
+            isinstance(part, FirstTimes) or _counts_calls(part, layer, node)
+            for node in layer
+            for part in parts(self.conditions[node])
+        )
+        return len(layer) + 1 if related else 1
+
+    def end_visit(self, counters: Counters, runs: Mapping[str, Truth], visited: Truth) -> Truth:
+        """The nodes of a layer have run; whether any has."""
+        b = counters.b
+        some: Truth = False
+        for node in runs:
+            some = either(b, some, runs[node])
+        counts = visited if self.absolute else some
+        counters.ran(runs, counts)
+        counters.pass_time(SET, counts)
+        return some
+
+    def end_pass(self, counters: Counters, some: Truth) -> None:
+        """All layers were visited; `some`: whether any node has run."""
+        if not self.absolute:
+            empty = opposite(counters.b, some)
+            counters.ran({}, empty)
+            counters.pass_time(SET, empty)
+        counters.pass_time(PASS, True)
+
+    def end(self, counters: Counters) -> None:
+        """The evaluation is over; what ends the sequence of all is asked once more."""
+        counters.pass_time(EVALUATION, True)
+        if all_in((self.sequence,), FirstTimes):
+            counters.holds(self.sequence)
+
+    # --- a whole evaluation, where it can be known ----------------------------------------------
+
+    def plan(self, counters: Counters, most: int) -> Sets | None:
+        """The sets of nodes of one evaluation; None if it cannot be known, or is too long.
+
+        Changes the counters as the evaluation does.
+        """
+        if self.plain:
+            return self.layers
+        sets: list[tuple[str, ...]] = []
+        try:
+            counters.begin(EVALUATION)
+            for _ in range(MOST_PASSES):
+                if self.done(counters):
+                    self.end(counters)
+                    return tuple(sets)
+                held, number = dict(counters.held), len(sets)
+                self._plan_pass(counters, sets)
+                if sum(map(len, sets)) > most:
+                    return None
+                if not any(sets[number:]) and held == counters.held:
+                    raise self.endless()
+        except NotKnown:
+            return None
+        raise self.too_long()
+
+    def _plan_pass(self, counters: Counters, sets: list[tuple[str, ...]]) -> None:
+        counters.begin(PASS)
+        any_ran = False
+        for k, layer in enumerate(self.layers):
+            if not self.visits(k, counters, True):
+                break
+            runs = self.decide(layer, counters, True)
+            together = tuple(node for node in layer if runs[node])
+            any_ran = any_ran or bool(together)
+            if together or self.absolute:
+                sets.append(together)
+            self.end_visit(counters, runs, True)
+        if not any_ran and not self.absolute:
+            sets.append(())
+        self.end_pass(counters, any_ran)
+
+    def endless(self) -> EndlessLoopError:
+        """The error of an evaluation in which nothing can change any more."""
+        return self._never_ends(
+            "no node can run any more, and the termination condition does not hold"
+        )
+
+    def too_long(self) -> EndlessLoopError:
+        """The error of an evaluation that takes more than `MOST_PASSES` passes."""
+        return self._never_ends(f"it is not over after {MOST_PASSES} passes")
+
+    def _never_ends(self, why: str) -> EndlessLoopError:
+        return EndlessLoopError(
+            f"an evaluation of the graph never ends: {why}",
+            f"{self.where}.conditions",
+            "change the condition of a node, or add a termination condition for "
+            "environment_state_update",
+        )
+
+
+def _changes_alone(key: Key) -> bool:
+    """Whether what is kept may change in a pass in which no node runs."""
+    return isinstance(key, Times | JustRan) or _changes_by_asking(key)
+
+
+def _changes_by_asking(key: Key) -> bool:
+    """Whether what is kept may change from the end of a pass to the beginning of the next."""
+    return isinstance(key, FirstTimes) or (isinstance(key, Calls) and key.scale <= PASS)
+
+
+def _counts_calls(part: Condition, layer: Sequence[str], owner: str) -> bool:
+    """Whether a condition counts the runs of another node of the layer."""
+    counts = part.counts if isinstance(part, Compare) else ()
+    calls = (count for count in counts if isinstance(count, Calls | Unused))
+    return any(count.node in layer and count.node != owner for count in calls)
+
+
+# --- reading ----------------------------------------------------------------------------------
+
+
+def read_schedule(
+    graph: Any, layers: Sets, waits: Mapping[str, Iterable[str]], where: str
+) -> Schedule:
+    """The schedule of a graph; `waits`: whose output each node needs first.
+
+    Raises:
+        LoopError: a condition is wrong, or cannot be compiled.
+    """
+    nodes = tuple(node.id for node in graph.nodes)
+    place = f"{where}.conditions"
+    given = graph.conditions
+    governed: Mapping[str, Any] = (given.node_specific if given else None) or {}
+    ending: Mapping[str, Any] = (given.termination if given else None) or {}
+    written = [(c, f"{place}.node_specific['{n}']") for n, c in governed.items()]
+    written += [(c, f"{place}.termination['{s}']") for s, c in ending.items()]
+    clock = absolute_time(written, layers)
+    conditions = {node: _default(node, waits[node]) for node in nodes}
+    for node, condition in governed.items():
+        path = f"{place}.node_specific['{node}']"
+        if node not in nodes:
+            raise UnknownNameError(
+                f"a condition governs '{node}', which is not a node of the graph",
+                path,
+                suggestion(node, nodes),
+            )
+        conditions[node] = read_condition(condition, node, path, nodes, clock.condition)
+    ends: dict[str, Condition] = {}
+    for scale, condition in ending.items():
+        path = f"{place}.termination['{scale}']"
+        ends[_ended(scale, path)] = read_condition(condition, None, path, nodes, clock.condition)
+    update = ends.get("ENVIRONMENT_STATE_UPDATE", _all_have_run(nodes))
+    sequence = ends.get("ENVIRONMENT_SEQUENCE", NEVER)
+    return Schedule(layers, conditions, update, sequence, clock.used, not written, where)
+
+
+def _default(node: str, senders: Iterable[str]) -> Condition:
+    """Every sender has run since the node ran last; always without senders."""
+    needs = tuple(Compare((Unused(sender, node),), ">=", 1) for sender in senders)
+    return AllOf(needs) if needs else Fixed(True)
+
+
+def _all_have_run(nodes: Iterable[str]) -> Condition:
+    return AllOf(tuple(Compare((Calls(node),), ">=", 1) for node in nodes))
+
+
+def _ended(scale: Any, where: str) -> str:
+    word = str(getattr(scale, "name", scale)).rpartition(".")[2].upper()
+    if word not in ("ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUENCE"):
+        raise ConditionError(
+            f"a termination condition for '{scale}' ends nothing",
+            where,
+            "write it for environment_state_update (one evaluation) or environment_sequence; "
+            + IN_ENGINE,
+        )
+    return word

@@ -1,0 +1,144 @@
+"""Parameters set from outside: a document in which they read what is given to the run.
+
+    parameter a: {value: 0.7}, set to 0.8   ->   parameter a: {value: 'set N.a'}, an input 'set N.a'
+
+Setting a parameter that keeps a state sets what it starts from.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import InputError
+from mdf_loop.ir import Array
+from mdf_loop.lower import suggestion
+from mdf_loop.lower.syntax import number_of
+from mdf_loop.reading.document import Document
+from mdf_loop.reading.node import is_stateful
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Arrays by the name of the input that a parameter reads: `set node.parameter`."""
+
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+
+    def is_plain(self, name: str) -> bool:
+        """Whether a value is what a plain number of the document is, so that it is as weak."""
+        array = self.arrays[name]
+        return array.ndim == 0 and array.dtype in (np.bool_, np.int64, np.float64)
+
+
+def input_name(name: str) -> str:
+    """The input that the parameter `node.parameter` reads when it is set."""
+    return f"set {name}"
+
+
+def bind_settings(document: Document, given: Mapping[str, Any], precision: str) -> Settings:
+    """The values of parameters that are set, by `node.parameter`.
+
+    Raises:
+        InputError: there is no such parameter, it cannot be set, or the value is no number.
+    """
+    arrays: dict[str, Array] = {}
+    for name, value in given.items():
+        parameter, where = _find(document, name)
+        attribute = _attribute(parameter, name, where)
+        arrays[input_name(name)] = _array(value, getattr(parameter, attribute), name, precision)
+    return Settings(arrays)
+
+
+def with_settings(document: Document, settings: Settings) -> Document:
+    """The document in which the parameters that are set read the inputs for them."""
+    return _with(document, {name: name for name in settings.arrays})
+
+
+def with_values(document: Document, settings: Settings) -> Document:
+    """The document in which the parameters that are set have their values."""
+    return _with(document, {name: array.tolist() for name, array in settings.arrays.items()})
+
+
+def _with(document: Document, written: Mapping[str, Any]) -> Document:
+    if not written:
+        return document
+    graph = copy.copy(document.graph)
+    graph.nodes = [_with_node(node, written) for node in document.graph.nodes]
+    return replace(document, graph=graph)
+
+
+def _with_node(node: Any, written: Mapping[str, Any]) -> Any:
+    made = copy.copy(node)
+    made.parameters = [_with_parameter(node, p, written) for p in node.parameters]
+    return made
+
+
+def _with_parameter(node: Any, parameter: Any, written: Mapping[str, Any]) -> Any:
+    name = input_name(f"{node.id}.{parameter.id}")
+    if name not in written:
+        return parameter
+    made = copy.copy(parameter)
+    setattr(made, _attribute(parameter, name, ""), written[name])
+    return made
+
+
+def _find(document: Document, name: str) -> tuple[Any, str]:
+    known: dict[str, tuple[Any, str]] = {}
+    for node in document.graph.nodes:
+        for parameter in node.parameters:
+            where = f"{document.where}.nodes['{node.id}'].parameters['{parameter.id}']"
+            known[f"{node.id}.{parameter.id}"] = (parameter, where)
+    if name not in known:
+        raise InputError(
+            f"the model has no parameter '{name}'",
+            document.where,
+            _unknown_hint(document, name, known),
+        )
+    return known[name]
+
+
+def _unknown_hint(document: Document, name: str, known: Collection[str]) -> str:
+    ports = {f"{node.id}.{port.id}" for node in document.graph.nodes for port in node.input_ports}
+    if name in ports:
+        return f"'{name}' is an input port: give it as an input"
+    return suggestion(name, known) or "name it as node.parameter"
+
+
+def _attribute(parameter: Any, name: str, where: str) -> str:
+    """What of a parameter is set: its initial value, or its value if it keeps no state."""
+    if is_stateful(parameter):
+        return "default_initial_value"
+    if parameter.value is None:
+        raise InputError(
+            f"'{name}' has no value of its own that could be set",
+            where,
+            "only parameters with a value or a state can be set",
+        )
+    return "value"
+
+
+def _array(value: Any, written: Any, name: str, precision: str) -> Array:
+    """The value as an array; a whole number becomes one with a point if the model has one there."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.empty(0, object)
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"'{name}' must be set to a number or a list of numbers, not {value!r}")
+    if array.dtype == np.float64 or (array.dtype.kind in "iu" and _has_point(written)):
+        array = array.astype(precision)
+    return array
+
+
+def _has_point(written: Any) -> bool:
+    """Whether what the document has there is a number with a point."""
+    if isinstance(written, str):
+        return isinstance(number_of(written), float)
+    try:
+        return np.asarray(written).dtype.kind == "f"
+    except ValueError:
+        return False

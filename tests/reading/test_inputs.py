@@ -1,0 +1,140 @@
+"""Inputs of a run: constant, or with a row for every step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.build import Options
+from mdf_loop.errors import InputError
+from mdf_loop.reading import bind, open_document
+from tests.timed_models import ARRAYS, NEURON, PAIR, edge, graph, same
+
+
+def port(**stated: Any) -> dict[str, Any]:
+    """A node that hands on an input, and adds it up."""
+    return graph(
+        n={
+            "input_ports": {"x": stated},
+            "parameters": {"s": {"default_initial_value": 0, "value": "s + x"}},
+            "output_ports": {"x": {"value": "x"}, "s": {"value": "s"}},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("stated", "value", "over_time", "shape"),
+    [
+        ({"default_value": 1.0}, 2.0, False, ()),
+        ({"default_value": 1.0}, [1, 2, 3, 4], True, (4,)),
+        ({"default_value": 1.0}, [[1], [2], [3], [4]], False, (4, 1)),
+        ({"default_value": [1.0]}, [1, 2, 3, 4], True, (4, 1)),
+        ({"default_value": [1.0]}, [[1], [2], [3], [4]], True, (4, 1)),
+        ({"default_value": [[1.0]]}, [1, 2, 3, 4], True, (4, 1, 1)),
+        ({"shape": [4]}, [1, 2, 3, 4], False, (4,)),
+        ({"shape": [4]}, np.ones((4, 4)), True, (4, 4)),
+        ({"shape": [2]}, np.ones((4, 2)), True, (4, 2)),
+        ({"shape": [2]}, [1, 2], False, (2,)),
+        ({"shape": [2, 3]}, np.ones((4, 2, 3)), True, (4, 2, 3)),
+        ({}, 2, False, ()),
+        ({}, [1, 2, 3, 4], True, (4,)),
+        ({}, [1, 2, 3], False, (3,)),
+        ({}, np.ones((4, 3)), True, (4, 3)),
+    ],
+)
+def test_what_is_over_time(stated, value, over_time, shape):
+    """What the port states decides; where it states nothing, as many rows as steps."""
+    given = bind(open_document(port(**stated)), {"x": value}, Options(), 4)
+    assert given.over_time == (frozenset({"x"}) if over_time else frozenset())
+    assert given.arrays["x"].shape == shape
+    once = bind(open_document(port(**stated)), {"x": value}, Options())
+    assert once.over_time == frozenset()
+    assert once.arrays["x"].shape == np.shape(value)
+
+
+@pytest.mark.parametrize(
+    ("stated", "rows"),
+    [
+        ({"default_value": 1.0}, np.array([0.5, -1.0, 2.0, 0.0])),
+        ({"default_value": 1}, np.array([3, 1, 4, 1])),
+        ({"default_value": [1.0]}, np.array([0.5, -1.0, 2.0, 0.0])),
+        ({"shape": [2]}, np.arange(8.0).reshape(4, 2) - 3),
+        ({"shape": [2, 2]}, np.arange(16.0).reshape(4, 2, 2) / 4),
+        ({}, np.array([True, False, True, True])),
+    ],
+)
+def test_rows_reach_their_steps(stated, rows):
+    made = mdf_loop.compile(port(**stated), device="cpu").run({"x": rows}, steps=4)
+    np.testing.assert_array_equal(made["x"].reshape(rows.shape), rows)
+    np.testing.assert_array_equal(made["s"].reshape(rows.shape), np.cumsum(rows, axis=0))
+    for k in (2, 3):
+        thinned = mdf_loop.compile(port(**stated), device="cpu").run({"x": rows}, steps=4, every=k)
+        np.testing.assert_array_equal(thinned["s"], made["s"][::k])
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "shape", "steps"),
+    [
+        (NEURON, "I", (), 1),
+        (NEURON, "I", (), 30),
+        (PAIR, "drive", (), 30),
+        (ARRAYS, "I", (3,), 30),
+    ],
+)
+def test_equal_to_the_engine_given_row_by_row(model, name, shape, steps):
+    rows = np.random.default_rng(steps).normal(size=(steps, *shape))
+    compiled = mdf_loop.compile(model, device="cpu")
+    ours = compiled.run({name: rows}, steps=steps, dt=0.25)
+    theirs = compiled.run({name: rows}, steps=steps, dt=0.25, engine="modeci")
+    for output in ours:
+        np.testing.assert_allclose(ours[output], theirs[output], rtol=1e-12, atol=1e-14)
+    assert mdf_loop.verify(model, {name: rows}, steps=steps, dt=0.25).equal
+
+
+def test_one_value_held_is_as_many_equal_rows():
+    compiled = mdf_loop.compile(NEURON, device="cpu")
+    rows = np.full(9, 0.25)
+    same(compiled.run({"I": rows}, steps=9, dt=0.5), compiled.run({"I": 0.25}, steps=9, dt=0.5))
+
+
+@pytest.mark.parametrize(("given", "steps"), [([1.0, 2.0, 3.0], 4), ([1.0], 2), (np.ones(5), 4)])
+def test_rows_that_do_not_match_the_steps(given, steps):
+    sentence = rf"the input 'I' has {len(given)} rows over time, but the run has {steps} steps"
+    with pytest.raises(InputError, match=sentence):
+        mdf_loop.compile(NEURON, device="cpu").run({"I": given}, steps=steps)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"z": 1}, "the model has no input 'z'"),
+        ({"cell.x": 1}, "'cell.x' is fed by the edge 'e'"),
+        ({"drive": [[1], [2, 3]]}, "the input 'drive' is ragged"),
+        ({"drive": "much"}, "the input 'drive'"),
+        ({"drive": None}, "the input 'drive' must be a number"),
+    ],
+)
+@pytest.mark.parametrize("how", [{}, {"steps": 3}, {"steps": 3, "engine": "modeci"}])
+def test_what_cannot_be_given(given, sentence, how):
+    with pytest.raises(InputError) as caught:
+        mdf_loop.compile(PAIR, device="cpu").run(given, **how)
+    assert sentence in str(caught.value)
+
+
+def test_an_id_that_several_nodes_have():
+    node = {"input_ports": {"x": {"default_value": 0}}, "output_ports": {"y": {"value": "x"}}}
+    both = mdf_loop.compile(graph(A=node, B=node), device="cpu")
+    made = both.run({"x": [1, 2, 3], "B.x": 7}, steps=3)
+    assert made["A.y"].tolist() == [1, 2, 3]
+    assert made["B.y"].tolist() == [7, 7, 7]
+
+
+def test_edges_beside_inputs():
+    sender = {"parameters": {"n": {"value": "n + 1"}}, "output_ports": {"y": {"value": "n"}}}
+    receiver = {"input_ports": {"x": {}, "z": {}}, "output_ports": {"y": {"value": "x * z"}}}
+    model = graph({"e": edge("A", "y", "B", "x")}, A=sender, B=receiver)
+    made = mdf_loop.compile(model, device="cpu").run({"z": [5, 6, 7]}, steps=3)
+    assert made["y"].tolist() == [5, 12, 21]
