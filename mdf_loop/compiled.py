@@ -14,11 +14,18 @@ from mdf_loop.emit.legalise import runnable
 from mdf_loop.errors import InputError, ModelError
 from mdf_loop.ir import Array, Loop, Program, StoppedBy, loops
 from mdf_loop.passes import report_loops
-from mdf_loop.reading import Document, Source, bind, open_document, read
-from mdf_loop.reading.over_time import read_over_time
+from mdf_loop.passes.batch import batch
+from mdf_loop.reading import Document, Source, open_document, read
+from mdf_loop.reading.over_time import What, read_over_time
+from mdf_loop.reading.program import read_once
+from mdf_loop.reading.settings import with_values
+from mdf_loop.reading.units import units_of
+from mdf_loop.request import Request, request
 from mdf_loop.run.device import DEVICES, Device
-from mdf_loop.run.over_time import TimedSession, checked_steps
-from mdf_loop.run.results import LoopReport, Results
+from mdf_loop.run.engine import ENGINES, engine_results, only_given
+from mdf_loop.run.missing import with_missing
+from mdf_loop.run.over_time import TimedSession, Wanted, checked_steps, refuse_without_steps
+from mdf_loop.run.results import Axis, LoopReport, Results
 from mdf_loop.run.session import Session
 
 PRECISIONS = ("float64", "float32")
@@ -82,24 +89,34 @@ class Compiled:
         self._latest: tuple[Program, Session] | None = None
         self._taken: Device | None = None
 
+    def _request(self, steps: int | None = None, **asked: Any) -> Request:
+        nothing: dict[str, Any] = {"inputs": {}, "record": (), "parameters": {}, "sweep": {}}
+        return request(self.document, self.options, steps=steps, **{**nothing, **asked})
+
+    def _prepare(self, asked: Request) -> tuple[Program, Session]:
+        """The program for what is asked, and its session."""
+        if asked.key not in self._sessions:
+            program = read_once(
+                self.document, asked.given, asked.settings, asked.record, self.options
+            ).program
+            ready = batch(program, asked.swept) if asked.swept else report_loops(program)
+            session = Session(runnable(ready, self.options), self._device)
+            self._sessions[asked.key] = (program, session)
+        self._latest = self._sessions[asked.key]
+        self._taken = self._latest[1].device
+        return self._latest
+
     def prepare(
         self, inputs: Mapping[str, Any], record: Sequence[str] = ()
     ) -> tuple[dict[str, Array], Program, Session]:
         """The arrays of all inputs, the program for their types, and its session."""
-        arrays = bind(self.document, inputs, self.options)
-        key = (_signature(arrays), tuple(record))
-        if key not in self._sessions:
-            program = read(self.document, inputs, record=record, options=self.options)
-            ready = runnable(report_loops(program), self.options)
-            self._sessions[key] = (program, Session(ready, self._device))
-        self._latest = self._sessions[key]
-        self._taken = self._latest[1].device
-        return (arrays, *self._latest)
+        asked = self._request(inputs=inputs, record=record)
+        return (asked.arrays, *self._prepare(asked))
 
     @property
     def program(self) -> Program:
         """The program that was evaluated last (at first: for the model's own defaults)."""
-        return (self._latest or self.prepare({})[1:])[0]
+        return (self._latest or self._prepare(self._request()))[0]
 
     @property
     def device(self) -> str:
@@ -113,59 +130,131 @@ class Compiled:
 
     def _taken_device(self) -> Device:
         """The device of the last run; a model not yet run is prepared for its defaults."""
-        return self._taken or self.prepare({})[2].device
+        return self._taken or self._prepare(self._request())[1].device
 
     def run(
         self,
         inputs: Mapping[str, Any] | None = None,
         *,
         record: Sequence[str] = (),
+        set: Mapping[str, Any] | None = None,
+        sweep: Mapping[str, Any] | None = None,
         steps: int | None = None,
         dt: float | None = None,
+        every: int = 1,
+        state: Mapping[str, Array] | None = None,
+        execution_list: bool = False,
+        engine: str = "onnxruntime",
     ) -> Results:
         """One evaluation of the model, or (with `steps`) the model over time.
 
         Args:
             inputs: values by port id (`node.port` where ambiguous); the rest have their defaults.
-                Over time they hold in every step.
+                Over time a value holds in every step, or has a row for each in front.
             record: `node.port`, `node.parameter` or `node.function` to give besides the outputs.
+            set: parameters by `node.parameter`; of one that keeps a state, what it starts from.
+            sweep: lists of values for parameters or inputs: all runs at once, an axis in front.
             steps: how often the model is evaluated; every output then has an axis of time in
                 front, one row for each evaluation.
             dt: the time in seconds between one evaluation and the next; none passes before the
                 first. Without it no time passes.
+            every: keep a row of every `every`-th evaluation only, the first among them.
+            state: `results.state` of an earlier run: go on where it ended.
+            execution_list: over time, say in `results.execution_list` which nodes ran also where
+                that is decided while running (it then takes a call of ONNX Runtime for each step).
+            engine: `onnxruntime`, or `modeci` for modeci_mdf's own engine.
 
         Raises:
             LoopError: an input does not fit, or the model failed; the sentence names the place.
         """
-        if steps is not None:
-            return self._run_over_time(inputs or {}, record, *checked_steps(steps, dt))
-        if dt is not None:
-            raise InputError("dt needs steps: one evaluation takes no time", hint="give steps too")
-        arrays, program, session = self.prepare(inputs or {}, record)
-        made = session.run(arrays)
-        outputs = {name: made[name] for name, _ in program.outputs}
+        if engine not in ENGINES:
+            raise InputError(f"engine cannot be '{engine}'", hint=f"use {' or '.join(ENGINES)}")
+        if steps is None:
+            refuse_without_steps(
+                dt=dt,
+                state=state,
+                every=None if every == 1 else every,
+                execution_list=execution_list or None,
+            )
+        else:
+            steps, dt, every = checked_steps(steps, dt, every)
+        asked = self._request(
+            steps, inputs=inputs or {}, record=record, parameters=set or {}, sweep=sweep or {}
+        )
+        wanted = Wanted(
+            asked.arrays, asked.given.over_time, steps or 1, dt, every, state, execution_list
+        )
+        if engine == "modeci":
+            return self._run_in_engine(asked, inputs or {}, wanted, steps)
+        if steps is None:
+            return self._run_once(asked)
+        return self._run_over_time(asked, wanted)
+
+    def _run_once(self, asked: Request) -> Results:
+        program, session = self._prepare(asked)
+        made = session.run(asked.arrays)
+        outputs = with_missing({name: made[name] for name, _ in program.outputs})
         reports = {
             loop.name: _report(loop, made)
             for loop in loops(session.program)
             if f"{loop.name}.iterations" in made
         }
-        return Results(outputs, reports, session.device.name, self.options.precision)
+        return self._results(asked, outputs, session.device, loops=reports)
 
-    def _run_over_time(
-        self, inputs: Mapping[str, Any], record: Sequence[str], steps: int, dt: float | None
-    ) -> Results:
-        arrays = bind(self.document, inputs, self.options)
-        key = (_signature(arrays), tuple(record), dt is None)
+    def _run_over_time(self, asked: Request, wanted: Wanted) -> Results:
+        key = (asked.key, wanted.dt is None, wanted.executed)
         if key not in self._timed:
-            programs = read_over_time(
-                self.document, arrays, record, options=self.options, has_dt=dt is not None
+            what = What(
+                self.document,
+                asked.given,
+                asked.settings,
+                asked.record,
+                self.options,
+                wanted.dt is not None,
+                wanted.executed,
             )
-            self._timed[key] = TimedSession(programs, self.options, self._device)
-        session = self._timed[key]
-        self._taken = session.device
-        outputs = session.run(arrays, steps, dt)
-        time = None if dt is None else np.arange(steps) * dt
-        return Results(outputs, {}, session.device.name, self.options.precision, time)
+            self._timed[key] = TimedSession(
+                read_over_time(what), self.options, self._device, asked.swept
+            )
+        ran = self._timed[key].run(wanted)
+        self._taken = ran.device
+        return self._results(
+            asked,
+            ran.rows,
+            ran.device,
+            axes=(ran.axis,),
+            state=ran.state,
+            execution_list=ran.execution_list,
+        )
+
+    def _run_in_engine(
+        self, asked: Request, inputs: Mapping[str, Any], wanted: Wanted, steps: int | None
+    ) -> Results:
+        if asked.members or wanted.state is not None:
+            what = "sweep" if asked.members else "state"
+            raise InputError(
+                f"modeci_mdf's engine takes no {what}",
+                hint="leave it out, or run the model compiled",
+            )
+        return engine_results(
+            with_values(self.document, asked.settings),
+            only_given(self.document, inputs, asked.given),
+            steps=steps,
+            dt=wanted.dt,
+            every=wanted.every,
+            record=asked.record,
+            device=self._device,
+            precision=self.options.precision,
+        )
+
+    def _results(
+        self, asked: Request, outputs: Mapping[str, Array], device: Device, **more: Any
+    ) -> Results:
+        if asked.members:
+            more["axes"] = (Axis("batch", asked.members), *more.get("axes", ()))
+        units = units_of(self.document)
+        more = {"loops": {}, "units": units, **more}
+        return Results(outputs, device=device.name, precision=self.options.precision, **more)
 
     def save(self, path: str | Path, inputs: Mapping[str, Any] | None = None) -> Any:
         """Write a standard `.onnx` file that plain ONNX Runtime and OpenVINO run.
@@ -190,11 +279,6 @@ class Compiled:
 
         program = read(self.document, inputs or {}, options=self.options)
         return portable(to_onnx(runnable(program, self.options)))
-
-
-def _signature(arrays: Mapping[str, Array]) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
-    """What a session is made for: name, dtype and shape of every input."""
-    return tuple((name, str(array.dtype), array.shape) for name, array in arrays.items())
 
 
 def _report(loop: Loop, made: Mapping[str, Array]) -> LoopReport:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mdf_loop.cli.options import compile_options, input_options, model_argument, read_inputs
+from mdf_loop.cli.options import compile_options, input_options, model_argument
 
 
 @click.command("check")
@@ -20,6 +20,7 @@ def command(
     max_iterations: int | None,
 ) -> None:
     """Check MODEL and print all findings; nothing is run."""
+    from mdf_loop.cli.inputs import read_inputs
     from mdf_loop.compiled import checked_options
     from mdf_loop.emit.legalise import legalise
     from mdf_loop.ir import Loop, walk

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mdf_loop.cli.options import compile_options, input_options, model_argument, read_inputs
+from mdf_loop.cli.options import compile_options, input_options, model_argument
 
 
 @click.command("compile")
@@ -27,6 +27,7 @@ def command(
 
     Inputs given fix dtypes and shapes of the file's inputs; their values are not stored.
     """
+    from mdf_loop.cli.inputs import read_inputs
     from mdf_loop.compiled import compile
 
     target = output or str(Path(model).with_suffix(".onnx"))

@@ -14,6 +14,7 @@ from mdf_loop.cli.options import model_argument
 @click.option(
     "-o", "--output", metavar="FILE", help="svg, png, pdf or dot; default: beside the model."
 )
+@click.option("--over-time", is_flag=True, help="The graph inside of one loop over time steps.")
 @click.option("--level", type=click.IntRange(0, 3), help="0 boxes, 1 terminals, 2 bodies, 3 all.")
 @click.option("--depth", type=click.IntRange(min=0), help="How many loops inside loops to open.")
 @click.option(
@@ -35,6 +36,7 @@ from mdf_loop.cli.options import model_argument
 def command(
     model: str,
     output: str | None,
+    over_time: bool,
     level: int | None,
     depth: int | None,
     captures: str,
@@ -55,5 +57,6 @@ def command(
         rankdir=rankdir,
         focus=focus,
         collapse=collapse,
+        over_time=over_time,
     )
     click.echo(f"wrote {target}")

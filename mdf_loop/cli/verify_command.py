@@ -14,7 +14,7 @@ from mdf_loop.cli.options import (
     device_option,
     input_options,
     model_argument,
-    read_inputs,
+    set_option,
 )
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @click.command("verify")
 @model_argument
 @input_options
+@set_option
 @compile_options
 @device_option
 @click.option("--steps", type=int, help="Compare the model over time, that many evaluations.")
@@ -35,6 +36,7 @@ def command(
     model: str,
     pairs: tuple[str, ...],
     files: tuple[str, ...],
+    settings: tuple[str, ...],
     device: str,
     precision: str,
     shapes: str,
@@ -44,11 +46,13 @@ def command(
     as_json: bool,
 ) -> None:
     """Compare MODEL compiled with modeci_mdf's engine and the interpreter; exit code 1 if different."""
+    from mdf_loop.cli.inputs import read_inputs, read_settings
     from mdf_loop.verification import verify
 
     verification = verify(
         model,
-        read_inputs(pairs, files),
+        read_inputs(pairs, files, steps),
+        set=read_settings(settings),
         steps=steps,
         dt=dt,
         device=device,
@@ -62,7 +66,8 @@ def command(
 
 def _json(verification: Verification) -> str:
     """One JSON object; infinities as text, since JSON has none."""
-    content = {"equal": verification.equal, **asdict(verification)}
+    verdict = {"equal": verification.equal, "bit_for_bit": verification.bit_for_bit}
+    content = {**verdict, **asdict(verification)}
     for comparison in content["comparisons"]:
         for key in ("max_abs", "max_rel"):
             number = comparison[key]

@@ -1,7 +1,7 @@
 """ONNX -> numbers."""
 
 from mdf_loop.run.interpret import interpret
-from mdf_loop.run.results import LoopReport, Results
+from mdf_loop.run.results import Axis, LoopReport, Results
 from mdf_loop.run.session import Session
 
-__all__ = ["LoopReport", "Results", "Session", "interpret"]
+__all__ = ["Axis", "LoopReport", "Results", "Session", "interpret"]

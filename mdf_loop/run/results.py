@@ -1,17 +1,21 @@
-"""What a run gives: arrays by name, and for each loop how often it ran and why it stopped."""
+"""What a run gives: arrays by name, with their axes, and how each loop went."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.run.execution_list import ExecutionList
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from xarray import Dataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,18 @@ class LoopReport:
     stopped_by: StoppedBy
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """An axis that all outputs have in front.
+
+    `name` is `time` or `batch`; `coordinates` are what stands along it, each of one dimension:
+    `time` in seconds, or `step` where no time passes; for a batch the swept values by name.
+    """
+
+    name: str
+    coordinates: Mapping[str, Array]
+
+
 class Results(Mapping[str, Array]):
     """Outputs by name (`node.port`); a port id alone will do where it is the only one.
 
@@ -29,7 +45,11 @@ class Results(Mapping[str, Array]):
         loops: a `LoopReport` by `node.function` for each loop of the outermost level.
         device: `cpu` or `cuda`, where the model really ran.
         precision: the dtype of numbers with a point.
-        time: the time of each row in seconds, for a model run over time with `dt`; else None.
+        axes: the axes that all outputs have in front, outermost first; none for one evaluation.
+        units: the unit of each output and coordinate that has one, e.g. `mV`.
+        state: what the model carried into its next evaluation, for a run over time; else None.
+        execution_list: for each evaluation of a run over time the sets of nodes that ran, in
+            order; None if that was decided while running and not asked for.
     """
 
     def __init__(
@@ -38,20 +58,43 @@ class Results(Mapping[str, Array]):
         loops: Mapping[str, LoopReport],
         device: str,
         precision: str,
-        time: Array | None = None,
+        *,
+        axes: tuple[Axis, ...] = (),
+        units: Mapping[str, str] | None = None,
+        state: Mapping[str, Array] | None = None,
+        execution_list: ExecutionList | None = None,
     ) -> None:
         self._arrays = dict(arrays)
         self.loops = dict(loops)
         self.device = device
         self.precision = precision
-        self.time = time
+        self.axes = axes
+        self.state = state
+        self.execution_list = execution_list
+        along = [name for axis in axes for name in axis.coordinates]
+        known = {**(units or {}), "time": "s"}
+        self.units = {name: known[name] for name in (*along, *self._arrays) if name in known}
+
+    @property
+    def time(self) -> Array | None:
+        """The time of each row in seconds, for a model run over time with `dt`; else None."""
+        found = [axis.coordinates["time"] for axis in self.axes if "time" in axis.coordinates]
+        return found[0] if found else None
 
     def __getitem__(self, name: str) -> Array:
+        return self._arrays[self.full_name(name)]
+
+    def full_name(self, name: str) -> str:
+        """`node.port` of an output, also for a port id that only one output has.
+
+        Raises:
+            KeyError: no output is meant, or several.
+        """
         if name in self._arrays:
-            return self._arrays[name]
+            return name
         matches = [full for full in self._arrays if full.rsplit(".", 1)[-1] == name]
         if len(matches) == 1:
-            return self._arrays[matches[0]]
+            return matches[0]
         raise KeyError(f"no output '{name}'; there are {', '.join(self._arrays)}")
 
     def __iter__(self) -> Iterator[str]:
@@ -64,40 +107,66 @@ class Results(Mapping[str, Array]):
         shown = ", ".join(f"{k}: {a.dtype}{list(a.shape)}" for k, a in self._arrays.items())
         return f"Results({shown})"
 
-    def to_json(self) -> str:
-        """One JSON object: outputs with dtype, shape and data; loops; device; precision."""
+    def to_dict(self) -> dict[str, Any]:
+        """What `to_json` writes, as a dict of plain numbers, texts and lists."""
+        from mdf_loop.run.labels import coordinates
+
         outputs = {
             name: {"dtype": _dtype(a), "shape": list(a.shape), "data": _plain(a.tolist())}
+            | ({"units": self.units[name]} if name in self.units else {})
             for name, a in self._arrays.items()
         }
         loops = {
             name: {"iterations": report.iterations, "stopped_by": report.stopped_by.word}
             for name, report in self.loops.items()
         }
-        return json.dumps(
-            {"outputs": outputs, "loops": loops, "device": self.device, "precision": self.precision}
-        )
+        about = {"device": self.device, "precision": self.precision}
+        axes = {along.name: _plain(along.array.tolist()) for along in coordinates(self)}
+        return {"outputs": outputs, "loops": loops, **about, **({"axes": axes} if axes else {})}
+
+    def to_json(self) -> str:
+        """One JSON object: outputs with dtype, shape, data and units; loops; device; precision.
+
+        For a run over time or a sweep also `axes`: the coordinates by name.
+        """
+        return json.dumps(self.to_dict())
+
+    def to_xarray(self) -> Dataset:
+        """An `xarray.Dataset`: a variable for each output, with dims, coordinates and units."""
+        from mdf_loop.run.labels import dataset
+
+        return dataset(self)
 
     def save(self, path: str | Path) -> None:
-        """Write the outputs to a `.npz` or `.json` file."""
-        target = Path(path)
-        writers = {".npz": self._write_npz, ".json": self._write_json}
-        write = writers.get(target.suffix.lower())
-        if write is None:
-            raise InputError(
-                f"cannot save results as '{target.suffix or target.name}'", hint="use .npz or .json"
-            )
-        try:
-            write(target)
-        except OSError as error:
-            raise InputError(f"cannot write '{target}': {error.strerror or error}") from None
+        """Write outputs and coordinates to a `.npz`, `.json`, `.csv`, `.h5` or `.nc` file.
 
-    def _write_npz(self, target: Path) -> None:
-        time = {} if self.time is None else {"time": self.time}
-        np.savez(target, **{**time, **self._arrays})  # type: ignore[arg-type]
+        Raises:
+            InputError: the file cannot be written; no half of it is left.
+        """
+        from mdf_loop.run.saving import save
 
-    def _write_json(self, target: Path) -> None:
-        target.write_text(self.to_json() + "\n", encoding="utf-8")
+        save(self, path)
+
+    def plot(
+        self,
+        path: str | Path | None = None,
+        names: Sequence[str] | None = None,
+        *,
+        title: str = "",
+    ) -> Figure:
+        """Draw outputs over time, one panel for each; with a path, write a png, svg or pdf.
+
+        Args:
+            path: the file to write; without one the figure is only given back.
+            names: the outputs to draw; by default all that are numbers.
+            title: what stands above the panels.
+
+        Raises:
+            InputError: there is no axis of time, or the file cannot be written.
+        """
+        from mdf_loop.run.plotting import plot
+
+        return plot(self, path, names, title)
 
 
 def _dtype(array: Array) -> str:

@@ -45,6 +45,11 @@ def test_depth_captures_and_rankdir_change_the_picture(cli, sample, tmp_path):
     assert dot(cli, sample, tmp_path, "--captures", "off") != plain
 
 
+def test_over_time_the_graph_stands_inside_of_one_loop(cli, sample, tmp_path):
+    assert "for each time step" in dot(cli, sample, tmp_path, "--over-time")
+    assert "for each time step" not in dot(cli, sample, tmp_path)
+
+
 def test_focus_and_collapse(cli, sample, tmp_path):
     plain = dot(cli, sample, tmp_path)
     assert len(dot(cli, sample, tmp_path, "--collapse", "loop_node")) < len(plain)

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from mdf_loop.cli.options import parse_value, read_inputs
+from mdf_loop.cli.inputs import parse_value, read_inputs
 from mdf_loop.errors import InputError
 
 NAN, INF = float("nan"), float("inf")
@@ -41,7 +41,7 @@ NAN, INF = float("nan"), float("inf")
     ],
 )
 def test_values(text, value):
-    parsed = parse_value(text, "x")
+    parsed = parse_value(text, "the input 'x'")
     assert type(parsed) is type(value)
     np.testing.assert_array_equal(parsed, value)
 
@@ -52,17 +52,17 @@ def test_values(text, value):
 )
 def test_what_is_no_value(text):
     with pytest.raises(InputError, match="the input 'x' is not a number or a list of numbers"):
-        parse_value(text, "x")
+        parse_value(text, "the input 'x'")
 
 
 def test_a_number_too_large_for_64_bits():
     with pytest.raises(InputError, match="the input 'x' does not fit into 64 bits"):
-        parse_value(str(2**63), "x")
+        parse_value(str(2**63), "the input 'x'")
 
 
 def test_deep_nesting_is_refused_and_not_a_crash():
     with pytest.raises(InputError):
-        parse_value("[" * 100_000, "x")
+        parse_value("[" * 100_000, "the input 'x'")
 
 
 @pytest.mark.parametrize("pair", ["x", "=3", ""])
@@ -131,7 +131,7 @@ def test_later_files_and_single_values_win(tmp_path):
         ("a.npz", b"no archive", "'a.npz' is not an npz file"),
         ("a.npz", b"PK\x03\x04 cut off", "'a.npz' is not an npz file"),
         ("a.npz", b"", "'a.npz' is not an npz file"),
-        ("a.csv", b"1,2", "'a.csv' is neither .json nor .npz"),
+        ("a.txt", b"1,2", "'a.txt' is neither .csv, .json nor .npz"),
     ],
 )
 def test_bad_files(tmp_path, name, content, sentence):

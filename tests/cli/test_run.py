@@ -182,7 +182,7 @@ def test_saved_inputs_can_be_read_again(cli, double, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [("out.csv", "cannot save results as '.csv'"), ("no/folder/out.json", "out.json")],
+    [("out.txt", "cannot save results as '.txt'"), ("no/folder/out.json", "out.json")],
 )
 def test_output_that_cannot_be_written(cli, sample, tmp_path, name, sentence):
     outcome = cli("run", sample, "--output", tmp_path / name)

@@ -13,11 +13,10 @@ def test_equal_models_exit_with_0(cli, sample):
     assert outcome.code == 0
     assert outcome.err == ""
     lines = outcome.out.splitlines()
-    assert lines[-1] == "equal (tolerance: relative 1e-12)"
-    assert {line.split("against ")[1].split()[0] for line in lines[:-1]} == {
-        "interpreter",
-        "modeci_mdf",
-    }
+    assert lines[-1] == "equal, bit for bit (tolerance: relative 1e-12)"
+    engines = [line.split("against ")[1].split()[0].rstrip(":") for line in lines[:-1]]
+    assert set(engines) == {"interpreter", "modeci_mdf"}
+    assert any("parameters against modeci_mdf" in line for line in lines)
     assert lines[0].split() == [
         *("equal", "loop_node.b_final", "int64[]", "against", "interpreter", "int64[]:"),
         *("max", "abs", "0,", "max", "rel", "0"),
@@ -26,8 +25,8 @@ def test_equal_models_exit_with_0(cli, sample):
 
 def test_json(cli, sample):
     content = cli("verify", sample, "--json").json
-    assert list(content) == ["equal", "comparisons", "tolerance", "notes"]
-    assert content["equal"] is True
+    assert list(content) == ["equal", "bit_for_bit", "comparisons", "tolerance", "notes"]
+    assert (content["equal"], content["bit_for_bit"]) == (True, True)
     assert content["comparisons"][0] == {
         "name": "loop_node.b_final",
         "engine": "interpreter",
@@ -36,6 +35,8 @@ def test_json(cli, sample):
         "max_rel": 0.0,
         "types": ["int64[]", "int64[]"],
         "first_step": None,
+        "values": None,
+        "is_parameter": False,
     }
 
 
@@ -74,3 +75,16 @@ def test_a_model_the_engine_cannot_run_is_compared_with_the_interpreter(cli, end
     assert "note: modeci_mdf's engine cannot run this model" in outcome.out
     assert "against interpreter" in outcome.out
     assert outcome.code == 0
+
+
+def test_nothing_to_compare_with_exits_with_2(cli, endless):
+    outcome = cli("verify", endless, "--max-iterations", 4, "--steps", 3)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("RunError: there is nothing to compare with")
+    assert "hint: modeci_mdf's engine cannot run this model: " in outcome.err
+
+
+def test_over_time(cli, double):
+    outcome = cli("verify", double, "--input", "x=2", "--steps", 3)
+    assert outcome.code == 0
+    assert all("against modeci_mdf" in line for line in outcome.out.splitlines()[:-1])

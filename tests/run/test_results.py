@@ -1,15 +1,17 @@
-"""Results: names, JSON, files."""
+"""Results: names, axes, units, JSON, xarray."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from mdf_loop.errors import InputError
+import mdf_loop
 from mdf_loop.ir import StoppedBy
-from mdf_loop.run.results import LoopReport, Results
+from mdf_loop.run.results import Axis, LoopReport, Results
 
 
 @pytest.fixture
@@ -52,26 +54,6 @@ def test_json_is_one_object_with_nan_and_infinities_as_text(results: Results) ->
     assert (content["device"], content["precision"]) == ("cpu", "float64")
 
 
-def test_save_as_json_and_npz(tmp_path, results: Results) -> None:
-    results.save(tmp_path / "r.json")
-    assert json.loads((tmp_path / "r.json").read_text()) == json.loads(results.to_json())
-    plain = Results({"A.x": results["A.x"]}, {}, "cpu", "float64")
-    plain.save(tmp_path / "r.npz")
-    with np.load(tmp_path / "r.npz") as archive:
-        np.testing.assert_array_equal(archive["A.x"], results["A.x"])
-
-
-@pytest.mark.parametrize("name", ["r.txt", "r"])
-def test_other_files_are_refused(tmp_path, results: Results, name: str) -> None:
-    with pytest.raises(InputError, match=r"use \.npz or \.json"):
-        results.save(tmp_path / name)
-
-
-def test_a_file_that_cannot_be_written_is_one_error(tmp_path, results: Results) -> None:
-    with pytest.raises(InputError, match="cannot write"):
-        results.save(tmp_path / "missing" / "r.json")
-
-
 def test_repr_shows_types(results: Results) -> None:
     assert "A.x: float64[3]" in repr(results)
 
@@ -80,3 +62,100 @@ def test_the_reasons_are_sentences() -> None:
     assert [r.word for r in StoppedBy] == ["trip_count", "condition", "max_iterations"]
     assert [r.code for r in StoppedBy] == [0, 1, 2]
     assert all(len(r.value.split()) > 3 for r in StoppedBy)
+
+
+# --- axes and units -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sweep() -> Results:
+    """Three members, two steps; the swept parameter is an output too."""
+    arrays = {
+        "A.v": np.arange(12.0).reshape(3, 2, 2),
+        "A.gain": np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]),
+        "A.v_0": np.zeros((3, 2), np.int64),
+    }
+    axes = (
+        Axis("batch", {"A.gain": np.array([1.0, 2.0, 3.0]), "A.seed": np.array([7, 8, 9])}),
+        Axis("time", {"time": np.array([0.0, 0.1])}),
+    )
+    units = {"A.v": "mV", "A.gain": "nS", "B.other": "mA"}
+    return Results(arrays, {}, "cpu", "float64", axes=axes, units=units)
+
+
+def test_time_is_the_coordinate_of_its_axis(sweep: Results, results: Results) -> None:
+    assert sweep.time is not None
+    assert sweep.time.tolist() == [0.0, 0.1]
+    assert results.time is None
+    steps = Axis("time", {"step": np.arange(2)})
+    assert Results({"A.x": np.zeros(2)}, {}, "cpu", "float64", axes=(steps,)).time is None
+
+
+def test_units_are_those_of_outputs_and_coordinates(sweep: Results, results: Results) -> None:
+    assert sweep.units == {"A.gain": "nS", "time": "s", "A.v": "mV"}
+    assert results.units == {}
+
+
+def test_state_is_kept(results: Results) -> None:
+    assert results.state is None
+    state = {"A.x": np.array(1.0)}
+    assert Results({}, {}, "cpu", "float64", state=state).state is state
+
+
+def test_json_has_axes_and_units_where_there_are_any(sweep: Results, results: Results) -> None:
+    content = json.loads(sweep.to_json())
+    assert content["axes"] == {
+        "A.gain (swept)": [1.0, 2.0, 3.0],
+        "A.seed": [7, 8, 9],
+        "time": [0.0, 0.1],
+    }
+    assert content["outputs"]["A.v"]["units"] == "mV"
+    assert "units" not in content["outputs"]["A.v_0"]
+    assert list(json.loads(results.to_json())) == ["outputs", "loops", "device", "precision"]
+
+
+def test_xarray_has_dims_coordinates_units_and_origin(sweep: Results) -> None:
+    data = sweep.to_xarray()
+    assert {str(name): array.dims for name, array in data.data_vars.items()} == {
+        "A.v": ("batch", "time", "A.v_0_"),
+        "A.gain": ("batch", "time"),
+        "A.v_0": ("batch", "time"),
+    }
+    assert {str(name): array.dims for name, array in data.coords.items()} == {
+        "A.gain (swept)": ("batch",),
+        "A.seed": ("batch",),
+        "time": ("time",),
+    }
+    assert data["A.v"].attrs == {"units": "mV"}
+    assert data["time"].attrs == {"units": "s"}
+    assert data["A.gain (swept)"].attrs == {"units": "nS"}
+    assert data["A.v_0"].attrs == {}
+    assert data.attrs == {
+        "device": "cpu",
+        "precision": "float64",
+        "mdf_loop_version": mdf_loop.__version__,
+    }
+    np.testing.assert_array_equal(data["A.v"].sel(time=0.1), sweep["A.v"][:, 1])
+
+
+def test_xarray_of_one_evaluation(results: Results) -> None:
+    data = results.to_xarray()
+    assert data["A.n"].dims == ()
+    assert data["B.none"].dims == ("B.none_0", "B.none_1")
+    assert data["B.word"].values.tolist() == ["a", "b"]
+    assert [data[name].dtype for name in ("A.x", "A.n", "B.n", "B.none")] == [
+        np.float64,
+        np.int64,
+        np.bool_,
+        np.float32,
+    ]
+    assert dict(data.coords) == {}
+
+
+def test_what_only_some_need_is_not_imported() -> None:
+    code = (
+        "import sys, mdf_loop, mdf_loop.run.results\n"
+        "print([m for m in ('matplotlib', 'xarray', 'h5py', 'pandas') if m in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"

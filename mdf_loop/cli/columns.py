@@ -1,0 +1,117 @@
+"""Columns of a csv file by the names in its first line, as arrays over time.
+
+    time,I,x[0],x[1]
+    0.0,1.5,0,1        ->   time: float64[rows], I: float64[rows], x: int64[rows, 2]
+    0.1,2.5,2,3
+
+The same form that `--output results.csv` writes.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import numpy as np
+
+from mdf_loop.errors import InputError
+from mdf_loop.ir import Array
+
+IGNORED = ("time", "step")
+"""Columns that say when a row is, and are no inputs."""
+
+_ELEMENT = re.compile(r"(.+)\[(\d+(?:,\d+)*)\]")
+
+
+def read_columns(path: Path, steps: int | None = None) -> dict[str, Array]:
+    """The columns of a file; those of the elements of one array are put together.
+
+    Raises:
+        InputError: the file is no table of numbers, or has not a row for each of the `steps`.
+    """
+    header, *rows = _lines(path)
+    if twice := [name for k, name in enumerate(header) if name in header[:k]]:
+        raise InputError(f"'{path.name}' has the column '{twice[0]}' twice")
+    if steps is not None and len(rows) != steps:
+        raise InputError(
+            f"'{path.name}' has {len(rows)} rows, but the run has {steps} steps",
+            hint=f"a csv file has a row for each step: --steps {len(rows)}",
+        )
+    columns = {
+        name: _numbers(path, name, [row[k] for row in rows]) for k, name in enumerate(header)
+    }
+    return _put_together(path, columns)
+
+
+def _lines(path: Path) -> list[list[str]]:
+    """The header and the rows, all equally long; empty lines are left out."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            lines = [[cell.strip() for cell in line] for line in csv.reader(stream) if line]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"'{path.name}' is not a csv file: {error}") from None
+    if len(lines) < 2:
+        raise InputError(
+            f"'{path.name}' has no rows", hint="the first line names the columns, numbers follow"
+        )
+    for number, line in enumerate(lines[1:], 1):
+        if len(line) != len(lines[0]):
+            raise InputError(
+                f"row {number} of '{path.name}' has {len(line)} values, "
+                f"but there are {len(lines[0])} columns"
+            )
+    return lines
+
+
+def _numbers(path: Path, name: str, cells: list[str]) -> Array:
+    """Whole numbers if all are, truth values if all are, else numbers with a point."""
+    place = f"of the column '{name}' in '{path.name}'"
+    words = [cell.lower() for cell in cells]
+    if set(words) <= {"true", "false"}:
+        return np.array([word == "true" for word in words])
+    try:
+        return np.array([int(cell) for cell in cells], np.int64)
+    except OverflowError:
+        raise InputError(f"a number {place} does not fit into 64 bits") from None
+    except ValueError:
+        pass
+    if wrong := [(row, cell) for row, cell in enumerate(cells, 1) if not _is_number(cell)]:
+        raise InputError(f"row {wrong[0][0]} {place} is no number: {wrong[0][1]!r}")
+    return np.array([float(cell) for cell in cells])
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _put_together(path: Path, columns: dict[str, Array]) -> dict[str, Array]:
+    """`x[0]`, `x[1]` as one column `x` of vectors."""
+    made: dict[str, Array] = {}
+    elements: dict[str, dict[tuple[int, ...], Array]] = {}
+    for name, column in columns.items():
+        if element := _ELEMENT.fullmatch(name):
+            index = tuple(map(int, element[2].split(",")))
+            elements.setdefault(element[1], {})[index] = column
+        else:
+            made[name] = column
+    for name, parts in elements.items():
+        ranks = {len(index) for index in parts}
+        shape = tuple(max(extents) + 1 for extents in zip(*parts, strict=False))
+        if name in made or len(ranks) > 1 or set(parts) != set(np.ndindex(shape)):
+            raise InputError(
+                f"the columns '{name}[...]' in '{path.name}' are no array: "
+                f"{', '.join(f'{name}[{_text(index)}]' for index in parts)}",
+                hint=f"give each element once, from '{name}[{_text((0,) * min(ranks))}]' on",
+            )
+        stacked = [parts[index] for index in np.ndindex(shape)]
+        made[name] = np.stack(stacked, axis=1).reshape(-1, *shape)
+    return made
+
+
+def _text(index: tuple[int, ...]) -> str:
+    return ",".join(map(str, index))

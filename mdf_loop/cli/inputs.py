@@ -1,0 +1,188 @@
+"""How values on the command line are read: `NAME=VALUE`, and files with many of them.
+
+    3   2.5   true   nan   [1, 2.5]   [[1, 2], [3, 4]]     as in JSON or in Python
+    stimulus.csv:current   weights.npz:W                    one column or array of a file
+    0:1:5                                                   for a sweep: numpy.linspace(0, 1, 5)
+
+Files are .csv, .npz and .json.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.cli.columns import IGNORED, read_columns
+from mdf_loop.errors import InputError
+from mdf_loop.lower import suggestion
+from mdf_loop.run.files import read_arrays
+
+
+def read_inputs(
+    pairs: Iterable[str], files: Iterable[str], steps: int | None = None
+) -> dict[str, Any]:
+    """Inputs by name: files first, single values override them.
+
+    With `steps` a column of a csv file must have a row for each.
+    """
+    inputs: dict[str, Any] = {}
+    for name in files:
+        path = Path(name)
+        content = _read_file(path, steps)
+        ignored = IGNORED if path.suffix.lower() == ".csv" else ()
+        inputs.update({key: value for key, value in content.items() if key not in ignored})
+    for pair in pairs:
+        name, text = _split(pair, "--input x=3 or --input x='[1, 2]'")
+        inputs[name] = _read(text, f"the input '{name}'", steps)
+    return inputs
+
+
+def read_settings(pairs: Iterable[str]) -> dict[str, Any]:
+    """Values of parameters by `node.parameter`."""
+    return {
+        name: _read(text, f"the value of '{name}'")
+        for name, text in _split_once(pairs, "--set cell.g=0.5")
+    }
+
+
+def read_sweep(pairs: Iterable[str]) -> dict[str, Any]:
+    """Lists of values by name."""
+    sweep = {}
+    for name, text in _split_once(pairs, "--sweep cell.g='[0.1, 0.2]' or --sweep cell.g=0:1:100"):
+        parts = text.split(":")
+        is_range = len(parts) == 3 and not _FILE.fullmatch(text.strip())
+        what = f"the sweep of '{name}'"
+        sweep[name] = _range(parts, what) if is_range else _read(text, what)
+    return sweep
+
+
+def _split(pair: str, example: str) -> tuple[str, str]:
+    name, equals, text = pair.partition("=")
+    if not equals or not name.strip():
+        option = example.split()[0]
+        raise InputError(f"{option} '{pair}' is not NAME=VALUE", hint=f"e.g. {example}")
+    return name.strip(), text
+
+
+def _split_once(pairs: Iterable[str], example: str) -> list[tuple[str, str]]:
+    """Names and texts; a name that is there twice is refused."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, text = _split(pair, example)
+        if name in found:
+            raise InputError(f"{example.split()[0]} has '{name}' twice", hint="give it once")
+        found[name] = text
+    return list(found.items())
+
+
+def _range(parts: list[str], what: str) -> Any:
+    """`first:last:number`: so many values from the first to the last, both included."""
+    first, last, number = (parse_value(part, what) for part in parts)
+    ends = all(isinstance(end, int | float) and np.isfinite(end) for end in (first, last))
+    if not ends or isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise InputError(
+            f"{what} is no range: {':'.join(parts)!r}"[:200],
+            hint="write first:last:number, e.g. 0:1:5 for 0, 0.25, 0.5, 0.75, 1",
+        )
+    try:
+        return np.linspace(first, last, number)
+    except (MemoryError, OverflowError, ValueError):
+        raise InputError(f"{what} has too many values: {number}") from None
+
+
+# --- values ------------------------------------------------------------------------------------
+
+_FILE = re.compile(r"(.+?\.(?:csv|npz|json)):(.*)", re.IGNORECASE | re.DOTALL)
+
+
+def _read(text: str, what: str, steps: int | None = None) -> Any:
+    """A value that is written out, or one of a file."""
+    named = _FILE.fullmatch(text.strip())
+    if named is None:
+        return parse_value(text, what)
+    path, name = Path(named[1]), named[2]
+    content = _read_file(path, steps)
+    if name not in content:
+        raise InputError(
+            f"'{path.name}' has no '{name}'",
+            hint=suggestion(name, content) or "it holds nothing",
+        )
+    return content[name]
+
+
+_WORDS = {
+    "true": True,
+    "false": False,
+    "nan": float("nan"),
+    "inf": float("inf"),
+    "infinity": float("inf"),
+}
+
+
+class _Words(ast.NodeTransformer):
+    """JSON's and numpy's words for truth values, nan and infinity, in any case."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        word = node.id.lower()
+        return ast.Constant(_WORDS[word]) if word in _WORDS else node
+
+
+def parse_value(text: str, what: str) -> Any:
+    """A number, truth value or (nested) list, written as JSON or Python does."""
+    try:
+        value = ast.literal_eval(_Words().visit(ast.parse(text.strip(), mode="eval")))
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        value = None
+    if not isinstance(value, bool | int | float | list | tuple):
+        raise InputError(
+            f"{what} is not a number or a list of numbers: {text.strip()[:60]!r}",
+            hint="e.g. 3, 2.5, true, [1, 2, 3], [[1, 2], [3, 4]], or file.csv:column",
+        )
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise InputError(f"{what} does not fit into 64 bits: {str(value)[:40]}")
+    return value
+
+
+# --- files -------------------------------------------------------------------------------------
+
+
+def _read_file(path: Path, steps: int | None) -> Mapping[str, Any]:
+    if not path.is_file():
+        raise InputError(f"there is no file '{path}' with inputs")
+    match path.suffix.lower():
+        case ".npz":
+            return read_arrays(path)
+        case ".json":
+            return _read_json(path)
+        case ".csv":
+            return read_columns(path, steps)
+        case _:
+            raise InputError(f"'{path.name}' is neither .csv, .json nor .npz")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"'{path.name}' is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise InputError(f"'{path.name}' must hold one object: {{name: value, ...}}")
+    inputs: dict[str, Any] = {}
+    for name, value in content.items():
+        if isinstance(value, dict):
+            try:
+                data = np.array(value["data"], dtype=value["dtype"])
+                inputs[name] = data.reshape(value.get("shape", data.shape))
+            except (KeyError, TypeError, ValueError) as error:
+                raise InputError(
+                    f"the input '{name}' in '{path.name}' is not {{dtype, shape, data}}: {error}"
+                ) from None
+        else:
+            inputs[name] = value
+    return inputs

@@ -1,0 +1,272 @@
+"""A model in modeci_mdf's own engine, driven as a compiled model is.
+
+    graph = EvaluableGraph(model)
+    for step in range(steps):
+        give(inputs[step])                              # before every evaluation
+        graph.evaluate(time_increment=dt if step else None)
+        record()
+
+What a name holds that has no value yet (its node has not run) is nan. Numbers keep the type that
+the engine gave them; over time they share one: a whole number among numbers with a point, or
+beside nan, is a float.
+
+Source: modeci_mdf.execution_engine.EvaluableGraph.evaluate (0.4.15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import InputError, LoopError, RecordShapeError, RunError
+from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.reading import Document
+from mdf_loop.reading.inputs import Given, open_ports
+from mdf_loop.reading.names import Item, find_item, items, output_names
+from mdf_loop.reading.units import units_of
+from mdf_loop.run.engine_graph import EngineGraph
+from mdf_loop.run.execution_list import ExecutionList
+from mdf_loop.run.results import Axis, LoopReport, Results
+
+ENGINES = ("onnxruntime", "modeci")
+"""Words for what runs a model: compiled on ONNX Runtime, or modeci_mdf's own engine."""
+
+NOTHING_GIVEN = Given({})
+
+
+def only_given(document: Document, names: Container[str], given: Given) -> Given:
+    """Of all inputs those that `names` mean: ports left out have the engine's own defaults."""
+    wanted = [p.name for p in open_ports(document) if p.given_as(names) is not None]
+    return Given({name: given.arrays[name] for name in wanted}, given.over_time)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRun:
+    """What modeci_mdf's engine made of a model.
+
+    Attributes:
+        arrays: numbers by `node.item`; for a model over time with an axis of time in front.
+        execution_list: which nodes ran, in order.
+        loops: how the loops of loop nodes went last, by `node.function`.
+        failure: why the engine stopped before the last evaluation; None if it did not.
+    """
+
+    arrays: Mapping[str, Array]
+    execution_list: ExecutionList
+    loops: Mapping[str, LoopReport]
+    failure: LoopError | None = None
+
+
+def run_in_engine(
+    document: Document,
+    given: Given = NOTHING_GIVEN,
+    *,
+    steps: int | None = None,
+    dt: float | None = None,
+    record: Sequence[str] | None = None,
+) -> EngineRun:
+    """Evaluate a model in modeci_mdf's engine, once or `steps` times.
+
+    Args:
+        document: the model.
+        given: values of open ports by name, constant or with a row for each step; they are set
+            before every evaluation. The other ports have what the engine gives them.
+        steps: how often; None: once, without an axis of time.
+        dt: the time between two evaluations; none passes before the first.
+        record: names of what is asked for; None: everything that is a number.
+
+    Raises:
+        LoopError: the engine cannot run the model, or what is asked for is not a number.
+    """
+    engine = EngineGraph(document)
+    made = drive(engine, given, steps=steps, dt=dt, record=record)
+    if made.failure is not None:
+        raise made.failure
+    return made
+
+
+def engine_results(
+    document: Document,
+    given: Given = NOTHING_GIVEN,
+    *,
+    steps: int | None = None,
+    dt: float | None = None,
+    every: int = 1,
+    record: Sequence[str] = (),
+    device: str = "auto",
+    precision: str = "float64",
+) -> Results:
+    """What a compiled model's `run` gives, from modeci_mdf's engine: the model's outputs, `record`.
+
+    Raises:
+        InputError: the engine cannot compute on that device, or in that precision.
+        LoopError: the engine cannot run the model, or what is asked for is not a number.
+    """
+    if device == "cuda" or precision != "float64":
+        raise InputError(
+            "modeci_mdf's engine computes on the CPU, in float64",
+            hint="leave device and precision out, or run the model compiled",
+        )
+    names = [*output_names(document), *record]
+    made = run_in_engine(document, given, steps=steps, dt=dt, record=names)
+    units = units_of(document)
+    if steps is None:
+        return Results(made.arrays, made.loops, "cpu", precision, units=units)
+    numbers = np.arange(0, steps, every)
+    along = {"step": numbers} if dt is None else {"time": numbers * dt}
+    return Results(
+        {name: rows[::every] for name, rows in made.arrays.items()},
+        {},
+        "cpu",
+        precision,
+        axes=(Axis("time", along),),
+        units=units,
+        execution_list=made.execution_list,
+    )
+
+
+def drive(
+    engine: EngineGraph,
+    given: Given = NOTHING_GIVEN,
+    *,
+    steps: int | None = None,
+    dt: float | None = None,
+    record: Sequence[str] | None = None,
+) -> EngineRun:
+    """Like `run_in_engine`, for an engine's graph; what it did before it failed is kept."""
+    document = engine.document
+    feeds = _feeds(engine, given)
+    asked = items(document) if record is None else [find_item(document, n) for n in record]
+    columns: dict[Item, list[Any]] = {item: [] for item in asked}
+    executed: list[tuple[tuple[str, ...], ...]] = []
+    failure = None
+    for step in range(steps or 1):
+        for port, name, array in feeds:
+            port.curr_value = np.array(array[step] if name in given.over_time else array)
+        try:
+            executed.append(engine.evaluate(dt if step else None))
+        except LoopError as error:
+            failure = error
+            break
+        for item, column in columns.items():
+            column.append(_held(engine, item))
+    ran = {node for sets in executed for nodes in sets for node in nodes}
+    wanted = columns.items() if record is not None else _numbers(columns, ran)
+    arrays = {i.name: _stacked(i, column, document) for i, column in wanted} if executed else {}
+    if steps is None:
+        arrays = {name: array[0, ...] for name, array in arrays.items()}
+    return EngineRun(arrays, tuple(executed), _loop_reports(engine), failure)
+
+
+def _feeds(engine: EngineGraph, given: Given) -> list[tuple[Any, str, Array]]:
+    """The engine's ports that are given, each with its name and value."""
+    return [
+        (engine.nodes[port.node].evaluable_inputs[port.port.id], port.name, given.arrays[port.name])
+        for port in open_ports(engine.document)
+        if port.name in given.arrays
+    ]
+
+
+# --- what the engine holds ----------------------------------------------------------------------
+
+_PLACES = {
+    "output_ports": "evaluable_outputs",
+    "parameters": "evaluable_parameters",
+    "functions": "evaluable_functions",
+}
+
+
+def _held(engine: EngineGraph, item: Item) -> Any:
+    """The value of an item now; the engine may change an array later, so it is copied."""
+    evaluable = getattr(engine.nodes[item.node], _PLACES[item.kind]).get(item.id)
+    value = getattr(evaluable, "curr_value", None)
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _numbers(
+    columns: Mapping[Item, list[Any]], ran: Collection[str]
+) -> Iterable[tuple[Item, list[Any]]]:
+    """The items that are numbers: none has several results, or no value though its node ran."""
+    for item, column in columns.items():
+        valued = [value for value in column if value is not None]
+        if all(_array(value) is not None for value in valued) and (valued or item.node not in ran):
+            yield item, column
+
+
+def _array(value: Any) -> Array | None:
+    """A value as an array; None if it is no number, text or rectangular list of such."""
+    if isinstance(value, tuple | dict):
+        return None
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return None
+    if array.dtype == object:
+        return _wide(array)
+    return array if array.dtype.kind in "biufUS" else None
+
+
+def _wide(array: Array) -> Array | None:
+    """Texts stay; whole numbers of more than 64 bits become floats if they are the same as floats."""
+    entries = list(array.flat)
+    if all(isinstance(entry, str) for entry in entries):
+        return array
+    try:
+        floats = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    same = all(int(f) == e for f, e in zip(floats.flat, entries, strict=True) if np.isfinite(f))
+    return floats if same and np.isfinite(floats).all() else None
+
+
+def _stacked(item: Item, column: list[Any], document: Document) -> Array:
+    """The values on a new first axis, nan where there is none."""
+    where = f"{document.where}.nodes['{item.node}'].{item.kind}['{item.id}']"
+    rows = [None if value is None else _array(value) for value in column]
+    valued = [row for row in rows if row is not None]
+    if len(valued) < sum(value is not None for value in column):
+        raise RunError(
+            f"'{item.name}' is not a number in modeci_mdf's engine",
+            where,
+            "record an output port that gives one number or one array",
+        )
+    try:
+        shape = np.broadcast_shapes(*(row.shape for row in valued))
+    except ValueError:
+        shapes = " and ".join(str(list(s)) for s in dict.fromkeys(row.shape for row in valued))
+        raise RecordShapeError(
+            f"'{item.name}' changes its shape over time: it is {shapes}",
+            where,
+            "a recorded value must have one shape in all evaluations",
+        ) from None
+    missing = len(valued) < len(rows)
+    made = np.empty((len(rows), *shape), _common_dtype(valued, missing=missing))
+    for position, row in enumerate(rows):
+        made[position] = np.nan if row is None else row
+    return made
+
+
+def _common_dtype(rows: Sequence[Array], *, missing: bool) -> Any:
+    """The dtype that holds all rows; with missing rows one that holds nan."""
+    kinds = {row.dtype for row in rows}
+    if any(dtype.kind in "OUS" for dtype in kinds):
+        return object
+    dtype = np.result_type(*kinds) if kinds else np.dtype(np.float64)
+    return np.result_type(dtype, np.float64) if missing and dtype.kind != "f" else dtype
+
+
+def _loop_reports(engine: EngineGraph) -> dict[str, LoopReport]:
+    """How the loops went that this library computes inside the engine."""
+    return {
+        f"{node_id}.{loop_id}": LoopReport(
+            int(loop.call.named["iterations"]),
+            list(StoppedBy)[int(loop.call.named["stopped_by"])],
+        )
+        for node_id, node in engine.nodes.items()
+        for table in (node.evaluable_functions, node.evaluable_parameters)
+        for loop_id, loop in table.items()
+        if hasattr(loop, "call") and loop.call.named
+    }

@@ -1,0 +1,192 @@
+"""What a model carries from one run to the next, by name.
+
+    step               how many evaluations were done
+    time               the time of the last of them, in seconds
+    parameter A.v      and everything else that the next evaluation reads
+
+In a sweep values have an axis of members in front; what a schedule counts has it only where the
+members differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from mdf_loop.errors import InputError
+from mdf_loop.ir import Array, Value
+from mdf_loop.run.files import checked_target, read_arrays, write_whole
+
+State: TypeAlias = Mapping[str, Array]
+
+_HINT = "give results.state of a run of this model that took the same inputs and gave the same"
+
+
+def in_type(array: Array, value: Value, front: int = 0) -> Array:
+    """The array in the dtype and shape of what is carried, behind `front` axes of its own."""
+    wide = array if value.dtype == "string" else array.astype(value.dtype)
+    if value.shape is None:
+        return wide
+    missing = len(value.shape) - (wide.ndim - front)
+    deep = wide.reshape((*wide.shape[:front], *(1,) * missing, *wide.shape[front:]))
+    extents = zip(value.shape, deep.shape[front:], strict=True)
+    fixed = (extent if isinstance(extent, int) else own for extent, own in extents)
+    return np.array(np.broadcast_to(deep, (*deep.shape[:front], *fixed)))
+
+
+def is_swept(array: Array, value: Value) -> bool:
+    """Whether what is carried has an axis of members in front."""
+    return value.shape is not None and array.ndim > len(value.shape)
+
+
+def without_members(array: Array) -> Array:
+    """What all members share, without their axis; as it is if they differ."""
+    return array[0, ...] if (array == array[:1]).all() else array
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+
+def clock(state: State, dt: float | None, steps: int) -> State:
+    """Steps and time after `steps` more evaluations."""
+    step = int(state["step"]) + steps
+    return {"step": np.array(step), "time": np.array(times(state, dt, step - 1))}
+
+
+def times(state: State, dt: float | None, numbers: Any) -> Any:
+    """The time of evaluations by their numbers: `number * dt` as long as dt has been the same."""
+    if dt is None:
+        return float(state["time"])
+    last = int(state["step"]) - 1
+    if float(state["time"]) == last * dt:
+        return numbers * dt
+    return float(state["time"]) + (numbers - last) * dt
+
+
+# --- from outside ---------------------------------------------------------------------------------
+
+
+def checked_state(
+    given: Any, carried: Mapping[str, Value], members: int | None, per_member: Collection[str]
+) -> State:
+    """A state to start from, in the types of what the model carries.
+
+    Args:
+        given: a state that an earlier run gave.
+        carried: what the model carries, by name.
+        members: how many runs a sweep has; all may start from the state of one run.
+        per_member: what each member of a sweep has for itself.
+
+    Raises:
+        InputError: it is no state of this model.
+    """
+    if not isinstance(given, Mapping):
+        raise InputError(f"the state is no mapping of arrays: {given!r}"[:200], hint=_HINT)
+    if missing := sorted({"step", "time", *carried} - set(given)):
+        raise InputError(
+            f"the state is not one of this model: it has no '{missing[0]}'", hint=_HINT
+        )
+    checked: dict[str, Array] = {"step": _step(given["step"]), "time": _time(given["time"])}
+    for name, value in carried.items():
+        array = _fitting(name, given[name], value, members)
+        front = int(is_swept(array, value))
+        made = in_type(array, value, front)
+        if members is not None and not front and name in per_member:
+            made = np.repeat(made[None], members, axis=0)
+        checked[name] = made
+    return checked
+
+
+def _step(given: Any) -> Array:
+    step = np.asarray(given)
+    if step.shape != () or step.dtype.kind not in "iu" or step < 1:
+        raise InputError(f"'step' of the state is no whole number above 0: {given!r}", hint=_HINT)
+    return step
+
+
+def _time(given: Any) -> Array:
+    time = np.asarray(given)
+    if time.shape != () or time.dtype.kind not in "iuf" or not np.isfinite(time):
+        raise InputError(f"'time' of the state is no number of seconds: {given!r}", hint=_HINT)
+    return time
+
+
+def _fitting(name: str, given: Any, value: Value, members: int | None) -> Array:
+    """The array, if what is carried can hold it without a loss."""
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        array = np.empty(0, object)
+    own = array.shape
+    if members is not None and is_swept(array, value):
+        if own[0] != members:
+            raise InputError(
+                f"the state is of a sweep of {own[0]} members, but this sweep has {members}",
+                hint="sweep the same values again, or start from the state of one run",
+            )
+        own = own[1:]
+    if not _holds(value.dtype, array) or not _fits(own, value):
+        raise InputError(
+            f"'{name}' of the state is {array.dtype}{list(array.shape)}, "
+            f"but this model carries {value.type}",
+            hint=_HINT,
+        )
+    return array
+
+
+def _holds(dtype: str, array: Array) -> bool:
+    if dtype == "string":
+        return array.dtype.kind in "OUS"
+    widens = array.dtype.kind in "biu" and np.dtype(dtype).kind == "f"
+    return array.dtype.kind in "biuf" and (widens or np.can_cast(array.dtype, dtype, "safe"))
+
+
+def _fits(shape: tuple[int, ...], value: Value) -> bool:
+    """Whether an array is of the shape, or becomes so by repeating it."""
+    if value.shape is None:
+        return True
+    if len(shape) > len(value.shape):
+        return False
+    ends = value.shape[len(value.shape) - len(shape) :]
+    return all(a in (1, b) or isinstance(b, str) for a, b in zip(shape, ends, strict=True))
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def check_state_file(path: str | Path) -> Path:
+    """The path of a file that a state can be saved to, or an InputError."""
+    return checked_target(path, (".npz",), "a state")
+
+
+def save_state(path: str | Path, state: State | None) -> None:
+    """Write a state to a `.npz` file.
+
+    Raises:
+        InputError: there is no state, or the file cannot be written; no half of it is left.
+    """
+    if state is None:
+        raise InputError(
+            "only a compiled model run over time ends in a state",
+            hint="give steps, and run the model compiled",
+        )
+    plain = {n: a.astype(str) if a.dtype == object else a for n, a in state.items()}
+    write_whole(check_state_file(path), lambda stream: np.savez(stream, **plain))  # type: ignore[arg-type]
+
+
+def load_state(path: str | Path) -> State:
+    """The state that `save_state` wrote.
+
+    Raises:
+        InputError: there is no such file, or it holds no state.
+    """
+    state = read_arrays(path)
+    if not {"step", "time"} <= set(state):
+        raise InputError(
+            f"'{Path(path).name}' holds no state",
+            hint="--final-state of a run over time writes one",
+        )
+    return state

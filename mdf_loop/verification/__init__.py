@@ -1,0 +1,13 @@
+"""`verify`: is the compiled model the same model?"""
+
+from mdf_loop.verification.comparison import Comparison, Verification, compare
+from mdf_loop.verification.side_by_side import ENGINE_ONNX_TOLERANCE, TOLERANCE, verify
+
+__all__ = [
+    "ENGINE_ONNX_TOLERANCE",
+    "TOLERANCE",
+    "Comparison",
+    "Verification",
+    "compare",
+    "verify",
+]

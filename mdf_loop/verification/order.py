@@ -1,0 +1,80 @@
+"""The order of execution: where modeci_mdf's own is random, and whether ours is the same.
+
+The engine goes through Python sets of nodes and of edges. Their order changes from run to run.
+Numbers depend on it where
+
+- several edges lead into one port that keeps the last value (`reduce: overwrite`);
+- three edges or more lead into one port that adds or multiplies: last bits;
+- an edge into a port with a default_value connects two nodes that may run together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from mdf_loop.reading import Document
+from mdf_loop.run.execution_list import ExecutionList
+from mdf_loop.verification.comparison import Comparison
+
+
+def random_places(document: Document) -> list[str]:
+    """The places, in words; none if the model means the same in any order."""
+    graph = document.graph
+    arrivals = Counter((edge.receiver, edge.receiver_port) for edge in graph.edges)
+    layers = _layers(graph)
+    ports = {(node.id, port.id): port for node in graph.nodes for port in node.input_ports}
+    places = [
+        f"{node}.{port} ({arrivals[node, port]} edges)"
+        for (node, port), content in ports.items()
+        if arrivals[node, port] > (1 if content.reduce == "overwrite" else 2)
+    ]
+    for edge in graph.edges:
+        together = layers.get(edge.sender) == layers.get(edge.receiver)
+        if together and edge.sender != edge.receiver:
+            places.append(
+                f"{edge.receiver}.{edge.receiver_port} (runs together with {edge.sender})"
+            )
+    return list(dict.fromkeys(places))
+
+
+def _layers(graph: Any) -> Mapping[str, int]:
+    """The layer of each node: one after those of the senders that it waits for."""
+    waits: dict[str, set[str]] = {node.id: set() for node in graph.nodes}
+    for edge in graph.edges:
+        if graph.get_node(edge.receiver).get_input_port(edge.receiver_port).default_value is None:
+            waits[edge.receiver].add(edge.sender)
+    layers: dict[str, int] = {}
+    while ready := [n for n in waits if n not in layers and waits[n] <= layers.keys()]:
+        layer = max(layers.values(), default=-1) + 1
+        layers.update(dict.fromkeys(ready, layer))
+    return layers
+
+
+def compare_order(ours: ExecutionList, theirs: ExecutionList) -> Comparison:
+    """Which nodes ran, here and in modeci_mdf's engine: the sets of each evaluation, in order.
+
+    Compared are as many evaluations as the engine ran.
+    """
+    ours = ours[: len(theirs)]
+    types = (f"{len(ours)} evaluations", f"{len(theirs)} evaluations")
+    apart = [k for k, (a, b) in enumerate(zip(ours, theirs, strict=False)) if _sets(a) != _sets(b)]
+    if not apart and len(ours) == len(theirs):
+        return Comparison("order of execution", "modeci_mdf", True, 0.0, 0.0, types)
+    step = apart[0] if apart else None
+    values = None if step is None else (_shown(ours[step]), _shown(theirs[step]))
+    infinite = float("inf")
+    return Comparison(
+        "order of execution", "modeci_mdf", False, infinite, infinite, types, step, values
+    )
+
+
+def _sets(evaluation: Sequence[Collection[str]]) -> list[frozenset[str]]:
+    return [frozenset(nodes) for nodes in evaluation]
+
+
+def _shown(evaluation: Sequence[Collection[str]]) -> str:
+    """`A|B,C||D`: sets one after the other, an empty one where nothing ran in a pass."""
+    text = "|".join(",".join(nodes) for nodes in evaluation)
+    return text if len(text) <= 60 else text[:57] + "..."
