@@ -16,18 +16,19 @@ from mdf_loop.outline import (
     outline,
 )
 from mdf_loop.outline.order import in_order
+from mdf_loop.outline.over_time import over_time
 from mdf_loop.outline.parts import ArgumentOutline
 from mdf_loop.outline.pseudocode import fixed, pseudocode
 from mdf_loop.outline.text import formulas, shortened, value_text
 from mdf_loop.outline.words import headline
-from mdf_loop.reading import Source
+from mdf_loop.reading import Source, open_document
 
 _WORD = 12
 """Room for the word in front of a line of facts."""
 
 
 def explain(source: Source) -> str:
-    """What a model does, for its modeller: the graph in order, then every loop.
+    """What a model does, for its modeller: the graph in order, its states, then every loop.
 
     Args:
         source: a path, a modeci_mdf Model or Graph.
@@ -35,9 +36,11 @@ def explain(source: Source) -> str:
     Raises:
         ModelError: the file is missing, is not MDF, or holds no graph.
     """
-    graph = outline(source)
-    sections = [list(_graph(graph)), *(list(_loop(loop)) for loop in loops_of(graph))]
-    text = "\n\n".join("\n".join(lines) for lines in sections)
+    document = open_document(source)
+    graph = outline(document)
+    (time,) = loops_of(over_time(graph, document))
+    sections = [_graph(graph), _over_time(time), *(_loop(loop) for loop in loops_of(graph))]
+    text = "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines)
     return "\n".join(line.rstrip() for line in text.split("\n")) + "\n"
 
 
@@ -96,6 +99,23 @@ def _node(node: NodeOutline) -> Iterator[str]:
     for loop in node.loops:
         yield f"loop {loop.id}: {headline(loop)}"
     yield from (shortened(text, 100) for text in said)
+
+
+def _over_time(time: LoopOutline) -> Iterator[str]:
+    """What one evaluation leaves for the next; nothing, if it leaves nothing."""
+    if not time.carried:
+        return
+    yield "Over time, one evaluation for each step"
+    carried = _listed("carried", [_start(pair) for pair in time.carried])
+    names = ", ".join(port for recorded in time.recorded for port in recorded.ports)
+    recorded = _listed("recorded", [names] if names else [])
+    yield from (f"  {line}" for line in (*carried, *recorded))
+
+
+def _start(pair: CarriedOutline) -> str:
+    value = fixed(ArgumentOutline(pair.initial, pair.initial_value))
+    first = "?" if pair.initial is None else value_text(pair.initial)
+    return f"{pair.enter}, starts as {first}" + (f" = {value}" if value else "")
 
 
 # --- a loop -----------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import pytest
 
 from mdf_loop.errors import ModelError
 from mdf_loop.outline import outline
-from mdf_loop.outline.schedule import condition_text
 from mdf_loop.outline.text import formulas, value_text
 from mdf_loop.outline.words import headline
 
@@ -157,7 +156,7 @@ def test_nodes_of_a_graph_with_states_conditions_and_feedback():
         "every 2 calls of cell/1:a-b.c<d>",
         "when cell_2.count >= 3",
     )
-    assert graph.termination == ("each trial ends after 2 calls of reader or after pass 9",)
+    assert graph.termination == ("each evaluation ends after 2 calls of reader or after pass 9",)
     assert graph.cycles == ((first.id, second.id),)
     assert [edge.id for edge in graph.edges if edge.feedback] == ["back"]
     assert [edge.weight for edge in graph.edges] == [0.5, [1, 2], None]
@@ -179,9 +178,11 @@ def test_types_are_those_of_the_program_or_those_stated():
     known = outline(MODELS / "wavefront.yaml")
     assert known.nodes[1].outputs[1].type == "float64[5, 3]"
     assert known.notes == ()
-    stated = outline(MODELS / "feedback.yaml")
-    assert stated.nodes[0].inputs[1].type == "float[2]"
-    assert any("scheduler condition" in note for note in stated.notes)
+    port = {"input_ports": {"x": {"shape": [2], "type": "float"}}}
+    unknown = {"functions": {"f": {"function": "no_such_function", "args": {"x": "x"}}}}
+    stated = outline({"g": {"nodes": {"n": {**port, **unknown}}}})
+    assert stated.nodes[0].inputs[0].type == "float[2]"
+    assert any("no_such_function" in note for note in stated.notes)
 
 
 def test_inputs_and_outputs_of_a_model():
@@ -242,45 +243,6 @@ def test_a_failure_of_the_reader_is_a_note(monkeypatch):
 
 
 # --- words --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("condition", "words"),
-    [
-        ({"type": "Always"}, "always"),
-        ({"type": "Never", "kwargs": {}}, "never"),
-        ({"type": "EveryNCalls", "kwargs": {"dependency": "A", "n": 2}}, "every 2 calls of A"),
-        ({"type": "AfterNCalls", "kwargs": {"dependencies": "A", "n": 1}}, "after 1 call of A"),
-        ({"type": "AfterPass", "kwargs": {"n": 4}}, "after pass 4"),
-        ({"type": "AfterNPasses", "kwargs": {"n": 4}}, "after 4 passes"),
-        ({"type": "JustRan", "kwargs": {"dependency": "A"}}, "just after A"),
-        ({"type": "AllHaveRun", "kwargs": {}}, "once every node has run"),
-        ({"type": "AllHaveRun"}, "once every node has run"),
-        ({"type": "TimeInterval", "kwargs": {"repeat": "2 ms", "start": 1}}, "every 2 ms from 1"),
-        ({"type": "Mine", "kwargs": {"a": 1, "b": "x"}}, "Mine(a=1, b=x)"),
-        (
-            {"type": "Not", "kwargs": {"condition": {"type": "AtPass", "kwargs": {"n": 0}}}},
-            "not (at pass 0)",
-        ),
-        (
-            {
-                "type": "Any",
-                "kwargs": {
-                    "dependencies": [
-                        {"type": "AfterPass", "kwargs": {"n": 4}},
-                        {
-                            "type": "All",
-                            "kwargs": {"args": [{"type": "Never"}, {"type": "Always"}]},
-                        },
-                    ]
-                },
-            },
-            "after pass 4 or (never and always)",
-        ),
-    ],
-)
-def test_conditions_in_words(condition, words):
-    assert condition_text(condition) == words
 
 
 @pytest.mark.parametrize(

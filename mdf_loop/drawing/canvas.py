@@ -36,14 +36,26 @@ class Entry:
 class Wires:
     """Where the values of a drawn node arrive and leave.
 
-    `inputs` are by port; `reads` by the name of a value from outside that a formula uses.
+    `inputs` are by port; `reads` by the name of a value from outside that a formula uses. What
+    belongs to no port arrives and leaves at the `header`, if there is one.
     """
 
     first: str
     last: str
+    header: str = ""
     inputs: dict[str, list[Entry]] = field(default_factory=dict)
     outputs: dict[str, End] = field(default_factory=dict)
     reads: dict[str, list[Entry]] = field(default_factory=dict)
+
+    @property
+    def whole_in(self) -> End:
+        """Where a value arrives that belongs to no port."""
+        return End(self.first, self.header, "w" if self.header else "")
+
+    @property
+    def whole_out(self) -> End:
+        """Where a value leaves that belongs to no port."""
+        return End(self.last, self.header, "e" if self.header else "")
 
 
 _Edges = dict[tuple[str, str, str], dict[str, str]]

@@ -12,7 +12,7 @@ from mdf_loop.drawing.rails import Rail, draw_rails, rail_rows
 from mdf_loop.drawing.theme import BIG, FRAME_FILLS, LOOP_LINE, SMALL, WARNING
 from mdf_loop.drawing.view import View, all_nodes
 from mdf_loop.outline import GraphOutline, LoopOutline
-from mdf_loop.outline.text import shortened
+from mdf_loop.outline.text import shortened, weight_text
 from mdf_loop.outline.words import headline
 
 GraphDrawer = Callable[[Canvas, GraphOutline, View], dict[str, Wires]]
@@ -127,9 +127,9 @@ def _wire_inputs(
             continue
         drawn = wires[given.node]
         entries = drawn.inputs if given.port is not None else drawn.reads
-        for entry in entries.get(given.port or given.name, [Entry(End(drawn.first))]):
+        for entry in entries.get(given.port or given.name, [Entry(drawn.whole_in)]):
             stroke = "capture" if "capture" in (kind, entry.kind) else "data"
-            canvas.edge(left.inner(key), entry.end, stroke, given.path)
+            canvas.edge(left.inner(key), entry.end, stroke, given.path, weight_text(given.weight))
 
 
 def _wire_outputs(
@@ -148,7 +148,7 @@ def _wire_outputs(
             continue
         if output.node is not None:
             drawn = wires[output.node]
-            tail = drawn.outputs.get(output.port, End(drawn.last))
+            tail = drawn.outputs.get(output.port, drawn.whole_out)
             canvas.edge(tail, right.inner(key), "data", output.path)
         elif output.port in terminals:
             passed, kind = terminals[output.port]
@@ -156,15 +156,18 @@ def _wire_outputs(
 
 
 def _back_edges(canvas: Canvas, loop: LoopOutline, left: Rail, right: Rail) -> None:
-    """From each right terminal to its left one: what is carried into the next iteration."""
+    """From each right terminal to its left one: what is carried into the next iteration.
+
+    The first one says `t+1` for all: it runs above the others.
+    """
     direction = canvas.direction
-    for k, pair in enumerate(loop.carried):
+    for k, pair in direction.stacked(list(enumerate(loop.carried))):
         canvas.edge(
             right.inner(f"v{k}", direction.back_from),
             left.inner(f"v{k}", direction.back_to),
             "back",
             f"{loop.path} {pair.enter}",
-            "t+1",
+            "t+1" if k == 0 else "",
         )
 
 

@@ -11,7 +11,7 @@ from mdf_loop.drawing.owners import draw_owner
 from mdf_loop.drawing.theme import PAPER, QUIET, STROKES
 from mdf_loop.drawing.view import View
 from mdf_loop.outline import EdgeOutline, GraphOutline, NodeOutline
-from mdf_loop.outline.text import value_text
+from mdf_loop.outline.text import value_text, weight_text
 
 
 def draw_graph(canvas: Canvas, graph: GraphOutline, view: View) -> dict[str, Wires]:
@@ -59,7 +59,7 @@ def _draw_cycle(
 
 def _draw_edge(canvas: Canvas, edge: EdgeOutline, wires: dict[str, Wires], view: View) -> None:
     sender, receiver = wires[edge.sender], wires[edge.receiver]
-    weight = "" if edge.weight is None else f"× {value_text(edge.weight, 20)}"
+    weight = weight_text(edge.weight)
     if edge.feedback:
         said = f"{edge.sender_port} → {edge.receiver_port} {weight}".strip()
         label = said if view.detail.bodies else ""
@@ -78,11 +78,14 @@ def draw_ends(canvas: Canvas, graph: GraphOutline, wires: dict[str, Wires], view
     for given in graph.inputs:
         if given.node not in wires:
             continue
+        drawn = wires[given.node]
+        entries = drawn.inputs.get(given.port or "", [Entry(End(drawn.first))])
+        if all(entry.kind in canvas.hidden for entry in entries):
+            continue
         name = canvas.name("input", given.name)
         default = "" if given.default is None else f" = {value_text(given.default, 24)}"
         _pill(canvas, name, f"{given.name}{default}", given.type, given.path, "input", view)
-        drawn = wires[given.node]
-        for entry in drawn.inputs.get(given.port or "", [Entry(End(drawn.first))]):
+        for entry in entries:
             canvas.edge(End(name), entry.end, entry.kind, given.path)
     for output in graph.outputs:
         if output.node in wires:

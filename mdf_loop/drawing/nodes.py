@@ -13,6 +13,9 @@ from mdf_loop.lower import names_in
 from mdf_loop.outline import ItemOutline, NodeOutline, PortOutline
 from mdf_loop.outline.text import formulas, shortened, value_text
 
+CONDITION = 56
+"""Letters in a line of a scheduler condition."""
+
 
 def draw_node(canvas: Canvas, node: NodeOutline, view: View) -> Wires:
     """Draw a node without loops: a box at the lower levels, ports and formulas at the others."""
@@ -26,8 +29,8 @@ def title(node: NodeOutline, canvas: Canvas) -> list[str]:
     if not node.condition:
         return [bold(node.id)]
     canvas.kinds.add("schedule")
-    words = f"{MARKS['schedule'].sign} {node.condition}"
-    return [bold(node.id), styled(words, size=SMALL, color=INK, tag="I")]
+    words = wrapped(f"{MARKS['schedule'].sign} {node.condition}", CONDITION)
+    return [bold(node.id), *(styled(line, size=SMALL, color=INK, tag="I") for line in words)]
 
 
 def draw_box(canvas: Canvas, node: NodeOutline, said: Iterable[str]) -> Wires:
@@ -54,7 +57,7 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> Wires:
     inputs = {port.id: f"in{k}" for k, port in enumerate(node.inputs)}
     outputs = {port.id: f"out{k}" for k, port in enumerate(node.outputs)}
     parts = _Parts(
-        header=cell(lines(*title(node, canvas)), BGCOLOR=HEADER, CELLPADDING=4),
+        header=cell(lines(*title(node, canvas)), PORT="head", BGCOLOR=HEADER, CELLPADDING=4),
         inputs=[
             cell(_input_text(p, view.detail), PORT=inputs[p.id], ALIGN="LEFT") for p in node.inputs
         ],
@@ -75,13 +78,15 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> Wires:
     )
     canvas.node(name, content, "node", node.path)
     enter, leave = canvas.direction.enter, canvas.direction.leave
-    return Wires(
+    wires = Wires(
         first=name,
         last=name,
+        header="head" if canvas.direction.sideways else "",
         inputs={i: [Entry(End(name, port, enter))] for i, port in inputs.items()},
         outputs={i: End(name, port, leave) for i, port in outputs.items()},
-        reads=_reads(node, [Entry(End(name))]),
     )
+    wires.reads = _reads(node, [Entry(wires.whole_in)])
+    return wires
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from mdf_loop.drawing.render import format_of, render
 from mdf_loop.drawing.theme import BIG, DIRECTIONS, LEVELS
 from mdf_loop.drawing.view import View, default_level, detail_of
 from mdf_loop.errors import InputError
-from mdf_loop.outline import GraphOutline, outline
+from mdf_loop.outline import GraphOutline, outline, outline_over_time
 from mdf_loop.reading import Source
 
 
@@ -48,6 +48,7 @@ def draw(
     rankdir: str = "LR",
     focus: str | Iterable[str] = (),
     collapse: str | Iterable[str] = (),
+    over_time: bool = False,
 ) -> Drawing:
     """Draw a model: a path, a modeci_mdf Model or Graph. It need not be one that can be compiled.
 
@@ -61,13 +62,15 @@ def draw(
         rankdir: LR from left to right, TB from top to bottom.
         focus: ids of nodes; only they and their neighbours are drawn.
         collapse: ids of nodes to draw as one box.
+        over_time: whether to draw the model over time: the graph inside of one loop over time
+            steps, with its states as carried values.
 
     Raises:
         LoopError: the model cannot be read, or there is nothing to draw with.
     """
     if target is not None:
         format_of(target)
-    graph = outline(source)
+    graph = outline_over_time(source) if over_time else outline(source)
     chosen, closed = _ids(focus), _ids(collapse)
     check_ids(graph, sorted(chosen | closed))
     if chosen:

@@ -36,7 +36,8 @@ def rail_rows(loop: LoopOutline, detail: Detail, captures: bool) -> Rows:
     rows: list[tuple[Terminal | None, Terminal | None]] = []
     if loop.trip_count is not None:
         text = assigned(loop.trip_count)
-        often = "iterations" if loop.start is None else "iterations at most"
+        often = "evaluations" if loop.kind == "over time" else "iterations"
+        often += "" if loop.start is None else " at most"
         rows.append((Terminal("trip_count", "N", text, often), None))
     if loop.iteration:
         rows.append((Terminal("iteration", "i", loop.iteration, "0, 1, 2, …"), None))

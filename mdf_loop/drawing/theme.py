@@ -50,7 +50,7 @@ MARKS: dict[str, Mark] = {
     "recorded": Mark("[ ]", "#00725a", PAPER, "recorded, one row per iteration"),
     "captured": Mark("◇", PAPER, INK, "read from outside"),
     "result": Mark("#", "#4d4d4d", PAPER, "told about the run"),
-    "state": Mark("↻", "#f6e7a8", INK, "state, kept between passes"),
+    "state": Mark("↻", "#f6e7a8", INK, "state, kept between evaluations"),
     "schedule": Mark("◷", "#f7dcc8", INK, "when the scheduler lets it run"),
 }
 

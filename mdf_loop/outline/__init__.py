@@ -3,10 +3,12 @@
     outline("model.yaml").nodes[1].loops[0].carried
 
 `parts` are the data; `graphs` and `loops` read them from the document; `scope` computes what a
-body captures; `schedule` words the scheduler's conditions.
+body captures; `conditions` and `schedule` word the scheduler's conditions; `over_time` makes the
+whole graph the body of a loop over time steps.
 """
 
 from mdf_loop.outline.graphs import outline
+from mdf_loop.outline.over_time import outline_over_time
 from mdf_loop.outline.parts import (
     ArgumentOutline,
     CaptureOutline,
@@ -38,4 +40,5 @@ __all__ = [
     "RecordedOutline",
     "ResultOutline",
     "outline",
+    "outline_over_time",
 ]

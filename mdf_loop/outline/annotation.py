@@ -58,3 +58,8 @@ def annotate(document: Document) -> Annotations:
         loops={op.where: op for op in operations if isinstance(op, Loop)},
         constants={op.value: op.array for op in operations if isinstance(op, Constant)},
     )
+
+
+def annotate_over_time(document: Document) -> Annotations:
+    """What holds in every time step: nothing that only the first evaluation tells."""
+    return Annotations(notes=annotate(document).notes)

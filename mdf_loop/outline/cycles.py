@@ -1,13 +1,15 @@
 """Cycles of a graph: which nodes feed each other, and which edges bring old values.
 
-An edge into a port with a default_value makes no one wait: inside a cycle it is feedback. If a
-cycle has no such port, the edge that closes it in document order is.
+An edge into a port with a default_value makes no one wait: if its receiver runs first, it is
+feedback. If a cycle has no such port, the edge that closes it in document order is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+
+from mdf_loop.reading.graph import layers_of, waiting_for
 
 
 def cycle_groups(graph: Any) -> tuple[tuple[str, ...], ...]:
@@ -25,20 +27,25 @@ def cycle_groups(graph: Any) -> tuple[tuple[str, ...], ...]:
 
 
 def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[str]:
-    """Ids of the edges that bring the value of the pass before."""
-    defaulted = {
-        (node.id, port.id)
-        for node in graph.nodes
-        for port in node.input_ports
-        if port.default_value is not None
-    }
-    feedback: set[str] = set()
+    """Ids of the edges that bring an older value: their sender runs after their receiver."""
+    usable = usable_edges(graph)
+    waits = waiting_for(graph, usable)
+    closing: set[str] = set()
     for group in groups:
-        inside = [e for e in graph.edges if e.sender in group and e.receiver in group]
-        waits = [e for e in inside if (e.receiver, e.receiver_port) not in defaulted]
-        feedback.update(e.id for e in inside if e not in waits)
-        feedback.update(_closing(waits, group))
-    return frozenset(feedback)
+        inside = [e for e in usable if e.sender in group and e.receiver in group]
+        closing.update(_closing([e for e in inside if e.sender in waits[e.receiver]], group))
+    going = [e for e in usable if e.id not in closing]
+    layers = layers_of(graph, waiting_for(graph, going), "")
+    order = [node for layer in layers for node in layer]
+    late = {e.id for e in going if order.index(e.sender) >= order.index(e.receiver)}
+    return frozenset(closing | late)
+
+
+def usable_edges(graph: Any) -> list[Any]:
+    """The edges whose ends are in the graph."""
+    nodes = {node.id for node in graph.nodes}
+    ports = {(node.id, port.id) for node in graph.nodes for port in node.input_ports}
+    return [e for e in graph.edges if e.sender in nodes and (e.receiver, e.receiver_port) in ports]
 
 
 def _closing(edges: list[Any], order: tuple[str, ...]) -> Iterable[str]:

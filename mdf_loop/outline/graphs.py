@@ -36,7 +36,12 @@ def outline(source: Source) -> GraphOutline:
         ModelError: the file is missing, is not MDF, or holds no graph.
     """
     document = open_document(source)
-    reader = _Reader(document, annotate(document))
+    return outline_with(document, annotate(document))
+
+
+def outline_with(document: Document, notes: Annotations) -> GraphOutline:
+    """The outline of a document, with what reading it told."""
+    reader = _Reader(document, notes)
     graph = reader.graph(document.graph, document.where, None)
     return replace(
         graph,

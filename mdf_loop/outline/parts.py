@@ -104,7 +104,8 @@ class ResultOutline:
 class LoopOutline:
     """A loop: mode, arguments, carried values, recorded values, captures, body.
 
-    `kind` is one of the five operating modes: for, while, do-while, for-while, endless.
+    `kind` is one of the five operating modes: for, while, do-while, for-while, endless; or it is
+    "over time": the body is the whole graph, which is evaluated once for each time step.
     `continues` is the body's condition as it is written there; `notes` say what is not known.
     """
 
@@ -175,7 +176,7 @@ class InputOutline:
     """A value that comes from outside the graph into a node: into a port, or into a formula.
 
     `source` says what it is: given (a model input), iteration, condition, carried, captured,
-    default or unbound.
+    default or unbound. `weight` is that of the edge that brings it.
     """
 
     name: str
@@ -185,6 +186,7 @@ class InputOutline:
     path: str
     type: str = ""
     default: Any | None = None
+    weight: Any | None = None
 
 
 @dataclass(frozen=True, slots=True)

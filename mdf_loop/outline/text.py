@@ -25,6 +25,11 @@ def value_text(value: Any, limit: int = 48) -> str:
     return shortened(" ".join(str(value).split()), limit)
 
 
+def weight_text(weight: Any | None) -> str:
+    """What an edge does to the value that it brings: `× 0.5`."""
+    return "" if weight is None else f"× {value_text(weight, 20)}"
+
+
 def _list_text(values: list[Any], limit: int) -> str:
     text = "[" + ", ".join(value_text(part, limit) for part in values) + "]"
     if len(text) <= limit:

@@ -17,6 +17,8 @@ def headline(loop: LoopOutline) -> str:
             return f"while {_condition(loop)}"
         case "do-while":
             return f"do … while {loop.continue_name or 'condition'}"
+        case "over time":
+            return "for each time step"
         case _:
             return "loop forever"
 

@@ -8,17 +8,7 @@ import pytest
 from mdf_loop.drawing import draw
 from mdf_loop.errors import InputError, LoopError, UnknownNameError
 from mdf_loop.reading.document import quiet
-
-
-def edges(dot, kind):
-    """Tail and head of the edges of a kind."""
-    found = re.findall(r"^\s*(\S+) -> (\S+) \[(.*)\]$", dot, re.MULTILINE)
-    return [(tail, head) for tail, head, rest in found if f"class={kind} " in f"{rest} "]
-
-
-def shown(dot):
-    """The words of all labels, tags left out."""
-    return " ".join(re.sub(r"<[^>]*>", " ", dot).split())
+from tests.drawing.dot_text import edges, shown
 
 
 def graph_of(**nodes):
@@ -59,13 +49,13 @@ def test_carried_values_stand_in_the_same_row_of_both_rails(models):
 def test_back_edges_go_from_right_to_left_and_do_not_rank(models):
     dot = draw(models / "wavefront.yaml").dot
     assert edges(dot, "back") == [
-        ("layer_2__settle__out:v0_i:nw", "layer_2__settle__in:v0_i:ne"),
         ("layer_2__settle__out:v1_i:nw", "layer_2__settle__in:v1_i:ne"),
+        ("layer_2__settle__out:v0_i:nw", "layer_2__settle__in:v0_i:ne"),
         ("layer_1__steps__out:v0_i:nw", "layer_1__steps__in:v0_i:ne"),
     ]
     back = [line for line in dot.splitlines() if "class=back" in line]
     assert all("constraint=false" in line and "style=dashed" in line for line in back)
-    assert all("t+1" in line for line in back)
+    assert ["t+1" in line for line in back] == [False, True, True]  # once for each loop
 
 
 def test_captures_are_merged_and_can_be_left_out(models):
@@ -217,14 +207,23 @@ def test_states_conditions_and_weights_are_shown_in_words(models):
     assert "↻ spike = 1 if in_1 &gt; 0 &amp; 1" in text
     assert "every 2 calls of cell/1:a-b.c&lt;d&gt;" in text
     assert "when cell_2.count &gt;= 3" in text
-    assert "each trial ends after 2 calls of reader or after pass 9" in text
+    assert "each evaluation ends after 2 calls of reader or after pass 9" in text
     assert "label=< × 0.5 >" in dot
+
+
+def test_a_long_condition_takes_several_lines(models):
+    parts = [
+        {"type": "AfterNCalls", "kwargs": {"dependency": n, "n": 2}} for n in ("left", "right")
+    ]
+    conditions = {"node_specific": {"n": {"type": "Any", "kwargs": {"dependencies": parts * 2}}}}
+    model = {"g": {"nodes": {"n": {}, "left": {}, "right": {}}, "conditions": conditions}}
+    assert '</FONT></TD></TR><TR><TD ALIGN="CENTER"><FONT' in draw(model).dot
 
 
 def test_the_legend_has_what_is_there_and_no_more(models):
     assert "trip count" in shown(draw(models / "sample.yaml").dot)
     text = shown(draw(models / "feedback.yaml").dot)
-    assert "state, kept between passes" in text
+    assert "state, kept between evaluations" in text
     assert "trip count" not in text
     plain = draw(graph_of(n={"output_ports": {"y": {"value": "1"}}}), level=1)
     assert "next iteration" not in plain.dot

@@ -16,8 +16,16 @@ CASES = {
     "wavefront": ("wavefront", {}),
     "modes": ("modes", {"level": 2}),
     "workshop": ("workshop", {}),
-    "feedback": ("feedback", {}),
+    "feedback": ("feedback", {"level": 2}),
     "broken": ("broken", {}),
+    "conditions": ("conditions", {"level": 2}),
+    "fitzhugh_nagumo_over_time": ("fitzhugh_nagumo", {"over_time": True}),
+    "two_nodes_over_time": ("two_nodes", {"over_time": True}),
+    "two_nodes_over_time_1": ("two_nodes", {"over_time": True, "level": 1}),
+    "two_nodes_over_time_top_to_bottom": ("two_nodes", {"over_time": True, "rankdir": "TB"}),
+    "states_over_time": ("states", {"over_time": True}),
+    "conditions_over_time": ("conditions", {"over_time": True, "level": 2}),
+    "nested_over_time": ("nested", {"over_time": True, "depth": 2}),
 }
 
 

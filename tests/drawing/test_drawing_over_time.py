@@ -1,0 +1,81 @@
+"""What a picture of a model over time shows, checked in its DOT text."""
+
+import re
+
+import pytest
+
+from mdf_loop.drawing import draw
+from tests.drawing.dot_text import edges, shown
+
+
+def labels(dot):
+    """The label of every node of the graph, by name."""
+    found = re.findall(r'^\s*(\w+) \[label=<(.*?)> class="node"', dot, re.MULTILINE)
+    return dict(found)
+
+
+@pytest.mark.parametrize("name", ["fitzhugh_nagumo", "two_nodes", "states", "conditions"])
+def test_the_nodes_look_as_they_do_without(name, models):
+    plain = draw(models / f"{name}.yaml", level=2).dot
+    timed = draw(models / f"{name}.yaml", level=2, over_time=True).dot
+    assert labels(plain)
+    assert labels(timed) == labels(plain)
+    kept = [pair for pair in edges(plain, "data") if not pair[1].startswith("output")]
+    kept = [pair for pair in kept if not pair[0].startswith("input")]
+    assert set(kept) <= set(edges(timed, "data"))
+
+
+def test_states_are_carried_pairs(models):
+    dot = draw(models / "fitzhugh_nagumo.yaml", over_time=True).dot
+    text = shown(dot)
+    assert "for each time step" in text
+    assert "V ← initial_v = [-1]" in text
+    assert "W&#x27; ▲" in text or "▲ W&#x27;" in text
+    assert "V[t] → V" in text
+    rail = "fitzhugh_nagumo_over_time__fitzhugh_nagumo_over_time__"
+    assert edges(dot, "back") == [(f"{rail}out:v{k}_i:nw", f"{rail}in:v{k}_i:ne") for k in (1, 0)]
+    assert (f"{rail}in:v0_i:e", "cell:head:w") in edges(dot, "data")
+    assert ("cell:out0:e", f"{rail}out:v0_i:w") in edges(dot, "data")
+    assert ("cell:out0:e", f"{rail}out:r0_i:w") in edges(dot, "data")
+    assert (f"{rail}in:o0_i:e", "cell:in0:w") in edges(dot, "capture")
+
+
+def test_feedback_is_a_carried_output_and_no_cycle(models):
+    dot = draw(models / "two_nodes.yaml", over_time=True).dot
+    text = shown(dot)
+    assert "lynx.kills ← 0" in text
+    assert "label=< × 0.2 >" in dot
+    assert edges(dot, "feedback") == []
+    assert "cycle: once around" not in text
+
+
+def test_with_several_passes_the_pass_before_is_drawn_too(models):
+    dot = draw(models / "feedback.yaml", over_time=True).dot
+    assert edges(dot, "feedback") == [("cell_2", "cell_1_a_b_c_d")]
+    assert "each evaluation ends after 2 calls of reader or after pass 9" in shown(dot)
+
+
+def test_options_mean_what_they_mean_of_loops(models):
+    def text(**options):
+        return shown(draw(models / "two_nodes.yaml", over_time=True, **options).dot)
+
+    assert "for each time step (10, 2, 0) → (lynxes)" in text(level=0)
+    assert "… 2 nodes …" in text(level=1)
+    assert "dhares/dt" not in text(depth=0)
+    without = draw(models / "two_nodes.yaml", over_time=True, captures=False).dot
+    assert edges(without, "capture") == []
+    assert "input_food" not in without
+    assert "↻ hares(0)" not in text(collapse="hare")
+    assert "dlynxes/dt" in text(collapse="hare")
+
+
+def test_a_focus_keeps_the_frame(models):
+    text = shown(draw(models / "conditions.yaml", over_time=True, focus="log").dot)
+    assert "for each time step" in text
+    assert "seen = x" in text
+    assert "rings = rings + 1" not in text
+
+
+def test_every_shared_model_is_drawn_over_time(shared):
+    for path in sorted((shared / "models").rglob("*.*")):
+        assert "for each time step" in shown(draw(path, over_time=True).dot)
