@@ -128,7 +128,7 @@ def agree(left: np.ndarray, right: np.ndarray) -> None:
 def test_all_engines_agree(loop: dict[str, object]) -> None:
     expected = by_python(loop)
     document = open_document(graph(loop))
-    arrays = bind(document, {}, Options())
+    arrays = bind(document, {}, Options()).arrays
     program = read(document)
     plain = interpret(program, arrays)
     for left, right in zip(plain.values(), expected, strict=True):
@@ -151,7 +151,7 @@ def test_each_pass_keeps_results_and_rests(apply, loop) -> None:
     document = open_document(graph(loop))
     program = read(document)
     once = apply(program)
-    arrays = bind(document, {}, Options())
+    arrays = bind(document, {}, Options()).arrays
     before, after = interpret(program, arrays), interpret(once, arrays)
     for name, array in before.items():
         np.testing.assert_array_equal(after[name], array)
