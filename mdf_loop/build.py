@@ -56,6 +56,7 @@ class _Shared:
     weak: set[Value] = field(default_factory=set)
     types: dict[str, Any] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
+    stand_for: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
 
 
 class Builder:
@@ -100,6 +101,11 @@ class Builder:
     def findings(self) -> Findings:
         """Where errors of this program are collected."""
         return self._shared.findings
+
+    @property
+    def stand_for(self) -> dict[Value, tuple[Value, ...]]:
+        """Values that were spread to another shape: made -> of what (see `reading.widened`)."""
+        return self._shared.stand_for
 
     @property
     def types(self) -> dict[str, Any]:

@@ -205,7 +205,9 @@ def fitted(b: Builder, value: Value, dtype: str, shape: Shape) -> Value:
     fixed = shape is not None and all(isinstance(extent, int) for extent in shape)
     if wide.shape == shape or not fixed or shape is None:
         return wide
-    return b.op("Expand", wide, ints(b, *(int(extent) for extent in shape)))
+    made = b.op("Expand", wide, ints(b, *(int(extent) for extent in shape)))
+    b.stand_for[made] = (wide,)
+    return made
 
 
 def selected(b: Builder, test: Truth, then: Term, otherwise: Term) -> Term:
@@ -213,7 +215,10 @@ def selected(b: Builder, test: Truth, then: Term, otherwise: Term) -> Term:
     if not isinstance(test, Value):
         return then if test else otherwise
     left, right = promote(b, tensor(b, then), tensor(b, otherwise))
-    return b.op("Where", test, left, right)
+    made = b.op("Where", test, left, right)
+    if left.shape != right.shape:
+        b.stand_for[made] = (left, right)
+    return made
 
 
 def nothing_yet(b: Builder, dtype: str, shape: Shape) -> Value:

@@ -30,6 +30,7 @@ from mdf_loop.reading.passes_loop import SETS
 from mdf_loop.reading.program import ProgramReader, current
 from mdf_loop.reading.schedule.plan import Schedule, Sets
 from mdf_loop.reading.settings import Settings
+from mdf_loop.reading.widened import widened_findings
 
 _ROUNDS = 5
 """How often carried values may widen: first dtypes, then shapes, through one chain of states."""
@@ -98,8 +99,16 @@ def read_over_time(what: What) -> OverTime:
             break
     states = tuple(later.carrying.enters)
     programs = (first.finish(states), program)
+    own = {later.inputs[before(s)].value: first.state(s).shape for s in states}
+    shapes = {value: shape for value, shape in own.items() if shape != value.shape}
     for made in programs:
         raise_findings(check(made))
+    raise_findings(
+        (
+            *widened_findings(programs[0], first.b.stand_for, {}),
+            *widened_findings(programs[1], later.b.stand_for, shapes),
+        )
+    )
     plans = (first.graph.plan, later.graph.plan)
     return OverTime(*programs, later.recorded, states, first.graph.schedule, plans)
 

@@ -24,6 +24,7 @@ from mdf_loop.reading.names import Item, find_item, output_names
 from mdf_loop.reading.node import Context
 from mdf_loop.reading.schedule.known import value_of
 from mdf_loop.reading.settings import Settings, with_settings
+from mdf_loop.reading.widened import widened_findings
 
 HAS_RUN = "has run: "
 """With an output's name: a further output that says whether the output's node has run.
@@ -85,6 +86,7 @@ def read_once(
     outputs = reader.outputs(graph)
     reading = Reading(reader.program(outputs), reader.b.types)
     raise_findings(check(reading.program))
+    raise_findings(widened_findings(reading.program, reader.b.stand_for, {}))
     return reading
 
 

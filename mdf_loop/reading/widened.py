@@ -1,0 +1,144 @@
+"""Values that stand for several shapes: one number at first, an array later.
+
+A carried value has one shape. Where a model's own changes (a state starts as one number, a port
+has zeros before anything arrives), it is spread to the shape that it has later. For operations
+that work element by element that is the same; for a sum or a product of matrices it is not, and
+the model is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import product
+
+import numpy as np
+
+from mdf_loop.errors import Finding
+from mdf_loop.ir import If, Loop, Op, Operation, Program, Shape, Value, operands, walk
+
+_BY_ELEMENT = frozenset(
+    (
+        *("Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift"),
+        *("Cast", "Ceil", "Clip", "Cos", "Cosh", "Div", "Equal", "Erf", "Exp", "Expand", "Floor"),
+        *("Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log"),
+        *("Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "Relu"),
+        *("Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum"),
+        *("Tan", "Tanh", "Where", "Xor"),
+    )
+)
+_MOST = 64
+"""Combinations of shapes that are looked at for one operation."""
+
+_Shapes = frozenset[Shape]
+
+
+def widened_findings(
+    program: Program, stand_for: Mapping[Value, tuple[Value, ...]], own: Mapping[Value, Shape]
+) -> tuple[Finding, ...]:
+    """What the program would compute otherwise if every value had its own shape.
+
+    `stand_for` maps values to those that they were made of by spreading; `own` are shapes that
+    inputs have besides that of the program.
+    """
+    if not stand_for and not own:
+        return ()
+    shapes = _Followed(program, stand_for, own)
+    return tuple(dict.fromkeys(shapes.findings()))
+
+
+class _Followed:
+    """The shapes that every value of a program may really have."""
+
+    def __init__(
+        self,
+        program: Program,
+        stand_for: Mapping[Value, tuple[Value, ...]],
+        own: Mapping[Value, Shape],
+    ) -> None:
+        self.program = program
+        self.stand_for = stand_for
+        self.known: dict[Value, _Shapes] = {
+            value: frozenset({value.shape, shape}) for value, shape in own.items()
+        }
+        self.changed = True
+        while self.changed:
+            self.changed = False
+            for operation in walk(program.ops):
+                self._follow(operation)
+
+    def of(self, value: Value) -> _Shapes:
+        """The shapes that a value may have."""
+        return self.known.get(value, frozenset({value.shape}))
+
+    def _add(self, value: Value, shapes: Iterable[Shape]) -> None:
+        old = self.of(value)
+        new = old | frozenset(shapes)
+        if new != old and not _is_open(value.shape):
+            self.known[value] = new
+            self.changed = True
+
+    def _follow(self, operation: Operation) -> None:
+        if isinstance(operation, Loop):
+            for carried in operation.carried:
+                self._add(carried.enter, self.of(carried.initial) | self.of(carried.leave))
+                self._add(carried.final, self.of(carried.initial) | self.of(carried.leave))
+        elif isinstance(operation, If):
+            leaves = zip(operation.then.leaves, operation.otherwise.leaves, strict=True)
+            for made, both in zip(operation.outputs, leaves, strict=True):
+                self._add(made, self.of(both[0]) | self.of(both[1]))
+        elif isinstance(operation, Op):
+            made, *more = operation.outputs
+            if made in self.stand_for:
+                self._add(made, (s for value in self.stand_for[made] for s in self.of(value)))
+            elif operation.op_type in _BY_ELEMENT and not more:
+                self._by_element(operation, made)
+
+    def _by_element(self, op: Op, made: Value) -> None:
+        several = [self.of(value) for value in operands(op)]
+        if all(len(shapes) == 1 for shapes in several):
+            return
+        combined = {_broadcast(shapes) for shapes in list(product(*several))[:_MOST]}
+        if made.shape in combined and len(combined) == 1:
+            return
+        self._add(made, combined - {None})
+
+    def findings(self) -> Iterable[Finding]:
+        """Operations that give something else for another of the shapes."""
+        for operation in walk(self.program.ops):
+            if isinstance(operation, Op):
+                if operation.outputs[0] in self.stand_for or operation.op_type in _BY_ELEMENT:
+                    continue
+                read: Iterable[Value] = operands(operation)
+            elif isinstance(operation, Loop) and operation.count is not None:
+                read = (recorded.row for recorded in operation.recorded)
+            else:
+                continue
+            for value in read:
+                if len(self.of(value)) > 1:
+                    yield _finding(value, self.of(value), operation)
+
+
+def _is_open(shape: Shape) -> bool:
+    return shape is None or any(isinstance(extent, str) for extent in shape)
+
+
+def _broadcast(shapes: Iterable[Shape]) -> Shape:
+    known = [shape for shape in shapes if shape is not None]
+    try:
+        return tuple(np.broadcast_shapes(*known))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+
+
+def _finding(value: Value, shapes: _Shapes, operation: Op | Loop) -> Finding:
+    ways = " or ".join(
+        str(list(shape or ())) for shape in sorted(shapes, key=lambda s: len(s or ()))
+    )
+    name = operation.op_type if isinstance(operation, Op) else operation.name
+    return Finding(
+        "CarryShapeError",
+        f"'{value.name}' has the shape {ways}, depending on the step, and {name} gives something "
+        "else for each",
+        operation.where,
+        "give initial values (and ports) the shape that they have later",
+    )
