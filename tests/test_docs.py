@@ -137,6 +137,15 @@ def test_every_command_and_option_is_in_the_reference():
         assert f"## mdf-loop {name}" in text
 
 
+def test_every_scheduler_condition_is_in_its_table():
+    from mdf_loop.reading.schedule.written import _REFUSED, _TYPES
+
+    text = (ROOT / "docs" / "how-to" / "use-scheduler-conditions.md").read_text()
+    _, compiled, refused = re.split(r"^## Which are ", text, flags=re.MULTILINE)
+    assert set(re.findall(r"`([A-Z]\w+)`", compiled)) == set(_TYPES)
+    assert set(re.findall(r"`([A-Z]\w+)`", refused)) - {"Threshold"} == set(_REFUSED)
+
+
 def test_every_public_name_is_in_the_reference():
     import mdf_loop
 

@@ -9,7 +9,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import InputError, LoopError
-from tests.timed_models import ALL, ARRAYS, NEURON, PAIR, SCHEDULED, graph
+from tests.timed_models import ALL, ARRAYS, NEURON, SCHEDULED, graph
 
 SWEEPS = {
     "a parameter": ("neuron", {"fn.a": [0.1, 0.7, 1.5]}),

@@ -4,6 +4,8 @@
   refuses it.
 - No scale stands next to a MatMul: with its default settings ONNX Runtime fuses the two and
   rounds a float64 scale to float32. A `Sum` of one value, which changes nothing, parts them.
+- No Transpose stands before a MatMul: ONNX Runtime fuses the two, and forgets the Transpose where
+  the other factor is a vector. A `Sum` parts these, too.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ def portable(model: onnx.ModelProto) -> onnx.ModelProto:
         if tensor.data_type == onnx.TensorProto.DOUBLE and all(dim == 1 for dim in tensor.dims)
     }
     _copy_passed(copied.graph)
-    _part_scales(copied.graph, scales)
+    _part(copied.graph, scales)
     return copied
 
 
@@ -44,17 +46,20 @@ def _return_copies(body: onnx.GraphProto) -> None:
             output.name = copy
 
 
-def _part_scales(graph: onnx.GraphProto, scales: set[str]) -> None:
-    """Put a Sum of one value between a MatMul and a multiplication or division by a number."""
+def _part(graph: onnx.GraphProto, scales: set[str]) -> None:
+    """Put a Sum of one value before what must not be fused with what comes before it."""
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
-                _part_scales(attribute.g, scales)
+                _part(attribute.g, scales)
     products = {out for n in graph.node if n.op_type == "MatMul" for out in n.output}
     scaled = {n.output[0] for n in graph.node if _scales(n, scales)}
+    turned = _turned(graph)
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
-        close = products if _scales(node, scales) else scaled if node.op_type == "MatMul" else set()
+        close = products if _scales(node, scales) else set()
+        if node.op_type == "MatMul":
+            close = scaled | turned
         for position, name in enumerate(node.input):
             if name in close:
                 parted = f"{name}#{node.name}.{position}"
@@ -67,3 +72,15 @@ def _part_scales(graph: onnx.GraphProto, scales: set[str]) -> None:
 
 def _scales(node: onnx.NodeProto, scales: set[str]) -> bool:
     return node.op_type in ("Mul", "Div") and any(name in scales for name in node.input)
+
+
+def _turned(graph: onnx.GraphProto) -> set[str]:
+    """Floats that a Transpose gives, or a Cast of what it gives; whole numbers are not fused."""
+    typed = (*graph.value_info, *graph.input, *graph.output)
+    floats = {v.name for v in typed if v.type.tensor_type.elem_type in _FLOATS}
+    made = {n.output[0] for n in graph.node if n.op_type == "Transpose"}
+    made |= {n.output[0] for n in graph.node if n.op_type == "Cast" and n.input[0] in made}
+    return made & floats
+
+
+_FLOATS = (onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT)

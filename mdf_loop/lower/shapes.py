@@ -115,7 +115,7 @@ def transpose(b: Builder, a: Value, /, axes: Axes = None) -> Value:
         order = order[::-1]
     if len(order) != rank(a):
         raise OperandError(f"the axes {axes} are not those of {a.type}", hint="name every axis")
-    return b.op("Transpose", a, perm=order)
+    return b.op("Transpose", a, perm=order) if order else a
 
 
 @names("numpy.swapaxes")

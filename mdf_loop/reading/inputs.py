@@ -1,7 +1,7 @@
 """What is given to a run: values of open input ports, constant or over time.
 
 An open port is one that no edge feeds. A value has the port's own shape, or (in a run over time)
-one axis more in front: a row for every step.
+an axis more in front: a row for every step.
 """
 
 from __future__ import annotations
@@ -101,22 +101,27 @@ def bind(
 
 def _rows(port: OpenPort, array: Array, name: str, steps: int) -> Array | None:
     """The array as a row for every step; None if it is one value for all of them."""
-    stated = port.port.shape
-    default = port.port.default_value
-    shape = stated if stated is not None else None if default is None else np.shape(default)
-    if shape is None:
-        return array if array.ndim and len(array) == steps else None
-    if array.ndim == 1 and len(array) == steps and all(extent == 1 for extent in shape):
-        return None if array.shape == tuple(shape) else array.reshape(steps, *shape)
-    if array.ndim != len(shape) + 1:
+    shape = _own_shape(port.port)
+    single = len(shape) > 0 and all(extent == 1 for extent in shape)
+    if single and array.shape == (steps,) and array.shape != shape:
+        return array.reshape(steps, *shape)
+    if array.ndim <= len(shape):
         return None
     if len(array) != steps:
         raise InputError(
             f"the input '{name}' has {len(array)} rows over time, but the run has {steps} steps",
             port.where,
-            "give one row for every step, or one value for all",
+            "give one row for every step, or one value of the port's own shape for all "
+            "(a port without 'shape' and default_value takes a number)",
         )
     return array
+
+
+def _own_shape(port: Any) -> tuple[int, ...]:
+    """The shape of one value: as stated, else that of the default_value."""
+    if port.shape or port.default_value is None:
+        return tuple(port.shape or ())
+    return np.shape(port.default_value)
 
 
 def _unknown_input_hint(name: str, document: Document, known: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ it was put is carried: it enters with what the last iteration (at first, the out
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -33,11 +34,16 @@ PLACES = {"parameter": "parameters", "function": "functions", "output": "output_
 Held: TypeAlias = "Term | Callable[[], Term]"
 
 
+_WIDENINGS = 10
+"""How often one type may widen: a few dtypes, a few axes. What goes on widening has no type."""
+
+
 @dataclass
 class Types:
     """Dtype and shape of everything that is carried: those that hold before and after a step."""
 
     of: dict[State, tuple[str, Shape]] = field(default_factory=dict)
+    widened: Counter[State] = field(default_factory=Counter)
 
     def type(self, state: State) -> tuple[str, Shape]:
         """The type of something that is carried."""
@@ -48,15 +54,22 @@ class Types:
             raise Poisoned
         return self.of[state]
 
-    def widen(self, state: State, value: Value) -> bool:
-        """Make room for a value; whether that changes the type.
+    def widen(self, state: State, value: Value) -> None:
+        """Make room for a value.
 
         Raises:
             CarryTypeError, CarryShapeError: no type holds for both.
         """
         old = self.of.get(state)
-        self.of[state] = (value.dtype, value.shape) if old is None else _joined(state, old, value)
-        return self.of[state] != old
+        new = (value.dtype, value.shape) if old is None else _joined(state, old, value)
+        self.widened[state] += new != old
+        if self.widened[state] > _WIDENINGS:
+            raise CarryShapeError(
+                f"'{state[2]}' gets another shape with every step: {list(value.shape or ())} is not "
+                "the last",
+                hint="a carried value must have one shape at all steps",
+            )
+        self.of[state] = new
 
 
 class Memory:
@@ -150,15 +163,15 @@ class LoopMemory(Memory):
 
         Finding one may carry another.
         """
-        narrow = False
         while waiting := [state for state in self.enters if state not in self.leaves]:
             for state in waiting:
                 self.leaves[state] = value = self._left(state)
                 if PLACES.get(state[0]) is None:
                     continue
                 with self.b.at(f"{where}.nodes['{state[1]}'].{PLACES[state[0]]}['{state[2]}']"):
-                    narrow |= self.types.widen(state, value)
-        return narrow
+                    self.types.widen(state, value)
+        entered = {s: (enter.dtype, enter.shape) for s, enter in self.enters.items()}
+        return any(self.types.type(state) != type_ for state, type_ in entered.items())
 
     def _left(self, state: State) -> Value:
         if state[0] == "ran":

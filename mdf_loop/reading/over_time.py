@@ -32,9 +32,6 @@ from mdf_loop.reading.schedule.plan import Schedule, Sets
 from mdf_loop.reading.settings import Settings
 from mdf_loop.reading.widened import widened_findings
 
-_ROUNDS = 5
-"""How often carried values may widen: first dtypes, then shapes, through one chain of states."""
-
 EXECUTED = "executed"
 """The output that says which nodes ran, where that is decided while running (see `SETS`)."""
 
@@ -92,11 +89,9 @@ def read_over_time(what: What) -> OverTime:
         LoopError: everything that is wrong with the model, at once.
     """
     first = _FirstReader(what)
-    for _ in range(_ROUNDS):
-        later = _LaterReader(what, first)
-        program = later.read()
-        if not later.narrow:
-            break
+    while (later := _LaterReader(what, first)).read():
+        continue  # some state takes a wider type than it has entered with
+    program = later.finish()
     states = tuple(later.carrying.enters)
     programs = (first.finish(states), program)
     own = {later.inputs[before(s)].value: first.state(s).shape for s in states}
@@ -142,7 +137,7 @@ class _LaterReader(ProgramReader):
         super().__init__(what.document, what.options, what.settings, what.record)
         self.what = what
         self.first = first
-        self.rows: dict[str, Value] = {}
+        self.given_rows: dict[str, Value] = {}
         self.declare(what.given.arrays, what.given.over_time)
         self.steps = self.declare_one("steps", "int64", ())
         self.dt = self.declare_one("dt", self.b.float_dtype, ()) if what.has_dt else None
@@ -161,21 +156,24 @@ class _LaterReader(ProgramReader):
     def supply(self, node: Any, port: Any, where: str) -> Term:
         """What an open port holds: the row of this step, if it was given over time."""
         name = self.ports[node.id, port.id].name
-        if name in self.what.given.over_time and name not in self.rows:
+        if name in self.what.given.over_time and name not in self.given_rows:
             rows = self.inputs[name].value
-            self.rows[name] = self.body.op("Gather", rows, self.iteration, axis=0)
-        return self.rows.get(name) or super().supply(node, port, where)
+            self.given_rows[name] = self.body.op("Gather", rows, self.iteration, axis=0)
+        return self.given_rows.get(name) or super().supply(node, port, where)
 
-    def read(self) -> Program:
-        """The loop as a program; `narrow` says whether it must be read again with wider types."""
+    def read(self) -> bool:
+        """Read the body; whether it must be read again, with wider types."""
         self.graph: GraphReader = self.read_graph(self.carrying, self.dt)
-        rows = self.outputs(self.graph)
+        self.rows = self.outputs(self.graph)
         if self.what.executed and self.graph.plan is None:
-            rows[EXECUTED] = tensor(self.body, self.carrying.get(SETS))
+            self.rows[EXECUTED] = tensor(self.body, self.carrying.get(SETS))
         raise_findings(self.b.findings.found)
-        self.narrow = self.carrying.leave(self.document.where)
+        return self.carrying.leave(self.document.where)
+
+    def finish(self) -> Program:
+        """The loop as a program."""
         carried = self.carrying.carried(self.b, after)
-        stacks = {name: self._stack(name, row) for name, row in rows.items()}
+        stacks = {name: self._stack(name, row) for name, row in self.rows.items()}
         self.b.append(
             Loop(
                 name="time",
@@ -185,7 +183,9 @@ class _LaterReader(ProgramReader):
                 condition_in=self.body.new("bool", (), "go"),
                 condition_out=None,
                 carried=carried,
-                recorded=tuple(Recorded(row, stacks[name], name) for name, row in rows.items()),
+                recorded=tuple(
+                    Recorded(row, stacks[name], name) for name, row in self.rows.items()
+                ),
                 ops=tuple(self.body.ops),
                 where=self.document.where,
             )

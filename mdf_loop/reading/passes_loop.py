@@ -14,6 +14,7 @@ Source: graph_scheduler.Scheduler.run (1.2.2).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -45,10 +46,6 @@ from mdf_loop.reading.schedule.known import (
 )
 from mdf_loop.reading.schedule.plan import EVALUATION, MOST_PASSES, PASS, Schedule
 
-_ROUNDS = 5
-"""How often carried values may widen: dtypes, then shapes, through a chain of nodes."""
-
-
 SETS: State = ("count", "", "sets")
 """The nodes that ran: for every pass and layer, whether it was visited, and each of its nodes."""
 
@@ -56,6 +53,15 @@ SETS: State = ("count", "", "sets")
 def count_state(key: Key) -> State:
     """What a schedule keeps, as something held."""
     return ("flag" if isinstance(key, JustRan) else "count", "", str(key))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """One pass: its number, whether passes go on after it, and which nodes ran in each layer."""
+
+    iteration: Value
+    go_on: Value
+    row: Value
 
 
 class PassesLoop:
@@ -78,40 +84,37 @@ class PassesLoop:
         """Append the loop; `initial` is what the schedule has kept of earlier evaluations."""
         order = [node for layer in self.schedule.layers for node in layer]
         self.executor.learn_types(self.memory, order)
-        for _ in range(_ROUNDS):
+        while True:
             counters = Counters(self.b, dict(initial), self._look(self.memory))
             counters.begin(EVALUATION)
             go = opposite(self.b, self.schedule.done(counters))
-            loop, made, narrow = self._loop(counters, go)
-            if not narrow:
+            inner, ends = self._body(counters)
+            if not inner.leave(self.executor.where):
                 break
+        loop = self._loop(inner, go, ends)
         self.b.append(loop)
-        self._hold(made, loop)
+        self._hold(inner, loop)
 
-    def _loop(self, counters: Counters, go: Truth) -> tuple[Loop, LoopMemory, bool]:
-        b, body = self.b, self.b.body()
+    def _body(self, counters: Counters) -> tuple[LoopMemory, _Ends]:
+        """One pass, read into a body; its carried values start from what is held now."""
         known = [node for node in self.executor.nodes if self.memory.ran(node) is True]
+        inner = LoopMemory(self.b.body(), self.types, lambda s: self._start(s, counters), known)
+        return inner, self._pass(inner)
 
-        def start(state: State) -> Value:
-            return self._start(state, counters)
-
-        inner = LoopMemory(body, self.types, start, known)
-        iteration = body.new("int64", (), "pass")
-        go_on, row = self._pass(inner, iteration)
-        narrow = inner.leave(self.executor.where)
-        loop = Loop(
+    def _loop(self, inner: LoopMemory, go: Truth, ends: _Ends) -> Loop:
+        b, body, row = self.b, inner.b, ends.row
+        return Loop(
             name=f"{self.executor.where} passes",
             trip_count=None,
             condition=value_of(b, go),
-            iteration=iteration,
+            iteration=ends.iteration,
             condition_in=body.new("bool", (), "go"),
-            condition_out=go_on,
-            carried=() if narrow else inner.carried(b, lambda s: ".".join(filter(None, s[1:]))),
+            condition_out=ends.go_on,
+            carried=inner.carried(b, lambda s: ".".join(filter(None, s[1:]))),
             recorded=(Recorded(row, b.new("bool", ("passes", *(row.shape or ())), "ran"), "ran"),),
             ops=tuple(body.ops),
             where=f"{self.executor.where}.conditions",
         )
-        return loop, inner, narrow
 
     def _start(self, state: State, counters: Counters) -> Value:
         """What the loop starts from."""
@@ -140,7 +143,10 @@ class PassesLoop:
         if self.schedule.all_run:
             for node in self.executor.nodes:
                 self.memory.has_run(node)
-        after = Counters(self.b, {k: finals[count_state(k)] for k in self.schedule.keys})
+        kept: dict[Key, Number | Truth | None] = {
+            key: finals[count_state(key)] for key in self.schedule.keys
+        }
+        after = Counters(self.b, kept, self._look(self.memory))
         self.schedule.end(after)
         for key in self.schedule.persistent:
             held = after.held[key]
@@ -150,9 +156,9 @@ class PassesLoop:
 
     # --- one pass -------------------------------------------------------------------------------
 
-    def _pass(self, memory: LoopMemory, iteration: Value) -> tuple[Value, Value]:
-        """Whether passes go on after this one, and which nodes ran in each layer."""
+    def _pass(self, memory: LoopMemory) -> _Ends:
         b, schedule = memory.b, self.schedule
+        iteration = b.new("int64", (), "pass")
         held: dict[Key, Number | Truth | None] = {
             key: memory.enter(count_state(key)) for key in schedule.keys
         }
@@ -178,7 +184,7 @@ class PassesLoop:
         for key, now in counters.held.items():
             assert now is not None
             memory.put(count_state(key), value_of(b, now))
-        return go_on, self._row(b, visits)
+        return _Ends(iteration, go_on, self._row(b, visits))
 
     def _bounded(self, b: Builder, go_on: Truth, any_ran: Truth, iteration: Value) -> Value:
         """Whether passes go on; the run fails if that is for ever."""
@@ -238,11 +244,17 @@ class PassesLoop:
         memory.has_run(node, either(memory.b, ran, runs))
 
     def _kept(self, node: str, memory: LoopMemory) -> list[State]:
-        """What somebody may read of a node: its outputs, what is wanted, and old parameters."""
+        """What somebody may read of a node: its outputs, what is wanted, and old parameters.
+
+        The first evaluation, in which no time passes, does not read what others integrate from.
+        """
+        parameters = self.executor.nodes[node].parameters
         outputs = states_of(self.executor.nodes[node])
+        over_time = [("parameter", node, p.id) for p in parameters if p.time_derivative is not None]
         old = [s for s in memory.enters if s[0] == "parameter" and s[1] == node]
         wanted = [s for s in self.wanted if s[1] == node]
-        return [s for s in dict.fromkeys((*outputs, *wanted, *old)) if s in self.types.of]
+        kept = dict.fromkeys((*outputs, *wanted, *over_time, *old))
+        return [state for state in kept if state in self.types.of]
 
     # --- conditions that look at values ---------------------------------------------------------
 

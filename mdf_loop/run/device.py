@@ -14,9 +14,9 @@ from mdf_loop.emit.scans import with_scans
 from mdf_loop.errors import DeviceError
 
 DEVICES = ("auto", "cpu", "cuda")
-INEXACT_FUSIONS = ("MatMulScaleFusion", "DivMulFusion")
+INEXACT_FUSIONS = ("MatMulScaleFusion", "DivMulFusion", "MatmulTransposeFusion")
 """Optimisations of ONNX Runtime that change numbers: `0.1 * (a @ b)` gets its 0.1 in float32,
-`1 / x * y` is rounded once instead of twice."""
+`1 / x * y` is rounded once instead of twice, `a.T @ v` with a vector becomes `a @ v`."""
 
 _CUDA = "CUDAExecutionProvider"
 _CPU = "CPUExecutionProvider"

@@ -14,7 +14,6 @@ from mdf_loop.emit.legalise import runnable
 from mdf_loop.emit.onnx_model import refuse_nothing
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Program, Value
-from mdf_loop.passes.batch import batch
 from mdf_loop.passes.record_every import record_every
 from mdf_loop.reading.memory import PLACES
 from mdf_loop.reading.over_time import EXECUTED, OverTime, after, before, label
@@ -32,6 +31,7 @@ from mdf_loop.run.states import (
     times,
     without_members,
 )
+from mdf_loop.run.swept import SweptSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,9 @@ class TimedSession:
         return self._sessions[key]
 
     def _session(self, program: Program, swept: Collection[str]) -> Session:
-        made = batch(program, swept) if swept else program
-        return Session(runnable(made, self.options), self._wanted_device)
+        if swept:
+            return SweptSession(program, swept, self.options, self._wanted_device)
+        return Session(runnable(program, self.options), self._wanted_device)
 
     # --- running --------------------------------------------------------------------------------
 
@@ -266,7 +267,8 @@ class _Rows:
             )
             for part in parts
         ]
-        return np.concatenate(fitted, axis=self.axis)
+        in_front = [np.moveaxis(part, self.axis, 0) for part in fitted]  # as they lie in memory
+        return np.moveaxis(np.concatenate(in_front), 0, self.axis)
 
     def _true(self, part: Mapping[str, Array]) -> Array:
         some = next(iter(part.values()))

@@ -102,7 +102,7 @@ round(c) | round(c, 1) | round(2.675, 2) | round(q) | round(q, 2) | round(-0.5) 
 SHAPING = """
 numpy.reshape(m, (4, 3)) | numpy.reshape(m, -1) | numpy.reshape(t, [2, -1]) | numpy.reshape(x, (2, q - 1)) | numpy.ravel(t) | numpy.squeeze(u) | numpy.squeeze(u, axis=1)
 numpy.squeeze(x) | numpy.expand_dims(x, 0) | numpy.expand_dims(m, (0, -1)) | numpy.atleast_1d(c) | numpy.atleast_2d(x) | numpy.atleast_1d(m)
-numpy.transpose(m) | m.T | t.shape[1] | t.T.shape | m.size + t.ndim | numpy.transpose(t) | numpy.transpose(t, (1, 0, 2)) | numpy.transpose(t, axes=(-1, 0, 1)) | numpy.swapaxes(t, 0, -1) | numpy.moveaxis(t, 0, 2) | numpy.moveaxis(t, -1, 0)
+numpy.transpose(m) | numpy.transpose(x) | numpy.transpose(c) | m.T | t.shape[1] | t.T.shape | m.size + t.ndim | numpy.transpose(t) | numpy.transpose(t, (1, 0, 2)) | numpy.transpose(t, axes=(-1, 0, 1)) | numpy.swapaxes(t, 0, -1) | numpy.moveaxis(t, 0, 2) | numpy.moveaxis(t, -1, 0)
 numpy.concatenate((x, y)) | numpy.concatenate([x, n]) | numpy.concatenate((m, s), axis=1) | numpy.concatenate((m, x), axis=None) | numpy.concatenate(m) | numpy.concatenate((x, [1.0]))
 numpy.stack((x, y)) | numpy.stack([x, y], axis=1) | numpy.stack((x, n), -1) | numpy.hstack((x, y)) | numpy.hstack((m, s)) | numpy.hstack((c, 1)) | numpy.vstack((x, y)) | numpy.vstack((m, x))
 numpy.column_stack((x, y)) | numpy.append(x, 5.0) | numpy.append(x, y) | numpy.append(m, m, axis=0) | numpy.tile(x, 2) | numpy.tile(m, (2, 1)) | numpy.tile(x, (2, 3)) | numpy.tile(t, 2)

@@ -319,5 +319,5 @@ def test_what_cannot_be_run_over_time_is_refused() -> None:
     scheduled["g"]["conditions"] = {
         "node_specific": {"A": {"type": "WhenFinished", "kwargs": {"dependency": "A"}}}
     }
-    with pytest.raises(UnsupportedError, match="(?s)WhenFinished.*engine='modeci'"):
+    with pytest.raises(UnsupportedError, match=r"(?s)WhenFinished.*engine='modeci'"):
         mdf_loop.compile(scheduled).run(steps=2)

@@ -174,6 +174,42 @@ SILENT = {
 }
 
 
+TURNED = """
+n:
+    graphs:
+        g:
+            nodes:
+                n:
+                    input_ports: {x: {}, v: {}}
+                    output_ports: {y: {value: EXPRESSION}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("numpy.transpose(x) @ v", [0.75, 1.0]),
+        ("numpy.transpose(x + 1) @ v", [1.0, 1.25]),
+        ("x.T @ v", [0.75, 1.0]),
+        ("v @ numpy.transpose(x)", [0.5, 1.0]),
+        ("numpy.transpose(x) @ x", [[10, 14], [14, 20]]),
+        ("x @ numpy.transpose(x)", [[5, 11], [11, 25]]),
+    ],
+)
+@pytest.mark.parametrize("dtype", [float, int, np.float32])
+def test_a_transposed_matrix_times_a_vector(tmp_path, expression, expected, dtype):
+    """ONNX Runtime's own fusion forgets the Transpose."""
+    path = tmp_path / "turned.yaml"
+    path.write_text(TURNED.replace("EXPRESSION", expression))
+    inputs = {"x": np.array([[1, 2], [3, 4]], dtype), "v": np.array([0, 0.25])}
+    compiled = mdf_loop.compile(path, device="cpu")
+    np.testing.assert_array_equal(compiled.run(inputs)["y"], expected)
+    session = onnxruntime.InferenceSession(compiled.to_onnx(inputs).SerializeToString())
+    wanted = {i.name for i in session.get_inputs()}
+    fed = {name: array for name, array in inputs.items() if name in wanted}
+    np.testing.assert_array_equal(session.run(None, fed)[0], expected)
+
+
 @pytest.mark.parametrize("trap", SILENT)
 def test_numbers_are_right(plain, trap):
     model, inputs, options, expected = SILENT[trap]
