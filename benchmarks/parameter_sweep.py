@@ -1,0 +1,70 @@
+"""A sweep over 1000 values of a parameter against one run, and against 1000 runs one by one.
+
+    python benchmarks/parameter_sweep.py [--members 1000] [--steps 2000] [--rounds 11]
+
+FitzHugh-Nagumo (benchmarks/models/FN.yaml), the stimulus `FNpop.Iext` swept. Samples are taken in
+turn; figures are minima. Exit code 1 if the sweep costs 5 times one run, or more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import mdf_loop
+
+MODEL = Path(__file__).parent / "models" / "FN.yaml"
+DT = 5e-5
+MOST = 5.0
+ONE_BY_ONE = 20
+"""Runs one by one that are measured; all members take as many times longer as they are more."""
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """How long one call takes."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def main() -> int:
+    """Measure, print a table, say whether the threshold holds."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--members", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=11)
+    given = parser.parse_args()
+    compiled = mdf_loop.compile(MODEL, device="cpu")
+    values = np.linspace(0.0, 1.0, given.members)
+
+    def sweep() -> mdf_loop.Results:
+        return compiled.run(steps=given.steps, dt=DT, sweep={"FNpop.Iext": values})
+
+    def single(value: float) -> mdf_loop.Results:
+        return compiled.run(steps=given.steps, dt=DT, set={"FNpop.Iext": value})
+
+    rows = sweep()["FNpop.V"]
+    for member in (0, given.members // 2, given.members - 1):
+        np.testing.assert_array_equal(rows[member], single(values[member])["FNpop.V"])
+    swept, one, several = [], [], []
+    for _ in range(given.rounds):
+        one.append(seconds(lambda: compiled.run(steps=given.steps, dt=DT)))
+        swept.append(seconds(sweep))
+        several.append(seconds(lambda: [single(value) for value in values[:ONE_BY_ONE]]))
+    all_members = min(several) / min(ONE_BY_ONE, given.members) * given.members
+    print("| sweep / one run | one by one / sweep | one run ms | sweep ms | one by one ms |")
+    print("|---|---|---|---|---|")
+    print(
+        f"| {min(swept) / min(one):.1f} | {all_members / min(swept):.0f} | {min(one) * 1e3:.1f} "
+        f"| {min(swept) * 1e3:.1f} | {all_members * 1e3:.0f} |"
+    )
+    return int(min(swept) >= MOST * min(one))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
