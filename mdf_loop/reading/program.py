@@ -14,8 +14,8 @@ from mdf_loop.build import Builder, Options
 from mdf_loop.check import check
 from mdf_loop.errors import ArityError, raise_findings
 from mdf_loop.ir import Array, Input, Program, Shape, Value
-from mdf_loop.lower import Scope, Term
-from mdf_loop.reading.document import Document, Source, open_document
+from mdf_loop.lower import Scope, Term, tensor
+from mdf_loop.reading.document import Document, Source, is_loop, open_document
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.inputs import Given, bind, open_ports
 from mdf_loop.reading.loop import read_loop
@@ -103,6 +103,9 @@ class ProgramReader:
         self.inputs: dict[str, Input] = {}
         self.ports = {(p.node, p.port.id): p for p in open_ports(document)}
         self.items: dict[str, Item] = {}
+        graph = document.graph
+        parts = (part for node in graph.nodes for part in (*node.functions, *node.parameters))
+        self._has_loops = any(is_loop(part.function) for part in parts)
         for name in (*output_names(document), *record):
             with self.b.findings.catch():
                 item = find_item(document, name)
@@ -174,6 +177,8 @@ class ProgramReader:
             with self.b.findings.catch():
                 memory = graph.memory
                 term = current(graph, item.state)
+                if not self._has_loops:
+                    term = tensor(memory.b, term)  # what is written as a list: [x, 1]
                 if isinstance(term, tuple):
                     raise ArityError(
                         f"'{name}' is {len(term)} results, an output is one",

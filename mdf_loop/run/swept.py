@@ -75,6 +75,5 @@ class _Views:
                 self._turns[made] = source
         elif op.op_type == "Reshape" and source in self._turns:
             self._turns[made] = self._turns[source]
-        elif op.op_type == "Expand" and made.shape is not None:
-            if source.shape == made.shape[1:]:
-                self._repeats[made] = source
+        elif op.op_type == "Expand" and source.shape == (made.shape or ())[1:]:
+            self._repeats[made] = source

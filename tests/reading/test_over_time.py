@@ -321,3 +321,15 @@ def test_what_cannot_be_run_over_time_is_refused() -> None:
     }
     with pytest.raises(UnsupportedError, match=r"(?s)WhenFinished.*engine='modeci'"):
         mdf_loop.compile(scheduled).run(steps=2)
+
+
+def test_a_list_with_names_is_an_array() -> None:
+    made = graph(
+        A={
+            "parameters": {"n": {"value": "n + 1"}, "p": {"value": "[n, 2.5]"}},
+            "output_ports": {"l": {"value": "[n, 1]"}, "p": {"value": "p"}},
+        }
+    )
+    rows = mdf_loop.compile(made).run(steps=2)
+    np.testing.assert_array_equal(rows["l"], [[1, 1], [2, 1]])
+    np.testing.assert_array_equal(rows["p"], [[1, 2.5], [2, 2.5]])
