@@ -22,7 +22,7 @@ from mdf_loop.lower.functions import constants, function, qualified_hint
 from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.subscripts import Index, Slice, subscript
 from mdf_loop.lower.syntax import dotted, number_of, parse, shortened
-from mdf_loop.lower.terms import Term, kind, literal, scalar, tensor
+from mdf_loop.lower.terms import Term, is_scalar, kind, literal, scalar, tensor
 
 _PROPERTIES = {
     "T": "numpy.transpose",
@@ -209,23 +209,12 @@ class _Lowering:
             chain.append(chain[-1].left)
         result = self.value(chain[-1].left)
         for part in reversed(chain):
-            self._refuse_list(part)
             right = self.value(part.right)
+            _refuse_list(part, result, right)
             if isinstance(part.op, _CAN_FAIL):
                 right = self._harmless(right, 1)
             result = _BINARY[type(part.op)](self.b, result, right)
         return result
-
-    def _refuse_list(self, node: ast.BinOp) -> None:
-        """Python joins and repeats lists where numpy would calculate."""
-        sides = (node.left, node.right)
-        if any(isinstance(side, ast.List) for side in sides) and all(
-            isinstance(side, ast.List) or not _names(side) for side in sides
-        ):
-            raise ExpressionError(
-                "Python would join or repeat the list here instead of calculating",
-                hint="write numpy.array([...])",
-            )
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Term:
         return _UNARY[type(node.op)](self.b, self.value(node.operand))
@@ -336,8 +325,16 @@ class _Lowering:
         return self.visit(node)
 
 
-def _names(expression: ast.expr) -> bool:
-    return any(isinstance(part, ast.Name) for part in ast.walk(expression))
+def _refuse_list(node: ast.BinOp, left: Value, right: Value) -> None:
+    """Python joins lists, and repeats one as often as a plain number says."""
+    is_list = [isinstance(side, ast.List | ast.Tuple) for side in (node.left, node.right)]
+    if any(is_list) and all(
+        listed or is_scalar(value) for listed, value in zip(is_list, (left, right), strict=True)
+    ):
+        raise ExpressionError(
+            "Python would join or repeat the list here instead of calculating",
+            hint="write numpy.array([...])",
+        )
 
 
 def _instead_of_attribute(node: ast.expr) -> str:

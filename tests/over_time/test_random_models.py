@@ -1,0 +1,51 @@
+"""Random models over time do what modeci_mdf's engine does, or are refused for a listed reason.
+
+`MDF_LOOP_EXAMPLES=1000 pytest tests/over_time/test_random_models.py` looks further.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from tests.over_time.law import judge
+from tests.over_time.models import Focus, Run, runs
+
+EXAMPLES = int(os.environ.get("MDF_LOOP_EXAMPLES", "130"))
+"""Models of each family."""
+
+FAMILIES = {
+    "one node of plain numbers": Focus(
+        nodes=(1, 1), parameters=(1, 4), edges=(0, 0), kinds=("number",), depth=1
+    ),
+    "long formulas": Focus(nodes=(1, 1), parameters=(1, 2), edges=(0, 0), depth=3),
+    "functions": Focus(nodes=(1, 1), parameters=(1, 3), functions=(2, 4), edges=(0, 1)),
+    "lists and tables": Focus(nodes=(1, 2), edges=(0, 2), kinds=("list", "list", "table")),
+    "edges forward": Focus(nodes=(2, 4), parameters=(0, 2), edges=(2, 6), back=False),
+    "several edges into a node": Focus(nodes=(2, 2), parameters=(0, 1), edges=(3, 7), depth=1),
+    "circles": Focus(nodes=(1, 3), parameters=(0, 2), functions=(0, 1), edges=(1, 5)),
+    "everything": Focus(nodes=(2, 5), edges=(2, 7)),
+}
+MOSTLY = 0.75
+"""The least part of the models that both run: else the test would say little."""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_random_model_over_time(family: str) -> None:
+    seen: Counter[str] = Counter()
+
+    @settings(
+        max_examples=EXAMPLES,
+        phases=[Phase.generate],  # making a large model smaller takes minutes
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(runs(FAMILIES[family]))
+    def law(run: Run) -> None:
+        seen[judge(run)] += 1
+
+    law()
+    print(dict(seen))  # noqa: T201 - shown by pytest -s
+    assert seen["equal"] >= MOSTLY * seen.total(), dict(seen)
