@@ -263,7 +263,7 @@ def guarded(b: Builder, value: Value, ok: Value, sentence: str) -> Value:
         table = b.constant(np.zeros(1, value.dtype))
         index = cast(b, b.op("Not", ok), "int64")
         zero = b.op("Gather", table, index, axis=0)
-        return b.op("Add", value, zero)
+        return b.op("Or" if value.dtype == "bool" else "Add", value, zero)
 
 
 # --- comparison -------------------------------------------------------------------------------

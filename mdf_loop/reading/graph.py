@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mdf_loop.errors import CycleError, ScopeError, UnknownNameError, UnsupportedError
+from mdf_loop.errors import CycleError, Poisoned, ScopeError, UnknownNameError, UnsupportedError
 from mdf_loop.ir import Value
 from mdf_loop.lower import Term, suggestion, tensor
 from mdf_loop.lower.operators import guarded
@@ -57,6 +57,7 @@ class GraphReader:
         self.wanted = tuple(wanted)
         self.nodes = {node.id: node for node in graph.nodes}
         self.plan: Sets | None = ()
+        self.complete = False
 
     def read(self) -> GraphReader:
         """Read all nodes; errors go to the builder's findings."""
@@ -70,6 +71,7 @@ class GraphReader:
             layers = layers_of(self.graph, waits, self.where)
             self.schedule = read_schedule(self.graph, layers, waits, self.where)
             self._evaluate(self.schedule)
+            self.complete = True
         return self
 
     def _evaluate(self, schedule: Schedule) -> None:
@@ -118,6 +120,8 @@ class GraphReader:
             Poisoned: it could not be read.
             UnsupportedError: its node never runs.
         """
+        if not self.complete:
+            raise Poisoned
         ran = self.memory.ran(node)
         if ran is False:
             raise UnsupportedError(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -189,15 +190,17 @@ class PassesLoop:
     def _bounded(self, b: Builder, go_on: Truth, any_ran: Truth, iteration: Value) -> Value:
         """Whether passes go on; the run fails if that is for ever."""
         schedule = self.schedule
-        limit = b.op("Less", iteration, b.constant(np.array(MOST_PASSES - 1)))
-        go_on = self._unless(b, go_on, limit, schedule.too_long())
-        return go_on if schedule.may_wake else self._unless(b, go_on, any_ran, schedule.endless())
+        with b.at(f"{schedule.where}.conditions"):
+            limit = b.op("Less", iteration, b.constant(np.array(MOST_PASSES - 1)))
+            go_on = self._unless(b, go_on, limit, schedule.too_long())
+            if schedule.may_wake:
+                return go_on
+            return self._unless(b, go_on, any_ran, schedule.endless())
 
     def _unless(self, b: Builder, go_on: Truth, ok: Truth, error: LoopError) -> Value:
         """`go_on`, but the run fails if it goes on and is not `ok`."""
-        value = value_of(b, go_on)
         fine = value_of(b, either(b, opposite(b, go_on), ok))
-        return cast(b, guarded(b, cast(b, value, "int64"), fine, error.findings[0].what), "bool")
+        return guarded(b, value_of(b, go_on), fine, error.findings[0].what)
 
     def _row(self, b: Builder, visits: list[tuple[Truth, dict[str, Truth]]]) -> Value:
         """Which nodes ran, in the order of the layers, each layer's after whether it was visited."""
@@ -302,13 +305,16 @@ class PassesLoop:
         node = self.executor.nodes[reaches.node]
         initial = next(p.default_initial_value for p in node.parameters if p.id == reaches.item)
         try:
-            return float(0.0 if initial is None else initial)
-        except (TypeError, ValueError):
+            value: Any = 0.0 if initial is None else initial
+            for index in reaches.indices if initial is not None else ():
+                value = value[index]
+            return float(value)
+        except (TypeError, ValueError, IndexError):
             raise ConditionError(
                 f"the Threshold on '{reaches.node}.{reaches.item}' is looked at before the node has "
                 f"run, and its default_initial_value {initial!r} is no number",
                 reaches.where,
-                "write the initial value as a number",
+                "write the initial value as a number, or as a list with 'indices'",
             ) from None
 
 
@@ -339,7 +345,7 @@ def _meets(b: Builder, value: Value, reaches: Reaches) -> Value:
         return b.op(ONNX_SIGNS[reaches.sign], value, limit)
     near = b.op("Equal", value, limit)
     room = reaches.atol + reaches.rtol * abs(reaches.threshold)
-    if room:
+    if room and np.isfinite(reaches.threshold):
         apart = b.op("Abs", b.op("Sub", value, limit))
         near = b.op("Or", near, b.op("LessOrEqual", apart, b.constant(np.array(room))))
     return near if reaches.sign == "==" else b.op("Not", near)

@@ -62,11 +62,13 @@ class Ports:
                 together = _COMBINE[mode](b, tensor(b, term), tensor(b, sent))
                 sent = together if arrived is True else selected(b, arrived, together, sent)
             if ran is not True:
-                before = _absent(b, port, where, tensor(b, sent)) if term is None else term
+                like = tensor(b, sent).dtype
+                before = _absent(b, port, where, like) if term is None else term
                 sent = selected(b, ran, sent, before)
             term, arrived = sent, either(b, arrived, ran)
         if term is None:
-            return _absent(b, port, where, None)
+            first = memory.ran(node.id) is False and mode == "overwrite"
+            return _absent(b, port, where, "int64" if first else b.float_dtype)
         return cast(b, term, edge_dtype(b, port, term)) if isinstance(term, Value) else term
 
     def _leads_to(self, edge: Any, node: Any, port: Any) -> bool:
@@ -85,9 +87,13 @@ class Ports:
             return multiply(b, literal(b, weight), tensor(b, term))
 
 
-def _absent(b: Builder, port: Any, where: str, like: Value | None) -> Value:
-    """What a port holds to which no edge has brought anything: its default, or zeros."""
+def _absent(b: Builder, port: Any, where: str, dtype: str) -> Value:
+    """What a port holds to which no edge has brought anything: its default, or zeros.
+
+    The engine's first zero is whole unless the port's type says float.
+    """
     if port.default_value is not None:
         return default_value(b, port, where)
-    dtype = b.float_dtype if like is None or like.dtype == "string" else like.dtype
-    return b.constant(np.zeros(tuple(port.shape or ()), dtype))
+    whole = dtype != "string" and "float" not in str(port.type or "")
+    zeros = np.zeros(tuple(port.shape or ()), dtype if whole else b.float_dtype)
+    return b.constant(zeros)

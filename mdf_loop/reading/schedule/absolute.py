@@ -1,7 +1,9 @@
 """Conditions on absolute time -> comparisons of the number of sets of nodes that have run.
 
 With such a condition in a graph, every visit of a layer takes the same time, so the time is
-`start + visits * interval`; all of it is worked out in whole numbers and fractions.
+`start + visits * interval`; all of it is worked out in whole numbers and fractions. With times
+that are no whole milliseconds graph-scheduler's own clock may round, or overflow; what it means is
+done here.
 
 Source: graph_scheduler.TimeInterval, TimeTermination and Scheduler.run (1.2.2).
 """
@@ -80,21 +82,25 @@ class AbsoluteTime:
 
     def _repeated(self, points: Points, written: Written) -> Condition:
         assert points.repeat is not None
-        layer = next((k for k, nodes in enumerate(self.layers) if written.owner in nodes), None)
-        if layer is None:
-            raise ConditionError(
-                "a TimeInterval with 'repeat' belongs to a node, it cannot end an evaluation",
-                written.where,
-                "use TimeTermination",
-            )
-        offset = layer * self.interval
-        if len(self.layers) == 1 and points.start is not None:
-            offset = points.start
+        offset = self._offset(points, written)
         period = points.repeat / self.interval
         shift = (offset - self.start) / self.interval
         if shift.denominator != 1:
             return Fixed(False)
         return EveryNth(_VISITS, int(period), int(shift))
+
+    def _offset(self, points: Points, written: Written) -> Fraction:
+        """The time from which repetitions are counted: that of the first visit of the layer."""
+        if len(self.layers) == 1 and points.start is not None:
+            return points.start
+        for k, nodes in enumerate(self.layers):
+            if written.owner in nodes:
+                return k * self.interval
+        raise ConditionError(
+            "a TimeInterval with 'repeat' belongs to a node, it cannot end an evaluation",
+            written.where,
+            "use TimeTermination",
+        )
 
 
 def absolute_time(

@@ -177,37 +177,38 @@ class Schedule:
         if self.plain:
             return self.layers
         sets: list[tuple[str, ...]] = []
+        executed = 0
         try:
             counters.begin(EVALUATION)
             for _ in range(MOST_PASSES):
+                held = dict(counters.held)
                 if self.done(counters):
                     self.end(counters)
                     return tuple(sets)
-                held, number = dict(counters.held), len(sets)
-                self._plan_pass(counters, sets)
-                if sum(map(len, sets)) > most:
+                made = self._plan_pass(counters)
+                sets += made
+                executed += sum(map(len, made))
+                if executed > most:
                     return None
-                if not any(sets[number:]) and held == counters.held:
+                if not any(made) and held == counters.held:
                     raise self.endless()
         except NotKnown:
             return None
         raise self.too_long()
 
-    def _plan_pass(self, counters: Counters, sets: list[tuple[str, ...]]) -> None:
+    def _plan_pass(self, counters: Counters) -> list[tuple[str, ...]]:
+        sets: list[tuple[str, ...]] = []
         counters.begin(PASS)
-        any_ran = False
         for k, layer in enumerate(self.layers):
             if not self.visits(k, counters, True):
                 break
             runs = self.decide(layer, counters, True)
             together = tuple(node for node in layer if runs[node])
-            any_ran = any_ran or bool(together)
             if together or self.absolute:
                 sets.append(together)
             self.end_visit(counters, runs, True)
-        if not any_ran and not self.absolute:
-            sets.append(())
-        self.end_pass(counters, any_ran)
+        self.end_pass(counters, any(sets))
+        return sets if sets or self.absolute else [()]
 
     def endless(self) -> EndlessLoopError:
         """The error of an evaluation in which nothing can change any more."""

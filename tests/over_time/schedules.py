@@ -1,0 +1,231 @@
+"""Models with scheduler conditions, and what they are compared with: modeci_mdf's engine.
+
+Nodes count their runs (`c`), add up what comes in (`a`), and show both, so that a node that runs
+once too often, too late or in the wrong order is seen in the numbers too.
+"""
+
+from __future__ import annotations
+
+import builtins
+import copy
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+from unittest.mock import patch
+
+import modelspec.utils
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.build import Options
+from mdf_loop.errors import LoopError
+from mdf_loop.reading import Document, open_document, passes_loop
+from mdf_loop.reading.inputs import bind
+from mdf_loop.reading.over_time import What, read_over_time
+from mdf_loop.reading.schedule import plan
+from mdf_loop.reading.settings import Settings
+from mdf_loop.run import engine_graph
+from mdf_loop.run.engine import EngineRun, drive
+from mdf_loop.run.engine_graph import EngineGraph, unformatted, with_copies
+
+EVALUATION = "environment_state_update"
+SCALES = (
+    "CONSIDERATION_SET_EXECUTION",
+    "PASS",
+    "ENVIRONMENT_STATE_UPDATE",
+    "ENVIRONMENT_SEQUENCE",
+    "LIFE",
+)
+SIGNS = ("<", "<=", ">", ">=", "==", "!=")
+
+Model = dict[str, Any]
+
+
+# --- models -----------------------------------------------------------------------------------
+
+
+def condition(type_: str, **kwargs: Any) -> dict[str, Any]:
+    return {"type": type_, "kwargs": kwargs}
+
+
+PASSES_3 = condition("AfterNPasses", n=3)
+
+
+def counter(inputs: Iterable[str] = (), feedback: Iterable[str] = ()) -> dict[str, Any]:
+    """A node that counts and adds up; ports of `feedback` have a default."""
+    ports: dict[str, Any] = {port: {} for port in inputs}
+    ports |= {port: {"default_value": 1} for port in feedback}
+    return {
+        "input_ports": ports,
+        "parameters": {
+            "c": {"default_initial_value": 0, "value": "c + 1"},
+            "a": {"default_initial_value": 0, "value": " + ".join(["a", "c", *ports])},
+        },
+        "functions": {"f": {"value": "2 * a"}},
+        "output_ports": {"o": {"value": "a"}, "n": {"value": "c"}, "g": {"value": "f"}},
+    }
+
+
+def edge(sender: str, receiver: str, port: str, output: str = "o", **parameters: Any) -> Model:
+    ends = {"sender": sender, "receiver": receiver}
+    written = {**ends, "sender_port": output, "receiver_port": port}
+    return written | ({"parameters": parameters} if parameters else {})
+
+
+def model(
+    shape: str = "chain",
+    nodes: Mapping[str, Any] | None = None,
+    termination: Mapping[str, Any] | None = None,
+) -> Model:
+    """A graph of counters in one of the `SHAPES`; conditions of nodes, and one that ends it."""
+    ids, edges, feedback = SHAPES[shape]
+    written: Model = {
+        "nodes": {
+            i: counter(
+                [f"x{s}" for s, r in edges if r == i], [f"b{s}" for s, r in feedback if r == i]
+            )
+            for i in ids
+        },
+        "edges": {s + r: edge(s, r, f"x{s}") for s, r in edges}
+        | {f"{s}to{r}": edge(s, r, f"b{s}", "n") for s, r in feedback},
+    }
+    return conditioned(written, nodes, termination)
+
+
+def conditioned(
+    graph: Model,
+    nodes: Mapping[str, Any] | None = None,
+    termination: Mapping[str, Any] | None = None,
+) -> Model:
+    """A graph with conditions, as a document."""
+    conditions: Model = {}
+    if nodes:
+        conditions["node_specific"] = dict(nodes)
+    if termination:
+        single = "type" in termination
+        conditions["termination"] = {EVALUATION: termination} if single else dict(termination)
+    return {"g": {**graph, "conditions": conditions} if conditions else graph}
+
+
+SHAPES: dict[str, tuple[str, list[str], list[str]]] = {
+    "one": ("A", [], []),
+    "chain": ("ABC", ["AB", "BC"], []),
+    "no edges": ("ABC", [], []),
+    "diamond": ("ABCD", ["AB", "AC", "BD", "CD"], []),
+    "circle": ("ABC", ["AB", "BC"], ["CA"]),
+    "two that feed themselves": ("AB", ["AB"], ["AA", "BB"]),
+    "against the order": ("ABC", ["CB", "BA"], []),
+}
+"""Nodes, edges, and edges back into ports with a default."""
+
+
+# --- comparison -------------------------------------------------------------------------------
+
+
+class DifferentError(AssertionError):
+    """A compiled model does not do what the engine does."""
+
+    def __init__(self, what: str, source: Model) -> None:
+        super().__init__(f"{what}\n{json.dumps(source)}")
+
+
+def opened(source: Model) -> Document:
+    """The document; modeci_mdf changes the conditions of a dict that it reads."""
+    return open_document(copy.deepcopy(source))
+
+
+def decides_while_running(source: Model, record: list[str], dt: float | None) -> bool:
+    """Whether the order of execution is not known while reading."""
+    document = opened(source)
+    given = bind(document, {}, Options(), 2)
+    what = What(document, given, Settings(), record, Options(), dt is not None)
+    return None in read_over_time(what).plans
+
+
+def by_engine(source: Model, steps: int, dt: float | None = None) -> EngineRun:
+    """The engine's run; sums into one port are not made in place."""
+    with unformatted():
+        engine = EngineGraph(opened(source))
+        with_copies(engine)
+        return drive(engine, steps=steps, dt=dt)
+
+
+def _keeping_floats(value: Any) -> Any:
+    """`int(value)` for the engine's test `int(v) == v`, which a float passes as itself."""
+    whole = builtins.int(value)
+    return value if type(value) is float else whole
+
+
+def meant_kinds(source: Model, steps: int, dt: float | None) -> dict[str, str]:
+    """The kinds of numbers where a float stays a float; the engine makes an int of 2.0."""
+    with patch.object(modelspec.utils, "int", _keeping_floats, create=True):
+        return {name: a.dtype.kind for name, a in by_engine(source, steps, dt).arrays.items()}
+
+
+def compare(source: Model, steps: int = 20, dt: float | None = None) -> str:
+    """How both ran: `equal`, `both fail`, `engine fails` or `we refuse`.
+
+    Raises:
+        DifferentError: they ran, and differ in order, values or kinds of numbers.
+    """
+    failure: LoopError | None
+    try:
+        theirs = by_engine(source, steps, dt)
+        arrays, failure = theirs.arrays, theirs.failure
+    except LoopError as error:
+        theirs, arrays, failure = EngineRun({}, (), {}), {}, error
+    try:
+        record = list(arrays)
+        compiled = mdf_loop.compile(copy.deepcopy(source))
+        ours = compiled.run(steps=steps, dt=dt, record=record, execution_list=True)
+    except LoopError:
+        return "both fail" if failure else "we refuse"
+    executed = ours.execution_list
+    assert executed is not None
+    for k, (mine, their) in enumerate(zip(executed, theirs.execution_list, strict=False)):
+        if mine != their:
+            raise DifferentError(f"evaluation {k}: {mine} ran, in the engine {their}", source)
+    if failure:
+        return "engine fails"
+    for name, array in arrays.items():
+        mine = ours[name]
+        if mine.shape != array.shape or not _equal(mine, array):
+            raise DifferentError(
+                f"{name} is {mine.tolist()}, in the engine {array.tolist()}", source
+            )
+    if [ours[n].dtype.kind for n in record] != [a.dtype.kind for a in arrays.values()]:
+        _check_kinds({name: ours[name].dtype for name in record}, source, steps, dt)
+    return "equal"
+
+
+def _check_kinds(ours: dict[str, Any], source: Model, steps: int, dt: float | None) -> None:
+    """Number types are those that are meant.
+
+    Where the order is decided while running, what a port holds may come from an edge or not; then
+    a number has a type that holds for both.
+    """
+    if decides_while_running(source, list(ours), dt):
+        return
+    meant = meant_kinds(source, steps, dt)
+    for name, dtype in ours.items():
+        if dtype.kind != meant[name]:
+            raise DifferentError(f"{name} is {dtype}, in the engine '{meant[name]}'", source)
+
+
+def _equal(left: Any, right: Any) -> bool:
+    floats = "f" in (left.dtype.kind, right.dtype.kind)
+    return np.array_equal(left, right, equal_nan=floats)
+
+
+def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluations count as endless sooner, in both engines."""
+    monkeypatch.setattr(engine_graph, "MOST_IDLE", 60)
+    monkeypatch.setattr(engine_graph, "MOST_PASSES", 400)
+    monkeypatch.setattr(plan, "MOST_PASSES", 400)
+    monkeypatch.setattr(passes_loop, "MOST_PASSES", 400)
+
+
+def decide_while_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No order of execution is planned while reading."""
+    monkeypatch.setattr(plan.Schedule, "plan", lambda *_: None)

@@ -1,0 +1,136 @@
+"""What conditions count, with known numbers; unknown ones are looked at by no one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Value
+from mdf_loop.reading.schedule.conditions import (
+    ALWAYS,
+    NEVER,
+    AllOf,
+    AnyOf,
+    Calls,
+    Compare,
+    EveryNth,
+    FirstTimes,
+    JustRan,
+    Not,
+    Reaches,
+    Times,
+    TimeScale,
+    Unused,
+)
+from mdf_loop.reading.schedule.counters import Counters, Key, NotKnown
+
+CSE, PASS, UPDATE, SEQUENCE, LIFE = TimeScale
+
+
+def _counters(keys: Iterable[Key], start: Any = 0) -> Counters:
+    return Counters(Builder(), dict.fromkeys(keys, start))
+
+
+def test_calls_are_counted_from_the_beginning_of_their_unit() -> None:
+    keys = [Calls("A", scale) for scale in TimeScale]
+    counters = _counters(keys)
+    counters.call("A", True)
+    counters.call("B", True)
+    counters.call("A", False)
+    assert list(counters.held.values()) == [1, 1, 1, 1, 1]
+    counters.begin(PASS)
+    assert list(counters.held.values()) == [0, 0, 1, 1, 1]
+    counters.begin(UPDATE)
+    assert list(counters.held.values()) == [0, 0, 0, 1, 1]
+
+
+def test_runs_are_used_up_by_the_reader() -> None:
+    unused, own = Unused("A", "B"), Unused("B", "B")
+    counters = _counters([unused, own])
+    counters.call("A", True)
+    counters.call("A", True)
+    assert counters.held[unused] == 2
+    counters.begin(PASS)
+    counters.call("B", True)
+    assert counters.held == {unused: 0, own: 1}
+    counters.call("A", True)
+    counters.begin(UPDATE)
+    assert counters.held == {unused: 0, own: 0}
+
+
+def test_time_passes_within_longer_time() -> None:
+    keys = [Times(CSE), Times(PASS), Times(PASS, SEQUENCE), Times(UPDATE, SEQUENCE)]
+    counters = _counters(keys)
+    counters.pass_time(CSE, True)
+    counters.pass_time(CSE, False)
+    counters.pass_time(PASS, True)
+    assert list(counters.held.values()) == [1, 1, 1, 0]
+    counters.pass_time(UPDATE, True)
+    assert list(counters.held.values()) == [0, 0, 1, 1]
+
+
+def test_who_just_ran() -> None:
+    key = JustRan("A")
+    counters = _counters([key], False)
+    counters.ran({"A": True, "B": False}, True)
+    assert counters.holds(key) is True
+    counters.ran({"A": False, "B": False}, False)
+    assert counters.holds(key) is True, "nothing ran: the last set stays the last"
+    counters.ran({}, True)
+    assert counters.holds(key) is False
+
+
+def test_conditions_are_asked_up_to_the_first_that_decides() -> None:
+    counted = FirstTimes(ALWAYS, 9, "here")
+    counters = _counters([counted])
+    assert counters.holds(AllOf((NEVER, counted))) is False
+    assert counters.holds(AnyOf((ALWAYS, counted))) is True
+    assert counters.holds(counted, False) is True
+    assert counters.held[counted] == 0
+    assert counters.holds(AllOf((ALWAYS, counted))) is True
+    assert counters.holds(AnyOf((NEVER, counted))) is True
+    assert counters.held[counted] == 2
+
+
+def test_the_first_times_only() -> None:
+    passes = Times(PASS)
+    counted = FirstTimes(EveryNth(passes, 2), 2, "here")
+    counters = _counters([counted, passes])
+    found = []
+    for _ in range(6):
+        found.append(counters.holds(counted))
+        counters.pass_time(PASS, True)
+    assert found == [True, False, True, False, False, False]
+
+
+def test_numbers_are_compared() -> None:
+    keys = [Calls("A"), Calls("B")]
+    counters = _counters(keys, 2)
+    assert counters.holds(Compare(tuple(keys), ">=", 4)) is True
+    assert counters.holds(Not(Compare(tuple(keys), "<", 4.5))) is False
+    assert counters.holds(Compare((), ">=", 1)) is False
+
+
+def test_what_is_not_known_stays_so() -> None:
+    calls = Calls("A", LIFE)
+    counters = _counters([calls], None)
+    counters.call("A", True)
+    assert counters.held[calls] is None
+    with pytest.raises(NotKnown):
+        counters.holds(Compare((calls,), ">", 1))
+    with pytest.raises(NotKnown):
+        counters.holds(Reaches("A", "v", (), ">", 1.0))
+    assert counters.holds(AnyOf((ALWAYS, Compare((calls,), ">", 1)))) is True
+
+
+def test_values_are_counted_by_operations() -> None:
+    calls = Calls("A", LIFE)
+    counters = _counters([calls])
+    counters.held[calls] = counters.b.new("int64", (), "calls")
+    runs = counters.b.new("bool", (), "runs")
+    counters.call("A", runs)
+    assert isinstance(counters.holds(Compare((calls,), ">", 1)), Value)
+    assert [type(op).__name__ for op in counters.b.ops].count("Op") == 3  # Cast, Add, Greater

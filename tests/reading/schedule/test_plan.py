@@ -1,0 +1,140 @@
+"""The order of one evaluation, where reading can know it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import ConditionError, EndlessLoopError, UnknownNameError
+from mdf_loop.reading import open_document
+from mdf_loop.reading.graph import layers_of, waiting_for
+from mdf_loop.reading.schedule import plan as plan_module
+from mdf_loop.reading.schedule.conditions import JustRan, TimeScale
+from mdf_loop.reading.schedule.counters import Counters
+from mdf_loop.reading.schedule.plan import Schedule, Sets, read_schedule
+from tests.over_time.schedules import PASSES_3, Model, condition, model
+
+
+def _schedule(source: Model) -> Schedule:
+    graph = open_document(copy.deepcopy(source)).graph
+    waits = waiting_for(graph, graph.edges)
+    return read_schedule(graph, layers_of(graph, waits, "$"), waits, "$")
+
+
+def _counters(schedule: Schedule) -> Counters:
+    return Counters(Builder(), {k: not isinstance(k, JustRan) and 0 for k in schedule.keys})
+
+
+def _plan(source: Model, most: int = 64) -> Sets | None:
+    schedule = _schedule(source)
+    return schedule.plan(_counters(schedule), most)
+
+
+def test_without_conditions_layers_run_once() -> None:
+    schedule = _schedule(model("diamond"))
+    assert schedule.plain
+    assert schedule.all_run
+    assert _plan(model("diamond")) == schedule.layers == (("A",), ("B", "C"), ("D",))
+
+
+@pytest.mark.parametrize(
+    ("source", "planned"),
+    [
+        (model("chain", None, condition("AfterNCalls", dependency="B", n=2)), "A B C A B"),
+        (model("chain", {"B": condition("EveryNCalls", dependency="A", n=2)}), "A A B C"),
+        (model("chain", {"B": condition("Never")}, PASSES_3), "A A A"),
+        (model("no edges", {"B": condition("AfterPass", n=0)}), "AC ABC"),
+        (model("one", {"A": condition("AtPass", n=2)}), "- - A"),
+        (model("one", None, condition("Always")), ""),
+        (
+            model("no edges", {"B": condition("TimeInterval", repeat=2)}, PASSES_3),
+            "ABC ABC ABC",
+        ),
+        (
+            model("one", {"A": condition("TimeInterval", start=1, end=2)}, PASSES_3),
+            "A A -",
+        ),
+    ],
+)
+def test_plans(source: Model, planned: str) -> None:
+    """Sets of one evaluation, `-` for an empty one."""
+    expected = tuple(tuple(word.strip("-")) for word in planned.split())
+    assert _plan(source) == expected
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        condition("Threshold", dependency="A", parameter="c", threshold=1, comparator=">"),
+        condition("AfterNPasses", n=100),
+    ],
+)
+def test_no_plan(written: Model) -> None:
+    """A value is not known, or too much would be written out."""
+    assert _plan(model("chain", None, written)) is None
+
+
+def test_what_is_counted_goes_on() -> None:
+    schedule = _schedule(model("one", {"A": condition("AtEnvironmentStateUpdate", n=1)}, PASSES_3))
+    counters = _counters(schedule)
+    assert schedule.plan(counters, 64) == ((), (), ())
+    assert schedule.plan(counters, 64) == (("A",), ("A",), ("A",))
+    (key,) = schedule.persistent
+    assert counters.held[key] == 2
+
+
+def test_endless(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(EndlessLoopError, match="no node can run any more"):
+        _plan(model("one", {"A": condition("Never")}))
+    monkeypatch.setattr(plan_module, "MOST_PASSES", 30)
+    with pytest.raises(EndlessLoopError, match="it is not over after 30 passes"):
+        _plan(model("one", {"A": condition("AtPass", n=31)}))
+    assert _plan(model("one", {"A": condition("AtPass", n=28)})) is not None
+
+
+def test_a_condition_that_begins_to_hold_by_being_asked() -> None:
+    ends = condition("Not", condition=condition("NWhen", condition=condition("Always"), n=3))
+    assert _plan(model("one", None, ends)) == (("A",), ())
+
+
+@pytest.mark.parametrize(
+    ("written", "wakes"),
+    [
+        (condition("EveryNCalls", dependency="A", n=2), False),
+        (condition("AfterNCalls", dependency="A", n=2), False),
+        (condition("AfterNCalls", dependency="A", n=2, time_scale="TimeScale.PASS"), True),
+        (condition("AfterPass", n=2), True),
+        (condition("Not", condition=condition("JustRan", dependency="A")), True),
+        (condition("NWhen", condition=condition("Always"), n=2), True),
+        (condition("TimeInterval", repeat=2), True),
+    ],
+)
+def test_what_may_begin_to_hold_though_nothing_runs(written: Model, wakes: bool) -> None:
+    assert _schedule(model("chain", {"B": written})).may_wake is wakes
+
+
+@pytest.mark.parametrize(
+    "scale", ["environment_state_update", "TimeScale.ENVIRONMENT_STATE_UPDATE", TimeScale(2)]
+)
+def test_names_of_time_scales(scale: Any) -> None:
+    assert _plan(model("one", None, {str(getattr(scale, "name", scale)): PASSES_3})) == (
+        *(("A",),) * 3,
+    )
+
+
+def test_the_sequence_ends_an_evaluation_too() -> None:
+    ends = {"ENVIRONMENT_SEQUENCE": condition("AfterNEnvironmentStateUpdates", n=1)}
+    schedule = _schedule(model("chain", None, ends))
+    counters = _counters(schedule)
+    assert schedule.plan(counters, 64) == (("A",), ("B",), ("C",))
+    assert schedule.plan(counters, 64) == ()
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="a condition governs 'Z'"):
+        _schedule(model("one", {"Z": PASSES_3}))
+    with pytest.raises(ConditionError, match=r"for 'TimeScale\.LIFE' ends nothing"):
+        _schedule(model("one", None, {"TimeScale.LIFE": PASSES_3}))

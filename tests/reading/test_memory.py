@@ -1,0 +1,111 @@
+"""What is held, and what a loop carries of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import CarryShapeError, CarryTypeError, Poisoned
+from mdf_loop.ir import Value
+from mdf_loop.reading.memory import LoopMemory, Memory, State, Types, fitted, selected
+
+V: State = ("parameter", "A", "v")
+W: State = ("output", "A", "w")
+
+
+def _constant(b: Builder, value: object) -> Value:
+    return b.constant(np.array(value))
+
+
+def test_what_was_put_is_got() -> None:
+    b = Builder()
+    outside = Memory(b)
+    outside.put(V, _constant(b, 1))
+    inside = Memory(b.body(), outside)
+    assert inside.get(V) is outside.get(V)
+    inside.put(W, lambda: _constant(b, 2))
+    assert inside.get(W) is inside.get(W)
+    assert inside.find(("count", "", "c")) is None
+    with pytest.raises(Poisoned):
+        outside.get(W)
+
+
+def test_who_has_run() -> None:
+    b = Builder()
+    outside = Memory(b)
+    inside = Memory(b.body(), outside)
+    assert inside.ran("A") is False
+    outside.has_run("A")
+    assert inside.ran("A") is True
+    inside.has_run("B", b.new("bool", (), "ran"))
+    assert outside.ran("B") is False
+
+
+def _loop(b: Builder, types: Types) -> LoopMemory:
+    return LoopMemory(b.body(), types, lambda state: _constant(b, 1), ["B"])
+
+
+def test_what_is_read_first_is_carried() -> None:
+    b, types = Builder(), Types()
+    types.widen(V, _constant(b, 1))
+    memory = _loop(b, types)
+    entered = memory.get(V)
+    assert memory.get(V) is entered
+    memory.put(V, _constant(memory.b, 2))
+    assert not memory.leave("$")
+    (carried,) = memory.carried(b, lambda state: state[2])
+    assert carried.enter is entered
+    assert memory.ran("B") is True
+    assert isinstance(memory.ran("A"), Value)
+
+
+def test_a_type_that_became_wider_is_too_narrow() -> None:
+    """Also if it was made wider while the body was read."""
+    b, types = Builder(), Types()
+    types.widen(V, _constant(b, 1))
+    memory = _loop(b, types)
+    memory.get(V)
+    made = _constant(memory.b, 0.5)
+    types.widen(V, made)
+    memory.put(V, made)
+    assert memory.leave("$")
+    again = _loop(b, types)
+    again.get(V)
+    again.put(V, _constant(again.b, 0.5))
+    assert not again.leave("$")
+    (carried,) = again.carried(b, lambda state: state[2])
+    assert carried.enter.dtype == carried.final.dtype == "float64"
+
+
+def test_types_that_hold_for_both() -> None:
+    b, types = Builder(), Types()
+    for value, type_ in ((1, ("int64", ())), (0.5, ("float64", ())), ([1, 2], ("float64", (2,)))):
+        types.widen(V, _constant(b, value))
+        assert types.type(V) == type_
+    with pytest.raises(CarryShapeError, match="changes its shape over time"):
+        types.widen(V, _constant(b, [1, 2, 3]))
+    with pytest.raises(CarryTypeError, match="changes from float64 to string"):
+        types.widen(V, b.constant(np.array("text", object)))
+    assert types.type(("ran", "A", "")) == ("bool", ())
+    assert types.type(("count", "", "x")) == ("int64", ())
+
+
+def test_a_type_that_widens_for_ever() -> None:
+    b, types = Builder(), Types()
+    for rank in range(10):
+        types.widen(V, b.new("int64", (1,) * rank, "v"))
+    with pytest.raises(CarryShapeError, match="gets another shape with every step"):
+        types.widen(V, b.new("int64", (1,) * 10, "v"))
+
+
+def test_nothing_is_lost_by_a_wider_type() -> None:
+    b = Builder()
+    wide = fitted(b, _constant(b, 3), "float64", (2,))
+    assert b.constant_of(wide) is None or b.constant_of(wide).tolist() == [3.0, 3.0]  # type: ignore[union-attr]
+    assert (wide.dtype, wide.shape) == ("float64", (2,))
+    test = b.new("bool", (), "test")
+    chosen = selected(b, test, _constant(b, 1), _constant(b, [0.5, 0.5]))
+    assert isinstance(chosen, Value)
+    assert (chosen.dtype, chosen.shape) == ("float64", (2,))
+    assert selected(b, True, wide, _constant(b, 0)) is wide
