@@ -106,6 +106,16 @@ def test_types_widen_through_long_circles(way: str) -> None:
     assert compare({"g": {"nodes": nodes, "edges": edges}}, 15) == "equal"
 
 
+@pytest.mark.parametrize("order", ["first", "last"])
+@pytest.mark.parametrize("governed", [{}, {"C": condition("AfterPass", n=0)}])
+def test_an_edge_to_itself(order: str, governed: Model, way: str) -> None:
+    """It brings nothing before the node has run, as other edges."""
+    own, other = {"cc": edge("C", "C", "b")}, {"ac": edge("A", "C", "b", "n")}
+    edges = own | other if order == "first" else other | own
+    graph = {"nodes": {"A": counter(), "C": counter((), ["b"])}, "edges": edges}
+    assert compare(conditioned(graph, governed, PASSES_3), 8) == "equal"
+
+
 # --- time, one evaluation, going on ---------------------------------------------------------------
 
 
