@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from mdf_loop.reading.units import units_of
 from mdf_loop.request import Request, request
 from mdf_loop.run.device import DEVICES, Device
 from mdf_loop.run.engine import ENGINES, engine_results, only_given
+from mdf_loop.run.files import write_whole
 from mdf_loop.run.missing import with_missing
 from mdf_loop.run.over_time import TimedSession, Wanted, checked_steps, refuse_without_steps
 from mdf_loop.run.results import Axis, LoopReport, Results
@@ -268,9 +268,7 @@ class Compiled:
         if not target.parent.is_dir():
             raise ModelError(f"there is no folder '{target.parent}'", hint="create it first")
         proto = self.to_onnx(inputs)
-        part = target.with_name(target.name + ".part")
-        part.write_bytes(proto.SerializeToString())
-        os.replace(part, target)
+        write_whole(target, lambda stream: stream.write(proto.SerializeToString()))
         return proto
 
     def to_onnx(self, inputs: Mapping[str, Any] | None = None) -> Any:

@@ -24,12 +24,10 @@ import numpy as np
 from mdf_loop.errors import CycleError, LoopError, RunError
 from mdf_loop.reading import Document
 from mdf_loop.reading.document import quiet
+from mdf_loop.reading.schedule.plan import MOST_PASSES
 
 MOST_IDLE = 10_000
 """Passes in a row in which nothing runs; after them an evaluation is called endless."""
-
-MOST_PASSES = 100_000
-"""Passes of one evaluation; after them it is called endless."""
 
 
 class EngineGraph:

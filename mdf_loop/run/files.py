@@ -36,7 +36,7 @@ def checked_target(path: str | Path, suffixes: Collection[str], what: str) -> Pa
     return target
 
 
-def write_whole(target: Path, write: Callable[[BinaryIO], None]) -> None:
+def write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:
     """Let `write` fill a file beside the target, which then takes its place.
 
     Raises:
