@@ -24,7 +24,7 @@ from mdf_loop.outline.parts import (
 from mdf_loop.outline.schedule import node_conditions, termination_texts
 from mdf_loop.outline.scope import Place, body_inputs, condition_fields, local_names
 from mdf_loop.reading import Document, Source, open_document, open_ports
-from mdf_loop.reading.document import is_loop
+from mdf_loop.reading.control import is_loop
 
 
 def outline(source: Source) -> GraphOutline:

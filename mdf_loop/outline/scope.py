@@ -13,7 +13,7 @@ from typing import Any
 
 from mdf_loop.lower import names_in
 from mdf_loop.outline.parts import CaptureOutline, InputOutline, LoopOutline
-from mdf_loop.reading.document import is_loop
+from mdf_loop.reading.control import is_loop
 
 
 @dataclass(frozen=True, slots=True)

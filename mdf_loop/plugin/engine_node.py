@@ -13,7 +13,8 @@ from mdf_loop.errors import ArityError
 from mdf_loop.plugin.loop_call import LoopCall
 from mdf_loop.plugin.models import siblings_of
 from mdf_loop.plugin.stand_in import StandIn, item_path, stand_in
-from mdf_loop.reading.document import Document, is_loop
+from mdf_loop.reading.control import is_loop
+from mdf_loop.reading.document import Document
 from mdf_loop.reading.node import LOOP_RESULTS
 
 

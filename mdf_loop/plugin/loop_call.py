@@ -20,8 +20,8 @@ from mdf_loop.errors import CarryTypeError, ExpressionError, LoopError, ModelErr
 from mdf_loop.ir import Array, Input, Program, Value
 from mdf_loop.lower import Scope, Term, names_in
 from mdf_loop.plugin.values import Kept, array_of, content_of, is_plain, is_whole, part_of, type_of
+from mdf_loop.reading.control import read_control
 from mdf_loop.reading.document import Document
-from mdf_loop.reading.loop import read_loop
 from mdf_loop.reading.loop_forms import loop_form
 from mdf_loop.reading.node import LOOP_RESULTS
 from mdf_loop.run.session import Session
@@ -113,7 +113,7 @@ class LoopCall:
         inputs = _Inputs(b, values, floats)
         scope = Scope({name: inputs.asked(name) for name in values}, is_node=True)
         with b.findings.catch():
-            reading = read_loop(b, self.item, self.node, self.where, scope, self.document)
+            reading = read_control(b, self.item, self.node, self.where, scope, self.document)
         raise_findings(b.findings.found)
         results = reading.term if isinstance(reading.term, tuple) else (reading.term,)
         named = {f"result{k}": result for k, result in enumerate(results)}

@@ -20,7 +20,8 @@ from typing import Any
 
 from mdf_loop.errors import CycleError
 from mdf_loop.lower import names_in
-from mdf_loop.reading.document import Document, is_loop, written_body
+from mdf_loop.reading.control import is_loop
+from mdf_loop.reading.document import Document, written_body
 from mdf_loop.reading.loop_forms import LoopForm, loop_form
 from mdf_loop.reading.node import LOOP_RESULTS
 from mdf_loop.reading.signature import free_ports

@@ -26,7 +26,7 @@ from mdf_loop.reading.given import default_value
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.loop_forms import LoopForm
 from mdf_loop.reading.memory import Memory
-from mdf_loop.reading.node import Context, LoopReader, is_stateful
+from mdf_loop.reading.node import Context, is_stateful
 from mdf_loop.reading.port_types import edge_dtype
 from mdf_loop.reading.signature import Signature
 
@@ -54,10 +54,9 @@ def read_body(
     entering: list[Shape],
     scope: Scope,
     document: Document,
-    read_loop: LoopReader,
 ) -> Body:
     """Read the body for carried values of these dtypes and shapes."""
-    return _BodyReader(b.body(), form, signature, scope, document, read_loop).read(dtypes, entering)
+    return _BodyReader(b.body(), form, signature, scope, document).read(dtypes, entering)
 
 
 class _BodyReader:
@@ -68,14 +67,12 @@ class _BodyReader:
         signature: Signature,
         scope: Scope,
         document: Document,
-        read_loop: LoopReader,
     ) -> None:
         self.b = b
         self.form = form
         self.signature = signature
         self.enclosing = scope
         self.document = document
-        self.read_loop = read_loop
         self.inputs: dict[str, Term] = {}
 
     def read(self, dtypes: tuple[str, ...], entering: list[Shape]) -> Body:
@@ -89,7 +86,7 @@ class _BodyReader:
             )
         self._refuse_states()
         scope = self.enclosing.inner(self.inputs)
-        context = Context(self.document, self.read_loop, scope)
+        context = Context(self.document, scope)
         reader = GraphReader(self.form.body, where, self._supply, context, Memory(b)).read()
         condition_out, *outputs = self._outputs(reader)
         return Body(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mdf_loop.errors import Finding, LoopError, ModelError, raise_findings
+from mdf_loop.reading.control import is_loop
 from mdf_loop.reading.structure import graph_findings, model_findings, parse
 
 Source: TypeAlias = Any
@@ -211,11 +212,6 @@ _BESIDE = {"graph", "inputs", "outputs"}
 
 def _unquoted(text: str) -> str:
     return text.strip().strip("'\"")
-
-
-def is_loop(function: Any) -> bool:
-    """Whether a function id is the loop function."""
-    return isinstance(function, str) and function.lower() in {"onnx::loop", "loop"}
 
 
 def graph_of(body: Any, where: str) -> Any:

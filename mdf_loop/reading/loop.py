@@ -26,16 +26,17 @@ from mdf_loop.ir import Carried, Loop, Recorded, Shape, StoppedBy, Value
 from mdf_loop.lower import Scope, Term, cast, lower_expression, tensor
 from mdf_loop.lower.operators import equal, greater_equal, guarded, not_equal, truth
 from mdf_loop.reading.body import Body, read_body
+from mdf_loop.reading.control import Reading, reads
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.loop_forms import LoopForm, carried_expressions, loop_form
-from mdf_loop.reading.node import LoopReading
 from mdf_loop.reading.port_types import edge_dtype
 from mdf_loop.reading.signature import Signature, find_signature, free_ports
 
 
+@reads("onnx::Loop")
 def read_loop(
     b: Builder, item: Any, node: Any, where: str, scope: Scope, document: Document
-) -> LoopReading:
+) -> Reading:
     """The results of the loop that a Function or Parameter of `node` describes."""
     form = loop_form(item, node, where, document)
     _refuse_misspelt(form)
@@ -226,7 +227,7 @@ class LoopWriter:
         self.name = f"{_owner(form.where)}.{form.name}"
         self.dynamic = (form.shapes or b.options.shapes) == "dynamic"
 
-    def write(self) -> LoopReading:
+    def write(self) -> Reading:
         """Append the loop and give its results."""
         entering = [value.shape for value in self.arguments.initial]
         body = self._read_body(entering)
@@ -240,7 +241,7 @@ class LoopWriter:
             entering = joined
             body = self._read_body(entering)
         loop = self.b.append(self._loop(body))
-        return LoopReading(self._results(loop), self._named(loop))
+        return Reading(self._results(loop), self._named(loop))
 
     def _read_body(self, entering: list[Shape]) -> Body:
         dtypes = tuple(value.dtype for value in self.arguments.initial)
@@ -252,7 +253,6 @@ class LoopWriter:
             entering,
             self.scope,
             self.document,
-            read_loop,
         )
 
     def _loop(self, body: Body) -> Loop:

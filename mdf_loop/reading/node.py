@@ -21,31 +21,20 @@ from mdf_loop.errors import ArityError, CycleError, ExpressionError, Poisoned, S
 from mdf_loop.ir import Value
 from mdf_loop.lower import Scope, Term, lower_expression, lower_function, names_in, tensor
 from mdf_loop.lower.operators import add, literal, multiply, promote, truths
-from mdf_loop.reading.document import Document, is_loop, written_body
+from mdf_loop.reading.control import control, is_loop, read_control
+from mdf_loop.reading.document import Document, written_body
 from mdf_loop.reading.memory import selected
 from mdf_loop.reading.schedule.known import Truth
-
-
-@dataclass(frozen=True, slots=True)
-class LoopReading:
-    """What a loop gives: its results, and what else can be asked for as `loop.iterations` etc."""
-
-    term: Term
-    named: Mapping[str, Callable[[], Term]]
-
 
 LOOP_RESULTS = ("iterations", "condition", "stopped_by")
 """Names after the dot: iterations run, the last condition, why it stopped (see `StoppedBy`)."""
 
-LoopReader = Callable[[Builder, Any, Any, str, Scope, Document], LoopReading]
-
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What surrounds a graph: its document, the names outside of it, the reader of loops."""
+    """What surrounds a graph: its document, the names outside of it."""
 
     document: Document
-    read_loop: LoopReader
     outer: Scope | None = None
 
 
@@ -193,9 +182,8 @@ class NodeReader:
 
     def _call(self, item: Any, where: str, scope: Scope) -> Term:
         """The result of a Function, or of a Parameter that has a function."""
-        if is_loop(item.function):
-            context = self.context
-            reading = context.read_loop(self.b, item, self.node, where, scope, context.document)
+        if control(item.function):
+            reading = read_control(self.b, item, self.node, where, scope, self.context.document)
             self.loop_results[item.id] = reading.named
             return reading.term
         if item.function:

@@ -15,10 +15,10 @@ from mdf_loop.check import check
 from mdf_loop.errors import ArityError, raise_findings
 from mdf_loop.ir import Array, Input, Program, Shape, Value
 from mdf_loop.lower import Scope, Term, tensor
-from mdf_loop.reading.document import Document, Source, is_loop, open_document
+from mdf_loop.reading.control import is_loop
+from mdf_loop.reading.document import Document, Source, open_document
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.inputs import Given, bind, open_ports
-from mdf_loop.reading.loop import read_loop
 from mdf_loop.reading.memory import Memory, State, nothing_yet
 from mdf_loop.reading.names import Item, find_item, output_names
 from mdf_loop.reading.node import Context
@@ -146,7 +146,7 @@ class ProgramReader:
     def read_graph(self, memory: Memory, dt: Value | None = None) -> GraphReader:
         """Read one evaluation into a memory: in the program itself, or in a loop's body."""
         given = {name: self.inputs[name].value for name in self.settings.arrays}
-        context = Context(self.document, read_loop, Scope(given))
+        context = Context(self.document, Scope(given))
         return GraphReader(
             self.document.graph,
             self.document.where,

@@ -9,7 +9,7 @@ from mdf_loop.compiled import compile
 from mdf_loop.errors import LoopError, RunError
 from mdf_loop.ir import Array
 from mdf_loop.reading import Document, Source, bind, open_document, read
-from mdf_loop.reading.document import is_loop
+from mdf_loop.reading.control import is_loop
 from mdf_loop.reading.inputs import Given
 from mdf_loop.reading.names import items
 from mdf_loop.reading.settings import bind_settings, with_values

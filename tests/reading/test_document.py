@@ -174,7 +174,7 @@ def test_what_is_no_graph(content: Any, match: str) -> None:
         ("onnx::Loop", True),
         ("Loop", True),
         ("onnx::loop", True),
-        ("onnx::Scan", False),
+        ("onnx::Scan", True), ("onnx::If", False),
         ("", False),
         (None, False),
         ({"onnx::Loop": {}}, False),
