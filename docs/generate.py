@@ -103,8 +103,9 @@ def tests_of(requirement: str) -> list[tuple[str, str]]:
 def requirements() -> str:
     """The table as it is, with the last column filled in."""
     text = (REFERENCE / "requirements.md").read_text(encoding="utf-8")
-    rows = ["| id | what must hold | tests |", "|---|---|---|"]
-    for requirement, sentence in re.findall(r"^\| (R1\.\d\d) \| (.*?) \|", text, re.MULTILINE):
+    rows = ["| id | from | what must hold | tests |", "|---|---|---|---|"]
+    stated = re.findall(r"^\| (R\d\.\d\d) \| (.*?) \| (.*?) \|", text, re.MULTILINE)
+    for requirement, source, sentence in stated:
         tests = tests_of(requirement)
         files = list(dict.fromkeys(file for file, _ in tests))
         names = "; ".join(
@@ -112,7 +113,7 @@ def requirements() -> str:
             + ", ".join(f"`{name}`" for f, name in tests if f == file)
             for file in files
         )
-        rows.append(f"| {requirement} | {sentence} | {names} |")
+        rows.append(f"| {requirement} | {source} | {sentence} | {names} |")
     return "\n".join(rows) + "\n"
 
 

@@ -7,8 +7,9 @@
     results = compiled.run({"port": 3.0})            # numbers by node.port; results.loops
     mdf_loop.draw("model.yaml", "model.svg")         # picture
     mdf_loop.verify("model.yaml")                    # the same as modeci_mdf's engine?
+    model = mdf_loop.from_onnx("model.onnx")         # ONNX -> MDF
 
-Everything takes a path, a modeci_mdf Model or a Graph.
+Everything takes a path (also of an .onnx file), a modeci_mdf Model or a Graph.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from mdf_loop.drawing import Drawing, draw
     from mdf_loop.errors import LoopError
     from mdf_loop.explanation import explain
+    from mdf_loop.folding import fold, unfold
+    from mdf_loop.importing import from_onnx
     from mdf_loop.plugin.loop_call import loop
     from mdf_loop.reading import read
     from mdf_loop.run.results import Results
@@ -39,8 +42,11 @@ _HOMES = {
     "compile": "mdf_loop.compiled",
     "draw": "mdf_loop.drawing",
     "explain": "mdf_loop.explanation",
+    "fold": "mdf_loop.folding",
+    "from_onnx": "mdf_loop.importing",
     "loop": "mdf_loop.plugin.loop_call",
     "read": "mdf_loop.reading",
+    "unfold": "mdf_loop.folding",
     "verify": "mdf_loop.verification",
 }
 """Where each public name lives; it is imported when it is first asked for."""
@@ -54,9 +60,12 @@ __all__ = [
     "compile",
     "draw",
     "explain",
+    "fold",
+    "from_onnx",
     "loop",
     "read",
     "register",
+    "unfold",
     "unregister",
     "verify",
 ]

@@ -5,16 +5,17 @@ Operations on constants are computed at once, so what a model fixes is fixed in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from mdf_loop import onnx_ops
-from mdf_loop.errors import Findings, LoopError
+from mdf_loop.elementwise import same_bits
+from mdf_loop.errors import Finding, Findings, LoopError
 from mdf_loop.ir import (
     Array,
     Constant,
@@ -29,6 +30,9 @@ from mdf_loop.ir import (
     results,
     walk,
 )
+from mdf_loop.onnx_types import is_tensor
+
+_PoolKey: TypeAlias = tuple[str, tuple[int, ...], bytes, bool, bool]
 
 _Owner = TypeVar("_Owner", bound=Loop | If)
 
@@ -43,6 +47,7 @@ class Options:
     precision: str = "float64"
     shapes: str = "strict"
     max_iterations: int | None = None
+    unroll: int | None = None
 
 
 @dataclass(slots=True)
@@ -52,11 +57,13 @@ class _Shared:
     options: Options
     names: set[str] = field(default_factory=set)
     constants: dict[Value, Array] = field(default_factory=dict)
-    pool: dict[tuple[str, tuple[int, ...], bytes, bool], Value] = field(default_factory=dict)
+    pool: dict[_PoolKey, Value] = field(default_factory=dict)
     weak: set[Value] = field(default_factory=set)
+    late: set[Value] = field(default_factory=set)
     types: dict[str, Any] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
     stand_for: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
+    notes: dict[Finding, None] = field(default_factory=dict)
 
 
 class Builder:
@@ -108,6 +115,15 @@ class Builder:
         return self._shared.stand_for
 
     @property
+    def notes(self) -> tuple[Finding, ...]:
+        """What a modeller should know of how the model was read; nothing is wrong with it."""
+        return tuple(self._shared.notes)
+
+    def note(self, what: str, where: str) -> None:
+        """Say something that a modeller should know; said twice, it is one note."""
+        self._shared.notes[Finding("Note", what, where)] = None
+
+    @property
     def types(self) -> dict[str, Any]:
         """What each place of the model became: MDF path -> value, or tuple of values."""
         return self._shared.types
@@ -147,17 +163,23 @@ class Builder:
         self._shared.names.add(name)
         return name
 
+    def release(self, values: Iterable[Value]) -> None:
+        """Give up values that stand in no program: their names can be given again."""
+        self._shared.names.difference_update(value.name for value in values)
+
     def new(self, dtype: str, shape: Shape, name: str = "") -> Value:
         """A value that is made elsewhere (an input, a loop's result)."""
         return Value(self.name(name or self.label or "value"), dtype, shape, self.where)
 
-    def constant(self, array: Any, *, weak: bool = False, name: str = "") -> Value:
+    def constant(
+        self, array: Any, *, weak: bool = False, late: bool = False, name: str = ""
+    ) -> Value:
         """A constant of the whole program; equal constants are one value."""
         array = np.asarray(array)
         root = self
         while root.parent is not None:
             root = root.parent
-        key = _pool_key(array, weak=weak)
+        key = (*_pool_key(array, weak=weak), late)
         if key not in self._shared.pool:
             label = name or (self.label if array.size > 1 else "") or "const"
             value = Value(self.name(label), key[0], array.shape, self.where)
@@ -165,15 +187,35 @@ class Builder:
             self._shared.constants[value] = array
             if weak:
                 self._shared.weak.add(value)
+            if late:
+                self._shared.late.add(value)
             root.ops.append(Constant(value, array))
         return self._shared.pool[key]
+
+    def late(self, array: Array) -> Value:
+        """A constant that would not be known but for a loop that is written out.
+
+        What is calculated of it now must have the bits that it would have at run time.
+        """
+        return self.constant(array, late=True)
+
+    def is_late(self, value: Value) -> bool:
+        """Whether the value is known only because a loop is written out."""
+        return value in self._shared.late
+
+    def chosen(self, by: Value, value: Value) -> Value:
+        """A value that was chosen by one known now: known as late as that."""
+        known = self.constant_of(value)
+        if known is None or not self.is_late(by):
+            return value
+        return self.constant(known, weak=self.is_weak(value), late=True)
 
     def adopt(self, constant: Constant) -> None:
         """Append a constant of the old program; equal new constants are that one."""
         value, array = constant.value, constant.array
         self._shared.constants[value] = array
         if self.parent is None:
-            self._shared.pool.setdefault(_pool_key(array, weak=False), value)
+            self._shared.pool.setdefault((*_pool_key(array, weak=False), False), value)
         self.ops.append(constant)
 
     def constant_of(self, value: Value | None) -> Array | None:
@@ -186,6 +228,9 @@ class Builder:
 
     def mark_weak(self, value: Value) -> Value:
         """Say that a value behaves like a plain Python number."""
+        known = self.constant_of(value)
+        if known is not None and self.is_late(value):
+            return self.constant(known, weak=True, late=True)
         self._shared.weak.add(value)
         return value
 
@@ -198,13 +243,19 @@ class Builder:
     def multi(
         self, op_type: str, *inputs: Value | None, n_outputs: int, **attributes: Any
     ) -> tuple[Value, ...]:
-        """Append an operation with several outputs."""
+        """Append an operation with several outputs.
+
+        Raises:
+            OperandError: the operator cannot take these values.
+        """
+        onnx_ops.refuse_wrong_kinds(op_type, inputs)
         known = [self.constant_of(value) for value in inputs]
         data = {k: array for k, array in enumerate(known) if array is not None}
         small = {k: a for k, a in data.items() if a.size <= FOLD_LIMIT and a.dtype.kind not in "OU"}
         entries = [None if v is None else (v.dtype, v.shape) for v in inputs]
         types = onnx_ops.infer(op_type, entries, attributes, small, n_outputs)
-        folded = self._fold(op_type, inputs, known, attributes, n_outputs)
+        tensors = all(is_tensor(dtype) for dtype, _ in types)
+        folded = self._fold(op_type, inputs, known, attributes, n_outputs) if tensors else None
         if folded is not None:
             return folded
         base = f"{self.label}:{op_type}" if self.label else op_type
@@ -237,7 +288,10 @@ class Builder:
         large = sum(a.size for a in known if a is not None) > FOLD_LIMIT
         if missing or large or op_type in onnx_ops.RANDOM_OPS:
             return None
+        late = any(value in self._shared.late for value in inputs)
         if not onnx_ops.is_precise(op_type, attributes):
+            return None
+        if late and not same_bits(op_type, [a for a in known if a is not None]):
             return None
         try:
             arrays = onnx_ops.evaluate(op_type, known, attributes, n_outputs)
@@ -245,7 +299,7 @@ class Builder:
             return None
         if sum(a.size for a in arrays) > FOLD_LIMIT:
             return None
-        return tuple(self.constant(array) for array in arrays)
+        return tuple(self.constant(array, late=late) for array in arrays)
 
 
 def _pool_key(array: Array, *, weak: bool) -> tuple[str, tuple[int, ...], bytes, bool]:

@@ -21,6 +21,7 @@ from mdf_loop.ir import (
     Loop,
     Operation,
     Program,
+    Recorded,
     Shape,
     Value,
     always_true,
@@ -30,6 +31,8 @@ from mdf_loop.ir import (
     true_constants,
     walk,
 )
+from mdf_loop.joins import dtype_sentence, shape_sentence
+from mdf_loop.onnx_types import kind_of
 
 
 def check(program: Program) -> tuple[Finding, ...]:
@@ -98,22 +101,31 @@ def _check_loop(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
     for position, carried in enumerate(loop.carried, start=1):
         yield from _check_carried(loop, carried, position)
     for recorded in loop.recorded:
-        if recorded.row.dtype == "string":
-            yield Finding(
-                "UnsupportedError",
-                f"the recorded value '{recorded.name or recorded.row.name}' is text, "
-                "which cannot be recorded",
-                loop.where,
-                "carry it, or record a number that stands for it",
-            )
-        if recorded.row.shape is None and not loop.dynamic_shapes:
-            yield Finding(
-                "RecordShapeError",
-                f"the recorded value '{recorded.name or recorded.row.name}' has no fixed "
-                "number of axes",
-                loop.where,
-                "rows of a recorded value must all have one shape",
-            )
+        yield from _check_recorded(loop, recorded)
+
+
+_UNRECORDED = {
+    "U": ("text", "carry it, or record a number that stands for it"),
+    "s": ("a sequence", "carry it: the last one holds all that was put into it"),
+    "o": ("an optional value", "record what it holds: onnx::OptionalGetElement"),
+}
+"""What cannot be recorded, by the kind of its dtype: the words for it, and what to do."""
+
+
+def _check_recorded(loop: Loop, recorded: Recorded) -> Iterator[Finding]:
+    name = f"the recorded value '{recorded.name or recorded.row.name}'"
+    kind = kind_of(recorded.row.dtype)
+    if kind in _UNRECORDED:
+        what, hint = _UNRECORDED[kind]
+        sentence = f"{name} is {what}, which cannot be recorded"
+        yield Finding("UnsupportedError", sentence, loop.where, hint)
+    elif recorded.row.shape is None and not loop.dynamic_shapes:
+        yield Finding(
+            "RecordShapeError",
+            f"{name} has no fixed number of axes",
+            loop.where,
+            "rows of a recorded value must all have one shape",
+        )
 
 
 def _check_control(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
@@ -150,14 +162,16 @@ def _check_carried(loop: Loop, carried: Carried, position: int) -> Iterator[Find
     if enter.dtype != leave.dtype or carried.initial.dtype != enter.dtype:
         yield Finding(
             "CarryTypeError",
-            f"carried values must keep their dtype, but {change}",
+            f"carried values must keep their dtype, but {change}: "
+            f"{dtype_sentence(carried.initial.dtype, leave.dtype)}",
             loop.where,
             _dtype_hint(carried.initial.dtype, leave.dtype),
         )
     elif not loop.dynamic_shapes and _differ(carried.initial.shape, leave.shape):
         yield Finding(
             "CarryShapeError",
-            f"carried values must keep their shape, but {change}",
+            f"carried values must keep their shape, but {change}: "
+            f"{shape_sentence(carried.initial.shape, leave.shape)}",
             loop.where,
             "give the initial value the shape it has after one iteration, or allow the change: "
             "metadata: {shapes: dynamic} in the body, shapes='dynamic' or --shapes dynamic",

@@ -11,7 +11,8 @@ import numpy as np
 from mdf_loop.build import Options
 from mdf_loop.emit.legalise import runnable
 from mdf_loop.errors import InputError, ModelError
-from mdf_loop.ir import Array, Loop, Program, StoppedBy, loops
+from mdf_loop.ir import Array, Data, Loop, Program, StoppedBy, loops
+from mdf_loop.onnx_types import is_tensor
 from mdf_loop.passes import report_loops
 from mdf_loop.passes.batch import batch
 from mdf_loop.reading import Document, Source, open_document, read
@@ -39,6 +40,7 @@ def compile(
     precision: str = "float64",
     shapes: str = "strict",
     max_iterations: int | None = None,
+    unroll: int | None = None,
 ) -> Compiled:
     """Make an MDF model ready to run on ONNX Runtime.
 
@@ -48,16 +50,21 @@ def compile(
         precision: `float64`, or `float32` for all numbers with a point.
         shapes: `strict` refuses carried values that change their shape, `dynamic` allows them.
         max_iterations: the most iterations a loop without a trip count may run.
+        unroll: write out loops of a constant number of iterations, of at most so many.
 
     Raises:
         LoopError: all that is wrong with the model.
     """
-    options = checked_options(device, precision, shapes, max_iterations)
+    options = checked_options(device, precision, shapes, max_iterations, unroll)
     return Compiled(open_document(source), device, options)
 
 
 def checked_options(
-    device: str, precision: str, shapes: str, max_iterations: int | None
+    device: str,
+    precision: str,
+    shapes: str,
+    max_iterations: int | None,
+    unroll: int | None = None,
 ) -> Options:
     """The options of a compilation, refusing words that mean nothing."""
     for what, value, allowed in (
@@ -67,14 +74,13 @@ def checked_options(
     ):
         if value not in allowed:
             raise InputError(f"{what} cannot be '{value}'", hint=f"use {' or '.join(allowed)}")
-    whole = isinstance(max_iterations, int | np.integer) and not isinstance(max_iterations, bool)
-    if max_iterations is not None and (not whole or max_iterations > np.iinfo(np.int64).max):
-        raise InputError(
-            f"max_iterations must be a whole number of 64 bits, not {max_iterations!r}"
-        )
-    if max_iterations is not None and max_iterations < 0:
-        raise InputError(f"max_iterations must not be negative, but is {max_iterations}")
-    return Options(precision, shapes, max_iterations)
+    for what, number in (("max_iterations", max_iterations), ("unroll", unroll)):
+        whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+        if number is not None and (not whole or number > np.iinfo(np.int64).max):
+            raise InputError(f"{what} must be a whole number of 64 bits, not {number!r}")
+        if number is not None and number < 0:
+            raise InputError(f"{what} must not be negative, but is {number}")
+    return Options(precision, shapes, max_iterations, unroll)
 
 
 class Compiled:
@@ -108,7 +114,7 @@ class Compiled:
 
     def prepare(
         self, inputs: Mapping[str, Any], record: Sequence[str] = ()
-    ) -> tuple[dict[str, Array], Program, Session]:
+    ) -> tuple[dict[str, Data], Program, Session]:
         """The arrays of all inputs, the program for their types, and its session."""
         asked = self._request(inputs=inputs, record=record)
         return (asked.arrays, *self._prepare(asked))
@@ -199,7 +205,8 @@ class Compiled:
             for loop in loops(session.program)
             if f"{loop.name}.iterations" in made
         }
-        return self._results(asked, outputs, session.device, loops=reports)
+        dtypes = {name: v.dtype for name, v in program.outputs if not is_tensor(v.dtype)}
+        return self._results(asked, outputs, session.device, loops=reports, dtypes=dtypes)
 
     def _run_over_time(self, asked: Request, wanted: Wanted) -> Results:
         key = (asked.key, wanted.dt is None, wanted.executed)
@@ -248,7 +255,7 @@ class Compiled:
         )
 
     def _results(
-        self, asked: Request, outputs: Mapping[str, Array], device: Device, **more: Any
+        self, asked: Request, outputs: Mapping[str, Data], device: Device, **more: Any
     ) -> Results:
         if asked.members:
             more["axes"] = (Axis("batch", asked.members), *more.get("axes", ()))
@@ -272,14 +279,15 @@ class Compiled:
         return proto
 
     def to_onnx(self, inputs: Mapping[str, Any] | None = None) -> Any:
-        """The model as an `onnx.ModelProto`."""
+        """The model as an `onnx.ModelProto`; importing that gives this MDF model back."""
         from mdf_loop.emit import portable, to_onnx
+        from mdf_loop.importing.origin import with_origin
 
         program = read(self.document, inputs or {}, options=self.options)
-        return portable(to_onnx(runnable(program, self.options)))
+        return with_origin(portable(to_onnx(runnable(program, self.options))), self.document)
 
 
-def _report(loop: Loop, made: Mapping[str, Array]) -> LoopReport:
+def _report(loop: Loop, made: Mapping[str, Data]) -> LoopReport:
     limit = StoppedBy.MAX_ITERATIONS if loop.trip_count is None else StoppedBy.TRIP_COUNT
     last = made.get(f"{loop.name}.condition")
     goes_on = loop.condition is None or (last is not None and bool(last))

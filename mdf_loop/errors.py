@@ -10,6 +10,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+LONGEST = 1500
+"""Characters of a sentence that anyone reads; what is longer is shortened in its middle."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -20,6 +23,10 @@ class Finding:
     where: str = ""
     hint: str = ""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "what", _shortened(self.what))
+        object.__setattr__(self, "hint", _shortened(self.hint))
+
     def __str__(self) -> str:
         lines = [f"{self.kind}: {self.what}"]
         if self.where:
@@ -27,6 +34,10 @@ class Finding:
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         return "\n".join(lines)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 305]} ... {text[-300:]}"
 
 
 class LoopError(Exception):
@@ -78,6 +89,10 @@ class CarryTypeError(LoopError, TypeError):
 
 class CarryShapeError(LoopError, TypeError):
     """A carried value changes its shape from one iteration to the next."""
+
+
+class JoinError(OperandError):
+    """Two values for one place, from two branches or two iterations, that do not join."""
 
 
 class RecordShapeError(LoopError, TypeError):

@@ -1,4 +1,4 @@
-"""`explain`: a model and its loops in words and pseudo-code.
+"""`explain`: a model, its loops and its choices in words and pseudo-code.
 
 It refuses nothing that can be outlined: also a model that cannot be compiled is explained.
 """
@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mdf_loop.classification import classify
+from mdf_loop.errors import LoopError
 from mdf_loop.outline import (
+    Block,
     CaptureOutline,
     CarriedOutline,
+    ChoiceOutline,
     GraphOutline,
     LoopOutline,
     NodeOutline,
+    RecordedOutline,
     outline,
 )
 from mdf_loop.outline.order import in_order
@@ -20,15 +25,15 @@ from mdf_loop.outline.over_time import over_time
 from mdf_loop.outline.parts import ArgumentOutline
 from mdf_loop.outline.pseudocode import fixed, pseudocode
 from mdf_loop.outline.text import formulas, shortened, value_text
-from mdf_loop.outline.words import headline
-from mdf_loop.reading import Source, open_document
+from mdf_loop.outline.words import delay_text, headline, selector_text, slice_text, sources
+from mdf_loop.reading import Document, Source, open_document
 
 _WORD = 12
 """Room for the word in front of a line of facts."""
 
 
 def explain(source: Source) -> str:
-    """What a model does, for its modeller: the graph in order, its states, then every loop.
+    """What a model does, for its modeller: the graph in order, its states, its loops and choices.
 
     Args:
         source: a path, a modeci_mdf Model or Graph.
@@ -39,7 +44,8 @@ def explain(source: Source) -> str:
     document = open_document(source)
     graph = outline(document)
     (time,) = loops_of(over_time(graph, document))
-    sections = [_graph(graph), _over_time(time), *(_loop(loop) for loop in loops_of(graph))]
+    blocks = (_block(block) for block in blocks_of(graph))
+    sections = [_graph(graph), _over_time(time), *blocks, _decisions(document)]
     text = "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines)
     return "\n".join(line.rstrip() for line in text.split("\n")) + "\n"
 
@@ -48,6 +54,12 @@ def loops_of(graph: GraphOutline) -> Iterator[LoopOutline]:
     """The loops of a graph, without those inside them."""
     for node in in_order(graph):
         yield from node.loops
+
+
+def blocks_of(graph: GraphOutline) -> Iterator[Block]:
+    """The loops and choices of a graph, without those inside them."""
+    for node in in_order(graph):
+        yield from node.blocks
 
 
 # --- the graph --------------------------------------------------------------------------------
@@ -65,7 +77,7 @@ def _graph(graph: GraphOutline) -> Iterator[str]:
         yield from (f"  {'':<{width}}  {line}" for line in said[1:])
     yield from _surroundings(graph)
     yield from (f"  {sentence}" for sentence in graph.termination)
-    told = {note for loop in loops_of(graph) for note in loop.notes}
+    told = {note for block in blocks_of(graph) for note in block.notes}
     yield from (f"  note: {note}" for note in graph.notes if note not in told)
 
 
@@ -91,13 +103,14 @@ def _node(node: NodeOutline) -> Iterator[str]:
         yield f"runs {node.condition}"
     said = [text for item in node.items if not item.constant for text in formulas(item)]
     constants = [text for item in node.items if item.constant for text in formulas(item)]
-    if not node.loops:
+    if not node.blocks:
         yield from (shortened(text, 100) for text in said)
         if constants:
             yield shortened(", ".join(constants), 100)
         return
-    for loop in node.loops:
-        yield f"loop {loop.id}: {headline(loop)}"
+    for block in node.blocks:
+        word = "choice" if isinstance(block, ChoiceOutline) else "loop"
+        yield f"{word} {block.id}: {headline(block)}"
     yield from (shortened(text, 100) for text in said)
 
 
@@ -118,28 +131,68 @@ def _start(pair: CarriedOutline) -> str:
     return f"{pair.enter}, starts as {first}" + (f" = {value}" if value else "")
 
 
-# --- a loop -----------------------------------------------------------------------------------
+def _decisions(document: Document) -> Iterator[str]:
+    """What decides whether something runs: constant or variable; nothing if nothing does."""
+    try:
+        found = classify(document)
+    except LoopError:
+        return
+    width = max((len(decision.name) for decision in found), default=0)
+    if found:
+        yield "Constant and variable conditions"
+    for d in found:
+        yield f"  {d.name:<{width}}  {d.role:<10}  {d.kind}: {shortened(d.why, 100)}"
 
 
-def _loop(loop: LoopOutline, indent: str = "") -> Iterator[str]:
-    yield f"{indent}Loop {loop.full_name}: {loop.kind}"
+# --- a loop or a choice -----------------------------------------------------------------------
+
+
+def _block(block: Block, indent: str = "") -> Iterator[str]:
+    is_choice = isinstance(block, ChoiceOutline)
+    yield f"{indent}{'Choice' if is_choice else 'Loop'} {block.full_name}: {block.kind}"
     inner = indent + "  "
-    yield from (inner + line for line in mode_sentences(loop))
-    yield from (f"{inner}Not known: {note}" for note in loop.notes)
-    if not indent:  # the outermost loop's code holds that of the inner ones
+    said = _choice_sentences(block) if isinstance(block, ChoiceOutline) else mode_sentences(block)
+    yield from (inner + line for line in said)
+    yield from (f"{inner}Not known: {note}" for note in block.notes)
+    if not indent:  # the outermost one's code holds that of the inner ones
         yield ""
-        yield from (f"{inner}    {line}" for line in pseudocode(loop))
+        yield from (f"{inner}    {line}" for line in pseudocode(block))
         yield ""
-    yield from (inner + line for line in _facts(loop))
-    if loop.body is not None:
-        for nested in loops_of(loop.body):
+    facts = _choice_facts(block) if isinstance(block, ChoiceOutline) else _facts(block)
+    yield from (inner + line for line in facts)
+    for body in block.bodies:
+        for nested in blocks_of(body):
             yield ""
-            yield from _loop(nested, inner)
+            yield from _block(nested, inner)
+
+
+def _choice_sentences(choice: ChoiceOutline) -> Iterator[str]:
+    selector = selector_text(choice)
+    if choice.kind == "if":
+        yield f"Computes one of two graphs: the first if {selector} is true, else the second."
+        return
+    count = sum(branch.title != "else" for branch in choice.branches)
+    other = "the last one" if count < len(choice.branches) else "that is an error"
+    yield f"Computes the graph that {selector} names, from 0 to {count - 1}; for any other number {other}."
+
+
+def _choice_facts(choice: ChoiceOutline) -> Iterator[str]:
+    joined = [
+        _typed(f"{join.name} → {', '.join(join.ports) or '(not used)'}", join.type)
+        for join in choice.joins
+    ]
+    yield from _listed("results", joined)
+    yield from _listed("captured", [_captured(capture) for capture in choice.captures])
 
 
 def mode_sentences(loop: LoopOutline) -> Iterator[str]:
     """Which operating mode, and why."""
     stop = loop.continue_name or "its condition"
+    if loop.in_the_middle:
+        often = "" if loop.trip_count is None else f", {_times(loop)} at most"
+        yield f"Runs as long as {stop} is true{often}. It is tested in the middle:"
+        yield "what it needs runs once more than the rest."
+        return
     match loop.kind:
         case "for":
             yield f"Runs {_times(loop)}: M is given; cond is left out, so no condition is looked at."
@@ -152,6 +205,15 @@ def mode_sentences(loop: LoopOutline) -> Iterator[str]:
         case "while":
             yield f"Runs as long as {stop} is true, perhaps not once:"
             yield "cond is given; M is left out."
+        case "sliced":
+            yield f"Runs once for each row of {sources(loop)}; the shortest ends it."
+        case "sliced-while":
+            yield f"Runs once for each row of {sources(loop)}, as long as {stop} is true;"
+            yield "the shortest ends it at the latest."
+        case "scan":
+            yield f"Runs once for each row of {sources(loop)}."
+        case "map":
+            yield f"Runs once for each element of {sources(loop)}; the results are sequences."
         case _:
             yield "Runs until it is stopped from outside: neither M nor cond is given."
     yield from _remarks(loop)
@@ -175,8 +237,14 @@ def _remarks(loop: LoopOutline) -> Iterator[str]:
 
 
 def _facts(loop: LoopOutline) -> Iterator[str]:
-    yield from _listed("carried", [_pair(pair) for pair in loop.carried] or ["nothing"])
-    yield from _listed("recorded", [_recorded(r.name, r.ports, r.type) for r in loop.recorded])
+    pairs = [_pair(pair) for pair in loop.carried]
+    yield from _listed("carried", pairs or ([] if loop.kind == "map" else ["nothing"]))
+    sliced = (
+        f"{p.name or '?'} = {slice_text(p)}" + (f", {p.how}" if p.how else "") for p in loop.slices
+    )
+    yield from _listed("sliced", list(sliced))
+    yield from _listed("delayed", [f"{d.name} = {delay_text(d)}" for d in loop.delays])
+    yield from _listed("recorded", [_recorded(r) for r in loop.recorded])
     yield from _listed(
         "captured",
         [_captured(capture) for capture in loop.captures],
@@ -198,8 +266,9 @@ def _pair(pair: CarriedOutline) -> str:
     return _typed(f"{first} → {pair.enter or '?'} → {pair.leave or '?'} → {final}", pair.type)
 
 
-def _recorded(name: str, ports: tuple[str, ...], kind: str) -> str:
-    return _typed(f"{name}, every iteration → {', '.join(ports) or '(not used)'}", kind)
+def _recorded(row: RecordedOutline) -> str:
+    how = row.how or "every iteration"
+    return _typed(f"{row.name}, {how} → {', '.join(row.ports) or '(not used)'}", row.type)
 
 
 def _typed(text: str, kind: str) -> str:
@@ -214,6 +283,8 @@ def _captured(capture: CaptureOutline) -> str:
 
 def _condition(loop: LoopOutline) -> Iterator[str]:
     if loop.start is None:
+        if loop.in_the_middle:
+            yield f"{loop.continue_name or '?'} = {loop.continues}"
         return
     value = fixed(loop.start)
     first = value_text(loop.start.expression) + (f" = {value}" if value else "")

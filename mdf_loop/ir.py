@@ -24,6 +24,9 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
+Data: TypeAlias = Any
+"""What a value holds: an array, a list of arrays (a sequence), None (an absent optional value)."""
+
 Shape: TypeAlias = tuple[int | str, ...] | None
 """Outermost axis first; a name stands for an extent known only at run time; None: unknown rank."""
 
@@ -53,13 +56,18 @@ class StoppedBy(Enum):
 
 
 def type_text(dtype: str, shape: Shape) -> str:
-    """`float64[time, n]`; `float64[*]` for an unknown rank."""
+    """`float64[time, n]`; `float64[*]` for an unknown rank; `sequence(float64)` has no shape."""
+    if "(" in dtype:
+        return dtype
     return f"{dtype}[{'*' if shape is None else ', '.join(map(str, shape))}]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
-    """A tensor: a label unique in its program, dtype, shape, and where in the MDF it comes from."""
+    """A label unique in its program, dtype, shape, and where in the MDF it comes from.
+
+    A dtype like `float64` is that of a tensor; for others see `onnx_types`.
+    """
 
     name: str
     dtype: str
@@ -216,7 +224,7 @@ class Input:
 
     value: Value
     ports: tuple[str, ...] = ()
-    default: Array | None = None
+    default: Data = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,29 +17,38 @@ from onnx import defs, helper, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
 from mdf_loop.errors import OperandError, UnknownFunctionError
-from mdf_loop.ir import OPSET, Array, Shape, type_text
+from mdf_loop.ir import OPSET, Array, Shape, Value, type_text
+from mdf_loop.onnx_types import (
+    TypeWord,
+    dtype_name,
+    dtype_of,
+    dtype_words,
+    element_type,
+    onnx_word,
+    type_of,
+    type_proto,
+    wrong_kind,
+)
+
+__all__ = [
+    "IMPRECISE_REFERENCE",
+    "IR_VERSION",
+    "RANDOM_OPS",
+    "attribute",
+    "attribute_value",
+    "dtype_name",
+    "dtype_of",
+    "dtype_words",
+    "element_type",
+    "evaluate",
+    "infer",
+    "is_precise",
+    "operator_names",
+    "refuse_wrong_kinds",
+    "schema",
+]
 
 IR_VERSION = 8
-
-_ELEMENT_TYPES = {
-    "float64": onnx.TensorProto.DOUBLE,
-    "float32": onnx.TensorProto.FLOAT,
-    "float16": onnx.TensorProto.FLOAT16,
-    "bfloat16": onnx.TensorProto.BFLOAT16,
-    "int64": onnx.TensorProto.INT64,
-    "int32": onnx.TensorProto.INT32,
-    "int16": onnx.TensorProto.INT16,
-    "int8": onnx.TensorProto.INT8,
-    "uint64": onnx.TensorProto.UINT64,
-    "uint32": onnx.TensorProto.UINT32,
-    "uint16": onnx.TensorProto.UINT16,
-    "uint8": onnx.TensorProto.UINT8,
-    "bool": onnx.TensorProto.BOOL,
-    "string": onnx.TensorProto.STRING,
-    "complex64": onnx.TensorProto.COMPLEX64,
-    "complex128": onnx.TensorProto.COMPLEX128,
-}
-_DTYPES = {int(code): name for name, code in _ELEMENT_TYPES.items()}
 
 RANDOM_OPS = frozenset(
     {
@@ -68,21 +77,6 @@ def is_precise(op_type: str, attributes: Mapping[str, Any]) -> bool:
     numbers = [value for key, value in attributes.items() if formals[key].type in kinds]
     exact = all(np.array_equal(np.float32(n), np.float64(n)) for n in numbers)
     return exact and op_type not in IMPRECISE_REFERENCE
-
-
-def element_type(dtype: str) -> int:
-    """ONNX's number for a dtype."""
-    return int(_ELEMENT_TYPES[dtype])
-
-
-def dtype_of(code: int) -> str:
-    """The dtype of an ONNX element type number."""
-    return _DTYPES[code]
-
-
-def dtype_name(array: Array) -> str:
-    """The dtype of an array in our words (any kind of text is `string`)."""
-    return "string" if array.dtype.kind in "USOT" else str(array.dtype)
 
 
 @functools.cache
@@ -122,7 +116,9 @@ def attribute(op_type: str, attributes: Mapping[str, Any], name: str) -> Any:
 
 
 def attribute_value(value: Any) -> Any:
-    """An attribute as ONNX wants it: arrays become tensors, numpy scalars plain numbers."""
+    """An attribute as ONNX wants it: arrays become tensors, words types, numpy scalars numbers."""
+    if isinstance(value, TypeWord):
+        return type_proto(value)
     if isinstance(value, np.ndarray):
         return numpy_helper.from_array(value)
     if isinstance(value, np.generic):
@@ -183,11 +179,7 @@ def _inferred(
     n_outputs: int,
 ) -> list[tuple[str, Shape]]:
     node = _node(op_type, [entry is not None for entry in inputs], n_outputs, attributes)
-    types = {
-        f"i{k}": helper.make_tensor_type_proto(element_type(entry[0]), entry[1])
-        for k, entry in enumerate(inputs)
-        if entry is not None
-    }
+    types = {f"i{k}": type_proto(*entry) for k, entry in enumerate(inputs) if entry is not None}
     data = {f"i{k}": numpy_helper.from_array(array) for k, array in constants.items()}
     try:
         found = shape_inference.infer_node_outputs(
@@ -199,18 +191,38 @@ def _inferred(
 
 
 def _output_type(op_type: str, proto: onnx.TypeProto | None) -> tuple[str, Shape]:
-    if proto is None or not proto.HasField("tensor_type"):
-        raise OperandError(f"onnx::{op_type} does not give a tensor here")
-    tensor = proto.tensor_type
-    if tensor.elem_type == 0:
-        raise OperandError(f"the dtype that onnx::{op_type} gives cannot be told")
-    if not tensor.HasField("shape"):
-        return dtype_of(tensor.elem_type), None
-    dims: list[int | str] = []
-    for position, dim in enumerate(tensor.shape.dim):
-        known = dim.HasField("dim_value")
-        dims.append(dim.dim_value if known else (dim.dim_param or f"?{position}"))
-    return dtype_of(tensor.elem_type), tuple(dims)
+    if proto is None:
+        raise OperandError(f"what onnx::{op_type} gives here cannot be told")
+    try:
+        return type_of(proto)
+    except OperandError:
+        raise OperandError(f"the dtype that onnx::{op_type} gives cannot be told") from None
+
+
+def refuse_wrong_kinds(op_type: str, inputs: Sequence[Value | None]) -> None:
+    """Refuse a tensor, sequence or optional value where the operator takes none of the kind.
+
+    Raises:
+        OperandError: the sentence names the value and says what to do.
+    """
+    kinds = _kinds(op_type)
+    for k, value in enumerate(inputs):
+        if value is None or not kinds:
+            continue
+        allowed = kinds[min(k, len(kinds) - 1)]
+        if onnx_word(value.dtype).partition("(")[0] not in allowed:
+            formals = schema(op_type).inputs
+            name = formals[min(k, len(formals) - 1)].name
+            raise wrong_kind(value, f"'{name}' of onnx::{op_type}", allowed)
+
+
+@functools.cache
+def _kinds(op_type: str) -> tuple[frozenset[str], ...]:
+    """Of each input whether it may be a `tensor`, a `seq`, an `optional`."""
+    return tuple(
+        frozenset(word.partition("(")[0] for word in formal.types)
+        for formal in schema(op_type).inputs
+    )
 
 
 def _operand_error(

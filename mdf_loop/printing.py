@@ -11,7 +11,7 @@ program(%go: bool[], %x: float64[n])
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,14 @@ def array_text(array: Array) -> str:
     return str(array.tolist())
 
 
-def _attributes_text(attributes: Mapping[str, Any]) -> str:
+def _arguments_text(operation: Op) -> str:
+    """Inputs by name (`-` for one left out), then attributes."""
+
     def one(value: Any) -> str:
         return array_text(value) if isinstance(value, np.ndarray) else str(value)
 
-    return "".join(f", {key}={one(value)}" for key, value in sorted(attributes.items()))
+    read = ["-" if value is None else f"%{value.name}" for value in operation.inputs]
+    return ", ".join([*read, *(f"{k}={one(v)}" for k, v in sorted(operation.attributes.items()))])
 
 
 def loop_header(loop: Loop) -> str:
@@ -78,8 +81,7 @@ def _print_ops(ops: Iterable[Operation], indent: str) -> Iterator[str]:
             yield f"{indent}{operation.value} = {array_text(operation.array)}"
         elif isinstance(operation, Op):
             made = ", ".join(map(str, operation.outputs))
-            read = ", ".join("-" if v is None else f"%{v.name}" for v in operation.inputs)
-            yield f"{indent}{made} = {operation.op_type}({read}{_attributes_text(operation.attributes)})"
+            yield f"{indent}{made} = {operation.op_type}({_arguments_text(operation)})"
         elif isinstance(operation, Loop):
             yield from _print_loop(operation, indent)
         else:

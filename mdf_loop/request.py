@@ -10,9 +10,9 @@ import numpy as np
 
 from mdf_loop.build import Options
 from mdf_loop.errors import InputError
-from mdf_loop.ir import Array
+from mdf_loop.ir import Array, Data
 from mdf_loop.reading import Document, bind
-from mdf_loop.reading.given import given_array
+from mdf_loop.reading.given import given_rows
 from mdf_loop.reading.inputs import Given, OpenPort, open_ports
 from mdf_loop.reading.settings import Settings, bind_settings, input_name
 
@@ -31,18 +31,15 @@ class Request:
     members: Mapping[str, Array] = field(default_factory=dict)
 
     @property
-    def arrays(self) -> dict[str, Array]:
+    def arrays(self) -> dict[str, Data]:
         """Everything that is fed, with all members of a sweep."""
         return {**self.given.arrays, **self.settings.arrays, **self.swept}
 
     @property
     def key(self) -> Any:
         """What a program is made for: names, dtypes and shapes."""
-        arrays = {**self.given.arrays, **self.settings.arrays}
-        types = tuple(
-            (name, str(a.dtype), a.shape[1:] if name in self.given.over_time else a.shape)
-            for name, a in arrays.items()
-        )
+        settings = ((name, str(a.dtype), a.shape) for name, a in self.settings.arrays.items())
+        types = (*self.given.types.items(), *settings)
         return types, self.given.over_time, self.record, tuple(self.swept)
 
 
@@ -73,7 +70,7 @@ def request(
     settings = bind_settings(document, {**parameters, **to_parameters}, options.precision)
     swept = {}
     for port, name in ports:
-        rows = given_array(port.port, members[name], options.precision, name, port.where)
+        rows = given_rows(port.port, members[name], options.precision, name, port.where)
         swept[port.name] = rows.reshape(len(rows), *given.arrays[port.name].shape)
     for name in to_parameters:
         target = input_name(name)

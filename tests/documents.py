@@ -2,6 +2,7 @@
 
 - ```` ```python ```` blocks run in order in one namespace; what they print must stand in the
   ```` ```text ```` block that follows, and they must not print otherwise;
+- ```` ```python torch ```` blocks run where these packages are installed;
 - ```` ```console ```` blocks: `$ mdf-loop ...` and `$ python file` run, the lines that follow are
   their output, `$ echo $?` gives the last exit code; `git`, `make` and `cd` are not run;
 - ```` ```yaml name.yaml ```` and ```` ```json name.json ```` blocks become files; without a name
@@ -19,6 +20,7 @@ import runpy
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +71,7 @@ class Document:
         found = blocks(self.path.read_text(encoding="utf-8"))
         for block, following in zip(found, [*found, None][1:], strict=True):
             match block.language:
-                case "python":
+                case "python" if all(map(find_spec, block.name.split())):
                     shows = following is not None and following.language == "text"
                     self._python(block, following.text if shows and following else "")
                 case "console":

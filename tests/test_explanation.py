@@ -42,6 +42,10 @@ Loop halving.halve: for-while
   iteration   i = 0, 1, 2, …
   condition   at the start going = true
               then going_out = x_next > 1
+
+Constant and variable conditions
+  halving.halve  trip count  constant: 10
+  halving.halve  condition   variable: depends on carried value 'x_out' of 'halving.halve'
 """
 
 NESTED = """\
@@ -87,6 +91,10 @@ Loop outer_node.trial_loop: for
     carried     x_in → y_in → y_out → y   float64[2]
     captured    rate, input port of outer_node   float64[]
     iteration   k = 0, 1, 2, …
+
+Constant and variable conditions
+  outer_node.trial_loop                    trip count  constant: 3
+  outer_node.trial_loop > relax.step_loop  trip count  constant: 4
 """
 
 FEEDBACK = """\

@@ -20,9 +20,12 @@ def test_public_names() -> None:
         "compile",
         "draw",
         "explain",
+        "fold",
+        "from_onnx",
         "loop",
         "read",
         "register",
+        "unfold",
         "unregister",
         "verify",
     ]

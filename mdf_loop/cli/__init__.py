@@ -11,7 +11,7 @@ import click
 
 from mdf_loop.errors import LoopError
 
-COMMANDS = ("run", "check", "verify", "draw", "explain", "compile", "doctor", "demo")
+COMMANDS = ("run", "check", "verify", "draw", "explain", "compile", "import", "doctor", "demo")
 """Every command; `mdf_loop.cli.<name>_command` holds it."""
 
 

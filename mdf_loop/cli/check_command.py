@@ -18,6 +18,7 @@ def command(
     precision: str,
     shapes: str,
     max_iterations: int | None,
+    unroll: int | None,
 ) -> None:
     """Check MODEL and print all findings; nothing is run."""
     from mdf_loop.cli.inputs import read_inputs
@@ -26,7 +27,7 @@ def command(
     from mdf_loop.ir import Loop, walk
     from mdf_loop.reading import read
 
-    options = checked_options("cpu", precision, shapes, max_iterations)
+    options = checked_options("cpu", precision, shapes, max_iterations, unroll)
     program = read(model, read_inputs(pairs, files), options=options)
     legalise(program, options)
     loops = [op for op in walk(program.ops) if isinstance(op, Loop)]

@@ -22,6 +22,7 @@ def command(
     precision: str,
     shapes: str,
     max_iterations: int | None,
+    unroll: int | None,
 ) -> None:
     """Write MODEL as standard ONNX, which plain ONNX Runtime and OpenVINO run.
 
@@ -32,7 +33,12 @@ def command(
 
     target = output or str(Path(model).with_suffix(".onnx"))
     compiled = compile(
-        model, device="cpu", precision=precision, shapes=shapes, max_iterations=max_iterations
+        model,
+        device="cpu",
+        precision=precision,
+        shapes=shapes,
+        max_iterations=max_iterations,
+        unroll=unroll,
     )
     proto = compiled.save(target, read_inputs(pairs, files))
     opset = proto.opset_import[0].version

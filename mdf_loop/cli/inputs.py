@@ -4,7 +4,9 @@
     stimulus.csv:current   weights.npz:W                    one column or array of a file
     0:1:5                                                   for a sweep: numpy.linspace(0, 1, 5)
 
-Files are .csv, .npz and .json.
+Files are .csv, .npz and .json. Sequences, and optional values that are absent, come in .json only:
+
+    {"history": {"sequence": [{"dtype": "float32", "shape": [2], "data": [1, 2]}]}, "x": null}
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import numpy as np
 from mdf_loop.cli.columns import IGNORED, read_columns
 from mdf_loop.errors import InputError
 from mdf_loop.lower import suggestion
+from mdf_loop.onnx_types import numpy_dtype
 from mdf_loop.run.files import read_arrays
 
 
@@ -173,16 +176,20 @@ def _read_json(path: Path) -> dict[str, Any]:
         raise InputError(f"'{path.name}' is not JSON: {error}") from None
     if not isinstance(content, dict):
         raise InputError(f"'{path.name}' must hold one object: {{name: value, ...}}")
-    inputs: dict[str, Any] = {}
-    for name, value in content.items():
-        if isinstance(value, dict):
-            try:
-                data = np.array(value["data"], dtype=value["dtype"])
-                inputs[name] = data.reshape(value.get("shape", data.shape))
-            except (KeyError, TypeError, ValueError) as error:
-                raise InputError(
-                    f"the input '{name}' in '{path.name}' is not {{dtype, shape, data}}: {error}"
-                ) from None
-        else:
-            inputs[name] = value
-    return inputs
+    return {name: _typed(name, value, path) for name, value in content.items()}
+
+
+def _typed(name: str, value: Any, path: Path) -> Any:
+    """A value of a JSON file: `{dtype, shape, data}`, `{sequence: [...]}`, or plain numbers."""
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {"sequence"} and isinstance(value["sequence"], list):
+        return [_typed(name, member, path) for member in value["sequence"]]
+    try:
+        data = np.array(value["data"], dtype=numpy_dtype(value["dtype"]))
+        return data.reshape(value.get("shape", data.shape))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"the input '{name}' in '{path.name}' is not {{dtype, shape, data}}: {error}",
+            hint="a sequence is written {sequence: [...]}, an absent optional value null",
+        ) from None

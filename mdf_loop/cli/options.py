@@ -69,6 +69,11 @@ def compile_options(command: _F) -> _F:
     """What decides about the program that a model becomes."""
     for option in (
         click.option(
+            "--unroll",
+            type=int,
+            help="Write out loops of a constant number of iterations, of at most so many.",
+        ),
+        click.option(
             "--max-iterations",
             type=int,
             help="The most iterations that a loop without a trip count may run.",

@@ -72,6 +72,7 @@ def command(
     precision: str,
     shapes: str,
     max_iterations: int | None,
+    unroll: int | None,
     output: str | None,
     plot: str | None,
     as_json: bool,
@@ -84,7 +85,12 @@ def command(
 
     _check_files(output, plot, final_state)
     compiled = compile(
-        model, device=device, precision=precision, shapes=shapes, max_iterations=max_iterations
+        model,
+        device=device,
+        precision=precision,
+        shapes=shapes,
+        max_iterations=max_iterations,
+        unroll=unroll,
     )
     results = compiled.run(
         read_inputs(pairs, files, steps),

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdf_loop.ir import Array
+from mdf_loop.ir import Array, Data
+from mdf_loop.onnx_types import content_type
 from mdf_loop.run.execution_list import ExecutionList, Sets
 from mdf_loop.run.labels import coordinates
 from mdf_loop.run.results import Results
@@ -29,14 +30,29 @@ def as_text(results: Results, reason: str, ran: ExecutionList | None = None) -> 
     lines = []
     for along in coordinates(results):
         lines += _array(along.name, along.array, along.dims, along.unit)
-    for name, array in results.items():
-        lines += _array(name, array, front, results.units.get(name, ""))
+    for name, data in results.items():
+        lines += _output(name, data, front, results.units.get(name, ""), results.dtypes.get(name))
     for name, report in results.loops.items():
         times = "1 iteration" if report.iterations == 1 else f"{report.iterations} iterations"
         lines.append(f"loop {name}: {times}; {report.stopped_by.value}")
     lines += [] if ran is None else _order(ran)
     lines.append(f"device: {results.device} ({reason}), precision: {results.precision}")
     return "\n".join(lines)
+
+
+def _output(name: str, data: Data, front: Sequence[str], unit: str, dtype: str | None) -> list[str]:
+    """An array; a sequence with its members, `history[0]: float64[2]`; or that nothing is there."""
+    if data is None:
+        return [f"{name}: {dtype}, absent"]
+    if not isinstance(data, list):
+        return _array(name, data, front, unit)
+    members = f"{len(data)} member" + ("" if len(data) == 1 else "s")
+    lines = [f"{name}: {content_type(dtype or '', data)} of {members}"]
+    for k, member in enumerate(data):
+        lines += (f"  {line}" for line in _array(f"{name}[{k}]", member, front, unit))
+    if len(lines) > 2 * _LINES:
+        lines[_LINES:-_LINES] = ["  ..."]
+    return lines
 
 
 def _array(name: str, array: Array, front: Sequence[str], unit: str) -> list[str]:

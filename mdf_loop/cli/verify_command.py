@@ -41,6 +41,7 @@ def command(
     precision: str,
     shapes: str,
     max_iterations: int | None,
+    unroll: int | None,
     steps: int | None,
     dt: float | None,
     as_json: bool,
@@ -59,6 +60,7 @@ def command(
         precision=precision,
         shapes=shapes,
         max_iterations=max_iterations,
+        unroll=unroll,
     )
     click.echo(_json(verification) if as_json else str(verification))
     ctx.exit(0 if verification.equal else 1)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from mdf_loop.drawing.theme import FONT, INK, LINE, NORMAL, QUIET, SMALL, STROKES, Direction
@@ -57,6 +58,11 @@ class Wires:
         """Where a value leaves that belongs to no port."""
         return End(self.last, self.header, "e" if self.header else "")
 
+
+MANY = 400
+"""A picture with more names than this (of nodes, frames and edges) is laid out in less time."""
+QUICK = {"nslimit": "1", "nslimit1": "1", "mclimit": "0.1"}
+"""Bounds on Graphviz's search for the shortest edges and the fewest crossings."""
 
 _Edges = dict[tuple[str, str, str], dict[str, str]]
 
@@ -164,6 +170,23 @@ class Canvas:
         known = int(self._edges.get(key, {}).get("weight", "0"))
         self._edges[key] = {"style": "invis", "weight": str(max(weight, known))}
 
+    def in_order(self, first: str, frames: Sequence[str]) -> None:
+        """Keep frames in this order after a node; each is given by what stands first in it.
+
+        Graphviz keeps the order of nodes, but not of frames: a column of unseen points, one
+        before each frame, has it.
+        """
+        points = [self.name("order") for _ in frames]
+        with self._here.subgraph() as rank:
+            rank.attr(rank="same")
+            rank.node(first)
+            for point in points:
+                rank.node(point, shape="point", style="invis", width="0.01", height="0.01")
+            for tail, head in pairwise(points):
+                rank.edge(tail, head, style="invis")
+        for point, frame in zip(points, frames, strict=True):
+            self.hold(point, frame, 50)
+
     def _write_edges(self) -> None:
         for (tail, head, _), attributes in self._edges.items():
             self._here.edge(tail, head, **attributes)
@@ -171,6 +194,8 @@ class Canvas:
     def finish(self, legend: str) -> str:
         """Write the edges and the legend, and give the DOT text."""
         self._write_edges()
+        if len(self._names) > MANY:
+            self._root.attr("graph", **QUICK)
         self._root.attr("graph", label=f"<{legend}>" if legend else "")
         return self.dot
 

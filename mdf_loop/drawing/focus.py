@@ -44,8 +44,7 @@ def focused(graph: GraphOutline, ids: frozenset[str]) -> GraphOutline:
 
 
 def _holds(node: NodeOutline, ids: frozenset[str]) -> bool:
-    bodies = (loop.body for loop in node.loops if loop.body is not None)
-    return any(inner.id in ids for body in bodies for inner in all_nodes(body))
+    return any(inner.id in ids for body in node.bodies for inner in all_nodes(body))
 
 
 def _inside(node: NodeOutline, ids: frozenset[str]) -> NodeOutline:
@@ -53,4 +52,14 @@ def _inside(node: NodeOutline, ids: frozenset[str]) -> NodeOutline:
     if node.id in ids or not _holds(node, ids):
         return node
     loops = (replace(loop, body=loop.body and focused(loop.body, ids)) for loop in node.loops)
-    return replace(node, loops=tuple(loops))
+    choices = (
+        replace(
+            choice,
+            branches=tuple(
+                replace(branch, body=branch.body and focused(branch.body, ids))
+                for branch in choice.branches
+            ),
+        )
+        for choice in node.choices
+    )
+    return replace(node, loops=tuple(loops), choices=tuple(choices))

@@ -8,11 +8,12 @@ from itertools import pairwise
 
 from mdf_loop.drawing.canvas import Canvas, End, Entry, Wires
 from mdf_loop.drawing.labels import bold, lines, small, styled
-from mdf_loop.drawing.rails import Rail, draw_rails, rail_rows
-from mdf_loop.drawing.theme import BIG, FRAME_FILLS, LOOP_LINE, SMALL, WARNING
+from mdf_loop.drawing.rails import Rail, draw_rails, rail_rows, tested
+from mdf_loop.drawing.theme import BIG, FRAME_FILLS, IMPORTED, LOOP_LINE, SMALL, WARNING
 from mdf_loop.drawing.view import View, all_nodes
-from mdf_loop.outline import GraphOutline, LoopOutline
-from mdf_loop.outline.text import shortened, weight_text
+from mdf_loop.outline import Block, GraphOutline, LoopOutline
+from mdf_loop.outline.order import in_order
+from mdf_loop.outline.text import named, shortened, value_text, weight_text
 from mdf_loop.outline.words import headline
 
 GraphDrawer = Callable[[Canvas, GraphOutline, View], dict[str, Wires]]
@@ -21,7 +22,7 @@ GraphDrawer = Callable[[Canvas, GraphOutline, View], dict[str, Wires]]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A drawn loop: what it reads, and where each of its results leaves."""
+    """A drawn loop or choice: what it reads, and where each of its results leaves."""
 
     first: str
     last: str
@@ -48,11 +49,13 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
         left, right = draw_rails(canvas, loop, rail_rows(loop, view.detail, view.captures))
         if loop.body is not None and view.detail.bodies:
             wires = draw_graph(canvas, loop.body, view.inner())
-            _wire_inputs(canvas, loop, loop.body, wires, left)
+            wire_inputs(canvas, _terminals(loop), loop.body, wires, left)
             _wire_outputs(canvas, loop, loop.body, wires, left, right)
             hold_body(canvas, left.name, right.name, loop.body, wires)
         else:
-            _placeholder(canvas, loop, left, right)
+            name = placeholder(canvas, loop, loop.body)
+            canvas.hold(left.name, name, 20)
+            canvas.hold(name, right.name, 20)
         _back_edges(canvas, loop, left, right)
     return Frame(
         first=left.name,
@@ -69,20 +72,27 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
     )
 
 
+def block_name(block: Block) -> str:
+    """`node · function`; the node alone where the function has no name of its own."""
+    nameless = block.id in (block.owner, IMPORTED)
+    return named(block.owner, 60) if nameless else f"{block.owner} · {block.id}"
+
+
 def _title(loop: LoopOutline) -> str:
-    name = loop.owner if loop.owner == loop.id else f"{loop.owner} · {loop.id}"
+    name = block_name(loop)
+    if loop.strict:
+        name += " · strict: reads only what it is given"
     notes = [styled(f"⚠ {shortened(n, 110)}", size=SMALL, color=WARNING) for n in loop.notes]
     return lines(bold(headline(loop), BIG), small(name), *notes, align="LEFT")
 
 
-def _placeholder(canvas: Canvas, loop: LoopOutline, left: Rail, right: Rail) -> None:
-    """What stands for a body that is not shown."""
-    count = sum(1 for _ in all_nodes(loop.body)) if loop.body else 0
-    words = "no body" if loop.body is None else f"{count} node{'s' if count != 1 else ''}"
-    name = canvas.name(loop.owner, loop.id, "body")
+def placeholder(canvas: Canvas, block: Block, body: GraphOutline | None) -> str:
+    """What stands for a body that is not shown: its name in the picture."""
+    count = sum(1 for _ in all_nodes(body)) if body else 0
+    words = "no body" if body is None else f"{count} node{'s' if count != 1 else ''}"
+    name = canvas.name(block.owner, block.id, "body")
     canvas.point(name, small(f"… {words} …"))
-    canvas.hold(left.name, name, 20)
-    canvas.hold(name, right.name, 20)
+    return name
 
 
 def _reads(loop: LoopOutline, left: Rail) -> list[Entry]:
@@ -94,6 +104,10 @@ def _reads(loop: LoopOutline, left: Rail) -> list[Entry]:
         entries.append(Entry(left.outer("c"), "data", (loop.start.expression,)))
     for k, pair in enumerate(loop.carried):
         entries.append(Entry(left.outer(f"v{k}"), "data", (pair.initial,)))
+    for k, part in enumerate(loop.slices):
+        entries.append(Entry(left.outer(f"s{k}"), "data", (part.source,)))
+    for k, delay in enumerate(loop.delays):
+        entries.append(Entry(left.outer(f"d{k}"), "data", (delay.initial,)))
     entries += [
         Entry(left.outer(f"o{k}"), "capture", (capture.name,))
         for k, capture in enumerate(loop.captures)
@@ -108,19 +122,21 @@ def _terminals(loop: LoopOutline) -> dict[str, tuple[str, str]]:
     """The key of the terminal of every name that comes into the body, and its stroke."""
     found = {capture.name: (f"o{k}", "capture") for k, capture in enumerate(loop.captures)}
     found.update({pair.enter: (f"v{k}", "data") for k, pair in enumerate(loop.carried)})
+    found.update({part.name: (f"s{k}", "data") for k, part in enumerate(loop.slices)})
+    found.update({delay.name: (f"d{k}", "data") for k, delay in enumerate(loop.delays)})
     found.update({loop.iteration: ("i", "data"), loop.condition_in: ("c", "data")})
     found.pop("", None)
     return found
 
 
-def _wire_inputs(
+def wire_inputs(
     canvas: Canvas,
-    loop: LoopOutline,
+    terminals: dict[str, tuple[str, str]],
     body: GraphOutline,
     wires: dict[str, Wires],
     left: Rail,
 ) -> None:
-    terminals = _terminals(loop)
+    """From the terminals of the left rail (key and stroke by name) to what reads them."""
     for given in body.inputs:
         key, kind = terminals.get(given.name, ("", ""))
         if not key:
@@ -144,7 +160,7 @@ def _wire_outputs(
     leaving = ["c", *(f"v{k}" for k in range(len(loop.carried)))]
     keys = [*leaving, *(f"r{k}" for k in range(len(loop.recorded)))]
     for key, output in zip(keys, body.outputs, strict=False):
-        if key == "c" and loop.start is None:
+        if key == "c" and not tested(loop):
             continue
         if output.node is not None:
             drawn = wires[output.node]
@@ -169,37 +185,45 @@ def _back_edges(canvas: Canvas, loop: LoopOutline, left: Rail, right: Rail) -> N
             f"{loop.path} {pair.enter}",
             "t+1" if k == 0 else "",
         )
+    leaving = {pair.leave: f"v{k}" for k, pair in enumerate(loop.carried)}
+    leaving |= {row.name: f"r{k}" for k, row in enumerate(loop.recorded)}
+    for k, delay in enumerate(loop.delays):
+        if delay.of in leaving:
+            canvas.edge(
+                right.inner(leaving[delay.of], direction.back_from),
+                left.inner(f"d{k}", direction.back_to),
+                "back",
+                f"{loop.path} {delay.name}",
+                f"t+{value_text(delay.back)}",
+            )
 
 
 def hold_body(
     canvas: Canvas, first: str, last: str, graph: GraphOutline, wires: dict[str, Wires]
 ) -> None:
     """Keep the body between the rails, its longest chain of nodes on one line with them."""
-    follows: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
+    drawn = [node.id for node in graph.nodes if node.id in wires]
+    follows: dict[str, list[str]] = {node: [] for node in drawn}
     for edge in graph.edges:
         if not edge.feedback and edge.sender in follows and edge.receiver in follows:
             follows[edge.sender].append(edge.receiver)
     fed = {receiver for receivers in follows.values() for receiver in receivers}
-    for node in graph.nodes:
-        if node.id not in fed:
-            canvas.hold(first, wires[node.id].first)
-        if not follows[node.id]:
-            canvas.hold(wires[node.id].last, last)
-    chain = _longest_chain(follows)
+    for node in drawn:
+        if node not in fed:
+            canvas.hold(first, wires[node].first)
+        if not follows[node]:
+            canvas.hold(wires[node].last, last)
+    chain = _longest_chain(graph, follows)
     stops = [first, *(part for i in chain for part in (wires[i].first, wires[i].last)), last]
     for tail, head in pairwise(stops):
         if tail != head:
             canvas.hold(tail, head, 20)
 
 
-def _longest_chain(follows: dict[str, list[str]]) -> list[str]:
+def _longest_chain(graph: GraphOutline, follows: dict[str, list[str]]) -> list[str]:
     """The longest way along edges, the first one in document order if there are several."""
     best: dict[str, list[str]] = {}
-
-    def longest(node: str, visited: frozenset[str]) -> list[str]:
-        if node not in best:
-            ways = [longest(n, visited | {node}) for n in follows[node] if n not in visited]
-            best[node] = [node, *max(ways, key=len, default=[])]
-        return best[node]
-
-    return max((longest(node, frozenset({node})) for node in follows), key=len, default=[])
+    for node in (n.id for n in reversed(in_order(graph)) if n.id in follows):
+        ways = [best[other] for other in follows[node] if other in best]
+        best[node] = [node, *max(ways, key=len, default=[])]
+    return max((best[node] for node in follows), key=len, default=[])

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mdf_loop.drawing.canvas import Canvas, End, Entry, Wires
-from mdf_loop.drawing.labels import lines, small, styled
+from mdf_loop.drawing.labels import lines, styled
 from mdf_loop.drawing.nodes import draw_node
 from mdf_loop.drawing.owners import draw_owner
-from mdf_loop.drawing.theme import PAPER, QUIET, STROKES
+from mdf_loop.drawing.small import draw_pill, draw_small, inlined
+from mdf_loop.drawing.theme import STROKES
 from mdf_loop.drawing.view import View
 from mdf_loop.outline import EdgeOutline, GraphOutline, NodeOutline
 from mdf_loop.outline.text import value_text, weight_text
@@ -16,9 +17,14 @@ from mdf_loop.outline.text import value_text, weight_text
 
 def draw_graph(canvas: Canvas, graph: GraphOutline, view: View) -> dict[str, Wires]:
     """Draw the nodes and edges of a graph; what it gives is by node id."""
+    graph = inlined(graph, view)
     wires: dict[str, Wires] = {}
+    fed = {edge.receiver for edge in graph.edges}
     for node in canvas.direction.stacked(graph.nodes):
-        if node.id not in wires:
+        small = None if node.id in fed else draw_small(canvas, node, view)
+        if small is not None:
+            wires[node.id] = small
+        elif node.id not in wires:
             cycle = next((group for group in graph.cycles if node.id in group), None)
             wires |= (
                 _draw_cycle(canvas, graph, cycle, view) if cycle else _draw(canvas, [node], view)
@@ -32,7 +38,7 @@ def draw_graph(canvas: Canvas, graph: GraphOutline, view: View) -> dict[str, Wir
 def _draw(canvas: Canvas, nodes: Iterable[NodeOutline], view: View) -> dict[str, Wires]:
     return {
         node.id: draw_owner(canvas, node, view, draw_graph)
-        if node.loops
+        if node.blocks
         else draw_node(canvas, node, view)
         for node in nodes
     }
@@ -75,8 +81,9 @@ def draw_ends(canvas: Canvas, graph: GraphOutline, wires: dict[str, Wires], view
     """Model inputs and outputs as pills."""
     if not view.detail.bodies:
         return
+    shown = {node.id for node in graph.nodes if node.is_input}
     for given in graph.inputs:
-        if given.node not in wires:
+        if given.node not in wires or given.node in shown:
             continue
         drawn = wires[given.node]
         entries = drawn.inputs.get(given.port or "", [Entry(End(drawn.first))])
@@ -84,33 +91,14 @@ def draw_ends(canvas: Canvas, graph: GraphOutline, wires: dict[str, Wires], view
             continue
         name = canvas.name("input", given.name)
         default = "" if given.default is None else f" = {value_text(given.default, 24)}"
-        _pill(canvas, name, f"{given.name}{default}", given.type, given.path, "input", view)
+        draw_pill(canvas, name, f"{given.name}{default}", given.type, given.path, "input", view)
         for entry in entries:
             canvas.edge(End(name), entry.end, entry.kind, given.path)
     for output in graph.outputs:
         if output.node in wires:
             name = canvas.name("output", output.node, output.name)
-            _pill(canvas, name, output.name, output.type, output.path, "output", view)
+            draw_pill(canvas, name, output.name, output.type, output.path, "output", view)
             drawn = wires[output.node]
             canvas.edge(
                 drawn.outputs.get(output.port, End(drawn.last)), End(name), "data", output.path
             )
-
-
-def _pill(
-    canvas: Canvas, name: str, text: str, kind: str, path: str, role: str, view: View
-) -> None:
-    canvas.kinds.add(role)
-    said = small(kind) if view.detail.types and kind else ""
-    canvas.node(
-        name,
-        lines(styled(text, tag="I"), said),
-        role,
-        path,
-        shape="box",
-        style="rounded,filled",
-        fillcolor=PAPER,
-        color=QUIET,
-        margin="0.12,0.05",
-        height="0.3",
-    )

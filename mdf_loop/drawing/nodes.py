@@ -7,14 +7,18 @@ from dataclasses import dataclass
 
 from mdf_loop.drawing.canvas import Canvas, End, Entry, Wires
 from mdf_loop.drawing.labels import bold, cell, lines, row, small, styled, table, wrapped
-from mdf_loop.drawing.theme import HEADER, INK, LINE, MARKS, PAPER, QUIET, SMALL, Detail
+from mdf_loop.drawing.theme import HEADER, IMPORTED, INK, LINE, MARKS, PAPER, QUIET, SMALL, Detail
 from mdf_loop.drawing.view import View
 from mdf_loop.lower import names_in
 from mdf_loop.outline import ItemOutline, NodeOutline, PortOutline
-from mdf_loop.outline.text import formulas, shortened, value_text
+from mdf_loop.outline.text import call_text, formulas, named, shortened, value_text
 
 CONDITION = 56
 """Letters in a line of a scheduler condition."""
+TITLE = 44
+"""Letters of a node's id."""
+PORT = 24
+"""Letters of a port's id."""
 
 
 def draw_node(canvas: Canvas, node: NodeOutline, view: View) -> Wires:
@@ -25,19 +29,25 @@ def draw_node(canvas: Canvas, node: NodeOutline, view: View) -> Wires:
 
 
 def title(node: NodeOutline, canvas: Canvas) -> list[str]:
-    """The lines of a node's header: its id, and when the scheduler lets it run."""
-    if not node.condition:
-        return [bold(node.id)]
-    canvas.kinds.add("schedule")
-    words = wrapped(f"{MARKS['schedule'].sign} {node.condition}", CONDITION)
-    return [bold(node.id), *(styled(line, size=SMALL, color=INK, tag="I") for line in words)]
+    """The lines of a node's header: its id, and when it may run."""
+    said: list[str] = []
+    if node.condition:
+        canvas.kinds.add("schedule")
+        said += wrapped(f"{MARKS['schedule'].sign} {node.condition}", CONDITION)
+    if node.before_test:
+        canvas.kinds.add("before_test")
+        said.append(f"{MARKS['before_test'].sign} before the test")
+    return [
+        bold(named(node.id, TITLE)),
+        *(styled(line, size=SMALL, color=INK, tag="I") for line in said),
+    ]
 
 
 def draw_box(canvas: Canvas, node: NodeOutline, said: Iterable[str]) -> Wires:
     """One box: the node's title and some lines; all edges end at the box."""
     name = canvas.name(node.id)
     content = lines(*title(node, canvas), *said)
-    kind = "loop" if node.loops else "node"
+    kind = "loop" if node.loops else "choice" if node.choices else "node"
     canvas.node(
         name, content, kind, node.path, shape="box", style="rounded,filled", fillcolor=PAPER
     )
@@ -136,13 +146,15 @@ def _below(parts: _Parts) -> Iterator[str]:
 
 def _input_text(port: PortOutline, detail: Detail) -> str:
     default = "" if port.default is None else f" = {value_text(port.default, 24)}"
-    kind = f"  {port.type}" if detail.types and port.type else ""
-    return styled(f"▸ {port.id}{default}") + (small(kind) if kind else "")
+    told = not port.type or default.endswith(port.type)  # a large constant is shown as its type
+    kind = f"  {port.type}" if detail.types and not told else ""
+    return styled(f"▸ {named(port.id, PORT)}{default}") + (small(kind) if kind else "")
 
 
 def _output_text(port: PortOutline, detail: Detail) -> str:
     value = value_text(port.value, 400) if port.value is not None else port.id
-    written = port.id if value == port.id else f"{port.id} = {value}"
+    value = port.id if value.partition("[")[0] == IMPORTED else value
+    written = named(port.id, PORT) if value == port.id else f"{port.id} = {value}"
     kind = small(f"{port.type}  ") if detail.types and port.type else ""
     return kind + fitted(written, detail, "RIGHT") + styled(" ▸")
 
@@ -166,6 +178,8 @@ def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[st
             canvas.kinds.add("state")
             mark = f"{MARKS['state'].sign} "
         texts = list(formulas(item))
+        if item.function and item.id == IMPORTED:
+            texts = [_call(item)]
         shown += [
             formula_cell(mark + text, kind if text == texts[-1] else "", detail) for text in texts
         ]
@@ -173,6 +187,15 @@ def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[st
         left = len(shown) - detail.rows + 1
         shown = [*shown[: detail.rows - 1], cell(small(f"… {left} more"), ALIGN="LEFT")]
     return shown
+
+
+def _call(item: ItemOutline) -> str:
+    """What an imported node computes: `Add(A=x, B=y)`, of long names the two ends."""
+    arguments = (
+        (key, named(value, PORT) if isinstance(value, str) else value)
+        for key, value in item.arguments
+    )
+    return call_text(item.function.removeprefix("onnx::"), tuple(arguments))
 
 
 def formula_cell(formula: str, kind: str, detail: Detail, port: str = "") -> str:
@@ -219,5 +242,5 @@ def _expressions(node: NodeOutline) -> Iterator[object]:
 def _reads(node: NodeOutline, entries: list[Entry]) -> dict[str, list[Entry]]:
     """Every name that the node's formulas use, whether or not it turns out to be an outer one."""
     names = {name for text in _expressions(node) for name in names_in(text)}
-    names |= {capture.name for loop in node.loops for capture in loop.captures}
+    names |= {capture.name for block in node.blocks for capture in block.captures}
     return dict.fromkeys(sorted(names), entries)

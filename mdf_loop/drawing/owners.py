@@ -1,28 +1,29 @@
-"""A node that owns loops: its frames, and the formulas before, between and after them."""
+"""A node that owns loops or choices: its frames, and the formulas before, between and after them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from mdf_loop.drawing.canvas import Canvas, End, Entry, Wires
+from mdf_loop.drawing.choices import draw_choice
 from mdf_loop.drawing.frames import Frame, GraphDrawer, draw_frame
 from mdf_loop.drawing.labels import cell, lines, row, styled, table
 from mdf_loop.drawing.nodes import draw_box, formula_cell, title
 from mdf_loop.drawing.theme import HEADER, LINE, NORMAL, PAPER
 from mdf_loop.drawing.view import View
 from mdf_loop.lower import names_in
-from mdf_loop.outline import ItemOutline, LoopOutline, NodeOutline
+from mdf_loop.outline import Block, ItemOutline, LoopOutline, NodeOutline
 from mdf_loop.outline.loops import result_reads
 from mdf_loop.outline.text import formulas, shortened, value_text
-from mdf_loop.outline.words import headline
+from mdf_loop.outline.words import closed, headline
 
 
 def draw_owner(canvas: Canvas, node: NodeOutline, view: View, draw_graph: GraphDrawer) -> Wires:
-    """Draw a node with loops, as one box if the view does not open it."""
+    """Draw a node with loops or choices, as one box if the view does not open it."""
     if not view.opens(node):
-        return draw_box(canvas, node, [_signature(loop) for loop in node.loops])
+        return draw_box(canvas, node, [_signature(block) for block in node.blocks])
     formulas_ = _formulas(node)
-    if len(node.loops) == 1 and not formulas_ and not node.condition:
+    if len(node.blocks) == 1 and not formulas_ and not node.condition:
         return _draw_parts(canvas, node, formulas_, view, draw_graph)
     name = canvas.name(node.id)
     with canvas.cluster(
@@ -37,18 +38,21 @@ def draw_owner(canvas: Canvas, node: NodeOutline, view: View, draw_graph: GraphD
         return _draw_parts(canvas, node, formulas_, view, draw_graph)
 
 
-def _signature(loop: LoopOutline) -> str:
+def _signature(block: Block) -> str:
     """`for i in range(M=10)` and `(b) → (b_final, values)` on two lines."""
-    given = ", ".join(value_text(pair.initial, 24) for pair in loop.carried)
-    named = ", ".join(port for ports in loop.result_ports for port in ports)
-    return lines(
-        styled(headline(loop), size=NORMAL), styled(shortened(f"({given}) → ({named})", 80))
-    )
+    if isinstance(block, LoopOutline):
+        said = headline(block)
+        read = [pair.initial for pair in block.carried] + [part.source for part in block.slices]
+    else:
+        said, read = closed(block), [capture.name for capture in block.captures]
+    given = ", ".join(value_text(name, 24) for name in read)
+    named = ", ".join(port for ports in block.result_ports for port in ports)
+    return lines(styled(said, size=NORMAL), styled(shortened(f"({given}) → ({named})", 80)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Formula:
-    """Something that the node computes besides its loops."""
+    """Something that the node computes outside of its frames."""
 
     id: str
     texts: tuple[str, ...]
@@ -65,7 +69,7 @@ def _formulas(node: NodeOutline) -> list[_Formula]:
         for item in node.items
         if not item.constant
     ]
-    plain = {port for loop in node.loops for port in loop.ports}
+    plain = {port for block in node.blocks for port in block.ports}
     plain |= {port.id for port in node.outputs if _is_name(port.value, node)}
     for port in node.outputs:
         if port.id not in plain:
@@ -84,7 +88,7 @@ def _written(item: ItemOutline) -> tuple[object, ...]:
 
 def _is_name(value: object, node: NodeOutline) -> bool:
     known = {port.id for port in node.inputs} | {item.id for item in node.items}
-    known |= {loop.id for loop in node.loops if not loop.result_ports}
+    known |= {block.id for block in node.blocks if not block.result_ports}
     return value is None or not isinstance(value, str) or value.strip() in known
 
 
@@ -98,7 +102,7 @@ def _draw_parts(
     view: View,
     draw_graph: GraphDrawer,
 ) -> Wires:
-    frames = {loop.id: draw_frame(canvas, loop, view, draw_graph) for loop in node.loops}
+    frames = {block.id: _frame(canvas, block, view, draw_graph) for block in node.blocks}
     ends, entries = _draw_formulas(canvas, node, found, view)
     ports = [frame.first for frame in frames.values()]
     lasts = [frame.last for frame in frames.values()]
@@ -117,6 +121,12 @@ def _draw_parts(
     return wires
 
 
+def _frame(canvas: Canvas, block: Block, view: View, draw_graph: GraphDrawer) -> Frame:
+    if isinstance(block, LoopOutline):
+        return draw_frame(canvas, block, view, draw_graph)
+    return draw_choice(canvas, block, view, draw_graph)
+
+
 def _wire_results(
     canvas: Canvas, node: NodeOutline, entry: Entry, frames: dict[str, Frame]
 ) -> None:
@@ -132,7 +142,7 @@ def _wire_results(
 def _draw_formulas(
     canvas: Canvas, node: NodeOutline, found: list[_Formula], view: View
 ) -> tuple[dict[str, End], list[Entry]]:
-    """One small table for the formulas of each stage; a stage ends where a loop must run first."""
+    """One small table for the formulas of each stage; a stage ends where a frame must run first."""
     stages = _stages(node, found)
     enter, leave = canvas.direction.enter, canvas.direction.leave
     ends: dict[str, End] = {}
@@ -157,9 +167,9 @@ def _draw_formulas(
 
 
 def _stages(node: NodeOutline, found: list[_Formula]) -> dict[str, int]:
-    """How many loops stand before each formula on the longest way to it."""
+    """How many frames stand before each formula on the longest way to it."""
     by_id = {formula.id: formula for formula in found}
-    loops = {loop.id: loop for loop in node.loops}
+    blocks = {block.id: block for block in node.blocks}
     known: dict[str, int] = {}
 
     def stage(name: str, visiting: frozenset[str]) -> int:
@@ -167,10 +177,8 @@ def _stages(node: NodeOutline, found: list[_Formula]) -> dict[str, int]:
             return 0
         if name not in known:
             inner = visiting | {name}
-            if name in loops:
-                known[name] = 1 + max(
-                    (stage(n, inner) for n in _loop_reads(loops[name])), default=0
-                )
+            if name in blocks:
+                known[name] = 1 + max((stage(n, inner) for n in _reads(blocks[name])), default=0)
             elif name in by_id:
                 known[name] = max((stage(n, inner) for n in by_id[name].reads), default=0)
             else:
@@ -180,11 +188,8 @@ def _stages(node: NodeOutline, found: list[_Formula]) -> dict[str, int]:
     return {formula.id: stage(formula.id, frozenset()) for formula in found}
 
 
-def _loop_reads(loop: LoopOutline) -> set[str]:
-    arguments = (loop.trip_count, loop.start)
-    texts = [a.expression for a in arguments if a is not None]
-    texts += [pair.initial for pair in loop.carried]
-    texts += [capture.name for capture in loop.captures]
+def _reads(block: Block) -> set[str]:
+    texts = [*block.expressions, *(capture.name for capture in block.captures)]
     return {name for text in texts for name in names_in(text)}
 
 
@@ -197,12 +202,12 @@ def _outputs(
 ) -> dict[str, End]:
     """Where each output port of the node leaves."""
     outputs = {f.id: ends[f.id] for f in found if f.is_port}
-    for loop in node.loops:
-        frame = frames[loop.id]
-        for end, ports in zip(frame.results, loop.result_ports, strict=True):
+    for block in node.blocks:
+        for end, ports in zip(frames[block.id].results, block.result_ports, strict=True):
             outputs.update(dict.fromkeys(ports, end))
+    for loop in node.loops:
         for told in loop.results:
-            outputs.update(dict.fromkeys(told.ports, frame.named[told.name]))
+            outputs.update(dict.fromkeys(told.ports, frames[loop.id].named[told.name]))
     for port in node.outputs:
         if port.id not in outputs and isinstance(port.value, str) and port.value.strip() in ends:
             outputs[port.id] = ends[port.value.strip()]

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from mdf_loop.drawing.canvas import Canvas, End
 from mdf_loop.drawing.labels import badge, cell, lines, row, small, styled, table
-from mdf_loop.drawing.theme import BADGE, CHIP_LINE, PAPER, ROW, Detail
-from mdf_loop.outline import ArgumentOutline, LoopOutline
+from mdf_loop.drawing.theme import BADGE, CHIP_LINE, IMPORTED, PAPER, ROW, Detail
+from mdf_loop.outline import ArgumentOutline, Block, CaptureOutline, ChoiceOutline, LoopOutline
 from mdf_loop.outline.scope import literal_value
-from mdf_loop.outline.text import shortened, value_text
+from mdf_loop.outline.text import named, shortened, value_text
+from mdf_loop.outline.words import delay_text, slice_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +45,36 @@ def rail_rows(loop: LoopOutline, detail: Detail, captures: bool) -> Rows:
         rows.append((Terminal("iteration", "i", loop.iteration, "0, 1, 2, …"), None))
     rows.append((_start(loop), _stop(loop)))
     rows += [(_enter(loop, k, detail), _leave(loop, k, detail)) for k in range(len(loop.carried))]
-    left = list(_captures(loop, detail)) if captures else []
+    left = [*_sliced(loop), *_delayed(loop)]
+    left += _captures(loop.captures, detail) if captures else []
     right = [*_recorded(loop, detail), *_results(loop)]
-    rows += [
-        (left[k] if k < len(left) else None, right[k] if k < len(right) else None)
-        for k in range(max(len(left), len(right)))
-    ]
+    rows += zip_longest(left, right)
     return tuple(pair for pair in rows if pair != (None, None)) or ((None, None),)
+
+
+def choice_rows(choice: ChoiceOutline, detail: Detail, captures: bool) -> Rows:
+    """What chooses, then captures; beside them the results."""
+    left = [_selector(choice), *(_captures(choice.captures, detail) if captures else [])]
+    right = [_join(choice, k, detail) for k in range(len(choice.joins))]
+    return tuple(zip_longest(left, right))
+
+
+def _selector(choice: ChoiceOutline) -> Terminal:
+    below = "condition" if choice.kind == "if" else "number of the branch"
+    return Terminal("choose", "c", assigned(choice.selector) if choice.selector else "?", below)
+
+
+def _join(choice: ChoiceOutline, k: int, detail: Detail) -> Terminal:
+    join = choice.joins[k]
+    kind = join.type if detail.types else ""
+    if choice.id == IMPORTED and join.ports:
+        return Terminal("join", f"r{k}", ", ".join(join.ports), kind)
+    return Terminal("join", f"r{k}", join.name, _taken(join.ports, kind))
+
+
+def tested(loop: LoopOutline) -> bool:
+    """Whether the body's condition is looked at."""
+    return loop.start is not None or loop.in_the_middle
 
 
 def assigned(argument: ArgumentOutline) -> str:
@@ -70,18 +95,23 @@ def _start(loop: LoopOutline) -> Terminal | None:
 
 
 def _stop(loop: LoopOutline) -> Terminal | None:
-    if loop.start is None:
+    if not tested(loop):
         return None
-    return Terminal("stop", "c", loop.continue_name or "condition", loop.continues)
+    said = "tested in the middle" if loop.in_the_middle else loop.continues
+    return Terminal("stop", "c", loop.continue_name or "condition", said)
 
 
 def _enter(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
     pair = loop.carried[k]
-    said = "?" if pair.initial is None else value_text(pair.initial, 28)
+    said = "?" if pair.initial is None else _said(pair.initial)
     if detail.types and pair.initial is not None:
         said = assigned(ArgumentOutline(pair.initial, pair.initial_value))
     kind = f" · {pair.type}" if detail.types and pair.type else ""
     return Terminal("enter", f"v{k}", pair.enter or f"carried {k}", f"← {said}{kind}")
+
+
+def _said(expression: object) -> str:
+    return named(expression, 28) if isinstance(expression, str) else value_text(expression, 28)
 
 
 def _leave(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
@@ -93,7 +123,9 @@ def _leave(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
 def _recorded(loop: LoopOutline, detail: Detail) -> Iterable[Terminal]:
     for k, recorded in enumerate(loop.recorded):
         kind = recorded.type if detail.types else ""
-        yield Terminal("recorded", f"r{k}", recorded.name, _taken(recorded.ports, kind))
+        yield Terminal(
+            "recorded", f"r{k}", recorded.name, _taken(recorded.ports, recorded.how, kind)
+        )
 
 
 def _results(loop: LoopOutline) -> Iterable[Terminal]:
@@ -101,12 +133,24 @@ def _results(loop: LoopOutline) -> Iterable[Terminal]:
         yield Terminal("result", f"x{k}", result.name.replace("_", " "), _taken(result.ports, ""))
 
 
-def _taken(ports: tuple[str, ...], kind: str) -> str:
-    return " · ".join(part for part in (f"→ {', '.join(ports)}" if ports else "", kind) if part)
+def _taken(ports: tuple[str, ...], *said: str) -> str:
+    return " · ".join(part for part in (f"→ {', '.join(ports)}" if ports else "", *said) if part)
 
 
-def _captures(loop: LoopOutline, detail: Detail) -> Iterable[Terminal]:
-    for k, capture in enumerate(loop.captures):
+def _sliced(loop: LoopOutline) -> Iterable[Terminal]:
+    for k, part in enumerate(loop.slices):
+        below = ", ".join(said for said in (f"= {slice_text(part)}", part.how) if said)
+        yield Terminal("sliced", f"s{k}", part.name or f"input {k}", below)
+
+
+def _delayed(loop: LoopOutline) -> Iterable[Terminal]:
+    for k, delay in enumerate(loop.delays):
+        first = "" if delay.initial is None else f"← {value_text(delay.initial, 20)}, then "
+        yield Terminal("delayed", f"d{k}", delay.name, f"{first}{delay_text(delay)}")
+
+
+def _captures(found: Iterable[CaptureOutline], detail: Detail) -> Iterable[Terminal]:
+    for k, capture in enumerate(found):
         value = "" if capture.value is None else f" = {value_text(capture.value, 24)}"
         below = capture.type if detail.types else ""
         yield Terminal("captured", f"o{k}", f"{capture.name}{value}", below)
@@ -132,16 +176,16 @@ class Rail:
         return End(self.name, f"{key}_i", side or self.inner_side)
 
 
-def draw_rails(canvas: Canvas, loop: LoopOutline, rows: Rows) -> tuple[Rail, Rail]:
-    """Draw both rails of a loop."""
+def draw_rails(canvas: Canvas, block: Block, rows: Rows) -> tuple[Rail, Rail]:
+    """Draw both rails of a loop or a choice."""
     direction = canvas.direction
     canvas.kinds.update(t.kind for pair in rows for t in pair if t is not None)
     rails = []
     for side, word in enumerate(("in", "out")):
-        name = canvas.name(loop.owner, loop.id, word)
+        name = canvas.name(block.owner, block.id, word)
         build = _column if direction.sideways else _line
         content = table(build([pair[side] for pair in rows], side, _widths(rows)), CELLSPACING=3)
-        canvas.node(name, content, "terminals", loop.path)
+        canvas.node(name, content, "terminals", block.path)
         outer, inner = direction.enter, direction.leave
         rails.append(Rail(name, outer, inner) if side == 0 else Rail(name, inner, outer))
     return rails[0], rails[1]
@@ -175,7 +219,7 @@ def _line(terminals: list[Terminal | None], side: int, widths: list[int]) -> Ite
 
 def _chip(terminal: Terminal, align: str, **size: int) -> str:
     content = lines(
-        styled(shortened(terminal.name, 40)),
+        styled(named(terminal.name, 40)),
         small(shortened(terminal.below, 48)) if terminal.below else "",
         align=align,
     )

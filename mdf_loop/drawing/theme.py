@@ -24,6 +24,13 @@ LOOP_LINE = "#0b5394"
 FRAME_FILLS = ("#f3f7fb", "#e6eff8", "#d9e6f3")
 """Backgrounds of loop frames, outermost first; deeper ones take turns."""
 
+CHOICE_LINE = "#9a6700"
+CHOICE_FILL, BRANCH_FILL = "#fdf6e3", "#fffdf7"
+"""Backgrounds of a choice and of its branches."""
+
+IMPORTED = "result"
+"""What the function of a node is called if its model comes from another system."""
+
 BIG, NORMAL, SMALL = 13, 11, 9
 ROW = 40
 """Height of a terminal in points: room for two lines, so that the rails have equal rows."""
@@ -47,9 +54,14 @@ MARKS: dict[str, Mark] = {
     "stop": Mark("■", "#b34700", PAPER, "stops when false"),
     "enter": Mark("▼", "#0072b2", PAPER, "carried value enters"),
     "leave": Mark("▲", "#0072b2", PAPER, "leaves for t+1, at last the result"),
+    "delayed": Mark("−k", "#0072b2", PAPER, "value of k iterations ago"),
+    "sliced": Mark("[i]", "#00725a", PAPER, "sliced, one part per iteration"),
     "recorded": Mark("[ ]", "#00725a", PAPER, "recorded, one row per iteration"),
+    "choose": Mark("?", CHOICE_LINE, PAPER, "chooses the branch"),
+    "join": Mark("Y", CHOICE_LINE, PAPER, "result of the branch that was taken"),
     "captured": Mark("◇", PAPER, INK, "read from outside"),
     "result": Mark("#", "#4d4d4d", PAPER, "told about the run"),
+    "before_test": Mark("+1", "#f7dcc8", INK, "before the test: runs once more than the rest"),
     "state": Mark("↻", "#f6e7a8", INK, "state, kept between evaluations"),
     "schedule": Mark("◷", "#f7dcc8", INK, "when the scheduler lets it run"),
 }

@@ -11,7 +11,7 @@ from mdf_loop.outline import GraphOutline, NodeOutline
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How to draw; `depth` is how many loops inside loops may still be opened (None: all)."""
+    """How to draw; `depth` is how many frames inside frames may still be opened (None: all)."""
 
     detail: Detail
     depth: int | None = None
@@ -20,7 +20,7 @@ class View:
     nesting: int = 0
 
     def opens(self, node: NodeOutline) -> bool:
-        """Whether the loops of a node are shown as frames rather than as one box."""
+        """Whether the loops and choices of a node are shown as frames rather than as one box."""
         allowed = self.depth is None or self.depth > 0
         return self.detail.frames and allowed and node.id not in self.collapse
 
@@ -31,17 +31,16 @@ class View:
 
 
 def all_nodes(graph: GraphOutline) -> Iterator[NodeOutline]:
-    """Every node, those of loop bodies after the node that owns the loop."""
+    """Every node, those of bodies after the node that owns them."""
     for node in graph.nodes:
         yield node
-        for loop in node.loops:
-            if loop.body is not None:
-                yield from all_nodes(loop.body)
+        for body in node.bodies:
+            yield from all_nodes(body)
 
 
 def default_level(graph: GraphOutline) -> int:
     """Everything for small models, less for larger ones, boxes and frames for the largest."""
-    count = sum(1 for _ in all_nodes(graph))
+    count = sum(not node.is_input and node.constant is None for node in all_nodes(graph))
     return 3 if count <= 12 else 2 if count <= 40 else 1
 
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any
 
-import numpy as np
 from onnx import helper
 
 from mdf_loop import onnx_ops
 from mdf_loop.ir import OPSET, Op
+from mdf_loop.onnx_types import kind_of, type_proto
 
 _FLOATS = frozenset({"float64", "float32"})
 _NUMBERS = frozenset({*_FLOATS, "int64", "int32"})
@@ -53,9 +53,14 @@ def _first(op: Op) -> str:
     return op.inputs[0].dtype if op.inputs and op.inputs[0] else ""
 
 
+def _along_last_axis(op: Op) -> bool:
+    shape = op.inputs[0].shape if op.inputs[0] else None
+    return shape is not None and op.attributes.get("axis", 0) in (-1, len(shape) - 1)
+
+
 _FAILS: dict[str, Callable[[Op], bool]] = {
     # "fmod attribute must be true for float, float16 and double types", when it runs
-    "Mod": lambda op: np.dtype(_first(op)).kind == "f" and not op.attributes.get("fmod"),
+    "Mod": lambda op: kind_of(_first(op)) == "f" and not op.attributes.get("fmod"),
     # "LSTM operator does not support double yet", when it runs
     "LSTM": lambda op: _first(op) == "float64",
     "GRU": lambda op: _first(op) == "float64",
@@ -68,6 +73,8 @@ _FAILS: dict[str, Callable[[Op], bool]] = {
         ("ReduceSum", "ReduceProd", "ReduceL1", "ReduceSumSquare"),
         lambda op: _first(op) in {"int64", "int32"},
     ),
+    # copies the first text of each row and leaves the others empty
+    "Gather": lambda op: _first(op) == "string" and not _along_last_axis(op),
     # "MLFloat16 data type is not supported with ScatterElements opset 16 when reduction is add"
     "ScatterElements": lambda op: _first(op) == "float16" and "reduction" in op.attributes,
     "ScatterND": lambda op: _first(op) == "float16" and "reduction" in op.attributes,
@@ -149,7 +156,7 @@ def _model(
     attributes: Mapping[str, Any],
 ) -> bytes:
     types = {
-        name: helper.make_tensor_value_info(name, onnx_ops.element_type(dtype), None)
+        name: helper.make_value_info(name, type_proto(dtype))
         for name, dtype in chain(
             ((f"i{k}", dtype) for k, dtype in enumerate(inputs) if dtype is not None),
             ((f"o{k}", dtype) for k, dtype in enumerate(outputs)),

@@ -20,6 +20,7 @@ from mdf_loop.emit.compositions.registry import cast
 from mdf_loop.emit.kernels import has_kernel
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Program, Value
+from mdf_loop.onnx_types import onnx_word
 from mdf_loop.passes import optimise
 from mdf_loop.passes.rewrite import rewrite
 
@@ -42,7 +43,32 @@ _ONLY_BITS = frozenset({"CumSum", "Einsum", "Trilu", "Where"})
 _HALF = ("float16", "bfloat16")
 """Dtypes too coarse for compositions: always widened."""
 
-_ONNX_NAMES = {"float32": "float", "float64": "double"}
+_ROUNDED_ONCE = frozenset(
+    (
+        # give one of their operands, a truth value, or a number that bfloat16 holds
+        *("Abs", "Ceil", "Clip", "Equal", "Floor", "Greater", "GreaterOrEqual", "IsNaN"),
+        *("Less", "LessOrEqual", "Max", "Min", "Mod", "Neg", "Relu", "Sign", "Where"),
+        *("ArgMax", "ArgMin", "Hardmax", "ReduceMax", "ReduceMin"),
+        # float32 has more than twice the digits: rounding its result again changes nothing
+        *("Add", "Div", "Mul", "PRelu", "Reciprocal", "Sqrt", "Sub"),
+    )
+)
+"""Arithmetic of bfloat16 that is right in float32, rounded to bfloat16 at the end.
+
+That is the exact result rounded once; only below 2**-126, where float32 has fewer digits, it may
+be rounded twice, as it is in onnx's reference implementation.
+
+Source: Figueroa, When is double rounding innocuous? (1995): p digits of 2p + 2 or more.
+"""
+
+_COPIES = frozenset(
+    (
+        *("Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND"),
+        *("Identity", "NonZero", "Pad", "Reshape", "Shape", "Size", "Slice", "SpaceToDepth"),
+        *("Split", "Squeeze", "Tile", "Transpose", "Trilu", "Unsqueeze"),
+    )
+)
+"""Operators that move numbers."""
 
 _QUANTIZED = ("Quantize", "Dequantize", "QLinear", "ConvInteger", "MatMulInteger")
 """Operators in which a small dtype is the point."""
@@ -116,6 +142,8 @@ def _main_inputs(op: Op) -> list[int]:
 
 def _widened(b: Builder, op: Op) -> tuple[Value, ...]:
     """The operation in the first wider dtype that can be run, cast back."""
+    if main_dtype(op) == "bfloat16" and op.op_type not in _ROUNDED_ONCE | _COPIES:
+        raise _not_rounded_once(op)
     wide = next((dtype for dtype in _wider(op) if _runs(_retyped(op, dtype))), None)
     if wide is None:
         raise _refusal(op)
@@ -141,7 +169,7 @@ def _retyped(op: Op, dtype: str) -> Op | None:
     schema = onnx_ops.schema(op.op_type)
     places = set(_main_inputs(op))
     formal = schema.inputs[min(places)]
-    if f"tensor({_ONNX_NAMES.get(dtype, dtype)})" not in formal.types:
+    if onnx_word(dtype) not in formal.types:
         return None
     inputs = tuple(
         replace(v, dtype=dtype) if v is not None and k in places else v
@@ -165,6 +193,14 @@ def _runs(op: Op | None) -> bool:
 def _composed(b: Builder, op: Op) -> tuple[Value | None, ...]:
     made = COMPOSITIONS[op.op_type](b, op)
     return made if isinstance(made, tuple) else (made,)
+
+
+def _not_rounded_once(op: Op) -> UnsupportedError:
+    return UnsupportedError(
+        f"onnx::{op.op_type} of bfloat16 has no kernel, and would be rounded differently in float32",
+        op.where,
+        "cast to float32 before it, and back after it",
+    )
 
 
 def _refusal(op: Op) -> UnsupportedError:

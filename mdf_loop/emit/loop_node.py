@@ -15,7 +15,7 @@ import numpy as np
 import onnx_ir as oir
 
 from mdf_loop.emit import row_shapes
-from mdf_loop.emit.scope import Scope, WriteOps, tensor_shape, tensor_type
+from mdf_loop.emit.scope import Scope, WriteOps, tensor_shape, value_type
 from mdf_loop.ir import Loop, Recorded, Shape, Value, body_inputs
 
 ENDLESS = np.iinfo(np.int64).max
@@ -103,7 +103,7 @@ class _Rows:
 
     def _helper(self, label: str, dtype: str, shape: Shape) -> oir.Value:
         name = self.outer.writer.fresh(f"{self.loop.name}.{label}")
-        return oir.Value(name=name, type=tensor_type(dtype), shape=tensor_shape(shape))
+        return oir.Value(name=name, type=value_type(dtype), shape=tensor_shape(shape))
 
     def finish(self) -> None:
         """Let a run fail after the loop where rows differ in shape."""
@@ -144,7 +144,7 @@ class _Extra:
 
     def _value(self, dtype: str, label: str) -> oir.Value:
         name = self.outer.writer.fresh(f"{self.loop.name}.{label}")
-        return oir.Value(name=name, type=tensor_type(dtype), shape=oir.Shape([]))
+        return oir.Value(name=name, type=value_type(dtype), shape=oir.Shape([]))
 
     def body_inputs(self) -> list[oir.Value]:
         made = [self._value("int64", "index_in")] if self.carries_count else []
@@ -172,7 +172,7 @@ class _Extra:
         else:
             stack = writer.values[_rows(self.loop)[0]]
             extents = oir.Value(
-                name=writer.fresh("extents"), type=tensor_type("int64"), shape=oir.Shape([1])
+                name=writer.fresh("extents"), type=value_type("int64"), shape=oir.Shape([1])
             )
             outer.node("Shape", [stack], [extents], {"end": 1})
             outer.node("Squeeze", [extents], [count])

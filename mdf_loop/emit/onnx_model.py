@@ -14,7 +14,7 @@ import onnx_ir as oir
 from mdf_loop import onnx_ops
 from mdf_loop.emit.if_node import write_if
 from mdf_loop.emit.loop_node import write_loop
-from mdf_loop.emit.scope import Scope, Writer, tensor_shape, tensor_type
+from mdf_loop.emit.scope import Scope, Writer, tensor_shape, value_type
 from mdf_loop.errors import ModelError
 from mdf_loop.ir import OPSET, Constant, Loop, Op, Operation, Program, Value
 
@@ -89,6 +89,6 @@ def _output(scope: Scope, name: str, value: Value, given: set[Value]) -> oir.Val
     made = scope.writer.values[value]
     if made.name == name and not made.is_initializer() and value not in given:
         return made
-    out = oir.Value(name=name, type=tensor_type(value.dtype), shape=tensor_shape(value.shape))
+    out = oir.Value(name=name, type=value_type(value.dtype), shape=tensor_shape(value.shape))
     scope.node("Identity", [made], [out])
     return out

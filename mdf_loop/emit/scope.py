@@ -13,10 +13,15 @@ import onnx_ir as oir
 
 from mdf_loop import onnx_ops
 from mdf_loop.ir import Array, Operation, Program, Shape, Value
+from mdf_loop.onnx_types import TypeWord, inside, is_optional, is_sequence
 
 
-def tensor_type(dtype: str) -> oir.TensorType:
-    """The dtype as ONNX has it."""
+def value_type(dtype: str) -> oir.TypeProtocol:
+    """The type as ONNX has it, without a shape."""
+    if is_sequence(dtype):
+        return oir.SequenceType(value_type(inside(dtype)))
+    if is_optional(dtype):
+        return oir.OptionalType(value_type(inside(dtype)))
     return oir.TensorType(oir.DataType(onnx_ops.element_type(dtype)))
 
 
@@ -37,7 +42,7 @@ class Writer:
 
     def declare(self, value: Value, name: str) -> oir.Value:
         """The ONNX value of a value of the program, under this name."""
-        made = oir.Value(name=name, type=tensor_type(value.dtype), shape=tensor_shape(value.shape))
+        made = oir.Value(name=name, type=value_type(value.dtype), shape=tensor_shape(value.shape))
         self.values[value] = made
         return made
 
@@ -64,10 +69,10 @@ class Writer:
         key = (f"{array.dtype}{array.shape}", array.tobytes())
         if array.dtype.kind in "UO" or key not in self.initializers:
             label = name or self.fresh("const")
-            tensor = oir.tensor(array, name=label)
+            tensor = _tensor(array, label)
             value = oir.Value(
                 name=label,
-                type=tensor_type(onnx_ops.dtype_name(array)),
+                type=value_type(onnx_ops.dtype_name(array)),
                 shape=oir.Shape(array.shape),
             )
             value.const_value = tensor
@@ -102,7 +107,7 @@ class Scope:
         where: str = "",
     ) -> None:
         """Append a node; its name says where in the MDF it comes from."""
-        plain = {k: _attribute(v) for k, v in (attributes or {}).items()}
+        plain = {k: _attribute(k, v) for k, v in (attributes or {}).items()}
         self.nodes.append(
             oir.node(
                 op_type,
@@ -123,7 +128,7 @@ class Scope:
 
     def whole(self, op_type: str, *inputs: oir.Value, **attributes: Any) -> oir.Value:
         """A node that only the ONNX form needs; its result is whole numbers."""
-        made = oir.Value(name=self.writer.fresh(op_type), type=tensor_type("int64"))
+        made = oir.Value(name=self.writer.fresh(op_type), type=value_type("int64"))
         self.node(op_type, inputs, [made], attributes)
         return made
 
@@ -143,9 +148,18 @@ WriteOps: TypeAlias = Callable[[Scope, Iterable[Operation]], None]
 """Writes operations into a scope; what writes an operation with bodies is given it."""
 
 
-def _attribute(value: Any) -> Any:
+def _tensor(array: Array, name: str | None = None) -> oir.TensorProtocol:
+    if onnx_ops.dtype_name(array) != "string":
+        return oir.tensor(array, name=name)
+    texts = [str(text).encode() for text in array.flat]
+    return oir.StringTensor(texts, shape=oir.Shape(array.shape), name=name)
+
+
+def _attribute(name: str, value: Any) -> Any:
+    if isinstance(value, TypeWord):
+        return oir.AttrTypeProto(name, oir.TypeAndShape(value_type(value), None))
     if isinstance(value, np.ndarray):
-        return oir.tensor(value)
+        return _tensor(value)
     if isinstance(value, np.generic):
         return value.item()
     return list(value) if isinstance(value, tuple) else value

@@ -24,6 +24,7 @@ from mdf_loop.lower.terms import (
     rank,
     tensor,
 )
+from mdf_loop.onnx_types import is_sequence
 
 
 @names("abs")
@@ -70,7 +71,7 @@ def _extreme(name: str, better: Callable[[Builder, Value, Value], Value]) -> Non
                 )
         best = parts[0]
         for other in parts[1:]:
-            best = ops.choose(b, better(b, other, best), other, best)
+            best = ops.select(b, better(b, other, best), other, best)
         return best
 
     call.__doc__ = f"`{name}(a, b, ...)` or `{name}(list)`, Python's way: the first of equals."
@@ -124,9 +125,11 @@ def truth(b: Builder, x: Value, /) -> Value:
 
 @names("len")
 def length(b: Builder, x: Term, /) -> Value:
-    """`len(x)`: the extent of the first axis."""
+    """`len(x)`: the extent of the first axis, or how many members a sequence has."""
     if isinstance(x, tuple):
         return literal(b, len(x))
+    if is_sequence(x.dtype):
+        return b.op("SequenceLength", x)
     if rank(x) == 0:
         raise OperandError("'len' needs a list, not one number", hint="write numpy.size(x)")
     return size(b, x, 0)

@@ -8,72 +8,144 @@
     else
       give %x
 
-For a choice between two values that are there anyway see `operators.choose`: it is cheaper.
+For a choice between two values that are there anyway see `operators.select`: it is cheaper.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from mdf_loop.build import Builder
-from mdf_loop.errors import ArityError, OperandError
+from mdf_loop.errors import ArityError, JoinError, Poisoned
 from mdf_loop.ir import Branch, If, Shape, Value
+from mdf_loop.joins import any_shape, dtype_sentence
+from mdf_loop.lower.terms import cast, common_dtype, fits, ints
 
 Reader: TypeAlias = Callable[[Builder], Sequence[Value]]
 """Appends what one branch computes and gives the values that leave it."""
 
+Join: TypeAlias = Callable[[Shape, Shape], Shape]
+"""The shape that two become together (`mdf_loop.joins`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What errors and programs call the two sides, and each of the values (None: all alike)."""
+
+    sides: tuple[str, str] = ("the then branch", "the else branch")
+    value: Callable[[int], str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A branch while it is read."""
+
+    b: Builder
+    leaves: list[Value]
+
+    def branch(self) -> Branch:
+        """The branch, once it is read."""
+        return Branch(tuple(self.b.ops), tuple(self.leaves))
+
 
 def choose(
-    b: Builder, condition: Value, then: Reader, otherwise: Reader, name: str
+    b: Builder,
+    condition: Value,
+    then: Reader,
+    otherwise: Reader,
+    name: str,
+    *,
+    words: Words | None = None,
+    join: Join = any_shape,
 ) -> tuple[Value, ...]:
     """`then() if condition else otherwise()`, value by value; the values are called `name`.
 
     Of a condition that is known now the other branch is not even read. Both branches give the
-    same number of values, in the same dtypes. Shapes may differ: extents that are not equal in
-    both are known only at run time, and so is a number of axes that is not.
+    same number of values, in the same dtypes; plain numbers take the dtype of the other side.
+    Shapes may differ: extents that are not equal in both are known only at run time, and so is a
+    number of axes that is not. With `join=join_shapes` they must join.
 
     Raises:
         ArityError: the branches give different numbers of values.
-        OperandError: two values for one place differ in dtype.
+        JoinError: two values for one place do not join.
+        Poisoned: a branch has an error, which is noted.
     """
     known = b.constant_of(condition)
     if known is not None and condition.type == "bool[]":
         return tuple((then if known else otherwise)(b))
-    branches = _branch(b, then), _branch(b, otherwise)
-    left, right = (branch.leaves for branch in branches)
-    if len(left) != len(right):
+    words = words or Words()
+    left, right = _side(b, then), _side(b, otherwise)
+    if left is None or right is None:
+        raise Poisoned
+    if len(left.leaves) != len(right.leaves):
         raise ArityError(
-            f"both branches of '{name}' must give the same number of values, but if "
-            f"'{condition.name}' is true there are {len(left)}, else {len(right)}"
+            f"both branches of '{name}' must give the same number of values, but "
+            f"{words.sides[0]} gives {len(left.leaves)}, {words.sides[1]} {len(right.leaves)}"
         )
-    outputs = tuple(_joined(b, name, *pair) for pair in zip(left, right, strict=True))
-    b.append(If(name, condition, *branches, outputs, b.where))
+    outputs = tuple(
+        _joined(b, (left, right), k, words.value(k) if words.value else name, words, join)
+        for k in range(len(left.leaves))
+    )
+    b.append(If(name, condition, left.branch(), right.branch(), outputs, b.where))
     return outputs
 
 
-def _branch(b: Builder, read: Reader) -> Branch:
+def _side(b: Builder, read: Reader) -> _Side | None:
+    """One branch, None if it has errors: those of the other one are wanted too."""
     inside = b.body()
-    leaves = tuple(read(inside))
-    return Branch(tuple(inside.ops), leaves)
+    with b.findings.catch():
+        return _Side(inside, list(read(inside)))
+    return None
 
 
-def _joined(b: Builder, name: str, then: Value, otherwise: Value) -> Value:
-    """What either of two values becomes after the choice."""
-    if then.dtype != otherwise.dtype:
-        raise OperandError(
-            f"both branches of '{name}' must give one dtype, but "
-            f"'{then.name}' is {then.type} and '{otherwise.name}' is {otherwise.type}",
-            hint="make both whole numbers, or give both a point (6.0)",
-        )
-    output = b.new(then.dtype, _joined_shape(b, then.shape, otherwise.shape), name)
-    plain = b.is_weak(then) and b.is_weak(otherwise)
-    return b.mark_weak(output) if plain else output
+def _joined(
+    b: Builder, sides: tuple[_Side, _Side], k: int, name: str, words: Words, join: Join
+) -> Value:
+    """What the k-th value becomes after the choice; in its branches it becomes that first."""
+    pair = sides[0].leaves[k], sides[1].leaves[k]
+    place = (
+        f"Cannot join the values of '{name}' from {words.sides[0]} ({pair[0].type}) "
+        f"and {words.sides[1]} ({pair[1].type})"
+    )
+    dtype = _one_dtype(b, *pair, place)
+    shape = _one_shape(pair[0].shape, pair[1].shape, place, join)
+    for side, value in zip(sides, pair, strict=True):
+        made = cast(side.b, value, dtype)
+        side.leaves[k] = _with_axis(side.b, made) if shape == (1,) and made.shape == () else made
+    named = shape and tuple(b.name("d") if str(d).startswith("?") else d for d in shape)
+    output = b.new(dtype, named, name)
+    return b.mark_weak(output) if all(map(b.is_weak, pair)) else output
 
 
-def _joined_shape(b: Builder, then: Shape, otherwise: Shape) -> Shape:
-    """The extents that both have; fresh names for others; None if the numbers of axes differ."""
-    if then is None or otherwise is None or len(then) != len(otherwise):
-        return None
-    pairs = zip(then, otherwise, strict=True)
-    return tuple(p if p == q else b.name("d") for p, q in pairs)
+def _one_dtype(b: Builder, then: Value, otherwise: Value, place: str) -> str:
+    """The dtype of both; a plain number has that of the other side, if it can be said in it."""
+    if then.dtype == otherwise.dtype:
+        return then.dtype
+    strong = {value.dtype for value in (then, otherwise) if not b.is_weak(value)}
+    if len(strong) < 2 and all(
+        value.dtype != "string" and "(" not in value.dtype for value in (then, otherwise)
+    ):
+        dtype = common_dtype(b, (then, otherwise))
+        if strong <= {dtype} and fits(b, then, dtype) and fits(b, otherwise, dtype):
+            return dtype
+    raise JoinError(
+        f"{place}: {dtype_sentence(then.dtype, otherwise.dtype)}",
+        hint="make both whole numbers, or give both a point (6.0)",
+    )
+
+
+def _one_shape(then: Shape, otherwise: Shape, place: str, join: Join) -> Shape:
+    try:
+        return join(then, otherwise)
+    except JoinError as error:
+        raise JoinError(
+            f"{place}: {error.findings[0].what}",
+            hint="give both one shape, or allow the difference: metadata: {shapes: dynamic} in a "
+            "branch, shapes='dynamic' or --shapes dynamic",
+        ) from None
+
+
+def _with_axis(b: Builder, value: Value) -> Value:
+    return b.op("Reshape", value, ints(b, 1))

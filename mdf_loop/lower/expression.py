@@ -229,7 +229,7 @@ class _Lowering:
             if known is None:
                 result = combine(self.b, result, self._if_read(result, is_and, part))
             elif bool(known) == is_and:
-                result = self.value(part)
+                result = self.b.chosen(result, self.value(part))
         return result
 
     def visit_Compare(self, node: ast.Compare) -> Term:
@@ -249,9 +249,10 @@ class _Lowering:
         test = ops.truth(self.b, self.value(node.test))
         known = self.b.constant_of(test)
         if known is not None:
-            return self.visit(node.body if known else node.orelse)
+            taken = self.visit(node.body if known else node.orelse)
+            return taken if isinstance(taken, tuple) else self.b.chosen(test, taken)
         then = self._if_read(test, True, node.body)
-        return ops.choose(self.b, test, then, self._if_read(test, False, node.orelse))
+        return ops.select(self.b, test, then, self._if_read(test, False, node.orelse))
 
     def _if_read(self, test: Value, when: bool, node: ast.expr) -> Value:
         """A part that Python reads only if the test says so: elsewhere it must not fail."""

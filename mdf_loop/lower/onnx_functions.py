@@ -7,7 +7,7 @@ Source: ONNX operators, opset 17; modeci_mdf.functions.onnx (0.4.15).
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,18 @@ from mdf_loop.errors import LoopError, OperandError, UnsupportedError
 from mdf_loop.ir import Value
 from mdf_loop.lower.expression import lower_expression
 from mdf_loop.lower.scope import Scope, suggestion
-from mdf_loop.lower.terms import Results, Term, cast, common_dtype, ints, tensor
+from mdf_loop.lower.sequences import KNOWN, as_sequence, fitted_member
+from mdf_loop.lower.terms import Results, Term, cast, common_dtype, ints, kind, tensor
+from mdf_loop.lower.texts import equal_texts
+from mdf_loop.onnx_types import (
+    TypeWord,
+    dtype_words,
+    is_tensor,
+    is_word,
+    kind_of,
+    numpy_dtype,
+    onnx_word,
+)
 
 _VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
 _OPTIONAL = defs.OpSchema.FormalParameterOption.Optional
@@ -31,22 +42,15 @@ _LISTS = frozenset(
 )
 """Inputs that ONNX wants as lists, where a document may hold one number."""
 
-_SEQUENCES = ("works on sequences of tensors", "keep the tensors as values of their own")
-_OPTIONALS = ("works on optional values, which MDF does not have", "")
+_DTYPES = ("dtype", "to")
+"""Attributes that are ONNX's number for a dtype, where a document may have the word."""
+
 REFUSED = {
-    **dict.fromkeys(
-        (
-            *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty"),
-            *("SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap"),
-            "SplitToSequence",
-        ),
-        _SEQUENCES,
-    ),
-    **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), _OPTIONALS),
     "StringNormalizer": ("works on text, not on numbers", ""),
-    "If": ("takes graphs as branches", "write 'a if condition else b'"),
+    "If": ("takes graphs as its branches, so it is a function of a node", ""),
     "Scan": ("takes a graph as its body", "write it as an onnx::Loop"),
     "Loop": ("takes a graph as its body, so it is a function of a node", "see the loop's args"),
+    "SequenceMap": ("takes a graph as its body, so it is a function of a node", ""),
 }
 """Operators that cannot be called as functions: why, and what to do."""
 
@@ -59,12 +63,20 @@ def lower_onnx(b: Builder, op_type: str, args: Mapping[str, Any], scope: Scope) 
     schema = onnx_ops.schema(op_type)
     if op_type == "Constant":
         return _constant(b, schema, args, scope)
+    parts, args = _parts(b, op_type, args, scope)
     _refuse_unknown(op_type, schema, args)
     inputs = _inputs(b, schema, args, scope)
+    if op_type == "SequenceInsert":
+        inputs = fitted_member(b, inputs)
+    if op_type == "Equal" and all(value is not None and kind(value) == "U" for value in inputs):
+        return equal_texts(b, *(value for value in inputs if value is not None))
+    known = KNOWN[op_type](b, inputs) if op_type in KNOWN else None
+    if known is not None:
+        return known
     attributes = _attributes(b, schema, args, scope)
     if op_type == "RoiAlign":  # its default changed between MDF's opset and ours
         attributes.setdefault("coordinate_transformation_mode", "output_half_pixel")
-    count = _output_count(schema, inputs, attributes)
+    count = parts or _output_count(schema, inputs, attributes)
     outputs = b.multi(op_type, *inputs, n_outputs=count, **attributes)
     return _results(schema, outputs)
 
@@ -102,7 +114,7 @@ def _inputs(
             inputs += values
             continue
         term = _argument(b, formal, args, scope)
-        if term is None and formal.option != _OPTIONAL:
+        if term is None and formal.option != _OPTIONAL and schema.name != "OptionalHasElement":
             raise OperandError(
                 f"onnx::{schema.name} needs the argument '{formal.name}'",
                 hint=f"add '{formal.name}' to the args of the function",
@@ -111,6 +123,8 @@ def _inputs(
         groups.append(formal.type_str)
     while inputs and inputs[-1] is None:
         inputs.pop()
+    if schema.name not in KNOWN:
+        onnx_ops.refuse_wrong_kinds(schema.name, inputs)
     return _one_type_per_group(b, schema, inputs, groups)
 
 
@@ -131,31 +145,30 @@ def _as_input(
 ) -> Value | None:
     if term is None:
         return None
+    if all(word.startswith("seq(") for word in formal.types):
+        return as_sequence(b, term)
     value = tensor(b, term)
+    if not is_tensor(value.dtype):
+        return value
     listed = formal.name in _LISTS or f"{schema.name}.{formal.name}" in _LISTS
+    listed = listed and schema.name != "SplitToSequence"  # there one number says how long parts are
     if listed and value.shape is not None and len(value.shape) != 1:
         value = b.op("Reshape", value, ints(b, -1))
     allowed = formal.types
-    if _onnx_type(value) in allowed:
-        return value
-    return _fit(b, value, [t for t in allowed if t != _onnx_type(value)])
-
-
-def _onnx_type(value: Value) -> str:
-    name = {"float64": "double", "float32": "float"}.get(value.dtype, value.dtype)
-    return f"tensor({name})"
+    return value if onnx_word(value.dtype) in allowed else _fit(b, value, allowed)
 
 
 _FIT_ORDER = ("int64", "float64", "float32", "int32", "bool")
 
 
-def _fit(b: Builder, value: Value, allowed: Sequence[str]) -> Value:
+def _fit(b: Builder, value: Value, allowed: Collection[str]) -> Value:
     """A constant in a dtype that the operator takes, if nothing is lost by it."""
     known = b.constant_of(value)
-    order = (b.float_dtype, *_FIT_ORDER) if np.dtype(value.dtype).kind != "b" else _FIT_ORDER
+    if known is None or kind_of(value.dtype) == "U":
+        return value
+    order = (b.float_dtype, *_FIT_ORDER) if kind_of(value.dtype) != "b" else _FIT_ORDER
     for dtype in order:
-        name = {"float64": "double", "float32": "float"}.get(dtype, dtype)
-        if known is None or f"tensor({name})" not in allowed:
+        if onnx_word(dtype) not in allowed:
             continue
         if np.array_equal(known.astype(dtype).astype(known.dtype), known):
             return cast(b, value, dtype)
@@ -220,7 +233,7 @@ def _one_type_per_group(
 
 def _group_dtype(b: Builder, members: list[Value]) -> str | None:
     fixed = [v for v in members if b.constant_of(v) is None and not b.is_weak(v)]
-    kinds = {np.dtype(v.dtype).kind for v in fixed}
+    kinds = {kind(v) for v in fixed}
     if len(kinds) > 1:
         return None
     dtype = common_dtype(b, fixed or members)
@@ -228,10 +241,10 @@ def _group_dtype(b: Builder, members: list[Value]) -> str | None:
         known = b.constant_of(value)
         if known is None:
             continue
-        exact = np.array_equal(
-            known.astype(dtype).astype(known.dtype), known, equal_nan=known.dtype.kind == "f"
-        )
-        if not exact and not (known.dtype.kind == "f" and np.dtype(dtype).kind == "f"):
+        is_float = kind(value) == "f"
+        there = known.astype(numpy_dtype(dtype)).astype(known.dtype)
+        exact = np.array_equal(there, known, equal_nan=is_float)
+        if not exact and not (is_float and kind_of(dtype) == "f"):
             return None
     return dtype
 
@@ -260,6 +273,10 @@ def _attribute(
     scope: Scope,
 ) -> Any:
     kinds = defs.OpSchema.AttrType
+    if formal.type == kinds.TYPE_PROTO:
+        return _type_attribute(schema, formal, expression)
+    if isinstance(expression, str) and formal.name in _DTYPES and expression in dtype_words():
+        return onnx_ops.element_type(expression)
     if formal.type in (kinds.STRING, kinds.STRINGS):
         return _text_attribute(b, schema, formal, expression, scope)
     try:
@@ -275,6 +292,17 @@ def _attribute(
     if formal.type == kinds.TENSOR:
         return np.atleast_1d(known) if schema.name == "ConstantOfShape" else known
     return _plain_attribute(schema, formal, known)
+
+
+def _type_attribute(
+    schema: defs.OpSchema, formal: defs.OpSchema.Attribute, expression: Any
+) -> TypeWord:
+    if not isinstance(expression, str) or not is_word(expression):
+        raise OperandError(
+            f"the attribute '{formal.name}' of onnx::{schema.name} is a type, not {expression!r}",
+            hint="e.g. float32 or sequence(float32)",
+        )
+    return TypeWord(expression)
 
 
 def _text_attribute(
@@ -324,18 +352,26 @@ def _plain_attribute(
     return tuple(np.atleast_1d(known).tolist())
 
 
+def _parts(
+    b: Builder, op_type: str, args: Mapping[str, Any], scope: Scope
+) -> tuple[int, Mapping[str, Any]]:
+    """How many parts onnx::Split makes, where opset 18's `num_outputs` says it; the other args."""
+    if op_type != "Split" or args.get("num_outputs") is None:
+        return 0, args
+    known = b.constant_of(tensor(b, lower_expression(b, args["num_outputs"], scope)))
+    if known is None or known.size != 1 or known.dtype.kind not in "iu" or known < 1:
+        raise OperandError(f"onnx::Split cannot make {args['num_outputs']} parts")
+    return int(known), {key: value for key, value in args.items() if key != "num_outputs"}
+
+
 def _output_count(
     schema: defs.OpSchema, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> int:
-    """How many results MDF's engine takes from the operator: all that its schema names.
-
-    LayerNormalization, younger than MDF's opset, gives its result and no training statistics.
-    """
+    """How many results MDF's engine takes from the operator: all that its schema names."""
     if schema.name == "Split":
         parts = inputs[1] if len(inputs) > 1 else None
         return _part_count(parts) if parts is not None else 1
-    untrained = schema.name == "BatchNormalization" and not attributes.get("training_mode")
-    if untrained or schema.name == "LayerNormalization":
+    if schema.name == "BatchNormalization" and not attributes.get("training_mode"):
         return 1
     return len(schema.outputs)
 

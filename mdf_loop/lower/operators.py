@@ -16,6 +16,7 @@ import numpy as np
 from mdf_loop.build import Builder
 from mdf_loop.errors import ExpressionError, OperandError
 from mdf_loop.ir import Value
+from mdf_loop.lower.guards import ensured, guarded
 from mdf_loop.lower.terms import (
     Term,
     as_float,
@@ -32,11 +33,9 @@ from mdf_loop.lower.terms import (
     scalar,
     tensor,
 )
+from mdf_loop.lower.texts import equal_texts
 
-__all__ = ["Term", "cast", "literal", "promote", "tensor"]  # of `terms`, for the readers
-
-GUARD = "guard: "
-"""Marks the place of a guard; the sentence for the user follows it."""
+__all__ = ["Term", "cast", "ensured", "guarded", "literal", "promote", "tensor"]  # for the readers
 
 _L = TypeVar("_L", bound=Callable[..., Value])
 
@@ -248,24 +247,6 @@ left_shift = _shift("<<", "x * 2**n", operator.lshift)
 right_shift = _shift(">>", "x // 2**n", operator.rshift)
 
 
-# --- guards -----------------------------------------------------------------------------------
-
-
-def guarded(b: Builder, value: Value, ok: Value, sentence: str) -> Value:
-    """`value`, but the run fails with `sentence` unless all of `ok` is true.
-
-    ONNX has no assertion; an index that does not exist is one in every runtime.
-    """
-    if ok.shape != ():
-        flat = cast(b, b.op("Reshape", ok, ints(b, -1)), "int32")
-        ok = cast(b, b.op("ReduceMin", flat, keepdims=0), "bool")
-    with b.at(f"{b.where} {GUARD}{sentence}", "guard"):
-        table = b.constant(np.zeros(1, value.dtype))
-        index = cast(b, b.op("Not", ok), "int64")
-        zero = b.op("Gather", table, index, axis=0)
-        return b.op("Or" if value.dtype == "bool" else "Add", value, zero)
-
-
 # --- comparison -------------------------------------------------------------------------------
 
 
@@ -273,8 +254,8 @@ def _comparison(
     symbol: str, op_type: str, compute: Callable[..., Any]
 ) -> Callable[[Builder, Value, Value], Value]:
     def apply(b: Builder, left: Value, right: Value) -> Value:
-        if left.dtype == right.dtype == "string":
-            return b.op(op_type, left, right)
+        if left.dtype == right.dtype == "string" and op_type == "Equal":
+            return equal_texts(b, left, right)
         left, right = _comparable(b, left, right)
         if left.dtype == "bool" and op_type != "Equal":
             left, right = cast(b, left, "int32"), cast(b, right, "int32")
@@ -310,6 +291,8 @@ def not_equal(b: Builder, left: Value, right: Value) -> Value:
 
 def truth(b: Builder, value: Value) -> Value:
     """`bool(value)`: one truth value; more than one element has none."""
+    if kind(value) == "U":
+        raise OperandError("text is neither true nor false")
     if value.shape is None or any(dim != 1 for dim in value.shape):
         raise OperandError(
             f"the truth of {value.type} is ambiguous: a condition has one element",
@@ -329,7 +312,7 @@ def both(b: Builder, left: Value, right: Value) -> Value:
     test = truth(b, left)
     if left.dtype == right.dtype == "bool" and is_scalar(left) and is_scalar(right):
         return b.op("And", left, right)
-    return choose(b, test, right, left)
+    return select(b, test, right, left)
 
 
 def either(b: Builder, left: Value, right: Value) -> Value:
@@ -337,7 +320,7 @@ def either(b: Builder, left: Value, right: Value) -> Value:
     test = truth(b, left)
     if left.dtype == right.dtype == "bool" and is_scalar(left) and is_scalar(right):
         return b.op("Or", left, right)
-    return choose(b, test, left, right)
+    return select(b, test, left, right)
 
 
 def as_scalar(b: Builder, value: Value) -> Value:
@@ -345,18 +328,25 @@ def as_scalar(b: Builder, value: Value) -> Value:
     return value if is_scalar(value) else b.op("Reshape", value, ints(b))
 
 
+def one_element(b: Builder, value: Value) -> Value | None:
+    """The value without its axes, if it is known to have exactly one element."""
+    if value.shape is None or any(dim != 1 for dim in value.shape):
+        return None
+    return as_scalar(b, value)
+
+
 def truths(b: Builder, value: Value) -> Value:
     """Every element as a truth value: zero is false, all else (nan too) is true."""
-    if value.dtype == "string":
+    if kind(value) == "U":
         raise OperandError("text is neither true nor false")
     return value if value.dtype == "bool" else cast(b, value, "bool")
 
 
-def choose(b: Builder, test: Value, then: Value, otherwise: Value) -> Value:
+def select(b: Builder, test: Value, then: Value, otherwise: Value) -> Value:
     """`then if test else otherwise` for one test: both sides must have one shape."""
     known = b.constant_of(test)
     if known is not None:
-        return then if known else otherwise
+        return b.chosen(test, then if known else otherwise)
     if then is otherwise:
         return then
     if then.shape != otherwise.shape and not _may_be_equal(then, otherwise):

@@ -41,7 +41,7 @@ def formula(name: str) -> str:
 
     entry = _registry().get(name)
     if entry is None:
-        known = [*(k for k in _registry() if "::" not in k), "onnx::Loop"]
+        known = [*(k for k in _registry() if "::" not in k), "onnx::Loop", "case_of"]
         known += [f"onnx::{op}" for op in onnx_ops.operator_names()]
         raise UnknownFunctionError(f"unknown function '{name}'", hint=_did_you_mean(name, known))
     text: str = entry["expression_string"]

@@ -22,6 +22,7 @@ from mdf_loop.lower.terms import (
     rank,
     tensor,
 )
+from mdf_loop.onnx_types import is_sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ def subscript(b: Builder, term: Term, indices: tuple[Index, ...]) -> Term:
     """`term[indices]`."""
     if isinstance(term, tuple):
         return _element(b, term, indices)
+    if is_sequence(term.dtype):
+        return _member(b, term, indices)
     if _consumed(indices) > rank(term):
         if _is_zero(b, indices):  # a loop's only result, written like the first of several
             return term
@@ -60,6 +63,16 @@ def subscript(b: Builder, term: Term, indices: tuple[Index, ...]) -> Term:
     for index in parts:
         value, axis = _one(b, value, axis, index)
     return value
+
+
+def _member(b: Builder, sequence: Value, indices: tuple[Index, ...]) -> Value:
+    """`sequence[k]`; negative positions count from the end."""
+    if len(indices) == 1 and isinstance(indices[0], Value) and kind(indices[0]) in "iu":
+        return b.op("SequenceAt", sequence, cast(b, indices[0], "int64"))
+    raise OperandError(
+        f"'{sequence.name}' is {sequence.type}: a subscript of it is one whole number",
+        hint="take its members one by one, or join all with onnx::ConcatFromSequence",
+    )
 
 
 def _one(b: Builder, value: Value, axis: int, index: Index) -> tuple[Value, int]:
@@ -108,7 +121,10 @@ def _element(b: Builder, term: tuple[Term, ...], indices: tuple[Index, ...]) -> 
     index, *rest = indices
     chosen: Term
     if isinstance(index, Slice):
-        chosen = term[slice(*(_known_end(b, end) for end in (index.start, index.stop, index.step)))]
+        start, stop, step = (_known_end(b, end) for end in (index.start, index.stop, index.step))
+        if step == 0:
+            raise ExpressionError("a slice cannot have the step 0")
+        chosen = term[start:stop:step]
     else:
         known = b.constant_of(index) if isinstance(index, Value) else None
         if known is None or known.shape != ():
@@ -120,6 +136,8 @@ def _element(b: Builder, term: tuple[Term, ...], indices: tuple[Index, ...]) -> 
                 f"(numbered 0 to {len(term) - 1})"
             )
         chosen = term[position]
+        if isinstance(index, Value) and isinstance(chosen, Value):
+            chosen = b.chosen(index, chosen)
     return subscript(b, chosen, tuple(rest)) if rest else chosen
 
 

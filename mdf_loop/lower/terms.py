@@ -17,6 +17,15 @@ from mdf_loop import onnx_ops
 from mdf_loop.build import Builder
 from mdf_loop.errors import ExpressionError, OperandError
 from mdf_loop.ir import Array, Value
+from mdf_loop.onnx_types import (
+    common,
+    dtype_words,
+    is_tensor,
+    kind_of,
+    numpy_dtype,
+    optional_of,
+    wrong_kind,
+)
 
 Term: TypeAlias = "Value | tuple[Term, ...]"
 """What a name stands for: a tensor, or the tuple of a loop's results."""
@@ -61,12 +70,21 @@ def literal(b: Builder, value: Any) -> Value:
             f"{_short(value)} is a list of text",
             hint=f'a list with names is written as text: "[{", ".join(map(str, value))}]"',
         )
-    if array.dtype.kind not in "biufUS":
+    if not (_is_typed(value) or array.dtype.kind in "biufUS"):
         raise ExpressionError(f"{_short(value)} is not a number, truth value or list of numbers")
     if array.dtype == np.float64:
         with np.errstate(over="ignore"):
             array = array.astype(b.float_dtype)
     return b.constant(array, weak=weak)
+
+
+def _is_typed(value: Any) -> bool:
+    """Whether a value is an array of text, or of a dtype that numpy itself does not have."""
+    if not isinstance(value, np.ndarray):
+        return False
+    if value.dtype.kind == "O":
+        return all(isinstance(text, str) for text in value.flat)
+    return str(value.dtype) in dtype_words()
 
 
 def _short(value: Any) -> str:
@@ -104,11 +122,22 @@ def cast(b: Builder, value: Value, dtype: str) -> Value:
     """The value in another dtype; itself if it has it already."""
     if value.dtype == dtype:
         return value
+    if not is_tensor(dtype) or not is_tensor(value.dtype):
+        return _wrapped(b, value, dtype)
     array = b.constant_of(value)
     if array is not None and dtype != "string" and value.dtype != "string":
         with np.errstate(all="ignore"):
-            return b.constant(array.astype(dtype))
+            return b.constant(array.astype(numpy_dtype(dtype)), late=b.is_late(value))
     return b.op("Cast", value, to=onnx_ops.element_type(dtype))
+
+
+def _wrapped(b: Builder, value: Value, dtype: str) -> Value:
+    """The value as one that may be absent; all else that is no tensor stays what it is."""
+    if dtype == optional_of(value.dtype):
+        return b.op("Optional", value)
+    if is_tensor(dtype):
+        raise wrong_kind(value)
+    raise OperandError(f"'{value.name}' must be {dtype}, but it is {value.type}")
 
 
 def as_float(b: Builder, value: Value) -> Value:
@@ -130,21 +159,31 @@ def as_numpy(b: Builder, value: Value) -> Value:
     if not b.is_weak(value):
         return value
     known = b.constant_of(value)
-    return b.op("Identity", value) if known is None else b.constant(known)
+    if known is None:
+        return b.op("Identity", value)
+    return b.constant(known, late=b.is_late(value))
 
 
 def made_plain(b: Builder, result: Value) -> Value:
     """A result that nobody else has yet, as a plain number."""
     known = b.constant_of(result)
-    return b.mark_weak(result) if known is None else b.constant(known, weak=True)
+    if known is None:
+        return b.mark_weak(result)
+    return b.constant(known, weak=True, late=b.is_late(result))
 
 
 # --- what is known of a value -----------------------------------------------------------------
 
 
 def kind(value: Value) -> str:
-    """`b`, `i`, `u`, `f` as numpy calls the kinds of dtypes; `U` for text."""
-    return "U" if value.dtype == "string" else np.dtype(value.dtype).kind
+    """`b`, `i`, `u`, `f` as numpy calls the kinds of dtypes; `U` for text.
+
+    Raises:
+        OperandError: the value is no tensor.
+    """
+    if not is_tensor(value.dtype):
+        raise wrong_kind(value)
+    return kind_of(value.dtype)
 
 
 def is_scalar(value: Value) -> bool:
@@ -159,6 +198,8 @@ def rank(value: Value) -> int:
 
 def extents(value: Value) -> tuple[int | str, ...]:
     """The extent of every axis; how many there are must be known."""
+    if not is_tensor(value.dtype):
+        raise wrong_kind(value)
     if value.shape is None:
         raise OperandError(
             f"the number of axes of '{value.name}' must be known here",
@@ -172,18 +213,19 @@ def extents(value: Value) -> tuple[int | str, ...]:
 
 def common_dtype(b: Builder, values: Sequence[Value]) -> str:
     """The dtype numpy would compute in: weak numbers give way to typed values of their kind."""
-    if any(value.dtype == "string" for value in values):
-        raise OperandError("text cannot take part in arithmetic")
-    strong = [np.dtype(v.dtype) for v in values if not b.is_weak(v)]
-    weak = [np.dtype(v.dtype) for v in values if b.is_weak(v)]
-    dtype = np.result_type(*strong) if strong else np.result_type(*weak)
+    for value in values:
+        if kind(value) == "U":
+            raise OperandError("text cannot take part in arithmetic")
+    strong = [v.dtype for v in values if not b.is_weak(v)]
+    weak = [v.dtype for v in values if b.is_weak(v)]
+    dtype = common(strong or weak)
     for other in weak if strong else ():
-        if _KIND_RANK[other.kind] > _KIND_RANK[dtype.kind]:
-            dtype = np.dtype(b.float_dtype) if other.kind == "f" else other
+        if _KIND_RANK[kind_of(other)] > _KIND_RANK[kind_of(dtype)]:
+            dtype = b.float_dtype if kind_of(other) == "f" else other
     stated = any(value.dtype == "float64" for value in values)
-    if dtype == np.float64 and b.float_dtype == "float32" and not stated:
+    if dtype == "float64" and b.float_dtype == "float32" and not stated:
         return "float32"
-    return str(dtype)
+    return dtype
 
 
 def promote(b: Builder, *values: Value) -> tuple[Value, ...]:
@@ -202,9 +244,10 @@ def promote(b: Builder, *values: Value) -> tuple[Value, ...]:
 def fits(b: Builder, value: Value, dtype: str) -> bool:
     """Whether a plain whole number can be said in the dtype (True for all other values)."""
     array = b.constant_of(value)
-    target = np.dtype(dtype)
-    if array is None or not b.is_weak(value) or array.dtype.kind != "i" or target.kind not in "iu":
+    whole = array is not None and b.is_weak(value) and array.dtype.kind == "i"
+    if array is None or not whole or kind_of(dtype) not in "iu":
         return True
+    target = np.dtype(dtype)
     return bool(np.iinfo(target).min <= int(array) <= np.iinfo(target).max)
 
 
@@ -222,7 +265,7 @@ def plain_numbers(b: Builder, values: Sequence[Value]) -> list[Any] | None:
     arrays: list[Array] = []
     for value in values:
         array = b.constant_of(value)
-        if array is None or not b.is_weak(value):
+        if array is None or not b.is_weak(value) or b.is_late(value):
             return None
         arrays.append(array)
     return [array.item() for array in arrays]

@@ -1,6 +1,7 @@
 """What reading the model tells beyond the document: dtypes, shapes, fixed values.
 
-Where the model cannot be read, there are no annotations and the reasons are notes.
+Where the model cannot be read, there are no annotations and the reasons are notes; where it can,
+notes are what its modeller should know.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from mdf_loop.reading import Document, read_annotated
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """Types by MDF path, loops by MDF path, fixed values, and why there are none."""
+    """Types by MDF path, loops by MDF path, fixed values, and notes."""
 
     types: Mapping[str, Any] = field(default_factory=dict)
     loops: Mapping[str, Loop] = field(default_factory=dict)
@@ -30,18 +31,28 @@ class Annotations:
         return found.type if isinstance(found, Value) else stated_type(port)
 
     def fixed(self, value: Value | None) -> Any | None:
-        """The value, if it is fixed by the model."""
+        """The value, if it is fixed by the model; a large one stays an array."""
         array = None if value is None else self.constants.get(value)
-        return None if array is None else array.tolist()
+        return array if array is None or array.size > _SHOWN else array.tolist()
+
+
+_SHOWN = 64
+"""Up to so many numbers of a fixed value are looked at."""
 
 
 def stated_type(port: Any) -> str:
     """The type that a port states in the document: `float[2, 3]`."""
     word = str(getattr(port, "type", None) or "")
-    shape = getattr(port, "shape", None)
+    shape = _dims(port) or getattr(port, "shape", None)
     if not shape:
         return word
     return f"{word or 'any'}[{', '.join(map(str, shape))}]"
+
+
+def _dims(port: Any) -> Any:
+    """The extents with their names, where the port's metadata give them."""
+    dims = (getattr(port, "metadata", None) or {}).get("dims")
+    return dims if isinstance(dims, list | tuple) else None
 
 
 def annotate(document: Document) -> Annotations:
@@ -57,6 +68,7 @@ def annotate(document: Document) -> Annotations:
         types=reading.types,
         loops={op.where: op for op in operations if isinstance(op, Loop)},
         constants={op.value: op.array for op in operations if isinstance(op, Constant)},
+        notes=tuple(note.what for note in reading.notes),
     )
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mdf_loop.errors import ModelError
 from mdf_loop.lower import names_in
 from mdf_loop.outline.annotation import Annotations, annotate
+from mdf_loop.outline.choices import outline_case, outline_if
 from mdf_loop.outline.cycles import cycle_groups, feedback_edges
-from mdf_loop.outline.loops import PartialSignature, outline_loop
+from mdf_loop.outline.loops import outline_loop
 from mdf_loop.outline.parts import (
+    Block,
     CaptureOutline,
+    ChoiceOutline,
     EdgeOutline,
     GraphOutline,
     InputOutline,
@@ -21,10 +25,21 @@ from mdf_loop.outline.parts import (
     OutputOutline,
     PortOutline,
 )
+from mdf_loop.outline.scans import outline_map, outline_scan
 from mdf_loop.outline.schedule import node_conditions, termination_texts
 from mdf_loop.outline.scope import Place, body_inputs, condition_fields, local_names
+from mdf_loop.outline.site import Site
 from mdf_loop.reading import Document, Source, open_document, open_ports
-from mdf_loop.reading.control import is_loop
+from mdf_loop.reading.control import control
+
+_BLOCKS: dict[str, Callable[[Site], Block]] = {
+    "onnx::Loop": outline_loop,
+    "onnx::Scan": outline_scan,
+    "onnx::SequenceMap": outline_map,
+    "onnx::If": outline_if,
+    "case_of": outline_case,
+}
+"""How each function that owns graphs is outlined."""
 
 
 def outline(source: Source) -> GraphOutline:
@@ -58,6 +73,7 @@ class _Reader:
     def __init__(self, document: Document, notes: Annotations) -> None:
         self.document = document
         self.notes = notes
+        self.within: list[str] = []
 
     def graph(self, graph: Any, where: str, place: Place | None) -> GraphOutline:
         """Nodes and edges of a graph whose surroundings are `place`."""
@@ -75,19 +91,27 @@ class _Reader:
         )
 
     def _body(
-        self, body: Any, where: str, signature: PartialSignature, around: Place
+        self,
+        body: Any,
+        where: str,
+        roles: Mapping[str, str],
+        outputs: Sequence[str],
+        around: Place,
     ) -> GraphOutline:
-        """A body with its inputs and outputs; `around` is the place of its loop's node."""
-        roles = signature.roles
+        """A body with its inputs and outputs; `around` is the place of the node that owns it."""
+        if where in self.within:
+            raise ModelError(f"the graph '{body.id}' contains itself", where)
+        self.within.append(where)
         place = Place(_declared(roles, where), around)
         graph = self.graph(body, where, place)
-        loops = {node.id: node.loops for node in graph.nodes}
-        inputs = body_inputs(body, where, loops, roles, around)
-        passed = (*roles, *(name for name in signature.outputs if around.find(name)))
+        self.within.pop()
+        blocks = {node.id: node.blocks for node in graph.nodes}
+        inputs = body_inputs(body, where, blocks, roles, around)
+        passed = (*roles, *(name for name in outputs if around.find(name)))
         return replace(
             graph,
             inputs=tuple(replace(i, type=self.notes.type_of(i.path)) for i in inputs),
-            outputs=tuple(self._body_output(body, where, n, passed) for n in signature.outputs),
+            outputs=tuple(self._body_output(body, where, n, passed) for n in outputs),
         )
 
     def _body_output(
@@ -104,17 +128,18 @@ class _Reader:
 
     def _node(self, node: Any, where: str, condition: str, place: Place | None) -> NodeOutline:
         path = f"{where}.nodes['{node.id}']"
-        loops = tuple(self._loops(node, path, place))
+        blocks = tuple(self._blocks(node, path, place))
         return NodeOutline(
             id=node.id,
             path=path,
             inputs=tuple(self._port(p, f"{path}.input_ports['{p.id}']") for p in node.input_ports),
             items=tuple(self._items(node, path)),
-            loops=loops,
+            loops=tuple(block for block in blocks if isinstance(block, LoopOutline)),
             outputs=tuple(
                 self._port(p, f"{path}.output_ports['{p.id}']") for p in node.output_ports
             ),
             condition=condition,
+            choices=tuple(block for block in blocks if isinstance(block, ChoiceOutline)),
         )
 
     def _port(self, port: Any, path: str) -> PortOutline:
@@ -126,23 +151,18 @@ class _Reader:
             value=getattr(port, "value", None),
         )
 
-    def _loops(self, node: Any, path: str, place: Place | None) -> Iterable[LoopOutline]:
+    def _blocks(self, node: Any, path: str, place: Place | None) -> Iterable[Block]:
         for kind, item in _computing(node):
-            if is_loop(item.function):
-                yield outline_loop(
-                    item,
-                    node,
-                    path,
-                    f"{path}.{kind}['{item.id}']",
-                    self.document,
-                    self.notes,
-                    place,
-                    self._body,
+            name = control(item.function)
+            if name is not None:
+                where = f"{path}.{kind}['{item.id}']"
+                yield _BLOCKS[name](
+                    Site(item, node, path, where, self.document, self.notes, place, self._body)
                 )
 
     def _items(self, node: Any, path: str) -> Iterable[ItemOutline]:
         for kind, item in _computing(node):
-            if not is_loop(item.function) and not _is_graph(item.value):
+            if control(item.function) is None and not _is_graph(item.value):
                 yield self._item(item, node, f"{path}.{kind}['{item.id}']")
 
     def _item(self, item: Any, node: Any, path: str) -> ItemOutline:
@@ -188,17 +208,25 @@ class _Reader:
     def graph_outputs(self) -> tuple[OutputOutline, ...]:
         """`metadata.outputs` where given, else every output port that feeds no edge."""
         graph = self.document.graph
-        stated = [str(name) for name in (graph.metadata or {}).get("outputs") or ()]
+        stated = _stated_outputs(graph)
         sent = {(edge.sender, edge.sender_port) for edge in graph.edges}
         found = []
         for node in graph.nodes:
             for port in node.output_ports:
-                named = f"{node.id}.{port.id}" in stated or port.id in stated
-                if named or (not stated and (node.id, port.id) not in sent):
+                called = stated.get(f"{node.id}.{port.id}") or stated.get(port.id)
+                if called or (not stated and (node.id, port.id) not in sent):
                     path = f"{self.document.where}.nodes['{node.id}'].output_ports['{port.id}']"
                     kind = self.notes.type_of(path)
-                    found.append(OutputOutline(port.id, node.id, port.id, path, kind))
+                    found.append(OutputOutline(called or port.id, node.id, port.id, path, kind))
         return tuple(found)
+
+
+def _stated_outputs(graph: Any) -> dict[str, str]:
+    """`node.port` or `port` -> the name that the graph's metadata give to the output."""
+    stated = (graph.metadata or {}).get("outputs") or ()
+    if isinstance(stated, Mapping):
+        return {str(place): str(name) for name, place in stated.items()}
+    return {str(place): str(place).rsplit(".", 1)[-1] for place in stated}
 
 
 def _computing(node: Any) -> Iterable[tuple[str, Any]]:
@@ -208,7 +236,9 @@ def _computing(node: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _is_graph(value: Any) -> bool:
-    """Whether a parameter holds a loop's body: a graph, `{nodes: ...}` or `{id: {nodes: ...}}`."""
+    """Whether a parameter holds a body: a graph, `{nodes: ...}`, `{id: {nodes: ...}}`, a list."""
+    if isinstance(value, list) and value:
+        return all(map(_is_graph, value))
     if not isinstance(value, dict):
         return hasattr(value, "nodes")
     inner = next(iter(value.values()), None) if len(value) == 1 else None
@@ -221,7 +251,8 @@ def _outside(names: Iterable[str]) -> set[str]:
 
 
 def _declared(roles: Mapping[str, str], where: str) -> Mapping[str, CaptureOutline]:
-    words = {"iteration": "iteration number", "carried": "carried value"}
+    words = {"iteration": "iteration number"}
+    words |= {role: f"{role} value" for role in ("carried", "sliced", "delayed")}
     return {
         name: CaptureOutline(name, words.get(role, role), "", where) for name, role in roles.items()
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,16 +18,14 @@ from mdf_loop.outline.parts import (
     RecordedOutline,
     ResultOutline,
 )
-from mdf_loop.outline.scope import Place, captured, known_value, node_place
+from mdf_loop.outline.scope import captured, known_value, literal_value
+from mdf_loop.outline.site import Site
+from mdf_loop.outline.slices import outline_delay, outline_slice, recorded_words
 from mdf_loop.outline.text import followed
-from mdf_loop.reading.document import Document
 from mdf_loop.reading.loop_forms import LoopForm, carried_expressions, loop_form
 from mdf_loop.reading.signature import Signature, find_signature
 
 RESULT_NAMES = ("iterations", "condition", "stopped_by")
-
-BodyReader = Callable[[Any, str, "PartialSignature", Place], GraphOutline]
-"""Outlines a body graph: graph, path, signature, the place around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,77 +54,96 @@ class PartialSignature:
         return (self.condition_out, *self.leaves, *self.rows)
 
 
-def outline_loop(
-    item: Any,
-    node: Any,
-    where: str,
-    item_where: str,
-    document: Document,
-    notes: Annotations,
-    outer: Place | None,
-    read_body: BodyReader,
-) -> LoopOutline:
-    """The outline of the loop that a Function or Parameter of `node` describes."""
+def outline_loop(site: Site) -> LoopOutline:
+    """The outline of a loop that a Function or Parameter of a node describes."""
+    item, node, notes = site.item, site.node, site.notes
     try:
-        form = loop_form(item, node, item_where, document)
+        form = loop_form(item, node, site.where, site.document)
     except LoopError as error:
-        return _unknown(item, node, item_where, error)
+        found = tuple(finding.what for finding in error.findings)
+        return replace(no_loop(site, ""), **_arguments(site, None), notes=found)
     initial, signature = _signature(form, node)
-    place = node_place(node, where, form.bindings, outer)
-    body = read_body(form.body, form.body_where, signature, place)
-    loop = notes.loops.get(item_where)
-    trip_count = _argument(form.trip_count, node, notes.fixed(loop.trip_count) if loop else None)
-    start = _argument(form.condition, node, None)
-    known = [signature.note] if signature.note else []
-    return LoopOutline(
-        id=item.id,
-        owner=node.id,
-        path=item_where,
-        kind=kind_of(trip_count, start),
-        trip_count=trip_count,
-        start=start,
+    slices = tuple(outline_slice(part, signature.iteration) for part in form.slices)
+    delays = tuple(outline_delay(delay) for delay in form.delays)
+    roles = signature.roles | dict.fromkeys((part.name for part in slices), "sliced")
+    roles |= dict.fromkeys((delay.name for delay in delays), "delayed")
+    place = site.place(tuple(form.bindings))
+    body = site.read_body(form.body, form.body_where, roles, signature.outputs, place)
+    loop = notes.loops.get(site.where)
+    return replace(
+        no_loop(site, ""),
+        **_arguments(site, loop),
         iteration=signature.iteration,
         condition_in=signature.condition_in,
         continue_name=signature.condition_out,
         continues=_continues(form.body, signature.condition_out),
         carried=_carried(initial, signature, node, item.id, notes, loop),
-        recorded=_recorded(signature, len(initial), node, item.id, loop),
-        results=_results(node, item.id),
+        recorded=_recorded(site, form, signature, len(initial), loop),
         captures=tuple(
             replace(capture, type=notes.type_of(capture.path))
             for capture in captured(body.inputs, place)
         ),
-        body=body,
-        notes=tuple(known),
+        body=before_test(body) if form.mid_exit else body,
+        notes=(signature.note,) if signature.note else (),
+        slices=slices,
+        delays=delays,
+        in_the_middle=form.mid_exit,
+        strict=form.strict,
     )
 
 
-def _unknown(item: Any, node: Any, where: str, error: LoopError) -> LoopOutline:
-    args = item.args or {}
-    trip_count = _argument(args.get("M"), node, None)
-    start = _argument(args.get("cond"), node, None)
+def no_loop(site: Site, kind: str) -> LoopOutline:
+    """A loop of which nothing is known but where it stands."""
     return LoopOutline(
-        id=item.id,
-        owner=node.id,
-        path=where,
-        kind=kind_of(trip_count, start),
-        trip_count=trip_count,
-        start=start,
+        id=site.item.id,
+        owner=site.node.id,
+        path=site.where,
+        kind=kind,
+        trip_count=None,
+        start=None,
         iteration="",
         condition_in="",
         continue_name="",
         continues="",
         carried=(),
         recorded=(),
-        results=_results(node, item.id),
+        results=_told(site.node, site.item.id),
         captures=(),
         body=None,
-        notes=tuple(finding.what for finding in error.findings),
     )
 
 
-def kind_of(trip_count: ArgumentOutline | None, start: ArgumentOutline | None) -> str:
-    """Which of the five operating modes a loop has.
+def _arguments(site: Site, loop: ir.Loop | None) -> dict[str, Any]:
+    """Trip count, start condition, and which mode they make."""
+    written, node = site.args, site.node
+    fixed = site.notes.fixed(loop.trip_count) if loop else None
+    trip_count = argument_of(written.get("M"), node, fixed)
+    if trip_count is not None and literal_value(str(trip_count.expression)) == -1:
+        trip_count = None
+    start = argument_of(written.get("cond"), node, None)
+    kind = kind_of(trip_count, start, sliced=bool(written.get("slices")))
+    if kind == "endless" and written.get("exit") == "middle":
+        kind = "do-while"  # the condition counts though none is given
+    return {"trip_count": trip_count, "start": start, "kind": kind}
+
+
+def before_test(body: GraphOutline) -> GraphOutline:
+    """A body whose nodes say which of them its condition needs."""
+    needed = {body.outputs[0].node} if body.outputs else set()
+    for _ in body.nodes:
+        more = {edge.sender for edge in body.edges if edge.receiver in needed} - needed
+        if not more:
+            break
+        needed |= more
+    return replace(
+        body, nodes=tuple(replace(node, before_test=node.id in needed) for node in body.nodes)
+    )
+
+
+def kind_of(
+    trip_count: ArgumentOutline | None, start: ArgumentOutline | None, *, sliced: bool = False
+) -> str:
+    """Which of the five operating modes a loop has; slices count where no trip count is given.
 
     | trip count | condition  | mode      |
     | given      | left out   | for       |
@@ -139,12 +156,15 @@ def kind_of(trip_count: ArgumentOutline | None, start: ArgumentOutline | None) -
     """
     if trip_count is not None:
         return "for" if start is None else "for-while"
+    if sliced:
+        return "sliced" if start is None else "sliced-while"
     if start is None:
         return "endless"
     return "do-while" if start.value is True else "while"
 
 
-def _argument(expression: Any | None, node: Any, fixed: Any | None) -> ArgumentOutline | None:
+def argument_of(expression: Any | None, node: Any, fixed: Any | None) -> ArgumentOutline | None:
+    """An argument with its value, where the model fixes that; None where it is left out."""
     if expression is None or expression == "":
         return None
     value = known_value(node, expression) if fixed is None else fixed
@@ -214,7 +234,7 @@ def _stripped(value: Any) -> str:
     return re.sub(r"\s+", "", value) if isinstance(value, str) else ""
 
 
-def _results(node: Any, loop_id: str) -> tuple[ResultOutline, ...]:
+def _told(node: Any, loop_id: str) -> tuple[ResultOutline, ...]:
     found = []
     for name in RESULT_NAMES:
         ports = [p.id for p in node.output_ports if _stripped(p.value) == f"{loop_id}.{name}"]
@@ -251,16 +271,26 @@ def _carried(
 
 
 def _recorded(
-    signature: PartialSignature, n_carried: int, node: Any, loop_id: str, loop: ir.Loop | None
+    site: Site,
+    form: LoopForm,
+    signature: PartialSignature,
+    n_carried: int,
+    loop: ir.Loop | None,
 ) -> tuple[RecordedOutline, ...]:
-    return tuple(
-        RecordedOutline(
-            name,
-            taking_ports(node, loop_id, n_carried + k),
-            loop.recorded[k].stack.type if loop and k < len(loop.recorded) else "",
-        )
-        for k, name in enumerate(signature.rows)
-    )
+    found = []
+    known = loop.recorded if loop and len(loop.recorded) == len(signature.rows) else ()
+    for k, name in enumerate(signature.rows):
+        ports = taking_ports(site.node, site.item.id, n_carried + k)
+        how = recorded_words(form.recordings.get(name))
+        stacked = known[k].stack.type if known and not how else ""
+        found.append(RecordedOutline(name, ports, stacked or port_type(site, ports), how))
+    return tuple(found)
+
+
+def port_type(site: Site, ports: Iterable[str]) -> str:
+    """The type of the first of some output ports of which it is known."""
+    paths = (f"{site.node_where}.output_ports['{port}']" for port in ports)
+    return next((found for found in map(site.notes.type_of, paths) if found), "")
 
 
 def _continues(body: Any, name: str) -> str:

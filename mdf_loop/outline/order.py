@@ -18,5 +18,6 @@ def in_order(graph: GraphOutline) -> tuple[NodeOutline, ...]:
         waiting = {node.id for node in left}
         layer = [node for node in left if not waits[node.id] & waiting] or left
         order += layer
-        left = [node for node in left if node not in layer]
+        waiting -= {node.id for node in layer}
+        left = [node for node in left if node.id in waiting]
     return tuple(order)

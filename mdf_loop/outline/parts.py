@@ -6,8 +6,13 @@ it is empty where nothing is known. `path` is the place in the MDF document.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from mdf_loop.ir import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +74,38 @@ class CarriedOutline:
 
 @dataclass(frozen=True, slots=True)
 class RecordedOutline:
-    """A scan output: the body's output of every iteration, stacked on a new first axis."""
+    """A scan output: the body's output of every iteration, stacked on a new first axis.
+
+    `how` says in words what is different: `axis 1`, `last iteration first`, `padded to 10`.
+    """
 
     name: str
     ports: tuple[str, ...] = ()
     type: str = ""
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceOutline:
+    """A sliced value: in iteration i, `name` is `source[indices]`, such as `x[:, i]`.
+
+    `how` says in words what is different: `backwards`, `parts of 2`.
+    """
+
+    name: str
+    source: Any
+    indices: str
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DelayOutline:
+    """A delayed value: `name` is what `of` was `back` iterations ago, at first rows of `initial`."""
+
+    name: str
+    of: str
+    back: int = 1
+    initial: Any | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +136,11 @@ class ResultOutline:
 class LoopOutline:
     """A loop: mode, arguments, carried values, recorded values, captures, body.
 
-    `kind` is one of the five operating modes: for, while, do-while, for-while, endless; or it is
-    "over time": the body is the whole graph, which is evaluated once for each time step.
-    `continues` is the body's condition as it is written there; `notes` say what is not known.
+    `kind` is one of the five operating modes: for, while, do-while, for-while, endless. With
+    slices and no trip count it is "sliced" or "sliced-while"; a Scan is "scan", a SequenceMap
+    "map"; "over time" has the whole graph as body, which is evaluated once for each time step.
+    `continues` is the body's condition as it is written there; `in_the_middle` says that it is
+    tested there; `strict` that the body reads only what it is given; `notes` what is not known.
     """
 
     id: str
@@ -125,6 +159,23 @@ class LoopOutline:
     captures: tuple[CaptureOutline, ...]
     body: GraphOutline | None
     notes: tuple[str, ...] = ()
+    slices: tuple[SliceOutline, ...] = ()
+    delays: tuple[DelayOutline, ...] = ()
+    in_the_middle: bool = False
+    strict: bool = False
+
+    @property
+    def bodies(self) -> tuple[GraphOutline, ...]:
+        """The body, if it is known."""
+        return () if self.body is None else (self.body,)
+
+    @property
+    def expressions(self) -> Iterator[Any]:
+        """What the loop's arguments say; what the body captures is not among them."""
+        yield from (a.expression for a in (self.trip_count, self.start) if a is not None)
+        yield from (pair.initial for pair in self.carried)
+        yield from (part.source for part in self.slices)
+        yield from (delay.initial for delay in self.delays)
 
     @property
     def full_name(self) -> str:
@@ -145,8 +196,82 @@ class LoopOutline:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinOutline:
+    """A result of a choice: each branch has an output for it; `ports` of the node take it."""
+
+    name: str
+    ports: tuple[str, ...] = ()
+    type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BranchOutline:
+    """A branch: when it is taken, its graph, and its outputs in the order of the results.
+
+    Without a graph it passes on the values that its outputs name.
+    """
+
+    title: str
+    body: GraphOutline | None
+    outputs: tuple[OutputOutline, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceOutline:
+    """One of several graphs, chosen by a condition ("if") or by a number ("case").
+
+    `captures` are those of all branches together; `notes` say what is not known.
+    """
+
+    id: str
+    owner: str
+    path: str
+    kind: str
+    selector: ArgumentOutline | None
+    branches: tuple[BranchOutline, ...]
+    joins: tuple[JoinOutline, ...]
+    captures: tuple[CaptureOutline, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def bodies(self) -> tuple[GraphOutline, ...]:
+        """The graphs of the branches that are known."""
+        return tuple(branch.body for branch in self.branches if branch.body is not None)
+
+    @property
+    def expressions(self) -> Iterator[Any]:
+        """What the choice's arguments say; what branches capture is not among them."""
+        if self.selector is not None:
+            yield self.selector.expression
+
+    @property
+    def full_name(self) -> str:
+        """`node.function`."""
+        return f"{self.owner}.{self.id}"
+
+    @property
+    def result_ports(self) -> tuple[tuple[str, ...], ...]:
+        """The output ports that take each result."""
+        return tuple(join.ports for join in self.joins)
+
+    @property
+    def ports(self) -> frozenset[str]:
+        """All output ports that plainly give a result of the choice."""
+        return frozenset(port for ports in self.result_ports for port in ports)
+
+
+Block: TypeAlias = LoopOutline | ChoiceOutline
+"""Something that owns graphs."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeOutline:
-    """A node: ports, what computes in it, its loops, and when the scheduler lets it run."""
+    """A node: ports, what computes in it, its loops and choices, and when it may run.
+
+    `condition` are the scheduler's words; `before_test` marks a body's node that its loop's
+    condition needs, where the condition is tested in the middle.
+    """
 
     id: str
     path: str
@@ -155,6 +280,34 @@ class NodeOutline:
     loops: tuple[LoopOutline, ...] = ()
     outputs: tuple[PortOutline, ...] = ()
     condition: str = ""
+    choices: tuple[ChoiceOutline, ...] = ()
+    before_test: bool = False
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Everything in it that owns graphs."""
+        return (*self.loops, *self.choices)
+
+    @property
+    def constant(self) -> Array | None:
+        """The array, if the node is nothing but a typed constant."""
+        if self.inputs or self.blocks or len(self.items) != 1 or len(self.outputs) != 1:
+            return None
+        (item,), given = self.items, self.outputs[0].value
+        is_given = isinstance(given, str) and given == item.id
+        return item.value if is_given and isinstance(item.value, np.ndarray) else None
+
+    @property
+    def is_input(self) -> bool:
+        """Whether the node is nothing but an open port whose value it passes on, all of one name."""
+        names = [(self.id, port.id, port.id) for port in self.inputs if port.default is None]
+        plain = not (self.items or self.blocks or self.condition) and len(self.inputs) == 1
+        return plain and names == [(o.id, o.id, o.value) for o in self.outputs]
+
+    @property
+    def bodies(self) -> tuple[GraphOutline, ...]:
+        """The graphs inside of it."""
+        return tuple(body for block in self.blocks for body in block.bodies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +328,8 @@ class EdgeOutline:
 class InputOutline:
     """A value that comes from outside the graph into a node: into a port, or into a formula.
 
-    `source` says what it is: given (a model input), iteration, condition, carried, captured,
-    default or unbound. `weight` is that of the edge that brings it.
+    `source` says what it is: given (a model input), iteration, condition, carried, sliced,
+    delayed, captured, default or unbound. `weight` is that of the edge that brings it.
     """
 
     name: str

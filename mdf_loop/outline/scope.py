@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mdf_loop.lower import names_in
-from mdf_loop.outline.parts import CaptureOutline, InputOutline, LoopOutline
-from mdf_loop.reading.control import is_loop
+from mdf_loop.outline.parts import Block, CaptureOutline, InputOutline
+from mdf_loop.reading.control import BODIES, control
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,9 @@ def known_value(node: Any, expression: Any) -> Any | None:
         if not isinstance(expression, str):
             return expression
         parameter = next((p for p in node.parameters if p.id == expression.strip()), None)
-        if parameter is None or parameter.conditions or parameter.value == expression:
+        if parameter is None or parameter.conditions:
+            return literal_value(expression)
+        if isinstance(parameter.value, str) and parameter.value == expression:
             return literal_value(expression)
         expression = parameter.value
     return None
@@ -75,11 +77,11 @@ def local_names(node: Any) -> frozenset[str]:
     return frozenset(item.id for item in items)
 
 
-def direct_reads(node: Any, loops: Iterable[LoopOutline]) -> Iterator[str]:
-    """Names that the node's expressions (and its loops' bodies) use and that are not its own."""
+def direct_reads(node: Any, blocks: Iterable[Block]) -> Iterator[str]:
+    """Names that the node's expressions (and its bodies) use and that are not its own."""
     local = local_names(node)
     seen = dict.fromkeys(name for text in _expressions(node) for name in sorted(names_in(text)))
-    seen.update(dict.fromkeys(c.name for loop in loops for c in loop.captures))
+    seen.update(dict.fromkeys(c.name for block in blocks for c in block.captures))
     yield from (name for name in seen if name not in local and name.split(".")[0] not in local)
 
 
@@ -87,14 +89,25 @@ def _expressions(node: Any) -> Iterator[Any]:
     for item in (*node.functions, *node.parameters):
         for name in ("value", "default_initial_value", "time_derivative"):
             yield from _texts(getattr(item, name, None))
-        for key, value in (item.args or {}).items():
-            if not (is_loop(item.function) and key == "body"):
-                yield from _texts(value)
+        for value in _arguments(item):
+            yield from _texts(value)
         for condition in getattr(item, "conditions", None) or ():
             for text in condition_fields(condition):
                 yield from _texts(text)
     for port in node.output_ports:
         yield from _texts(port.value)
+
+
+def _arguments(item: Any) -> Iterator[Any]:
+    """The arguments of a function that are expressions, and those inside of `slices` and others."""
+    name = control(item.function)
+    bodies = BODIES[name] if name else ()
+    for key, value in (item.args or {}).items():
+        if name and isinstance(value, Mapping) and key not in bodies:
+            for said in value.values():
+                yield from said.values() if isinstance(said, Mapping) else [said]
+        elif key not in bodies or (key == "default" and isinstance(value, list | tuple)):
+            yield value
 
 
 def condition_fields(condition: Any) -> tuple[Any, Any]:
@@ -116,13 +129,13 @@ def _texts(value: Any) -> Iterator[Any]:
 def body_inputs(
     graph: Any,
     where: str,
-    loops: Mapping[str, tuple[LoopOutline, ...]],
+    blocks: Mapping[str, tuple[Block, ...]],
     declared: Mapping[str, str],
     outer: Place,
 ) -> tuple[InputOutline, ...]:
     """What comes into a body's nodes from its signature and from outside.
 
-    `declared` says what each input of the signature is (iteration, condition, carried).
+    `declared` says what each input of the signature is (iteration, condition, carried...).
     """
     fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
     found: list[InputOutline] = []
@@ -137,7 +150,7 @@ def body_inputs(
                         port.id, node.id, port.id, source, path, default=port.default_value
                     )
                 )
-        for name in direct_reads(node, loops.get(node.id, ())):
+        for name in direct_reads(node, blocks.get(node.id, ())):
             if name in declared or outer.find(name) is not None:
                 source = declared.get(name, "captured")
                 found.append(InputOutline(name, node.id, None, source, place))

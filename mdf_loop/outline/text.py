@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from mdf_loop.outline.parts import ItemOutline
+
+_FEW = 16
+"""Up to so many numbers of an array are shown."""
 
 
 def value_text(value: Any, limit: int = 48) -> str:
@@ -14,15 +19,26 @@ def value_text(value: Any, limit: int = 48) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return f"{value:.6g}"
-    if hasattr(value, "tolist"):
-        return value_text(value.tolist(), limit)
+    if isinstance(value, np.ndarray | np.generic):
+        return _array_text(np.asarray(value), limit)
     if isinstance(value, list | tuple):
         return _list_text(list(value), limit)
     if isinstance(value, dict):
+        if set(value) == {"npz", "array"}:
+            return f"{value['array']} of {value['npz']}"
         return shortened(
             "{" + ", ".join(f"{k}: {value_text(v)}" for k, v in value.items()) + "}", limit
         )
     return shortened(" ".join(str(value).split()), limit)
+
+
+def _array_text(array: np.ndarray[Any, Any], limit: int) -> str:
+    """A few numbers as they are; of more, dtype and shape."""
+    said = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+    if array.size > _FEW or array.size == 0:
+        return said
+    text = value_text(array.tolist(), 10 * limit)
+    return text if len(text) <= limit else said
 
 
 def weight_text(weight: Any | None) -> str:
@@ -31,9 +47,10 @@ def weight_text(weight: Any | None) -> str:
 
 
 def _list_text(values: list[Any], limit: int) -> str:
-    text = "[" + ", ".join(value_text(part, limit) for part in values) + "]"
-    if len(text) <= limit:
-        return text
+    if len(values) <= limit:
+        text = "[" + ", ".join(value_text(part, limit) for part in values) + "]"
+        if len(text) <= limit:
+            return text
     shape = []
     inner: Any = values
     while isinstance(inner, list) and inner:
@@ -45,6 +62,14 @@ def _list_text(values: list[Any], limit: int) -> str:
 def shortened(text: str, limit: int) -> str:
     """The text, or its beginning and an ellipsis."""
     return text if len(text) <= limit else text[: max(limit - 1, 1)].rstrip() + "…"
+
+
+def named(text: str, limit: int) -> str:
+    """A name, or its two ends: names in one model often begin alike, `/encoder/layer.0/…`."""
+    if len(text) <= limit or " " in text:
+        return shortened(text, limit)
+    head = limit // 3
+    return f"{text[:head]}…{text[len(text) - (limit - head - 1) :]}"
 
 
 def call_text(function: str, arguments: tuple[tuple[str, Any], ...]) -> str:

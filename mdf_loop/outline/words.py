@@ -1,13 +1,31 @@
-"""A loop as one line of pseudo-code."""
+"""A loop or a choice as one line of pseudo-code, and its values as short texts."""
 
 from __future__ import annotations
 
-from mdf_loop.outline.parts import ArgumentOutline, LoopOutline
-from mdf_loop.outline.text import value_text
+from mdf_loop.outline.parts import (
+    ArgumentOutline,
+    Block,
+    ChoiceOutline,
+    DelayOutline,
+    LoopOutline,
+    SliceOutline,
+)
+from mdf_loop.outline.text import named, value_text
+
+_NAMED_CASES = 4
+"""Up to so many branches are named one by one."""
 
 
-def headline(loop: LoopOutline) -> str:
-    """`for i in range(M=10) while keepgoing`, `do … while keepgoing_out`, and so on."""
+def headline(block: Block) -> str:
+    """`for i in range(M=10) while keepgoing`, `scan over x`, `if hot … else …`, and so on."""
+    if isinstance(block, ChoiceOutline):
+        return _choice(block)
+    if block.in_the_middle:
+        return f"{_middle(block)} while {_next(block)}, tested in the middle"
+    return _loop(block)
+
+
+def _loop(loop: LoopOutline) -> str:
     match loop.kind:
         case "for":
             return _for(loop)
@@ -16,11 +34,41 @@ def headline(loop: LoopOutline) -> str:
         case "while":
             return f"while {_condition(loop)}"
         case "do-while":
-            return f"do … while {loop.continue_name or 'condition'}"
+            return f"do … while {_next(loop)}"
+        case "sliced":
+            return f"for each row of {sources(loop)}"
+        case "sliced-while":
+            return f"for each row of {sources(loop)} while {_condition(loop)}"
+        case "scan":
+            return f"scan over {sources(loop)}"
+        case "map":
+            return f"for each element of {sources(loop)}"
         case "over time":
             return "for each time step"
         case _:
             return "loop forever"
+
+
+def _middle(loop: LoopOutline) -> str:
+    if loop.trip_count is not None:
+        return _for(loop)
+    return f"for each row of {sources(loop)}" if loop.slices else "loop"
+
+
+def _next(loop: LoopOutline) -> str:
+    return loop.continue_name or "condition"
+
+
+def sources(loop: LoopOutline) -> str:
+    """What a loop goes along: `x, y`."""
+    found = dict.fromkeys(_source(part) for part in loop.slices if part.indices)
+    return ", ".join(found) or "?"
+
+
+def _source(part: SliceOutline) -> str:
+    if isinstance(part.source, str):
+        return named(part.source, 32)
+    return "?" if part.source is None else value_text(part.source, 32)
 
 
 def _for(loop: LoopOutline) -> str:
@@ -38,3 +86,47 @@ def _condition(loop: LoopOutline) -> str:
     written = loop.start.expression if loop.start is not None else ""
     is_name = isinstance(written, str) and written.strip() not in ("True", "true")
     return value_text(written, 40) if is_name else loop.continue_name or value_text(written, 40)
+
+
+# --- choices ----------------------------------------------------------------------------------
+
+
+def _choice(choice: ChoiceOutline) -> str:
+    if choice.kind == "if":
+        return f"if {selector_text(choice)} … else …"
+    count = _cases(choice)
+    numbers = [str(k) for k in range(count)]
+    if count > _NAMED_CASES:
+        numbers = [f"{numbers[0]} … {numbers[-1]}"]
+    said = [*numbers, *(["else"] if len(choice.branches) > count else [])]
+    return f"case of {selector_text(choice)}: {', '.join(said)}"
+
+
+def closed(choice: ChoiceOutline) -> str:
+    """A choice whose branches are not shown: `if hot (2 branches)`."""
+    word = "if" if choice.kind == "if" else "case of"
+    count = len(choice.branches)
+    return f"{word} {selector_text(choice)} ({count} {'branch' if count == 1 else 'branches'})"
+
+
+def selector_text(choice: ChoiceOutline) -> str:
+    """The condition or the number that chooses."""
+    return "?" if choice.selector is None else value_text(choice.selector.expression, 40)
+
+
+def _cases(choice: ChoiceOutline) -> int:
+    return sum(branch.title != "else" for branch in choice.branches)
+
+
+# --- values -----------------------------------------------------------------------------------
+
+
+def slice_text(part: SliceOutline) -> str:
+    """`x[:, i]`: what a sliced value is in iteration i."""
+    return f"{_source(part)}[{part.indices}]" if part.indices else _source(part)
+
+
+def delay_text(delay: DelayOutline) -> str:
+    """`v_out, 2 iterations ago`."""
+    back = value_text(delay.back)
+    return f"{delay.of}, {back} {'iteration' if back == '1' else 'iterations'} ago"

@@ -12,6 +12,7 @@ from mdf_loop.passes.drop_true_conditions import drop_true_conditions
 from mdf_loop.passes.drop_unused import drop_unused
 from mdf_loop.passes.fast_products import fast_products
 from mdf_loop.passes.hoist_invariants import hoist_invariants
+from mdf_loop.passes.lazy_choices import lazy_choices
 from mdf_loop.passes.logical_choices import logical_choices
 from mdf_loop.passes.merge_equal import merge_equal
 from mdf_loop.passes.report_loops import report_loops
@@ -29,6 +30,7 @@ DEFAULT: tuple[Pass, ...] = (
     merge_equal,  # after the new spellings, which may make more operations equal
     hoist_invariants,
     stack_invariants,  # after hoisting: what is then outside of a loop is the same in every row
+    lazy_choices,  # after hoisting too: what is computed once stays outside of the choice
     drop_unused,  # what the new spellings no longer read
 )
 """The passes of every compilation, in order. All keep results bit for bit."""
@@ -50,6 +52,7 @@ __all__ = [
     "drop_unused",
     "fast_products",
     "hoist_invariants",
+    "lazy_choices",
     "logical_choices",
     "merge_equal",
     "optimise",

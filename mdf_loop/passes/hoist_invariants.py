@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
+from mdf_loop.elementwise import ELEMENTWISE, WHOLE_FAIL
 from mdf_loop.ir import (
     Constant,
     Loop,
@@ -28,21 +27,11 @@ from mdf_loop.ir import (
     with_bodies,
 )
 
-_NEVER_FAIL = frozenset(
-    (
-        *("Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "Cast", "Ceil"),
-        *("Clip", "Concat", "Cos", "Cosh", "Div", "Equal", "Erf", "Exp", "Floor", "Gemm"),
-        *("Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log"),
-        *("MatMul", "Max", "Min", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "ReduceMax"),
-        *("ReduceMean", "ReduceMin", "ReduceSum", "Relu", "Round", "Shape", "Sigmoid", "Sign"),
-        *("Sin", "Sinh", "Softmax", "Sqrt", "Sub", "Sum", "Tan", "Tanh", "Transpose", "Unsqueeze"),
-        *("Where", "Xor"),
-    )
-)
+_NEVER_FAIL = ELEMENTWISE | {
+    *("Clip", "Concat", "Gemm", "MatMul", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"),
+    *("Shape", "Softmax", "Transpose", "Unsqueeze"),
+}
 """Operations that give a result for all values of operands that fit them."""
-
-_WHOLE_FAIL = frozenset({"Div", "Pow"})
-"""Operations that can fail on whole numbers (division by zero)."""
 
 
 def hoist_invariants(program: Program) -> Program:
@@ -68,7 +57,7 @@ def _split(loop: Loop) -> tuple[list[Operation], Loop]:
     before: list[Operation] = []
     inside: list[Operation] = []
     for operation in loop.ops:
-        if _is_total(operation) and varying.isdisjoint(operands(operation)):
+        if is_total(operation) and varying.isdisjoint(operands(operation)):
             before.append(operation)
         else:
             inside.append(operation)
@@ -76,10 +65,14 @@ def _split(loop: Loop) -> tuple[list[Operation], Loop]:
     return before, replace(loop, ops=tuple(inside)) if before else loop
 
 
-def _is_total(operation: Operation) -> bool:
+def is_total(operation: Operation) -> bool:
+    """Whether an operation gives a result for all values of its operands."""
     if isinstance(operation, Constant):
         return True
     if not isinstance(operation, Op) or operation.op_type not in _NEVER_FAIL:
         return False
-    whole = any(np.dtype(v.dtype).kind in "iu" for v in operands(operation) if v.dtype != "string")
-    return not (whole and operation.op_type in _WHOLE_FAIL)
+    text = any(value.dtype == "string" for value in operands(operation))
+    if text and operation.op_type == "Cast":
+        return False
+    whole = any(value.dtype.startswith(("int", "uint")) for value in operands(operation))
+    return not (whole and operation.op_type in WHOLE_FAIL)

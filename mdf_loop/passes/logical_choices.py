@@ -29,7 +29,7 @@ class _Choices:
         self, b: Builder, op: Op, inputs: tuple[Value | None, ...]
     ) -> tuple[Value | None, ...] | None:
         """`And` or `Or` for a `Where` that gives its own condition in one of its cases."""
-        made, source = op.outputs[0], op.inputs[0]
+        made, source = op.outputs[0], op.inputs[0] if op.inputs else None
         if op.op_type == "Reshape" and source is not None and _is_single(source, made):
             self.element_of[made] = source
         if op.op_type != "Where" or made.dtype != "bool":

@@ -13,7 +13,7 @@ from mdf_loop.errors import ArityError
 from mdf_loop.plugin.loop_call import LoopCall
 from mdf_loop.plugin.models import siblings_of
 from mdf_loop.plugin.stand_in import StandIn, item_path, stand_in
-from mdf_loop.reading.control import is_loop
+from mdf_loop.reading.control import control, is_loop
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.node import LOOP_RESULTS
 
@@ -45,7 +45,7 @@ def with_loops(engine: Any) -> Callable[..., None]:
 
     @functools.wraps(make)
     def make_with_loops(self: Any, node: Any, verbose: bool | None = False) -> None:
-        loops = [x for x in (*node.functions, *node.parameters) if is_loop(x.function)]
+        loops = [x for x in (*node.functions, *node.parameters) if control(x.function)]
         if not loops:
             make(self, node, verbose)
             return
@@ -73,7 +73,8 @@ def _put(table: dict[str, Any], loop_id: str, loop: EvaluableLoop, given: StandI
         asked = given.asked.get(name)
         if name == loop_id:
             table[name] = loop
-            table.update({f"{name}.{key}": EvaluableAnswer(loop, key) for key in LOOP_RESULTS})
+            keys = LOOP_RESULTS if is_loop(loop.call.item.function) else ()
+            table.update({f"{name}.{key}": EvaluableAnswer(loop, key) for key in keys})
         elif asked is not None and asked.loop == loop_id:
             table[name] = EvaluableAnswer(loop, asked.what)
         else:

@@ -21,7 +21,7 @@ from mdf_loop.ir import Array, Input, Program, Value
 from mdf_loop.lower import Scope, Term, names_in
 from mdf_loop.plugin.values import Kept, array_of, content_of, is_plain, is_whole, part_of, type_of
 from mdf_loop.reading.control import read_control
-from mdf_loop.reading.document import Document
+from mdf_loop.reading.document import Document, graph_of
 from mdf_loop.reading.loop_forms import loop_form
 from mdf_loop.reading.node import LOOP_RESULTS
 from mdf_loop.run.session import Session
@@ -76,7 +76,7 @@ class LoopCall:
             value = float(values[name]) if name in ready.floats else values[name]
             feeds[entry.value.name] = array_of(part_of(value, positions), name)
         made = ready.session.run(feeds)
-        self.named = {name: made[name] for name in LOOP_RESULTS}
+        self.named = {name: made[name] for name in LOOP_RESULTS if name in made}
         results = tuple(made[f"result{k}"] for k in range(ready.n_results))
         return results[0] if len(results) == 1 else results
 
@@ -117,7 +117,7 @@ class LoopCall:
         raise_findings(b.findings.found)
         results = reading.term if isinstance(reading.term, tuple) else (reading.term,)
         named = {f"result{k}": result for k, result in enumerate(results)}
-        named |= {name: reading.named[name]() for name in LOOP_RESULTS}
+        named |= {name: term() for name, term in reading.named.items()}
         outputs = tuple((name, v) for name, v in named.items() if isinstance(v, Value))
         program = Program(self.item.id, tuple(inputs.made), tuple(b.ops), outputs)
         raise_findings(check(program))
@@ -219,9 +219,9 @@ _TRIP_COUNT, _CONDITION, _INITIAL = "the trip count", "the condition", "initial 
 
 def _call_for(body: Any, n_carried: int, given: Collection[str]) -> LoopCall:
     if hasattr(body, "SerializeToString"):
-        from mdf_loop.reading.onnx_graph import graph_of_proto
+        from mdf_loop.importing.onnx_graph import loop_body
 
-        body = graph_of_proto(body)
+        body = graph_of(loop_body(body), "$.loop.args.body")
     else:
         body = copy.deepcopy(body)  # the caller may change it before new types come
     args = {

@@ -10,6 +10,7 @@ bodies are left out, functions come after those that they read. The node itself 
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping, ValuesView
@@ -18,11 +19,16 @@ from graphlib import CycleError as GraphCycleError
 from graphlib import TopologicalSorter
 from typing import Any
 
-from mdf_loop.errors import CycleError
+from mdf_loop.errors import CycleError, LoopError
 from mdf_loop.lower import names_in
-from mdf_loop.reading.control import is_loop
-from mdf_loop.reading.document import Document, written_body
-from mdf_loop.reading.loop_forms import LoopForm, loop_form
+from mdf_loop.reading.control import BODIES, control, is_loop
+from mdf_loop.reading.document import (
+    Document,
+    graph_by_id,
+    graph_of,
+    parameters_with_bodies,
+    written_bodies,
+)
 from mdf_loop.reading.node import LOOP_RESULTS
 from mdf_loop.reading.signature import free_ports
 
@@ -56,7 +62,7 @@ def stand_in(node: Any, loops: Iterable[Any], document: Document) -> StandIn:
         LoopError: a loop's form is wrong, or functions of the node need each other.
     """
     loops = list(loops)
-    bodies = {name for loop in loops for name in written_body(loop, node).parameters}
+    bodies = {name for loop in loops for name in parameters_with_bodies(loop, node)}
     asking = _Asking(node, loops)
     copied = copy.copy(node)
     functions = [_renamed(f, asking) for f in in_order(node, document)]
@@ -139,7 +145,7 @@ _WHOLE = re.compile(rf"(?P<loop>.+?)(\.(?P<key>{'|'.join(LOOP_RESULTS)})|\[(?P<p
 
 def _renamed(item: Any, asking: _Asking) -> Any:
     """A function, parameter or output port with the new names in its expressions."""
-    if is_loop(getattr(item, "function", None)):
+    if control(getattr(item, "function", None)):
         return item
     changes: dict[str, Any] = {}
     for name in ("value", "default_initial_value", "time_derivative"):
@@ -191,11 +197,7 @@ def in_order(node: Any, document: Document) -> list[Any]:
     functions = {f.id: f for f in node.functions}
     reads: dict[str, set[str]] = {}
     for function in functions.values():
-        if is_loop(function.function):
-            form = loop_form(function, node, item_path(function, node), document)
-            names = names_read_by_loop(form, document)
-        else:
-            names = _names_read_by(function)
+        names = names_read_by(function, node, document)
         owners = {_owner(name, functions) for name in names} & functions.keys()
         reads[function.id] = owners - {function.id}
     try:
@@ -227,8 +229,15 @@ def _names(value: Any) -> set[str]:
     return set()
 
 
-def _names_read_by(item: Any) -> set[str]:
-    """What a function or parameter reads; its arguments hide what is outside."""
+def names_read_by(item: Any, node: Any, document: Document) -> set[str]:
+    """What a function or parameter of a node reads from it, bodies included."""
+    if control(item.function):
+        return _names_read_by_owner(item, node, document)
+    return _names_read_by_expressions(item)
+
+
+def _names_read_by_expressions(item: Any) -> set[str]:
+    """What an item without bodies reads; its arguments hide what is outside."""
     names: set[str] = set()
     hidden: set[str] = set()
     for key, expression in (item.args or {}).items():
@@ -242,25 +251,32 @@ def _names_read_by(item: Any) -> set[str]:
     return names
 
 
-def names_read_by_loop(form: LoopForm, document: Document) -> set[str]:
-    """What a loop reads from its node: in its arguments, and in its body from outside of it."""
-    arguments = (form.trip_count, form.condition, form.initial, dict(form.bindings))
-    names = {name for argument in arguments for name in _names(argument)}
-    inside = {*(form.inputs or ()), *form.bindings}
-    return names | (_names_read_by_body(form, document) - inside)
+def _names_read_by_owner(item: Any, node: Any, document: Document) -> set[str]:
+    """What a function with bodies reads: in its arguments, and in its bodies from outside."""
+    bodies = BODIES[str(control(item.function))]
+    args = {key: value for key, value in (item.args or {}).items() if key not in bodies}
+    names = {name for value in args.values() for name in _names(value)}
+    hidden = {*args, *(key for value in args.values() if isinstance(value, dict) for key in value)}
+    for argument, written in written_bodies(item, node).items():
+        body, where = written.value, f"{item_path(item, node)}.args.{argument}"
+        if isinstance(body, str):
+            words = ("loop", "body") if is_loop(item.function) else ("choice", "branch")
+            body = graph_by_id(body, where, document, *words)
+        with contextlib.suppress(LoopError):  # computing the function says what is wrong
+            names |= _names_read_by_body(graph_of(body, where), written.beside, document) - hidden
+    return names
 
 
-def _names_read_by_body(form: LoopForm, document: Document) -> set[str]:
-    names = {*free_ports(form.body), *(form.outputs or ())}
-    for node in form.body.nodes:
+def _names_read_by_body(
+    body: Any, beside: Mapping[str, Any] | None, document: Document
+) -> set[str]:
+    about = {**(body.metadata or {}), **(beside or {})}
+    names = {*free_ports(body), *(about.get("outputs") or ())}
+    for node in body.nodes:
         read: set[str] = set()
         for item in (*node.functions, *node.parameters):
-            if is_loop(item.function):
-                inner = loop_form(item, node, item_path(item, node), document)
-                read |= names_read_by_loop(inner, document)
-            else:
-                read |= _names_read_by(item)
+            read |= names_read_by(item, node, document)
         for port in node.output_ports:
             read |= _names(port.value)
         names |= read - {x.id for x in (*node.input_ports, *node.functions, *node.parameters)}
-    return names
+    return names - set(about.get("inputs") or ())

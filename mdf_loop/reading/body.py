@@ -6,6 +6,7 @@ A free port of the body means, in this order: a declared input, a value of the e
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +17,14 @@ from mdf_loop.errors import (
     ConditionError,
     Poisoned,
     ScopeError,
+    SignatureError,
     UnknownNameError,
     UnsupportedError,
 )
 from mdf_loop.ir import Operation, Shape, Value
 from mdf_loop.lower import Scope, Term, cast, suggestion, tensor
+from mdf_loop.lower.operators import one_element
+from mdf_loop.reading.delays import History, Row
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.given import default_value
 from mdf_loop.reading.graph import GraphReader
@@ -29,11 +33,46 @@ from mdf_loop.reading.memory import Memory
 from mdf_loop.reading.node import Context, is_stateful
 from mdf_loop.reading.port_types import edge_dtype
 from mdf_loop.reading.signature import Signature
+from mdf_loop.reading.slices import Slice
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """What a body may read from outside: the names of its node, and those the loop binds for it."""
+
+    node: Scope
+    bound: Mapping[str, Term]
+
+    def seen_by(self, form: LoopForm) -> Scope:
+        """The names that the body sees; a strict one sees only what is bound for it."""
+        return Scope(self.bound) if form.strict else self.node.inner(self.bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What enters one iteration of a loop that is written out (`reading.unrolled`)."""
+
+    iteration: Value
+    condition: Value
+    carried: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entering:
+    """What enters a body: carried values (those of histories last), slices, delays."""
+
+    carried: tuple[Row, ...]
+    slices: tuple[Slice, ...]
+    histories: tuple[History, ...]
+    known: Known | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body that was read: values in the body's scope, ready to become a `Loop`."""
+    """A body that was read: values in the body's scope, ready to become a `Loop`.
+
+    `delayed` is what each history holds the past of, `early` what is known when the condition is.
+    """
 
     iteration: Value
     condition_in: Value
@@ -44,19 +83,20 @@ class Body:
     rows: tuple[Value, ...]
     row_names: tuple[str, ...]
     ops: tuple[Operation, ...]
+    delayed: tuple[Value, ...]
+    early: tuple[Value, ...]
 
 
 def read_body(
     b: Builder,
     form: LoopForm,
     signature: Signature,
-    dtypes: tuple[str, ...],
-    entering: list[Shape],
-    scope: Scope,
+    entering: Entering,
+    scopes: Scopes,
     document: Document,
 ) -> Body:
-    """Read the body for carried values of these dtypes and shapes."""
-    return _BodyReader(b.body(), form, signature, scope, document).read(dtypes, entering)
+    """Read the body for carried values of these types."""
+    return _BodyReader(b.body(), form, signature, scopes.seen_by(form), document).read(entering)
 
 
 class _BodyReader:
@@ -75,31 +115,116 @@ class _BodyReader:
         self.document = document
         self.inputs: dict[str, Term] = {}
 
-    def read(self, dtypes: tuple[str, ...], entering: list[Shape]) -> Body:
+    def read(self, entering: Entering) -> Body:
         b, signature, where = self.b, self.signature, self.form.body_where
         with b.at(where):
-            iteration = self._input(signature.iteration, "iteration", "int64", ())
-            condition_in = self._input(signature.condition_in, "condition", "bool", ())
-            enters = tuple(
-                self._input(name, name, dtype, shape)
-                for name, dtype, shape in zip(signature.enters, dtypes, entering, strict=True)
-            )
+            iteration, condition_in = self._control(entering.known)
+            names = [n for history in entering.histories for n in history.names]
+            enters = self._carried(entering, names)
+            past = self._take(iteration, enters, entering)
         self._refuse_states()
         scope = self.enclosing.inner(self.inputs)
         context = Context(self.document, scope)
         reader = GraphReader(self.form.body, where, self._supply, context, Memory(b)).read()
         condition_out, *outputs = self._outputs(reader)
+        carried = len(signature.leaves)
+        delayed, pushed = self._delayed(past, reader)
         return Body(
             iteration=iteration,
             condition_in=condition_in,
             condition_out=condition_out,
             enters=enters,
-            leaves=tuple(outputs[: len(enters)]),
-            leave_names=signature.leaves,
-            rows=tuple(outputs[len(enters) :]),
+            leaves=(*outputs[:carried], *pushed),
+            leave_names=(*signature.leaves, *names),
+            rows=tuple(outputs[carried:]),
             row_names=signature.rows,
+            delayed=delayed,
+            early=tuple(self._early(reader)) if self.form.mid_exit else (),
             ops=tuple(b.ops),
         )
+
+    def _control(self, known: Known | None) -> tuple[Value, Value]:
+        """Iteration number and incoming condition."""
+        signature = self.signature
+        if known is None:
+            iteration = self._input(signature.iteration, "iteration", "int64", ())
+            return iteration, self._input(signature.condition_in, "condition", "bool", ())
+        named = {signature.iteration: known.iteration, signature.condition_in: known.condition}
+        self.inputs.update((name, value) for name, value in named.items() if name)
+        return known.iteration, known.condition
+
+    def _carried(self, entering: Entering, histories: list[str]) -> tuple[Value, ...]:
+        """The carried values, those of histories last."""
+        names = self.signature.enters
+        if entering.known is not None:
+            self.inputs.update(zip(names, entering.known.carried, strict=True))
+            return entering.known.carried
+        return tuple(
+            self._input(name, label, row.dtype, row.shape)
+            for name, label, row in zip(
+                (*names, *(None for _ in histories)),
+                (*names, *histories),
+                entering.carried,
+                strict=True,
+            )
+        )
+
+    def _take(
+        self, iteration: Value, enters: tuple[Value, ...], entering: Entering
+    ) -> list[tuple[History, tuple[Value, ...]]]:
+        """Make slices and delays inputs of the body; the histories with what enters of each."""
+        for part in entering.slices:
+            with self.b.at(part.form.where, part.form.name):
+                self._define(part.form.name, part.row(self.b, iteration), part.form.where)
+        past = []
+        first = len(self.signature.enters)
+        for history in entering.histories:
+            mine = enters[first : first + len(history.names)]
+            first += len(history.names)
+            past.append((history, mine))
+            with self.b.at(history.where, history.of):
+                for name, value in history.delayed(self.b, mine).items():
+                    self._define(name, value, history.where)
+        return past
+
+    def _define(self, name: str, value: Value, where: str) -> None:
+        if name in self.inputs:
+            raise SignatureError(
+                f"the name '{name}' stands for two inputs of the body",
+                where,
+                "slices and delays do not stand in metadata.inputs; rename one of them",
+            )
+        self.inputs[name] = value
+
+    def _delayed(
+        self,
+        past: list[tuple[History, tuple[Value, ...]]],
+        reader: GraphReader,
+    ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+        """What each history is the past of, and what it carries on."""
+        values: list[Value] = []
+        leaves: list[Value] = []
+        for history, enters in past:
+            with self.b.at(history.where, history.of):
+                value = self._output(history.of, reader)
+                fits = Row(value.dtype, value.shape).fits(history)
+                leaves += history.leaves(self.b, enters, value) if fits else enters
+            values.append(value)
+        return tuple(values), tuple(leaves)
+
+    def _early(self, reader: GraphReader) -> list[Value]:
+        """What the nodes give that the condition gets values from, and what enters the body."""
+        graph, name = self.form.body, self.signature.condition_out
+        found = {node for node, port in _output_ports(graph) if name in (port, f"{node}.{port}")}
+        waiting = list(found)
+        while waiting:
+            receiver = waiting.pop()
+            senders = {edge.sender for edge in graph.edges if edge.receiver == receiver} - found
+            found |= senders
+            waiting += senders
+        terms = [*self.inputs.values()]
+        terms += [reader.output(*key) for key in _output_ports(graph) if key[0] in found]
+        return [value for term in terms for value in _values(term)]
 
     def _refuse_states(self) -> None:
         """A body keeps nothing by itself from one iteration to the next."""
@@ -130,6 +255,13 @@ class _BodyReader:
             return default_value(self.b, port, where)
         if term is None:
             declared = [*self.inputs, *self.enclosing.names()]
+            if self.form.strict:
+                raise ScopeError(
+                    f"the input port '{port.id}' of body node '{node.id}' is not declared, and the "
+                    "body is strict",
+                    where,
+                    f"carry or slice it, or add {port.id}: {port.id} to the loop's args",
+                )
             raise ScopeError(
                 f"the input port '{port.id}' of body node '{node.id}' is bound to nothing",
                 where,
@@ -180,6 +312,8 @@ class _BodyReader:
 
     def _condition(self, reader: GraphReader) -> Value:
         name = self.signature.condition_out
+        if not name:
+            return self.b.constant(np.array(True))
         value = self._output(name, reader)
         if value.dtype != "bool":
             raise ConditionError(
@@ -187,15 +321,23 @@ class _BodyReader:
                 hint="compare, e.g. x < limit, or use True to go on always; the condition is the "
                 "first of metadata.outputs",
             )
-        if value.shape is None or any(dim != 1 for dim in value.shape):
+        single = one_element(self.b, value)
+        if single is None:
             raise ConditionError(
                 f"the body's condition '{name}' must be one truth value, not {value.type}",
                 hint="reduce it to one element, e.g. numpy.max(...)",
             )
-        if value.shape:
-            value = self.b.op("Reshape", value, self.b.constant(np.zeros(0, np.int64)))
-        return value
+        return single
 
 
 def _output_ports(graph: Any) -> list[tuple[str, str]]:
     return [(node.id, port.id) for node in graph.nodes for port in node.output_ports]
+
+
+def _values(term: Term) -> Iterator[Value]:
+    """The tensors of a term."""
+    if isinstance(term, Value):
+        yield term
+    else:
+        for part in term:
+            yield from _values(part)

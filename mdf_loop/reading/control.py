@@ -50,7 +50,7 @@ Reader: TypeAlias = "Callable[[Builder, Any, Any, str, Scope, Document], Reading
 """(builder, function or parameter, its node, its path, names, document) -> results."""
 
 _READERS: dict[str, Reader] = {}
-_HOMES = ("loop",)
+_HOMES = ("loop", "scan_form", "branches", "sequence_map")
 """Modules of this folder that hold readers; imported when the first is asked for."""
 
 

@@ -14,23 +14,28 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mdf_loop.errors import Finding, LoopError, ModelError, raise_findings
-from mdf_loop.reading.control import is_loop
+from mdf_loop.reading.control import BODIES, control
 from mdf_loop.reading.structure import graph_findings, model_findings, parse
+from mdf_loop.reading.tensors import SideFiles, files_in, with_arrays
 
 Source: TypeAlias = Any
-"""A path, a modeci_mdf `Model` or `Graph`, or a graph's dict."""
+"""A path, a modeci_mdf `Model` or `Graph`, or the dict of a model or graph."""
 
-SUFFIXES = (".json", ".yaml", ".yml", ".bson")
+FOREIGN = (".onnx", ".xml")
+"""Files of other systems, which `mdf_loop.importing` reads."""
+
+SUFFIXES = (".json", ".yaml", ".yml", ".bson", *FOREIGN)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One graph to work on, with the other graphs of its model by id."""
+    """One graph to work on, with the other graphs of its model by id, and that model if any."""
 
     graph: Any
     where: str
     siblings: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
+    model: Any = None
 
     def sibling_where(self, graph_id: str) -> str:
         """The path of another graph of the model."""
@@ -38,7 +43,7 @@ class Document:
 
 
 def open_document(source: Source) -> Document:
-    """The document of a path, Model, Graph or graph dict.
+    """The document of a path, a Model or Graph, or the dict of one.
 
     Raises:
         ModelError: the file is missing, is not MDF, or holds no graph.
@@ -54,7 +59,10 @@ def open_document(source: Source) -> Document:
     if isinstance(source, Graph):
         return Document(source, "$.graphs[0]", {source.id: source}, source.id)
     if isinstance(source, Mapping):
-        return open_document(graph_of(dict(source), "$"))
+        inner = next(iter(source.values()), None) if len(source) == 1 else source
+        if isinstance(inner, Mapping) and "graphs" in inner:
+            return open_document(model_of(source))
+        return open_document(graph_of(source, "$"))
     raise ModelError(
         f"cannot read a model from {type(source).__name__}",
         hint="give a path, a modeci_mdf Model or Graph, or a dict",
@@ -73,27 +81,43 @@ def _load(path: Path) -> Any:
             f"'{path.name}' does not end in {', '.join(SUFFIXES)}",
             hint="MDF models are JSON, YAML or BSON files",
         )
+    if path.suffix.lower() in FOREIGN:
+        from mdf_loop.importing import read_foreign
+
+        return model_of(read_foreign(path), name=path.name)
+    with _clear_errors(f"'{path.name}'"):
+        content = parse(path)
+    return model_of(content, files_in(path.parent), path.name)
+
+
+def model_of(content: Any, side: SideFiles | None = None, name: str = "") -> Any:
+    """The modeci_mdf Model of a document's plain content, which is left as it is.
+
+    Raises:
+        ModelError: what is not as MDF has it; `side` gives the arrays of its side files.
+    """
     from modeci_mdf.mdf import Model
 
-    try:
-        content = parse(path)
+    with _clear_errors(f"'{name}'" if name else "the content"):
         raise_findings(model_findings(content))
         with quiet():
-            return Model.from_dict(content)
+            return Model.from_dict(with_arrays(content, side))
+
+
+@contextlib.contextmanager
+def _clear_errors(what: str) -> Iterator[None]:
+    """Errors of parsers and of modeci_mdf in one sentence about the document."""
+    try:
+        yield
     except LoopError:
         raise
     except RecursionError:
-        raise ModelError(f"'{path.name}' is nested too deeply to be read") from None
+        raise ModelError(f"{what} is nested too deeply to be read") from None
     except Exception as error:  # noqa: BLE001 - every parser has errors of its own
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: Path, error: BaseException) -> LoopError:
-    reasons = list(_reasons(error))
-    text = "; ".join(dict.fromkeys(reasons))[:400] or type(error).__name__
-    return ModelError(
-        f"'{path.name}' is not an MDF model: {text}", hint="see the MDF specification"
-    )
+        text = "; ".join(dict.fromkeys(_reasons(error)))[:400] or type(error).__name__
+        raise ModelError(
+            f"{what} is not an MDF model: {text}", hint="see the MDF specification"
+        ) from None
 
 
 _PYTHON_SPEAK = re.compile(
@@ -145,7 +169,7 @@ def _of_model(model: Any, name: str) -> Document:
     siblings = {graph.id: graph for graph in graphs}
     used_as_body = _body_ids(graphs)
     main = next((g for g in graphs if g.id not in used_as_body), graphs[0])
-    return Document(main, f"$.graphs[{graphs.index(main)}]", siblings, name)
+    return Document(main, f"$.graphs[{graphs.index(main)}]", siblings, name, model)
 
 
 def _repeated(ids: list[str]) -> list[str]:
@@ -153,32 +177,32 @@ def _repeated(ids: list[str]) -> list[str]:
 
 
 def _body_ids(graphs: list[Any]) -> set[str]:
-    """Ids of graphs that a loop of the model names as its body."""
+    """Ids of graphs that a function of the model names as a graph of its own."""
     return {graph_id for graph in graphs for graph_id in named_bodies(graph)}
 
 
 def named_bodies(graph: Any) -> set[str]:
-    """Ids of other graphs that loops of a graph, or of bodies written inside it, name as body."""
+    """Ids of other graphs that functions of a graph, or of bodies written inside it, own."""
     nodes = [node for node in graph.nodes if hasattr(node, "functions")]  # importers nest graphs
     return {graph_id for node in nodes for graph_id in named_by_node(node)}
 
 
 def named_by_node(node: Any) -> set[str]:
-    """Ids of other graphs that loops of a node, or of bodies written inside it, name as body."""
+    """Ids of other graphs that functions of a node, or of bodies written inside it, own."""
     named: set[str] = set()
     for item in (*node.functions, *node.parameters):
-        body = written_body(item, node).value if is_loop(item.function) else None
-        if isinstance(body, str):
-            named.add(body)
-        elif body is not None:
-            with contextlib.suppress(LoopError):  # reading the loop says what is wrong
-                named |= named_bodies(graph_of(body, ""))
+        for written in written_bodies(item, node).values():
+            if isinstance(written.value, str):
+                named.add(written.value)
+            elif written.value is not None:
+                with contextlib.suppress(LoopError):  # reading the owner says what is wrong
+                    named |= named_bodies(graph_of(written.value, ""))
     return named
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenBody:
-    """How a loop's body is written, before it is looked up or read.
+    """How a body is written, before it is looked up or read.
 
     `value` is a graph, its dict, the id of another graph, or None; `parameters` are those of the
     node that were followed to it; `beside` is the mapping that holds a signature next to it.
@@ -189,12 +213,52 @@ class WrittenBody:
     beside: Mapping[str, Any] | None = None
 
 
-def written_body(item: Any, node: Any) -> WrittenBody:
-    """The body of a loop: in its args, or in a parameter (named there, or called `body`)."""
-    value = (item.args or {}).get("body")
-    parameters = {p.id: p for p in node.parameters if p is not item}
+def written_bodies(item: Any, node: Any) -> dict[str, WrittenBody]:
+    """Every graph that a function owns, by its place in the args: `body`, `branches[1]`."""
+    found: dict[str, WrittenBody] = {}
+    for argument in BODIES.get(control(item.function) or "", ()):
+        written = written_body(item, node, argument)
+        if isinstance(written.value, list | tuple):
+            for k, part in enumerate(written.value if argument == "branches" else ()):
+                found[f"{argument}[{k}]"] = _followed(part, node, item)
+        elif argument != "default" or not is_value(written.value, node):
+            found[argument] = written
+    return found
+
+
+def parameters_with_bodies(item: Any, node: Any) -> set[str]:
+    """The parameters of a node that hold graphs of a function, or lists of them."""
+    arguments = BODIES.get(control(item.function) or "", ())
+    written = [written_body(item, node, argument) for argument in arguments]
+    written += written_bodies(item, node).values()
+    return {name for each in written for name in each.parameters}
+
+
+def is_value(written: Any, node: Any) -> bool:
+    """Whether what stands for a graph is a value of the node: a name of its own, or a formula."""
+    if not isinstance(written, str):
+        return isinstance(written, bool | int | float)
+    own = {x.id for x in (*node.input_ports, *node.functions)}
+    own |= {p.id for p in node.parameters if not _holds_graph(p.value)}
+    return written.strip() in own or not re.fullmatch(r"[\w-]*", _unquoted(written))
+
+
+def _holds_graph(value: Any) -> bool:
+    return isinstance(value, Mapping) or hasattr(value, "nodes")
+
+
+def written_body(item: Any, node: Any, argument: str = "body") -> WrittenBody:
+    """A body: in the args, or in a parameter (named there, or called as the argument is)."""
+    value = (item.args or {}).get(argument)
     if value is None or (isinstance(value, str) and not value.strip()):
-        value = "body" if "body" in parameters else None
+        value = argument if any(p.id == argument for p in node.parameters) else None
+    if argument == "default" and is_value(value, node):
+        return WrittenBody(value)
+    return _followed(value, node, item)
+
+
+def _followed(value: Any, node: Any, item: Any) -> WrittenBody:
+    parameters = {p.id: p for p in node.parameters if p is not item}
     followed: list[str] = []
     while isinstance(value, str) and _unquoted(value) in parameters.keys() - set(followed):
         followed.append(_unquoted(value))
@@ -212,6 +276,35 @@ _BESIDE = {"graph", "inputs", "outputs"}
 
 def _unquoted(text: str) -> str:
     return text.strip().strip("'\"")
+
+
+def graph_by_id(graph_id: str, where: str, document: Document, owner: str, word: str) -> Any:
+    """Another graph of the model, which an `owner` (a loop) names as its `word` (body).
+
+    Raises:
+        ModelError: there is none of that name, or it owns itself.
+    """
+    graph = document.siblings.get(graph_id)
+    if graph is None:
+        known = ", ".join(f"'{k}'" for k in document.siblings) or "none"
+        raise ModelError(
+            f"the {owner} {word} '{graph_id}' is not a graph of the model",
+            where,
+            f"graphs: {known}",
+        )
+    inside, wanted = {graph_id}, [graph_id]
+    while wanted:
+        named = named_bodies(document.siblings[wanted.pop()]) & document.siblings.keys()
+        if graph_id in named:
+            raise ModelError(
+                f"the {owner} {word} '{graph_id}' contains a {owner} whose {word} is "
+                f"'{graph_id}' again",
+                where,
+                "a body cannot contain itself: carry what it needs, or write another graph",
+            )
+        wanted += named - inside
+        inside |= named
+    return graph
 
 
 def graph_of(body: Any, where: str) -> Any:
@@ -239,7 +332,7 @@ def graph_of(body: Any, where: str) -> Any:
     raise_findings(graph_findings(graph_id, body, where))
     try:
         with quiet():
-            return Graph.from_dict({graph_id: body})
+            return Graph.from_dict({graph_id: with_arrays(body, None, where)})
     except RecursionError:
         raise ModelError(f"the graph '{graph_id}' is nested too deeply", where) from None
     except Exception as error:  # noqa: BLE001 - cattrs has errors of its own

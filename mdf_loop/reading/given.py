@@ -1,53 +1,113 @@
-"""Values that come as numbers, given to a run or written as a default -> arrays.
+"""Values that come as numbers, given to a run or written as a default -> what a port holds.
 
-Nothing is changed silently: a number that its port's type cannot hold is refused.
+An array; for a port of sequences a list of arrays; for one that may be empty None, too. Nothing
+is changed silently: a number that its port's type cannot hold is refused.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import InputError, LoopError, ModelError
-from mdf_loop.ir import Array, Value
+from mdf_loop.ir import Array, Data, Value
+from mdf_loop.lower.sequences import made_of
+from mdf_loop.onnx_types import (
+    dtype_name,
+    inside,
+    is_optional,
+    is_sequence,
+    is_tensor,
+    kind_of,
+    numpy_dtype,
+)
 from mdf_loop.reading.port_types import given_dtype
 
-
-def given_array(port: Any, value: Any, precision: str, name: str, where: str) -> Array:
-    """The array of a value given to a port."""
-    array = _fitted(value, given_dtype(port, precision), f"the input '{name}'", where, InputError)
-    return _in_precision(array, port, precision)
+LARGEST_NOTHING = 10**8
+"""Elements of an input that is taken to be zeros when nothing is given."""
 
 
-def default_array(port: Any, precision: str, where: str) -> Array:
-    """What a port holds when nothing was given: its default_value, or zeros of its shape."""
-    value = port.default_value
+def given_data(port: Any, value: Any, precision: str, name: str, where: str) -> Data:
+    """What a port holds that is given this value."""
+    dtype = given_dtype(port, precision)
+    data = _of_type(value, dtype, f"the input '{name}'", where, InputError)
+    return _in_precision(data, dtype, precision)
+
+
+def given_rows(port: Any, rows: Any, precision: str, name: str, where: str) -> Array:
+    """An array of values given to a port, one for each of several runs."""
+    dtype = given_dtype(port, precision)
+    if dtype is not None and not is_tensor(dtype):
+        raise InputError(f"the input '{name}' is {dtype}: only arrays can be swept", where)
+    array: Array = given_data(port, rows, precision, name, where)
+    return array
+
+
+def default_data(port: Any, precision: str, where: str) -> Data:
+    """What a port holds when nothing was given.
+
+    Its default_value; else zeros (empty texts) of its shape, an empty sequence, nothing.
+    """
+    dtype, value = given_dtype(port, precision), port.default_value
+    what = f"the default_value of port '{port.id}'"
     if value is None:
         if any(extent < 0 for extent in port.shape or ()):
             raise InputError(
                 f"the input '{port.id}' must be given: its shape {list(port.shape)} is open", where
             )
-        value = np.zeros(tuple(port.shape or ()), np.int64)
-    what = f"the default_value of port '{port.id}'"
-    array = _fitted(value, given_dtype(port, precision), what, where, ModelError)
-    if array.dtype.kind in "US":
+        if math.prod(port.shape or ()) > LARGEST_NOTHING:
+            shape = list(port.shape)
+            raise InputError(f"the input '{port.id}' must be given: its shape {shape} is large", where)
+        value = nothing(dtype, tuple(port.shape or ()))
+    data = _of_type(value, dtype, what, where, ModelError)
+    if dtype is None and data.dtype.kind in "US":
         raise ModelError(f"{what} must be a number or a list of numbers, not {value!r}", where)
-    return _in_precision(array, port, precision)
+    return _in_precision(data, dtype, precision)
+
+
+def nothing(dtype: str | None, shape: tuple[int, ...]) -> Data:
+    """Zeros, empty texts, an empty sequence, or None: what a type holds before anything is given."""
+    if dtype is None or (is_tensor(dtype) and dtype != "string"):
+        return np.zeros(shape, np.int64)
+    if dtype == "string":
+        return np.full(shape, "", object)
+    return [] if is_sequence(dtype) else None
 
 
 def default_value(b: Builder, port: Any, where: str) -> Value:
     """The default_value of a port inside the model: a plain number of the document is weak."""
     plain = isinstance(port.default_value, bool | int | float)
-    unstated = given_dtype(port, b.options.precision) is None
-    return b.constant(default_array(port, b.options.precision, where), weak=plain and unstated)
+    dtype = given_dtype(port, b.options.precision)
+    data = default_data(port, b.options.precision, where)
+    if dtype is not None:
+        return made_of(b, dtype, data)
+    return b.constant(data, weak=plain)
 
 
-def _in_precision(array: Array, port: Any, precision: str) -> Array:
+def _in_precision(data: Data, dtype: str | None, precision: str) -> Data:
     """float64 that no port states follows the compilation's precision."""
-    unstated = given_dtype(port, precision) is None
-    return array.astype(precision) if unstated and array.dtype == np.float64 else array
+    return data.astype(precision) if dtype is None and data.dtype == np.float64 else data
+
+
+def _of_type(value: Any, dtype: str | None, what: str, where: str, error: type[LoopError]) -> Data:
+    """A value as its port's type says."""
+    if dtype is None or is_tensor(dtype):
+        return _fitted(value, dtype, what, where, error)
+    if is_optional(dtype):
+        return None if value is None else _of_type(value, inside(dtype), what, where, error)
+    if not isinstance(value, list | tuple):
+        raise error(
+            f"{what} must be a list of arrays, not {_shown(value)}",
+            where,
+            f"it is {dtype}: give one array for each member, e.g. [[1.0], [1.0, 2.0]]",
+        )
+    member = inside(dtype)
+    return [
+        _fitted(part, member, f"member {k} of {what}", where, error) for k, part in enumerate(value)
+    ]
 
 
 def _fitted(value: Any, dtype: str | None, what: str, where: str, error: type[LoopError]) -> Array:
@@ -55,19 +115,35 @@ def _fitted(value: Any, dtype: str | None, what: str, where: str, error: type[Lo
     try:
         array = np.asarray(value)
     except ValueError:
-        raise error(f"{what} is ragged: its rows have different lengths", where) from None
+        raise error(
+            f"{what} is ragged: its rows have different lengths",
+            where,
+            "of a port that takes a sequence say so: type: sequence(float32)",
+        ) from None
+    if dtype == "string":
+        return _texts(array, what, where, error)
     if array.dtype.kind == "O" and _is_whole(array):
         raise error(f"{what} does not fit into 64 bits: {_shown(value)}", where)
-    if array.dtype.kind not in "biuf" and not (array.dtype.kind in "US" and dtype is None):
+    if not _is_number(array) and not (array.dtype.kind in "US" and dtype is None):
         raise error(f"{what} must be a number or a list of numbers, not {_shown(value)}", where)
-    if dtype is None or array.dtype == dtype:
+    if dtype is None or dtype_name(array) == dtype:
         return array
     with np.errstate(all="ignore"):
-        stated = array.astype(dtype)
-    whole_numbers = np.dtype(dtype).kind in "iub"
-    if whole_numbers and not np.array_equal(stated.astype(array.dtype), array):
+        stated = array.astype(numpy_dtype(dtype))
+    if kind_of(dtype) in "iub" and not np.array_equal(stated.astype(array.dtype), array):
         raise error(f"{what} must be {dtype}, but {_shown(array.tolist())} is not", where)
     return stated
+
+
+def _texts(array: Array, what: str, where: str, error: type[LoopError]) -> Array:
+    texts = array.astype(object)
+    if array.size and not all(isinstance(text, str) for text in texts.flat):
+        raise error(f"{what} must be text or a list of texts, not {_shown(array.tolist())}", where)
+    return texts
+
+
+def _is_number(array: Array) -> bool:
+    return array.dtype.kind in "biuf" or dtype_name(array) == "bfloat16"
 
 
 def _is_whole(array: Array) -> bool:

@@ -98,8 +98,9 @@ class GraphReader:
     def _kept_counts(self, schedule: Schedule) -> dict[Key, Number | Truth]:
         """What the schedule has kept of earlier evaluations; nothing at first."""
         kept: dict[Key, Number | Truth] = {}
+        persistent = frozenset(schedule.persistent)
         for key in schedule.keys:
-            term = self.memory.find(count_state(key)) if key in schedule.persistent else None
+            term = self.memory.find(count_state(key)) if key in persistent else None
             zero: Number | Truth = False if isinstance(key, JustRan) else 0
             kept[key] = zero if term is None else tensor(self.b, term)
         return kept

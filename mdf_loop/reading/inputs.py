@@ -15,10 +15,12 @@ import numpy as np
 
 from mdf_loop.build import Options
 from mdf_loop.errors import InputError
-from mdf_loop.ir import Array
+from mdf_loop.ir import Array, Data, Shape
 from mdf_loop.lower import suggestion
+from mdf_loop.onnx_types import dtype_name, is_tensor
 from mdf_loop.reading.document import Document
-from mdf_loop.reading.given import default_array, given_array
+from mdf_loop.reading.given import default_data, given_data, nothing
+from mdf_loop.reading.port_types import given_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,34 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The arrays of all inputs by name, and which of them have a row for every step."""
+    """What all inputs hold, by name.
 
-    arrays: Mapping[str, Array]
+    `over_time` are those that have a row for every step; `dtypes` has those that are no arrays;
+    `open` has the types of those that were not given though their shape is open.
+    """
+
+    arrays: Mapping[str, Data]
     over_time: frozenset[str] = field(default_factory=frozenset)
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    open: Mapping[str, tuple[str, Shape]] = field(default_factory=dict)
+
+    def type(self, name: str) -> tuple[str, Shape]:
+        """Dtype and shape of an input in one step."""
+        if name in self.open:
+            return self.open[name]
+        if name in self.dtypes:
+            return self.dtypes[name], None
+        shape = self.arrays[name].shape
+        return dtype_name(self.arrays[name]), shape[1:] if name in self.over_time else shape
+
+    @property
+    def types(self) -> dict[str, tuple[str, Shape]]:
+        """Dtype and shape of every input in one step."""
+        return {name: self.type(name) for name in self.arrays}
+
+    def at_first(self, name: str) -> Data:
+        """What an input holds in the first step."""
+        return self.arrays[name][0] if name in self.over_time else self.arrays[name]
 
 
 def bind(
@@ -84,23 +110,52 @@ def bind(
             f"the model has no input '{unknown[0]}'",
             hint=_unknown_input_hint(unknown[0], document, known),
         )
-    arrays: dict[str, Array] = {}
+    arrays: dict[str, Data] = {}
     over_time: set[str] = set()
     for port in ports:
         name = port.given_as(given)
         if name is None:
-            arrays[port.name] = default_array(port.port, options.precision, port.where)
+            arrays[port.name] = default_data(port.port, options.precision, port.where)
             continue
-        array = given_array(port.port, given[name], options.precision, name, port.where)
-        rows = None if steps is None else _rows(port, array, name, steps)
-        arrays[port.name] = array if rows is None else rows
+        data = given_data(port.port, given[name], options.precision, name, port.where)
+        rows = _rows(port, data, name, steps)
+        arrays[port.name] = data if rows is None else rows
         if rows is not None:
             over_time.add(port.name)
-    return Given(arrays, frozenset(over_time))
+    stated = {port.name: given_dtype(port.port, options.precision) for port in ports}
+    dtypes = {name: word for name, word in stated.items() if word and not is_tensor(word)}
+    return Given(arrays, frozenset(over_time), dtypes)
 
 
-def _rows(port: OpenPort, array: Array, name: str, steps: int) -> Array | None:
+def bind_types(document: Document, given: Mapping[str, Any], options: Options) -> Given:
+    """Like `bind`, for reading a model without running it: open extents are names.
+
+    They are those of the port's `metadata.dims`, or called after the port and the axis.
+    """
+    ports = {p.name: p for p in open_ports(document) if p.given_as(given) is None}
+    types = {n: _open_type(p.port, options) for n, p in ports.items() if -1 in (p.port.shape or ())}
+    stand_ins = {
+        name: nothing(dtype, tuple(1 if isinstance(d, str) else d for d in shape or ()))
+        for name, (dtype, shape) in types.items()
+    }
+    bound = bind(document, {**given, **stand_ins}, options)
+    arrays = {name: None if name in types else data for name, data in bound.arrays.items()}
+    return Given(arrays, bound.over_time, bound.dtypes, types)
+
+
+def _open_type(port: Any, options: Options) -> tuple[str, Shape]:
+    named = (port.metadata or {}).get("dims")
+    if not isinstance(named, list | tuple) or len(named) != len(port.shape):
+        named = [f"{port.id}_{axis}" for axis in range(len(port.shape))]
+    pairs = zip(port.shape, named, strict=True)
+    shape = tuple(str(name) if extent < 0 else extent for extent, name in pairs)
+    return given_dtype(port, options.precision) or options.precision, shape
+
+
+def _rows(port: OpenPort, array: Data, name: str, steps: int | None) -> Array | None:
     """The array as a row for every step; None if it is one value for all of them."""
+    if steps is None or not isinstance(array, np.ndarray):
+        return None
     shape = _own_shape(port.port)
     single = len(shape) > 0 and all(extent == 1 for extent in shape)
     if single and array.shape == (steps,) and array.shape != shape:

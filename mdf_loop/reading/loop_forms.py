@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import ArityError, ModelError, SignatureError
+from mdf_loop.lower import suggestion
 from mdf_loop.lower.syntax import number_of
-from mdf_loop.reading.document import Document, graph_of, named_bodies, written_body
+from mdf_loop.reading.delays import DelayForm, delay_forms
+from mdf_loop.reading.document import Document, graph_by_id, graph_of, written_body
+from mdf_loop.reading.recordings import RecordingForm, recording_forms
+from mdf_loop.reading.slices import SliceForm, slice_forms
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,9 @@ class LoopForm:
 
     `initial` is a tuple of expressions, or a mapping from body input names to expressions.
     `inputs` and `outputs` are the body's signature in order; None where it is not written.
+    With `mid_exit` the condition is tested as soon as it is known, not after the iteration; a
+    `strict` body captures nothing; `equal_slices` must have equally many parts. `as_onnx` is the
+    loop of an ONNX file: a trip count of -1 is no iteration there, not no trip count.
     """
 
     name: str
@@ -37,9 +44,17 @@ class LoopForm:
     outputs: tuple[str, ...] | None
     bindings: Mapping[str, Any]
     shapes: str | None = None
+    slices: tuple[SliceForm, ...] = ()
+    delays: tuple[DelayForm, ...] = ()
+    recordings: Mapping[str, RecordingForm] = field(default_factory=dict)
+    mid_exit: bool = False
+    strict: bool = False
+    equal_slices: bool = False
+    as_onnx: bool = False
 
 
-_ARGUMENTS = ("M", "cond", "v_initial", "body")
+ARGUMENTS = ("M", "cond", "v_initial", "body", "slices", "delays", "recordings", "exit")
+"""Arguments of a loop's own; all others are captures under another name."""
 
 
 def loop_form(item: Any, node: Any, where: str, document: Document) -> LoopForm:
@@ -50,9 +65,8 @@ def loop_form(item: Any, node: Any, where: str, document: Document) -> LoopForm:
         SignatureError: the body's signature is written wrongly.
     """
     args = dict(item.args or {})
-    body, body_where = _body(item, node, where, document)
-    beside = written_body(item, node).beside or {}
-    metadata = {**(body.metadata or {}), **{k: v for k, v in beside.items() if v is not None}}
+    body, body_where, metadata = body_of(item, node, where, document)
+    as_onnx = is_as_onnx(metadata, body_where)
     return LoopForm(
         name=item.id,
         where=where,
@@ -61,13 +75,45 @@ def loop_form(item: Any, node: Any, where: str, document: Document) -> LoopForm:
         initial=_initial(args, where),
         body=body,
         body_where=body_where,
-        inputs=_signature(metadata.get("inputs"), "inputs", body_where),
-        outputs=_signature(metadata.get("outputs"), "outputs", body_where),
-        bindings={
-            k: v for k, v in args.items() if k not in _ARGUMENTS and not k.startswith("arg_")
-        },
-        shapes=metadata.get("shapes"),
+        inputs=names_of(metadata.get("inputs"), "inputs", body_where),
+        outputs=names_of(metadata.get("outputs"), "outputs", body_where),
+        bindings={k: v for k, v in args.items() if k not in ARGUMENTS and not k.startswith("arg_")},
+        shapes="dynamic" if as_onnx else metadata.get("shapes"),
+        slices=slice_forms(args.get("slices"), f"{where}.args.slices"),
+        delays=delay_forms(args.get("delays"), f"{where}.args.delays"),
+        recordings=recording_forms(args.get("recordings"), f"{where}.args.recordings"),
+        mid_exit=_mid_exit(args.get("exit"), where),
+        strict=is_strict(metadata, body_where),
+        as_onnx=as_onnx,
     )
+
+
+def is_as_onnx(metadata: Mapping[str, Any], where: str) -> bool:
+    """Whether a body says `semantics: onnx`: it is run exactly as ONNX's Loop."""
+    word = metadata.get("semantics")
+    if word not in (None, "onnx"):
+        raise ModelError(
+            f"the body's metadata.semantics is 'onnx' or left out, not {word!r}", where
+        )
+    return word == "onnx"
+
+
+def _mid_exit(value: Any, where: str) -> bool:
+    if value in (None, "", "end", "middle"):
+        return bool(value == "middle")
+    raise ModelError(
+        f"a loop's exit is 'end' or 'middle', not {value!r}",
+        f"{where}.args.exit",
+        suggestion(str(value), ("end", "middle")),
+    )
+
+
+def is_strict(metadata: Mapping[str, Any], where: str) -> bool:
+    """Whether values enter a body through what is declared only."""
+    value = metadata.get("strict", False)
+    if not isinstance(value, bool):
+        raise ModelError(f"the body's metadata.strict is true or false, not {value!r}", where)
+    return value
 
 
 def _absent(value: Any) -> bool:
@@ -82,7 +128,7 @@ def _trip_count(value: Any) -> Any | None:
     if isinstance(number, int | float) and not isinstance(number, bool) and number == -1:
         return None
     if isinstance(value, str) and value.strip().startswith("["):
-        parts = _literal_parts(value)
+        parts = literal_parts(value)
         return parts[0] if parts is not None and len(parts) == 1 else value
     return value
 
@@ -97,7 +143,7 @@ def _condition(value: Any, node: Any) -> Any | None:
     return value
 
 
-def _literal_parts(text: str) -> list[str] | None:
+def literal_parts(text: str) -> list[str] | None:
     """The expressions between the brackets of `(a, b)`, `[a, b]` or `a, b`; None if it is one."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
@@ -144,7 +190,7 @@ def _initial_values(value: Any, where: str) -> tuple[Any, ...] | dict[str, Any]:
             return by_name
         if value.replace(" ", "") == "[]":
             return ()
-        parts = None if _is_numbers(value) else _literal_parts(value)
+        parts = None if _is_numbers(value) else literal_parts(value)
         return (value,) if parts is None else tuple(parts)
     if isinstance(value, tuple):
         return value
@@ -173,6 +219,20 @@ def _named_parts(text: str) -> dict[str, str] | None:
 # --- the body ---------------------------------------------------------------------------------
 
 
+def body_of(
+    item: Any, node: Any, where: str, document: Document
+) -> tuple[Any, str, dict[str, Any]]:
+    """The body graph, its path, and its metadata with what is written beside it.
+
+    Raises:
+        ModelError: the body is missing or is no graph.
+    """
+    body, path = _body(item, node, where, document)
+    beside = written_body(item, node).beside or {}
+    metadata = {**(body.metadata or {}), **{k: v for k, v in beside.items() if v is not None}}
+    return body, path, metadata
+
+
 def _body(item: Any, node: Any, where: str, document: Document) -> tuple[Any, str]:
     """The body graph and its path."""
     written = written_body(item, node)
@@ -190,7 +250,7 @@ def _body(item: Any, node: Any, where: str, document: Document) -> tuple[Any, st
             "the loop has no body", path, "add 'body' to its args: a graph, or {graph: id}"
         )
     if isinstance(value, str):
-        return _by_id(value, path, document), document.sibling_where(value)
+        return graph_by_id(value, path, document, "loop", "body"), document.sibling_where(value)
     if isinstance(value, list | tuple | int | float | np.ndarray):
         raise ModelError(
             f"a loop body is a graph, not {type(value).__name__} ({value})",
@@ -200,28 +260,8 @@ def _body(item: Any, node: Any, where: str, document: Document) -> tuple[Any, st
     return graph_of(value, path), path
 
 
-def _by_id(graph_id: str, where: str, document: Document) -> Any:
-    graph = document.siblings.get(graph_id)
-    if graph is None:
-        known = ", ".join(f"'{k}'" for k in document.siblings) or "none"
-        raise ModelError(
-            f"the loop body '{graph_id}' is not a graph of the model", where, f"graphs: {known}"
-        )
-    inside, wanted = {graph_id}, [graph_id]
-    while wanted:
-        named = named_bodies(document.siblings[wanted.pop()]) & document.siblings.keys()
-        if graph_id in named:
-            raise ModelError(
-                f"the loop body '{graph_id}' contains a loop whose body is '{graph_id}' again",
-                where,
-                "a body cannot contain itself: carry what it needs, or write another graph",
-            )
-        wanted += named - inside
-        inside |= named
-    return graph
-
-
-def _signature(value: Any, what: str, where: str) -> tuple[str, ...] | None:
+def names_of(value: Any, what: str, where: str) -> tuple[str, ...] | None:
+    """The names of a signature, `inputs` or `outputs`; None if it is not written."""
     if value is None:
         return None
     if isinstance(value, Mapping):

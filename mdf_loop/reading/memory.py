@@ -17,7 +17,10 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import CarryShapeError, CarryTypeError, Poisoned
 from mdf_loop.ir import Carried, Shape, Value
 from mdf_loop.lower import Term, cast, tensor
+from mdf_loop.lower.choice import choose
+from mdf_loop.lower.sequences import made_of
 from mdf_loop.lower.terms import ints, promote
+from mdf_loop.onnx_types import common, is_sequence, is_tensor, kind_of, numpy_dtype
 from mdf_loop.reading.schedule.known import Truth, value_of
 
 Kind: TypeAlias = Literal["parameter", "function", "output", "ran", "flag", "count"]
@@ -195,9 +198,9 @@ def _joined(state: State, old: tuple[str, Shape], new: Value) -> tuple[str, Shap
     """The dtype and shape that hold for both."""
     item = state[2]
     dtype, shape = old
-    if "string" in (dtype, new.dtype) and dtype != new.dtype:
+    if dtype != new.dtype and not {kind_of(dtype), kind_of(new.dtype)} <= set("biufc"):
         raise CarryTypeError(f"'{item}' changes from {dtype} to {new.type}")
-    wide = dtype if dtype == new.dtype else str(np.result_type(dtype, new.dtype))
+    wide = common((dtype, new.dtype)) if dtype != new.dtype else dtype
     if shape is None or new.shape is None:
         return wide, None
     if shape == new.shape:
@@ -227,7 +230,10 @@ def selected(b: Builder, test: Truth, then: Term, otherwise: Term) -> Term:
     """`then if test else otherwise`; of two shapes, the one that both broadcast to."""
     if not isinstance(test, Value):
         return then if test else otherwise
-    left, right = promote(b, tensor(b, then), tensor(b, otherwise))
+    left, right = tensor(b, then), tensor(b, otherwise)
+    if not (kind_of(left.dtype) in "biufc" and kind_of(right.dtype) in "biufc"):
+        return choose(b, test, lambda _: [left], lambda _: [right], left.name)[0]
+    left, right = promote(b, left, right)
     made = b.op("Where", test, left, right)
     if left.shape != right.shape:
         b.stand_for[made] = (left, right)
@@ -236,6 +242,7 @@ def selected(b: Builder, test: Truth, then: Term, otherwise: Term) -> Term:
 
 def nothing_yet(b: Builder, dtype: str, shape: Shape) -> Value:
     """What stands where nothing is held yet; nobody reads it."""
+    if not is_tensor(dtype):
+        return made_of(b, dtype, [] if is_sequence(dtype) else None)
     extents = tuple(extent if isinstance(extent, int) else 0 for extent in shape or ())
-    empty = np.full(extents, "", object) if dtype == "string" else np.zeros(extents, dtype)
-    return b.constant(empty)
+    return b.constant(np.full(extents, "" if dtype == "string" else 0, numpy_dtype(dtype)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mdf_loop.errors import UnknownNameError
@@ -53,23 +54,55 @@ def find_item(document: Document, name: str) -> Item:
     Raises:
         UnknownNameError: there is none.
     """
-    known = items(document)
-    for item in known:
-        if name == item.name or (item.kind == "output_ports" and name == item.id):
-            return item
-    ports = [item.name for item in known if item.kind == "output_ports"]
-    raise UnknownNameError(
-        f"the model has no output '{name}'", document.where, suggestion(name, ports)
-    )
+    return _Index(document).find(name)
 
 
-def output_names(document: Document) -> list[str]:
-    """`metadata.outputs` where given, else every output port that feeds no edge."""
+class _Index:
+    """The items of a document by every name that they may be called."""
+
+    def __init__(self, document: Document) -> None:
+        self._where = document.where
+        self._known: dict[str, Item] = {}
+        self._ports: list[str] = []
+        for item in items(document):
+            self._known.setdefault(item.name, item)
+            if item.kind == "output_ports":
+                self._known.setdefault(item.id, item)
+                self._ports.append(item.name)
+
+    def find(self, name: str) -> Item:
+        if name not in self._known:
+            hint = suggestion(name, self._ports)
+            raise UnknownNameError(f"the model has no output '{name}'", self._where, hint)
+        return self._known[name]
+
+
+def output_names(document: Document) -> dict[str, str]:
+    """The model's outputs: what each is called in results, and what it is (`node.port`).
+
+    `metadata.outputs` where given, else every output port that feeds no edge. A mapping there
+    gives outputs names of their own.
+    """
     graph = document.graph
     stated = (graph.metadata or {}).get("outputs")
+    if isinstance(stated, Mapping) and stated:
+        return {str(name): str(item) for name, item in stated.items()}
     if stated:
-        return [str(name) for name in stated]
+        index = _Index(document)
+        return {index.find(str(name)).name: str(name) for name in stated}
     sent = {(edge.sender, edge.sender_port) for edge in graph.edges}
-    return [
-        f"{n.id}.{p.id}" for n in graph.nodes for p in n.output_ports if (n.id, p.id) not in sent
-    ]
+    ports = [(n.id, p.id) for n in graph.nodes for p in n.output_ports]
+    return {f"{node}.{port}": f"{node}.{port}" for node, port in ports if (node, port) not in sent}
+
+
+def named_items(document: Document, record: Sequence[str] = ()) -> dict[str, Item]:
+    """The model's outputs and what else is recorded, as results call them.
+
+    Raises:
+        UnknownNameError: something is named that the model does not have.
+    """
+    index = _Index(document)
+    found = {shown: index.find(name) for shown, name in output_names(document).items()}
+    known = set(found.values())
+    more = (index.find(name) for name in record)
+    return {**found, **{item.name: item for item in more if item not in known}}

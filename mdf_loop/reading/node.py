@@ -22,7 +22,7 @@ from mdf_loop.ir import Value
 from mdf_loop.lower import Scope, Term, lower_expression, lower_function, names_in, tensor
 from mdf_loop.lower.operators import add, literal, multiply, promote, truths
 from mdf_loop.reading.control import control, is_loop, read_control
-from mdf_loop.reading.document import Document, written_body
+from mdf_loop.reading.document import Document, parameters_with_bodies
 from mdf_loop.reading.memory import selected
 from mdf_loop.reading.schedule.known import Truth
 
@@ -200,7 +200,8 @@ class NodeReader:
     def _new_parameters(self) -> Scope:
         scope = self.old.inner()
         changed: set[str] = set()
-        bodies = self._parameters_with_bodies()
+        items = (*self.node.functions, *self.node.parameters)
+        bodies = set().union(*(parameters_with_bodies(item, self.node) for item in items))
         for parameter in self.node.parameters:
             if parameter.id in bodies or _is_document_part(parameter.value):
                 continue
@@ -213,11 +214,6 @@ class NodeReader:
                 self._once("new", parameter.id, compute)
             scope.define(parameter.id, partial(self._once, "new", parameter.id, self._kept))
         return scope
-
-    def _parameters_with_bodies(self) -> set[str]:
-        items = (*self.node.functions, *self.node.parameters)
-        loops = [item for item in items if is_loop(item.function)]
-        return {name for loop in loops for name in written_body(loop, self.node).parameters}
 
     def _keeps_old_value(self, parameter: Any, changed: set[str]) -> bool:
         if self.moment.ran is not False:
@@ -301,20 +297,23 @@ class NodeReader:
         return results
 
     def _ports_sharing_a_tuple(self) -> dict[str, list[str]]:
-        """Ports that all say the bare name of one loop get its results by position (importer's way)."""
+        """Ports that all say the bare name of one loop or choice get its results by position."""
         groups: dict[str, list[str]] = {}
         for port in self.node.output_ports:
             item = self.functions.get(port.value) or self.parameters.get(port.value)
-            if item is not None and is_loop(item.function):
+            if item is not None and control(item.function):
                 groups.setdefault(port.value, []).append(port.id)
         return {port: ports for ports in groups.values() if len(ports) > 1 for port in ports}
 
     def _by_position(self, term: tuple[Term, ...], shared: dict[str, list[str]], port: str) -> Term:
         ports = shared[port]
+        word = (
+            "loop" if any(is_loop(item.function) for item in self.functions.values()) else "choice"
+        )
         if len(ports) != len(term):
             raise ArityError(
-                f"the loop gives {len(term)} results, but {len(ports)} output ports take them",
-                hint="write loop[0], loop[1], ... in the ports to choose",
+                f"the {word} gives {len(term)} results, but {len(ports)} output ports take them",
+                hint=f"write {word}[0], {word}[1], ... in the ports to choose",
             )
         return term[ports.index(port)]
 

@@ -13,15 +13,16 @@ Source: modeci_mdf.execution_engine.EvaluableGraph.evaluate (0.4.15), called aga
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.build import Options
 from mdf_loop.check import check
-from mdf_loop.errors import raise_findings
+from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import Loop, Program, Recorded, Shape, Value
 from mdf_loop.lower import Term, tensor
+from mdf_loop.onnx_types import is_tensor
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.inputs import Given
@@ -58,7 +59,8 @@ class OverTime:
 
     `first` gives recorded values, then states; `later` takes inputs, states, `steps` and `dt`, and
     gives recorded values with an axis of time, then states. `plans` are the orders of execution in
-    both programs, None where that is decided while running.
+    both programs, None where that is decided while running. `types` are what the places of the
+    model became in the later one.
     """
 
     first: Program
@@ -67,6 +69,7 @@ class OverTime:
     states: tuple[State, ...]
     schedule: Schedule
     plans: tuple[Sets | None, Sets | None]
+    types: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ def read_over_time(what: What) -> OverTime:
         continue  # some state takes a wider type than it has entered with
     program = later.finish()
     states = tuple(later.carrying.enters)
+    raise_findings(_not_arrays(what.document, later.carrying.enters))
     programs = (first.finish(states), program)
     own = {later.inputs[before(s)].value: first.state(s).shape for s in states}
     shapes = {value: shape for value, shape in own.items() if shape != value.shape}
@@ -105,7 +109,20 @@ def read_over_time(what: What) -> OverTime:
         )
     )
     plans = (first.graph.plan, later.graph.plan)
-    return OverTime(*programs, later.recorded, states, first.graph.schedule, plans)
+    return OverTime(*programs, later.recorded, states, first.graph.schedule, plans, later.b.types)
+
+
+def _not_arrays(document: Document, enters: Mapping[State, Value]) -> Iterator[Finding]:
+    """What is kept from one step to the next and is no array: no state file could hold it."""
+    for (kind, node, name), value in enters.items():
+        if not is_tensor(value.dtype):
+            yield Finding(
+                "UnsupportedError",
+                f"'{name}' of node '{node}' is {value.dtype}, which cannot be kept from one step "
+                "to the next",
+                f"{document.where}.nodes['{node}'].{PLACES[kind]}['{name}']",
+                "keep an array, or carry it in a loop inside of one evaluation",
+            )
 
 
 class _FirstReader(ProgramReader):
@@ -113,8 +130,7 @@ class _FirstReader(ProgramReader):
 
     def __init__(self, what: What) -> None:
         super().__init__(what.document, what.options, what.settings, what.record)
-        rows = {n: a[0] if n in what.given.over_time else a for n, a in what.given.arrays.items()}
-        self.declare(rows)
+        self.declare(what.given)
         self.graph = self.read_graph(self.memory)
         self.recorded = self.outputs(self.graph)
         raise_findings(self.b.findings.found)
@@ -138,7 +154,7 @@ class _LaterReader(ProgramReader):
         self.what = what
         self.first = first
         self.given_rows: dict[str, Value] = {}
-        self.declare(what.given.arrays, what.given.over_time)
+        self.declare(what.given, what.given.over_time)
         self.steps = self.declare_one("steps", "int64", ())
         self.dt = self.declare_one("dt", self.b.float_dtype, ()) if what.has_dt else None
         self.body = self.b.body()

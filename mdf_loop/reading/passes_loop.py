@@ -21,9 +21,10 @@ import numpy as np
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import ConditionError, LoopError
-from mdf_loop.ir import Branch, If, Loop, Recorded, Value
+from mdf_loop.ir import Loop, Recorded, Value
 from mdf_loop.lower import cast, tensor
-from mdf_loop.lower.operators import guarded
+from mdf_loop.lower.choice import Words, choose
+from mdf_loop.lower.operators import guarded, one_element
 from mdf_loop.lower.terms import ints
 from mdf_loop.reading.execution import Executor, states_of
 from mdf_loop.reading.memory import (
@@ -215,33 +216,24 @@ class PassesLoop:
         if not isinstance(runs, Value):
             self.executor.execute(node, memory)
             return
-        then, otherwise = memory.b.body(), memory.b.body()
-        inside = Memory(then, memory)
         ran = memory.ran(node)
-        self.executor.execute(node, inside)
         made: dict[State, Value] = {}
-        while missing := [state for state in self._kept(node, memory) if state not in made]:
-            for state in missing:
-                made[state] = tensor(then, inside.get(state))
-                self.types.widen(state, made[state])
-        leaves = [fitted(then, value, *self.types.of[s]) for s, value in made.items()]
-        kept = [
-            fitted(otherwise, tensor(otherwise, memory.get(s)), *self.types.of[s]) for s in made
-        ]
-        results = [
-            memory.b.new(v.dtype, v.shape, ".".join(s[1:]))
-            for s, v in zip(made, leaves, strict=True)
-        ]
-        memory.b.append(
-            If(
-                name=f"{node} runs",
-                condition=runs,
-                then=Branch(tuple(then.ops), tuple(leaves)),
-                otherwise=Branch(tuple(otherwise.ops), tuple(kept)),
-                outputs=tuple(results),
-                where=f"{self.executor.where}.nodes['{node}']",
-            )
-        )
+
+        def executed(b: Builder) -> list[Value]:
+            inside = Memory(b, memory)
+            self.executor.execute(node, inside)
+            while missing := [state for state in self._kept(node, memory) if state not in made]:
+                for state in missing:
+                    made[state] = tensor(b, inside.get(state))
+                    self.types.widen(state, made[state])
+            return [fitted(b, value, *self.types.of[state]) for state, value in made.items()]
+
+        def held(b: Builder) -> list[Value]:
+            return [fitted(b, tensor(b, memory.get(s)), *self.types.of[s]) for s in made]
+
+        words = Words((f"'{node}' running", "its last run"), lambda k: ".".join([*made][k][1:]))
+        with memory.b.at(f"{self.executor.where}.nodes['{node}']"):
+            results = choose(memory.b, runs, executed, held, f"{node} runs", words=words)
         for state, result in zip(made, results, strict=True):
             memory.put(state, result)
         memory.has_run(node, either(memory.b, ran, runs))
@@ -286,24 +278,33 @@ class PassesLoop:
 
         def look(reaches: Reaches) -> Truth:
             (state,) = self._candidates(reaches)
-            ran = memory.ran(reaches.node)
-            default = self._default(reaches, state)
-            if ran is False:
-                return _met(default, reaches)
-            b = memory.b
+            ran, b = memory.ran(reaches.node), memory.b
             with b.at(reaches.where):
+                at_first = self._at_first(b, reaches, state)
+                known = b.constant_of(at_first)
+                if ran is False and known is not None:
+                    return _met(float(known), reaches)
+                if ran is False:
+                    return _meets(b, at_first, reaches)
                 value = _one_number(b, tensor(b, memory.get(state)), reaches)
-                at_first = b.constant(np.array(default))
                 return _meets(b, tensor(b, selected(b, ran, value, at_first)), reaches)
 
         return look
 
-    def _default(self, reaches: Reaches, state: State) -> float:
+    def _at_first(self, b: Builder, reaches: Reaches, state: State) -> Value:
         """What stands for a value of a node that has not run: its initial value, or 0."""
         if state[0] != "parameter":
-            return 0.0
+            return b.constant(np.array(0.0))
         node = self.executor.nodes[reaches.node]
         initial = next(p.default_initial_value for p in node.parameters if p.id == reaches.item)
+        outer = self.executor.context.outer
+        given = outer.find(initial) if outer is not None and isinstance(initial, str) else None
+        if given is not None:  # it is set from outside
+            return _one_number(b, tensor(b, given), reaches)
+        return b.constant(np.array(self._written(reaches, initial)))
+
+    def _written(self, reaches: Reaches, initial: Any) -> float:
+        """The initial value as the document has it."""
         try:
             value: Any = 0.0 if initial is None else initial
             for index in reaches.indices if initial is not None else ():
@@ -330,12 +331,12 @@ def _one_number(b: Builder, value: Value, reaches: Reaches) -> Value:
     """The element that a Threshold means, as a float64 number."""
     for index in reaches.indices:
         value = b.op("Gather", value, b.constant(np.array(index)), axis=0)
-    if value.shape is None or any(extent != 1 for extent in value.shape):
+    single = one_element(b, value)
+    if single is None:
         raise ConditionError(
             f"a Threshold compares one number, but '{reaches.node}.{reaches.item}' is {value.type}",
             hint="choose an element with 'indices'",
         )
-    single = b.op("Reshape", value, b.constant(np.zeros(0, np.int64))) if value.shape else value
     return cast(b, single, "float64")
 
 

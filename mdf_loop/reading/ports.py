@@ -16,9 +16,10 @@ from mdf_loop.errors import ModelError
 from mdf_loop.ir import Value
 from mdf_loop.lower import Term, cast, tensor
 from mdf_loop.lower.operators import add, literal, multiply
+from mdf_loop.onnx_types import kind_of
 from mdf_loop.reading.given import default_value
-from mdf_loop.reading.memory import Memory, selected
-from mdf_loop.reading.port_types import edge_dtype
+from mdf_loop.reading.memory import Memory, nothing_yet, selected
+from mdf_loop.reading.port_types import edge_dtype, given_dtype
 from mdf_loop.reading.schedule.known import Truth, either
 
 Supply = Callable[[Any, Any, str], Term]
@@ -94,6 +95,9 @@ def _absent(b: Builder, port: Any, where: str, dtype: str) -> Value:
     """
     if port.default_value is not None:
         return default_value(b, port, where)
-    whole = dtype != "string" and "float" not in str(port.type or "")
+    for word in (given_dtype(port, b.options.precision) or dtype, dtype):
+        if kind_of(word) in "Uso":
+            return nothing_yet(b, word, tuple(port.shape or ()))
+    whole = "float" not in str(port.type or "")
     zeros = np.zeros(tuple(port.shape or ()), dtype if whole else b.float_dtype)
     return b.constant(zeros)

@@ -12,15 +12,15 @@ from typing import Any
 from mdf_loop import onnx_ops
 from mdf_loop.build import Builder, Options
 from mdf_loop.check import check
-from mdf_loop.errors import ArityError, raise_findings
-from mdf_loop.ir import Array, Input, Program, Shape, Value
+from mdf_loop.errors import ArityError, Finding, raise_findings
+from mdf_loop.ir import Data, Input, Program, Shape, Value
 from mdf_loop.lower import Scope, Term, tensor
-from mdf_loop.reading.control import is_loop
+from mdf_loop.reading.control import control
 from mdf_loop.reading.document import Document, Source, open_document
 from mdf_loop.reading.graph import GraphReader
-from mdf_loop.reading.inputs import Given, bind, open_ports
+from mdf_loop.reading.inputs import Given, bind_types, open_ports
 from mdf_loop.reading.memory import Memory, State, nothing_yet
-from mdf_loop.reading.names import Item, find_item, output_names
+from mdf_loop.reading.names import Item, named_items
 from mdf_loop.reading.node import Context
 from mdf_loop.reading.schedule.known import value_of
 from mdf_loop.reading.settings import Settings, with_settings
@@ -35,10 +35,11 @@ Only outputs whose node may not have run have one.
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A program, and what each place of the model became in it."""
+    """A program, what each place of the model became in it, what a modeller should know."""
 
     program: Program
     types: Mapping[str, Any]
+    notes: tuple[Finding, ...] = ()
 
 
 def read(
@@ -72,7 +73,7 @@ def read_annotated(
     """Like `read`, with the value that each MDF path became."""
     document = open_document(source)
     options = options or Options()
-    given = bind(document, inputs or {}, options)
+    given = bind_types(document, inputs or {}, options)
     return read_once(document, given, Settings(), record, options)
 
 
@@ -81,10 +82,10 @@ def read_once(
 ) -> Reading:
     """One evaluation, for values of these types."""
     reader = ProgramReader(document, options, settings, record)
-    reader.declare(given.arrays)
+    reader.declare(given)
     graph = reader.read_graph(reader.memory)
     outputs = reader.outputs(graph)
-    reading = Reading(reader.program(outputs), reader.b.types)
+    reading = Reading(reader.program(outputs), reader.b.types, reader.b.notes)
     raise_findings(check(reading.program))
     raise_findings(widened_findings(reading.program, reader.b.stand_for, {}))
     return reading
@@ -105,23 +106,22 @@ class ProgramReader:
         self.items: dict[str, Item] = {}
         graph = document.graph
         parts = (part for node in graph.nodes for part in (*node.functions, *node.parameters))
-        self._has_loops = any(is_loop(part.function) for part in parts)
-        for name in (*output_names(document), *record):
-            with self.b.findings.catch():
-                item = find_item(document, name)
-                self.items[item.name] = item
+        self._has_bodies = any(control(part.function) for part in parts)
+        with self.b.findings.catch():
+            self.items = named_items(document, record)
 
-    def declare(self, arrays: Mapping[str, Array], over_time: Iterable[str] = ()) -> None:
+    def declare(self, given: Given, over_time: Iterable[str] = ()) -> None:
         """Make open ports and parameters that are set inputs of the program.
 
         Those `over_time` get an axis of time in front.
         """
         for port in self.ports.values():
-            array = arrays[port.name]
-            dtype = onnx_ops.dtype_name(array)
-            shape = ("time", *array.shape[1:]) if port.name in over_time else array.shape
+            dtype, shape = given.type(port.name)
+            data = given.arrays[port.name] if port.name in over_time else given.at_first(port.name)
+            if port.name in over_time and shape is not None:
+                shape = ("time", *shape)
             with self.b.at(port.where):
-                self.declare_one(port.name, dtype, shape, (port.full_name,), array)
+                self.declare_one(port.name, dtype, shape, (port.full_name,), data)
         for name, array in self.settings.arrays.items():
             value = self.declare_one(name, onnx_ops.dtype_name(array), array.shape, (), array)
             if self.settings.is_plain(name):
@@ -133,7 +133,7 @@ class ProgramReader:
         dtype: str,
         shape: Shape,
         ports: tuple[str, ...] = (),
-        default: Array | None = None,
+        default: Data = None,
     ) -> Value:
         """Make a named input of the program."""
         self.inputs[name] = Input(self.b.new(dtype, shape, name), ports, default)
@@ -177,7 +177,7 @@ class ProgramReader:
             with self.b.findings.catch():
                 memory = graph.memory
                 term = current(graph, item.state)
-                if not self._has_loops:
+                if not self._has_bodies:
                     term = tensor(memory.b, term)  # what is written as a list: [x, 1]
                 if isinstance(term, tuple):
                     raise ArityError(

@@ -24,7 +24,11 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Names of the body's inputs and outputs in ONNX's order; an unused input may be None."""
+    """Names of the body's inputs and outputs in ONNX's order.
+
+    An unused input may be None; a body without a condition output has "" and
+    goes on always.
+    """
 
     iteration: str | None
     condition_in: str | None
@@ -94,7 +98,7 @@ def _infer_inputs(
     form: LoopForm, node: Any, n_carried: int
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
     bound = {x.id for x in (*node.input_ports, *node.parameters, *node.functions)}
-    bound |= set(form.bindings)
+    bound |= {*form.bindings, *(s.name for s in form.slices), *(d.name for d in form.delays)}
     defaulted = {
         p.id for n in form.body.nodes for p in n.input_ports if p.default_value is not None
     }

@@ -13,6 +13,9 @@ from typing import Any, TextIO
 
 from mdf_loop.errors import Finding, ModelError
 
+MOST_ALIASED = 100_000
+"""Parts that aliases may stand for; a document that really writes more is read."""
+
 _PARTS = {
     "input_ports": "input port",
     "functions": "function",
@@ -51,10 +54,44 @@ def _parse_yaml(file: TextIO) -> Any:
         root = loader.get_single_node()
         if root is None:
             return None
+        _refuse_endless(root)
         _refuse_equal_keys(root)  # YAML's loader would silently keep the last
         return loader.construct_document(root)
     finally:
         loader.dispose()
+
+
+def _refuse_endless(root: Any) -> None:
+    """Refuse an alias inside what it names, and aliases of aliases that spell out to a flood."""
+    sizes: dict[int, int] = {}
+    begun: set[int] = set()
+    waiting = [(root, False)]
+    while waiting:
+        node, whole = waiting.pop()
+        parts = _parts(node)
+        if whole:
+            begun.discard(id(node))
+            sizes[id(node)] = 1 + sum(sizes[id(part)] for part in parts)
+        elif id(node) in begun:
+            line = node.start_mark.line + 1
+            raise ModelError(f"what begins in line {line} contains itself: its alias is inside it")
+        elif id(node) not in sizes:
+            begun.add(id(node))
+            waiting.append((node, True))
+            waiting.extend((part, False) for part in parts)
+    if sizes[id(root)] - len(sizes) > MOST_ALIASED:
+        raise ModelError(
+            f"the document's aliases spell out to more than {MOST_ALIASED} parts",
+            hint="write an alias for a small part only",
+        )
+
+
+def _parts(node: Any) -> list[Any]:
+    """The nodes that a YAML node holds."""
+    if isinstance(node.value, str):
+        return []
+    pairs = (part if isinstance(part, tuple) else (part,) for part in node.value)
+    return [part for pair in pairs for part in pair]
 
 
 def _refuse_equal_keys(root: Any) -> None:
@@ -72,9 +109,12 @@ def _refuse_equal_keys(root: Any) -> None:
             waiting.extend(value for _, value in node.value)
             seen: set[tuple[str, str]] = set()
             for key, _ in node.value:
+                line = key.start_mark.line + 1
+                if not isinstance(key, yaml.ScalarNode):
+                    raise ModelError(f"a name in line {line} is not text, but a list or a mapping")
                 named = (key.tag, str(key.value))
-                if named in seen and isinstance(key, yaml.ScalarNode):
-                    raise _twice(key.value, f", again in line {key.start_mark.line + 1}")
+                if named in seen:
+                    raise _twice(key.value, f", again in line {line}")
                 seen.add(named)
 
 
@@ -126,6 +166,7 @@ def _edge_findings(edge_id: str, edge: Mapping[str, Any], where: str) -> Iterato
             where,
             f"an edge names its {', '.join(_ENDS)}",
         )
+    yield from _metadata(edge, f"the edge '{edge_id}'", where)
     if not _may_be_mapping(edge.get("parameters")):
         yield _no_mapping("parameters", edge["parameters"], where)
 

@@ -13,19 +13,11 @@ from itertools import product
 
 import numpy as np
 
+from mdf_loop.elementwise import ELEMENTWISE
 from mdf_loop.errors import Finding
 from mdf_loop.ir import If, Loop, Op, Operation, Program, Shape, Value, operands, walk
 
-_BY_ELEMENT = frozenset(
-    (
-        *("Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift"),
-        *("Cast", "Ceil", "Clip", "Cos", "Cosh", "Div", "Equal", "Erf", "Exp", "Expand", "Floor"),
-        *("Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log"),
-        *("Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "Relu"),
-        *("Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum"),
-        *("Tan", "Tanh", "Where", "Xor"),
-    )
-)
+_BY_ELEMENT = ELEMENTWISE | {"Clip", "Expand"}
 _MOST = 64
 """Combinations of shapes that are looked at for one operation."""
 

@@ -25,7 +25,7 @@ from mdf_loop.errors import InputError, LoopError, RecordShapeError, RunError
 from mdf_loop.ir import Array, StoppedBy
 from mdf_loop.reading import Document
 from mdf_loop.reading.inputs import Given, open_ports
-from mdf_loop.reading.names import Item, find_item, items, output_names
+from mdf_loop.reading.names import Item, find_item, items, named_items
 from mdf_loop.reading.units import units_of
 from mdf_loop.run.engine_graph import EngineGraph
 from mdf_loop.run.execution_list import ExecutionList
@@ -40,7 +40,8 @@ NOTHING_GIVEN = Given({})
 def only_given(document: Document, names: Container[str], given: Given) -> Given:
     """Of all inputs those that `names` mean: ports left out have the engine's own defaults."""
     wanted = [p.name for p in open_ports(document) if p.given_as(names) is not None]
-    return Given({name: given.arrays[name] for name in wanted}, given.over_time)
+    arrays = {name: given.arrays[name] for name in wanted}
+    return Given(arrays, given.over_time, given.dtypes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +111,17 @@ def engine_results(
             "modeci_mdf's engine computes on the CPU, in float64",
             hint="leave device and precision out, or run the model compiled",
         )
-    names = [*output_names(document), *record]
+    shown = named_items(document, record)
+    names = [item.name for item in shown.values()]
     made = run_in_engine(document, given, steps=steps, dt=dt, record=names)
     units = units_of(document)
+    arrays = {name: made.arrays[item.name] for name, item in shown.items()}
     if steps is None:
-        return Results(made.arrays, made.loops, "cpu", precision, units=units)
+        return Results(arrays, made.loops, "cpu", precision, units=units)
     numbers = np.arange(0, steps, every)
     along = {"step": numbers} if dt is None else {"time": numbers * dt}
     return Results(
-        {name: rows[::every] for name, rows in made.arrays.items()},
+        {name: rows[::every] for name, rows in arrays.items()},
         {},
         "cpu",
         precision,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import zipfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -52,6 +52,18 @@ def write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:
     finally:
         with contextlib.suppress(OSError):  # after a success there is none
             part.unlink()
+
+
+def write_arrays(
+    stream: BinaryIO, arrays: Mapping[str, Array], compression: int = zipfile.ZIP_STORED
+) -> None:
+    """Write arrays as an `.npz` file; unlike numpy's own function under any names."""
+    with zipfile.ZipFile(stream, "w", compression) as archive:
+        for name, array in arrays.items():
+            entry = zipfile.ZipInfo(f"{name}.npy")  # without the time of day
+            entry.compress_type = compression
+            with archive.open(entry, "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
 
 
 def read_arrays(path: str | Path) -> dict[str, Array]:

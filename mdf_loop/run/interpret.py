@@ -1,7 +1,7 @@
 """What a program means: plain numpy, one iteration after the other, no cleverness.
 
 This is the oracle that every engine is compared with. Plain operations are computed by onnx's
-reference implementation; loops and choices are computed here.
+reference implementation, those of sequences in `sequences`; loops and choices are computed here.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ import numpy as np
 from mdf_loop import onnx_ops
 from mdf_loop.emit.legalise import precise
 from mdf_loop.errors import RecordShapeError
-from mdf_loop.ir import Array, Constant, If, Loop, Op, Operation, Program, Recorded, Value
+from mdf_loop.ir import Array, Constant, Data, If, Loop, Op, Operation, Program, Recorded, Value
+from mdf_loop.onnx_types import is_tensor, numpy_dtype
+from mdf_loop.run import sequences
 
 
-def interpret(program: Program, arrays: Mapping[str, Array]) -> dict[str, Array]:
+def interpret(program: Program, arrays: Mapping[str, Data]) -> dict[str, Data]:
     """The program's outputs by name, for inputs by name."""
     program = precise(program)
-    values = {entry.value: np.asarray(arrays[entry.value.name]) for entry in program.inputs}
+    given = ((entry.value, arrays[entry.value.name]) for entry in program.inputs)
+    values = {v: np.asarray(data) if is_tensor(v.dtype) else data for v, data in given}
     _run(program.ops, values)
     return {name: values[value] for name, value in program.outputs}
 
 
-def _run(ops: Iterable[Operation], values: dict[Value, Array]) -> None:
+def _run(ops: Iterable[Operation], values: dict[Value, Data]) -> None:
     for operation in ops:
         if isinstance(operation, Constant):
             values[operation.value] = operation.array
@@ -36,20 +39,23 @@ def _run(ops: Iterable[Operation], values: dict[Value, Array]) -> None:
             _run_choice(operation, values)
 
 
-def _run_op(op: Op, values: dict[Value, Array]) -> None:
+def _run_op(op: Op, values: dict[Value, Data]) -> None:
     arrays = [None if value is None else values[value] for value in op.inputs]
+    if sequences.is_about_sequences(op):
+        values[op.outputs[0]] = sequences.evaluate(op, arrays)
+        return
     made = onnx_ops.evaluate(op.op_type, arrays, op.attributes, len(op.outputs))
     values.update(zip(op.outputs, made, strict=True))
 
 
-def _run_choice(choice: If, values: dict[Value, Array]) -> None:
+def _run_choice(choice: If, values: dict[Value, Data]) -> None:
     branch = choice.then if values[choice.condition] else choice.otherwise
     inside = dict(values)
     _run(branch.ops, inside)
     values.update((o, inside[leaf]) for o, leaf in zip(choice.outputs, branch.leaves, strict=True))
 
 
-def _run_loop(loop: Loop, values: dict[Value, Array]) -> None:
+def _run_loop(loop: Loop, values: dict[Value, Data]) -> None:
     limit = None if loop.trip_count is None else int(values[loop.trip_count])
     if limit is None:
         limit = loop.bound
@@ -84,8 +90,7 @@ def _stacked(rows: list[Array], recorded: Recorded, loop: Loop) -> Array:
     """The rows on a new axis 0; no rows give length 0 and the declared row shape."""
     if not rows:
         shape = tuple(d if isinstance(d, int) else 0 for d in recorded.row.shape or ())
-        dtype = object if recorded.row.dtype == "string" else recorded.row.dtype
-        return np.zeros((0, *shape), dtype)
+        return np.zeros((0, *shape), numpy_dtype(recorded.row.dtype))
     for position, row in enumerate(rows):
         if row.shape != rows[0].shape:
             raise RecordShapeError(

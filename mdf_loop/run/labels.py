@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
+from mdf_loop.onnx_types import dtype_name
 from mdf_loop.run.results import Results
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def coordinates(results: Results) -> list[Labelled]:
         Labelled(
             f"{name} (swept)" if name in results else name,
             (axis.name,),
-            _storable(array),
+            storable(array),
             results.units.get(name, ""),
         )
         for axis in results.axes
@@ -46,14 +48,25 @@ def coordinates(results: Results) -> list[Labelled]:
 
 
 def outputs(results: Results) -> list[Labelled]:
-    """The outputs; the dimensions of their own are `<name>_0`, `<name>_1`, ..."""
+    """The outputs; the dimensions of their own are `<name>_0`, `<name>_1`, ...
+
+    Raises:
+        InputError: an output is no array.
+    """
+    for name, data in results.items():
+        if not isinstance(data, np.ndarray):
+            what = "absent" if data is None else "a sequence of arrays"
+            raise InputError(
+                f"the output '{name}' is {what}, which only JSON can hold",
+                hint="save as .json, or join the members with onnx::ConcatFromSequence",
+            )
     front = tuple(axis.name for axis in results.axes)
     taken = {*results, *front, *(along.name for along in coordinates(results))}
     found = []
     for name, array in results.items():
         own = range(array.ndim - len(front))
         dims = (*front, *(_free(f"{name}_{k}", taken) for k in own))
-        found.append(Labelled(name, dims, _storable(array), results.units.get(name, "")))
+        found.append(Labelled(name, dims, storable(array), results.units.get(name, "")))
     return found
 
 
@@ -63,9 +76,11 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-def _storable(array: Array) -> Array:
-    """Texts as numpy's texts instead of objects."""
-    return np.asarray(array).astype(str) if array.dtype == object else array
+def storable(array: Array) -> Array:
+    """As files hold it: texts as numpy's instead of objects, bfloat16 in float32, which is exact."""
+    if array.dtype == object:
+        return np.asarray(array).astype(str)
+    return array.astype(np.float32) if dtype_name(array) == "bfloat16" else array
 
 
 def about(results: Results) -> dict[str, str]:

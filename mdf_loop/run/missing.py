@@ -10,11 +10,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from mdf_loop.errors import RunError
-from mdf_loop.ir import Array
+from mdf_loop.ir import Array, Data
+from mdf_loop.onnx_types import dtype_name, kind_of
 from mdf_loop.reading.program import HAS_RUN
 
 
-def with_missing(made: Mapping[str, Array]) -> dict[str, Array]:
+def with_missing(made: Mapping[str, Data]) -> dict[str, Data]:
     """The outputs, with nan where the flags beside them say that nothing was computed."""
     outputs = {name: array for name, array in made.items() if not name.startswith(HAS_RUN)}
     for name in outputs:
@@ -24,9 +25,12 @@ def with_missing(made: Mapping[str, Array]) -> dict[str, Array]:
     return outputs
 
 
-def _blanked(name: str, array: Array, flags: Array) -> Array:
+def _blanked(name: str, array: Data, flags: Array) -> Array:
+    if not isinstance(array, np.ndarray):
+        raise RunError(f"'{name}' is no array, and its node has not run")
     if array.dtype.kind in "OU":
         raise RunError(f"'{name}' is text, and its node has not run in every step")
-    wide = array.astype(np.float64) if array.dtype.kind != "f" else array.copy()
+    is_float = kind_of(dtype_name(array)) == "f"
+    wide: Array = array.copy() if is_float else array.astype(np.float64)
     wide[~flags] = np.nan
     return wide

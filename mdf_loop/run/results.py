@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.ir import Array, Data, StoppedBy
+from mdf_loop.onnx_types import content_type, dtype_name
 from mdf_loop.run.execution_list import ExecutionList
 
 if TYPE_CHECKING:
@@ -38,8 +39,10 @@ class Axis:
     coordinates: Mapping[str, Array]
 
 
-class Results(Mapping[str, Array]):
+class Results(Mapping[str, Data]):
     """Outputs by name (`node.port`); a port id alone will do where it is the only one.
+
+    An output is an array; a sequence is a list of arrays, an absent optional value None.
 
     Attributes:
         loops: a `LoopReport` by `node.function` for each loop of the outermost level.
@@ -48,13 +51,14 @@ class Results(Mapping[str, Array]):
         axes: the axes that all outputs have in front, outermost first; none for one evaluation.
         units: the unit of each output and coordinate that has one, e.g. `mV`.
         state: what the model carried into its next evaluation, for a run over time; else None.
+        dtypes: of the outputs that are no arrays, e.g. `sequence(float32)`.
         execution_list: for each evaluation of a run over time the sets of nodes that ran, in
             order; None if that was decided while running and not asked for.
     """
 
     def __init__(
         self,
-        arrays: Mapping[str, Array],
+        arrays: Mapping[str, Data],
         loops: Mapping[str, LoopReport],
         device: str,
         precision: str,
@@ -63,8 +67,10 @@ class Results(Mapping[str, Array]):
         units: Mapping[str, str] | None = None,
         state: Mapping[str, Array] | None = None,
         execution_list: ExecutionList | None = None,
+        dtypes: Mapping[str, str] | None = None,
     ) -> None:
         self._arrays = dict(arrays)
+        self.dtypes = dict(dtypes or {})
         self.loops = dict(loops)
         self.device = device
         self.precision = precision
@@ -81,7 +87,7 @@ class Results(Mapping[str, Array]):
         found = [axis.coordinates["time"] for axis in self.axes if "time" in axis.coordinates]
         return found[0] if found else None
 
-    def __getitem__(self, name: str) -> Array:
+    def __getitem__(self, name: str) -> Data:
         return self._arrays[self.full_name(name)]
 
     def full_name(self, name: str) -> str:
@@ -104,18 +110,14 @@ class Results(Mapping[str, Array]):
         return len(self._arrays)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{k}: {a.dtype}{list(a.shape)}" for k, a in self._arrays.items())
+        shown = ", ".join(f"{name}: {_type(data)}" for name, data in self._arrays.items())
         return f"Results({shown})"
 
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes, as a dict of plain numbers, texts and lists."""
         from mdf_loop.run.labels import coordinates
 
-        outputs = {
-            name: {"dtype": _dtype(a), "shape": list(a.shape), "data": _plain(a.tolist())}
-            | ({"units": self.units[name]} if name in self.units else {})
-            for name, a in self._arrays.items()
-        }
+        outputs = {name: self._written(name, data) for name, data in self._arrays.items()}
         loops = {
             name: {"iterations": report.iterations, "stopped_by": report.stopped_by.word}
             for name, report in self.loops.items()
@@ -123,6 +125,15 @@ class Results(Mapping[str, Array]):
         about = {"device": self.device, "precision": self.precision}
         axes = {along.name: _plain(along.array.tolist()) for along in coordinates(self)}
         return {"outputs": outputs, "loops": loops, **about, **({"axes": axes} if axes else {})}
+
+    def _written(self, name: str, data: Data) -> dict[str, Any] | None:
+        if data is None:
+            return None
+        units = {"units": self.units[name]} if name in self.units else {}
+        if isinstance(data, list):
+            dtype = content_type(self.dtypes[name], data)
+            return {"dtype": dtype, "data": [_tensor(member) for member in data]} | units
+        return _tensor(data) | units
 
     def to_json(self) -> str:
         """One JSON object: outputs with dtype, shape, data and units; loops; device; precision.
@@ -169,8 +180,21 @@ class Results(Mapping[str, Array]):
         return plot(self, path, names, title)
 
 
-def _dtype(array: Array) -> str:
-    return "string" if array.dtype.kind in "OU" else str(array.dtype)
+def _type(data: Data) -> str:
+    """`float64[2, 3]`, `[float64[2], float64[3]]` for a sequence, `absent`."""
+    if data is None:
+        return "absent"
+    if isinstance(data, list):
+        return f"[{', '.join(map(_type, data))}]"
+    return f"{data.dtype}{list(data.shape)}"
+
+
+def _tensor(array: Array) -> dict[str, Any]:
+    return {
+        "dtype": dtype_name(array),
+        "shape": list(array.shape),
+        "data": _plain(array.tolist()),
+    }
 
 
 def _plain(data: Any) -> Any:

@@ -1,6 +1,7 @@
 """Results as files. A new format is one function here and one line in `FORMATS`.
 
-Each writes all outputs and the coordinates of their axes. `.npz`, `.h5` and `.nc` keep every dtype;
+Each writes all outputs and the coordinates of their axes. `.npz`, `.h5` and `.nc` keep every dtype
+(bfloat16 as float32, which holds it exactly);
 `.json` names it; `.csv` has as many digits as the number needs.
 """
 
@@ -16,7 +17,7 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 
 from mdf_loop.ir import Array
-from mdf_loop.run.files import checked_target, write_whole
+from mdf_loop.run.files import checked_target, write_arrays, write_whole
 from mdf_loop.run.labels import Labelled, about, coordinates, dataset, outputs
 from mdf_loop.run.results import Results
 
@@ -25,7 +26,7 @@ Writer: TypeAlias = Callable[[Results, BinaryIO], None]
 
 def _npz(results: Results, stream: BinaryIO) -> None:
     items = (*coordinates(results), *outputs(results))
-    np.savez(stream, **{item.name: item.array for item in items})  # type: ignore[arg-type]
+    write_arrays(stream, {item.name: item.array for item in items})
 
 
 def _json(results: Results, stream: BinaryIO) -> None:

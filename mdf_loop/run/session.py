@@ -10,9 +10,10 @@ import numpy as np
 from mdf_loop.emit import to_onnx
 from mdf_loop.emit.row_shapes import row_error
 from mdf_loop.errors import LoopError, RunError
-from mdf_loop.ir import Array, Loop, Program, Value, results, walk
-from mdf_loop.lower.operators import GUARD
+from mdf_loop.ir import Data, Loop, Program, Value, results, walk
+from mdf_loop.lower.guards import GUARD
 from mdf_loop.run.device import open_session
+from mdf_loop.run.float32_ends import fed, taken, with_float32_ends
 from mdf_loop.run.interrupt import interruptible
 
 SMALL = 50_000
@@ -34,7 +35,7 @@ class Session:
         options.log_severity_level = 4
         if _largest(program) <= SMALL:
             options.intra_op_num_threads = 1
-        model = to_onnx(program)
+        model = to_onnx(with_float32_ends(program))
         try:
             self._session, self.device = open_session(model, device, options)
         except LoopError:
@@ -42,7 +43,7 @@ class Session:
         except onnxruntime_errors() as error:
             raise _translated(error, program) from None
 
-    def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    def run(self, arrays: Mapping[str, Data]) -> dict[str, Data]:
         """The outputs by name, for inputs by name.
 
         Raises:
@@ -53,7 +54,7 @@ class Session:
         import onnxruntime
 
         options = onnxruntime.RunOptions()
-        feeds = {name: np.asarray(array) for name, array in arrays.items()}
+        feeds = {name: fed(data) for name, data in arrays.items()}
         try:
             with interruptible(options):
                 made = self._session.run(self.names, feeds, options)
@@ -61,7 +62,7 @@ class Session:
             if options.terminate:
                 raise KeyboardInterrupt from None
             raise _translated(error, self.program) from None
-        return dict(zip(self.names, made, strict=True))
+        return taken(dict(zip(self.names, made, strict=True)), self.program)
 
 
 def onnxruntime_errors() -> tuple[type[Exception], ...]:
@@ -115,6 +116,10 @@ def _translated(error: Exception, program: Program | None = None) -> LoopError:
 def _advice(text: str) -> str:
     if "indices element out of data bounds" in text:
         return "a subscript is outside of its array"
+    if "OptionalGetElement on an optional type" in text:
+        return "an optional value is taken that is absent: ask onnx::OptionalHasElement before"
+    if "Invalid sequence index" in text:
+        return "a position is outside of its sequence: ask onnx::SequenceLength before"
     if re.search(r"(division|modulo|divide) by zero", text, re.IGNORECASE):
         return "a whole number was divided by zero"
     return ""

@@ -18,7 +18,9 @@ import numpy as np
 
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Value
-from mdf_loop.run.files import checked_target, read_arrays, write_whole
+from mdf_loop.onnx_types import numpy_dtype
+from mdf_loop.run.files import checked_target, read_arrays, write_arrays, write_whole
+from mdf_loop.run.labels import storable
 
 State: TypeAlias = Mapping[str, Array]
 
@@ -27,7 +29,7 @@ _HINT = "give results.state of a run of this model that took the same inputs and
 
 def in_type(array: Array, value: Value, front: int = 0) -> Array:
     """The array in the dtype and shape of what is carried, behind `front` axes of its own."""
-    wide = array if value.dtype == "string" else array.astype(value.dtype)
+    wide = array if value.dtype == "string" else array.astype(numpy_dtype(value.dtype))
     if value.shape is None:
         return wide
     missing = len(value.shape) - (wide.ndim - front)
@@ -140,6 +142,9 @@ def _fitting(name: str, given: Any, value: Value, members: int | None) -> Array:
 def _holds(dtype: str, array: Array) -> bool:
     if dtype == "string":
         return array.dtype.kind in "OUS"
+    if dtype == "bfloat16":
+        there = array.astype(numpy_dtype(dtype))
+        return np.array_equal(there.astype(np.float64), array.astype(np.float64), equal_nan=True)
     widens = array.dtype.kind in "biu" and np.dtype(dtype).kind == "f"
     return array.dtype.kind in "biuf" and (widens or np.can_cast(array.dtype, dtype, "safe"))
 
@@ -173,8 +178,8 @@ def save_state(path: str | Path, state: State | None) -> None:
             "only a compiled model run over time ends in a state",
             hint="give steps, and run the model compiled",
         )
-    plain = {n: a.astype(str) if a.dtype == object else a for n, a in state.items()}
-    write_whole(check_state_file(path), lambda stream: np.savez(stream, **plain))  # type: ignore[arg-type]
+    plain = {name: storable(array) for name, array in state.items()}
+    write_whole(check_state_file(path), lambda stream: write_arrays(stream, plain))
 
 
 def load_state(path: str | Path) -> State:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdf_loop.ir import Array
+from mdf_loop.ir import Array, Data
 
 _KINDS = {"bool", "int", "uint", "float"}
 
@@ -129,6 +129,38 @@ def compare(
     types = (f"{ours.dtype}{list(ours.shape)}", f"{theirs.dtype}{list(theirs.shape)}")
     result = _apart(ours, theirs, tolerance, over_time=over_time)
     return Comparison(name, engine, *result[:3], types, *result[3:], is_parameter=is_parameter)
+
+
+def compare_members(
+    name: str,
+    engine: str,
+    ours: Data,
+    theirs: Data,
+    tolerance: float,
+    *,
+    over_time: bool = False,
+    is_parameter: bool = False,
+) -> tuple[Comparison, ...]:
+    """Like `compare`; sequences of the same length member by member."""
+    kinds = {"over_time": over_time, "is_parameter": is_parameter}
+    if isinstance(ours, np.ndarray) and isinstance(theirs, np.ndarray):
+        return (compare(name, engine, ours, theirs, tolerance, **kinds),)
+    types = (_type(ours), _type(theirs))
+    apart = 0.0 if types[0] == types[1] else np.inf
+    whole = Comparison(name, engine, not apart, apart, apart, types, is_parameter=is_parameter)
+    if apart or not ours:
+        return (whole,)
+    members = enumerate(zip(ours, theirs, strict=True))
+    return tuple(
+        compare(f"{name}[{k}]", engine, one, other, tolerance, **kinds)
+        for k, (one, other) in members
+    )
+
+
+def _type(data: Data) -> str:
+    if data is None:
+        return "absent"
+    return f"sequence of {len(data)}" if isinstance(data, list) else f"{data.dtype}"
 
 
 _Result = tuple[bool, float, float, int | None, tuple[str, str] | None]

@@ -7,7 +7,7 @@ from typing import Any
 
 from mdf_loop.compiled import compile
 from mdf_loop.errors import LoopError, RunError
-from mdf_loop.ir import Array
+from mdf_loop.ir import Data
 from mdf_loop.reading import Document, Source, bind, open_document, read
 from mdf_loop.reading.control import is_loop
 from mdf_loop.reading.inputs import Given
@@ -17,7 +17,7 @@ from mdf_loop.run.engine import EngineRun, drive, only_given
 from mdf_loop.run.engine_graph import EngineGraph, unformatted, with_copies
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.missing import with_missing
-from mdf_loop.verification.comparison import Comparison, Verification, compare
+from mdf_loop.verification.comparison import Comparison, Verification, compare_members
 from mdf_loop.verification.order import compare_order, random_places
 
 TOLERANCE = 1e-12
@@ -38,6 +38,7 @@ def verify(
     precision: str = "float64",
     shapes: str = "strict",
     max_iterations: int | None = None,
+    unroll: int | None = None,
 ) -> Verification:
     """Compare the compiled model with modeci_mdf's engine, and one evaluation with the interpreter.
 
@@ -58,13 +59,19 @@ def verify(
         precision: of the compiled model; the engine computes in float64.
         shapes: as for `compile`.
         max_iterations: as for `compile`.
+        unroll: as for `compile`.
 
     Raises:
         LoopError: the compiled model cannot run, or there is nothing to compare it with.
     """
     document = open_document(source)
     compiled = compile(
-        document, device=device, precision=precision, shapes=shapes, max_iterations=max_iterations
+        document,
+        device=device,
+        precision=precision,
+        shapes=shapes,
+        max_iterations=max_iterations,
+        unroll=unroll,
     )
     given = bind(document, inputs or {}, compiled.options, steps)
     document = with_values(document, bind_settings(document, set or {}, precision))
@@ -134,15 +141,19 @@ def _what(error: LoopError) -> str:
 
 def _compared(
     document: Document,
-    ours: Mapping[str, Array],
-    others: Mapping[str, Mapping[str, Array]],
+    ours: Mapping[str, Data],
+    others: Mapping[str, Mapping[str, Data]],
     tolerance: float,
     *,
     over_time: bool,
 ) -> tuple[Comparison, ...]:
     parameters = {item.name for item in items(document) if item.kind == "parameters"}
     return tuple(
-        compare(
+        comparison
+        for engine, outputs in others.items()
+        for name in ours
+        if name in outputs
+        for comparison in compare_members(
             name,
             engine,
             ours[name][: len(outputs[name])] if over_time else ours[name],
@@ -151,9 +162,6 @@ def _compared(
             over_time=over_time,
             is_parameter=name in parameters,
         )
-        for engine, outputs in others.items()
-        for name in ours
-        if name in outputs
     )
 
 

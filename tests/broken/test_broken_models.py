@@ -499,7 +499,12 @@ TABLE = {
         [r"'v': int64\[\] becomes 'w': float64\[\]", IN_LOOP, "6.0"],
     ),
     "a carried value that changes its shape": Broken(
-        ("{value: 0.5}", "{value: [0.5, 1.0]}", "{value: w < 100}", "{value: numpy.max(w) < 100}"),
+        (
+            "{w: {value: v + gain}}",
+            "{w: {value: 'numpy.array([v, v])'}}",
+            "{value: w < 100}",
+            "{value: numpy.max(w) < 100}",
+        ),
         "CarryShapeError",
         [r"'v': float64\[\] becomes 'w': float64\[2\]", IN_LOOP, "shapes: dynamic"],
     ),

@@ -25,6 +25,18 @@ CASES = {
     "two_nodes_over_time_top_to_bottom": ("two_nodes", {"over_time": True, "rankdir": "TB"}),
     "states_over_time": ("states", {"over_time": True}),
     "conditions_over_time": ("conditions", {"over_time": True, "level": 2}),
+    "branches": ("branches", {}),
+    "branches_0": ("branches", {"level": 0}),
+    "branches_1": ("branches", {"level": 1}),
+    "branches_depth_1": ("branches", {"depth": 1}),
+    "loop_in_branch": ("loop_in_branch", {}),
+    "cases": ("cases", {}),
+    "cases_1": ("cases", {"level": 1}),
+    "cases_top_to_bottom": ("cases", {"rankdir": "TB"}),
+    "scans": ("scans", {}),
+    "slices": ("slices", {}),
+    "middle": ("middle", {}),
+    "imported": ("imported", {}),
     "nested_over_time": ("nested", {"over_time": True, "depth": 2}),
 }
 

@@ -6,9 +6,17 @@ import numpy as np
 import pytest
 
 from mdf_loop.build import Builder
-from mdf_loop.errors import ArityError, OperandError, RecordShapeError, RunError
+from mdf_loop.errors import (
+    ArityError,
+    JoinError,
+    OperandError,
+    Poisoned,
+    RecordShapeError,
+    RunError,
+)
 from mdf_loop.ir import Carried, Loop, Value
-from mdf_loop.lower.choice import choose
+from mdf_loop.joins import join_shapes
+from mdf_loop.lower.choice import Words, choose
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.session import Session
 from tests.choice_programs import choices, everywhere, program, repeat
@@ -172,8 +180,8 @@ def test_branches_give_one_dtype() -> None:
     ):
         choose(g.b, g.go, lambda b: [g.x, g.x], lambda b: [g.x, whole], "rate")
     assert str(caught.value) == (
-        "OperandError: both branches of 'rate' must give one dtype, but 'x' is float64[2] "
-        "and 'whole' is int64[2]\n"
+        "JoinError: Cannot join the values of 'rate' from the then branch (float64[2]) and the "
+        "else branch (int64[2]): Type Join Failed: dtype1 = float64, dtype2 = int64\n"
         "  at $.graphs[0].nodes['A']\n"
         "  hint: make both whole numbers, or give both a point (6.0)"
     )
@@ -181,7 +189,7 @@ def test_branches_give_one_dtype() -> None:
 
 def test_branches_give_equally_many_values() -> None:
     g = Given()
-    with pytest.raises(ArityError, match="if 'go' is true there are 2, else 1"):
+    with pytest.raises(ArityError, match="the then branch gives 2, the else branch 1"):
         choose(g.b, g.go, lambda b: [g.x, g.x], lambda b: [g.x], "rate")
 
 
@@ -193,6 +201,75 @@ def test_two_plain_numbers_give_a_plain_number() -> None:
     (mixed,) = choose(g.b, g.go, lambda b: [one], lambda b: [strong], "mixed")
     assert g.b.is_weak(plain)
     assert not g.b.is_weak(mixed)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "float16", "uint8"])
+def test_a_plain_number_takes_the_dtype_of_the_other_side(dtype: str) -> None:
+    g = Given(dtype)
+    two = g.b.constant(np.array(2), weak=True)
+    x = g.b.op("ReduceMax", g.x, keepdims=0)
+    (left,) = choose(g.b, g.go, lambda b: [two], lambda b: [x], "left")
+    (right,) = choose(g.b, g.go, lambda b: [x], lambda b: [two], "right")
+    p = g.program(left=left, right=right)
+    numbers = np.array([1, 5], dtype)
+    assert {left.dtype, right.dtype} == {dtype}
+    assert everywhere(p, go=True, x=numbers, y=numbers) == {"left": 2, "right": 5}
+
+
+def test_a_plain_number_with_a_point_is_no_whole_number() -> None:
+    g = Given("int32")
+    half = g.b.constant(np.array(0.5), weak=True)
+    x = g.b.op("ReduceMax", g.x, keepdims=0)
+    with pytest.raises(JoinError, match="Type Join Failed: dtype1 = float64, dtype2 = int32"):
+        choose(g.b, g.go, lambda b: [half], lambda b: [x], "rate")
+    large = g.b.constant(np.array(2**40), weak=True)
+    with pytest.raises(JoinError, match="Type Join Failed: dtype1 = int32, dtype2 = int64"):
+        choose(g.b, g.go, lambda b: [x], lambda b: [large], "rate")
+
+
+def test_plain_numbers_that_are_computed_take_the_dtype_of_the_other_side() -> None:
+    g = Given("float32")
+    one, two = (g.b.constant(np.array(k), weak=True) for k in (1, 2))
+    x = g.b.op("ReduceMax", g.x, keepdims=0)
+    (plain,) = choose(g.b, g.go, lambda b: [one], lambda b: [two], "plain")
+    (made,) = choose(g.b, g.go, lambda b: [plain], lambda b: [x], "made")
+    numbers = np.array([4, 5], np.float32)
+    assert made.dtype == "float32"
+    assert everywhere(g.program(made=made), go=True, x=numbers, y=numbers) == {"made": 1}
+
+
+def test_shapes_that_must_join() -> None:
+    g = Given()
+    three = g.b.constant(np.zeros(3))
+    words = Words(("conditions 'c1'", "'default'"), lambda k: f"p[{k}]")
+    with pytest.raises(JoinError) as caught:
+        choose(g.b, g.go, lambda b: [g.x], lambda b: [three], "p", words=words, join=join_shapes)
+    assert caught.value.findings[0].what == (
+        "Cannot join the values of 'p[0]' from conditions 'c1' (float64[2]) and 'default' "
+        "(float64[3]): Shape Join Failed: shape1 = (2), shape2 = (3)"
+    )
+
+
+def test_one_number_gets_the_axis_that_it_has_on_the_other_side() -> None:
+    g = Given()
+    one = g.b.op("Slice", g.x, *(g.b.constant(np.array([k])) for k in (0, 1)))
+    peak = g.b.op("ReduceMax", g.x, keepdims=0)
+    (made,) = choose(g.b, g.go, lambda b: [one], lambda b: [peak], "made", join=join_shapes)
+    assert made.type == "float64[1]"
+    p = g.program(made=made)
+    assert everywhere(p, **values(True))["made"].tolist() == [1]
+    assert everywhere(p, **values(False))["made"].tolist() == [2]
+
+
+def test_errors_of_both_branches_are_found() -> None:
+    g = Given()
+
+    def wrong(b: Builder) -> list[Value]:
+        raise OperandError(f"wrong {len(g.b.findings.found)}")
+
+    with pytest.raises(Poisoned):
+        choose(g.b, g.go, wrong, wrong, "rate")
+    assert [finding.what for finding in g.b.findings.found] == ["wrong 0", "wrong 1"]
 
 
 # --- with loops --------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from mdf_loop.errors import (
     ModelError,
     ScopeError,
     TripCountError,
-    UnsupportedError,
 )
 from mdf_loop.plugin import loop_call
 
@@ -341,17 +340,17 @@ def test_a_number_without_a_point_may_start_one_with_a_point() -> None:
     assert loop(2, None, 3, X_IS_FLOAT) == 0.75
 
 
-def test_if_is_refused() -> None:
+def test_a_branch_in_the_body() -> None:
     text = """
     choice (int64 i, bool go, int64 x) => (bool go, int64 y) {
-        y = If(go) <
-            then_branch = t () => (int64 p) { p = Add(x, i) },
+        first = Less(i, one)
+        y = If(first) <
+            then_branch = t () => (int64 p) { p = Add(x, one) },
             else_branch = e () => (int64 q) { q = Identity(x) }
         >
     }
     """
-    with pytest.raises(UnsupportedError, match="onnx::If in a body cannot be read yet"):
-        loop(2, True, 1, proto(text))
+    assert loop(3, True, 5, proto(text), one=1) == 6
 
 
 def test_it_is_public() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from mdf_loop.errors import LoopError, ModelError
 from mdf_loop.reading import open_document
-from mdf_loop.reading.document import Document, graph_of, is_loop, named_bodies, written_body
+from mdf_loop.reading.control import is_loop
+from mdf_loop.reading.document import Document, graph_of, named_bodies, written_body
 
 EMPTY: dict[str, Any] = {"nodes": {}}
 
@@ -174,7 +175,8 @@ def test_what_is_no_graph(content: Any, match: str) -> None:
         ("onnx::Loop", True),
         ("Loop", True),
         ("onnx::loop", True),
-        ("onnx::Scan", True), ("onnx::If", False),
+        ("onnx::Scan", True),
+        ("onnx::If", False),
         ("", False),
         (None, False),
         ({"onnx::Loop": {}}, False),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 import mdf_loop
 from mdf_loop.errors import ConditionError, RunError
@@ -106,3 +107,32 @@ def test_thresholds_that_mean_nothing(arguments: Model, sentence: str) -> None:
         read(source)
     assert sentence in str(caught.value)
     assert ".dependencies[1]" in str(caught.value)
+
+
+WATCHED = """
+g:
+  nodes:
+    A:
+      parameters: {n: {value: n + 1, default_initial_value: 0}}
+      output_ports: {n: {value: n}}
+    B:
+      parameters: {m: {value: m + 1, default_initial_value: 0}}
+      output_ports: {m: {value: m}}
+  conditions:
+    node_specific:
+      A: {type: AtPass, kwargs: {n: 1}}
+      B: {type: Threshold, kwargs: {dependency: A, parameter: n, threshold: 3, comparator: ">="}}
+    termination:
+      environment_state_update: {type: AfterPass, kwargs: {n: 2}}
+"""
+
+
+@pytest.mark.parametrize("start", [0, 3, 7.0, 2.5])
+def test_a_threshold_on_a_state_that_is_set(start: float) -> None:
+    """What is set is looked at before the node has run, as if it were written."""
+    written = yaml.safe_load(WATCHED)
+    written["g"]["nodes"]["A"]["parameters"]["n"]["default_initial_value"] = start
+    expected = mdf_loop.compile(written).run()
+    made = mdf_loop.compile(yaml.safe_load(WATCHED)).run(set={"A.n": start})
+    for name in ("A.n", "B.m"):
+        np.testing.assert_array_equal(made[name], expected[name])

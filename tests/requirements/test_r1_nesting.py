@@ -80,8 +80,8 @@ def test_r1_28_histories_of_inner_loops_are_tables(run_everywhere):
     assert results["table"].tolist() == [[0, 1, 2], [0, 1, 2]]
 
 
-def test_r1_31_ragged_histories_are_refused(run_everywhere):
-    """MDF has no sequences: rows of growing length are an error, never a wrong table."""
+def test_r1_31_ragged_rows_cannot_be_recorded(run_everywhere):
+    """A recording is a table: rows of growing length are an error; a sequence can hold them."""
     with pytest.raises(LoopError, match=r"'numbers' has shape \[0\] at first, but \[1\]"):
         run_everywhere(RAGGED.replace("INNER", "i"), {"n": 3})
     assert run_everywhere(RAGGED.replace("INNER", "i + 1"), {"n": 1})["table"].tolist() == [[0]]

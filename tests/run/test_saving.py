@@ -230,7 +230,7 @@ def test_an_interrupted_save_leaves_nothing(tmp_path, small, monkeypatch):
     def interrupted(*_arguments: Any, **_arrays: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(np, "savez", interrupted)
+    monkeypatch.setattr(np.lib.format, "write_array", interrupted)
     with pytest.raises(KeyboardInterrupt):
         small.save(tmp_path / "r.npz")
     assert list(tmp_path.iterdir()) == []

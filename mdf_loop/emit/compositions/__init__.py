@@ -17,6 +17,8 @@ from mdf_loop.emit.compositions import (
     reductions,
     resize,
     selection,
+    sequences,
+    text,
 )
 from mdf_loop.emit.compositions.registry import COMPOSITIONS, composes
 
@@ -43,4 +45,6 @@ __all__ = [
     "reductions",
     "resize",
     "selection",
+    "sequences",
+    "text",
 ]

@@ -20,6 +20,7 @@ from mdf_loop.emit.compositions.registry import (
 )
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
+from mdf_loop.onnx_types import kind_of
 
 
 @composes("Mean")
@@ -53,7 +54,16 @@ _BITS = 6
 
 
 @composes("Pow")
-def whole_power(b: Builder, op: Op) -> Value:
+def power(b: Builder, op: Op) -> Value:
+    """`x ** n` where ONNX Runtime has no kernel or a wrong one."""
+    x, n = operand(op, 0), operand(op, 1)
+    if "f" in (kind_of(x.dtype), kind_of(n.dtype)):  # e.g. float32 ** uint32
+        wide = b.op("Pow", cast(b, x, "float64"), cast(b, n, "float64"))
+        return cast(b, wide, x.dtype)
+    return _whole_power(b, op)
+
+
+def _whole_power(b: Builder, op: Op) -> Value:
     """`x ** n` of whole numbers, by repeated squaring.
 
     ONNX Runtime's own kernel goes through float64 (3 ** 39 is wrong by 11) and saturates; this

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from mdf_loop.elementwise import ELEMENTWISE
 from mdf_loop.ir import Op, Value
 from mdf_loop.passes.batching.registry import (
     Lane,
@@ -21,15 +22,7 @@ NARROW = 16
 """Up to this many elements in a run, repeating costs more than calculating (measured)."""
 
 
-@batches(
-    *("Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "Cast"),
-    *("Ceil", "Celu", "Cos", "Cosh", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Greater"),
-    *("GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu"),
-    *("Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow"),
-    *("Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh"),
-    *("Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Tan", "Tanh", "ThresholdedRelu", "Where"),
-    "Xor",
-)
+@batches(*sorted(ELEMENTWISE))
 def elementwise(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
     """`[runs, n]` beside `[m, n]` becomes `[runs, 1, n]`."""
     shape = _common(given(operands))

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from mdf_loop.build import Builder
+from mdf_loop.elementwise import WHOLE_FAIL
 from mdf_loop.ir import Constant, If, Loop, Op, Operation, Value, bodies
 from mdf_loop.passes.batching.registry import RULES
 
@@ -25,9 +26,6 @@ _CONTROL: dict[str, tuple[int, ...]] = {
     "Slice": (4,),
 }
 """Operands that decide whether an operation can be done at all: harmless if they are known."""
-
-_WHOLE_FAIL = frozenset({"Div", "Mod", "Pow"})
-"""Operators that can fail on whole numbers: by zero, or by a negative power."""
 
 
 def may_fail(b: Builder, ops: Iterable[Operation]) -> Operation | None:
@@ -48,7 +46,7 @@ def may_fail(b: Builder, ops: Iterable[Operation]) -> Operation | None:
 def _op_may_fail(b: Builder, op: Op) -> bool:
     if op.op_type not in RULES:
         return True
-    if op.op_type in _WHOLE_FAIL and op.outputs[0].dtype[:3] in ("int", "uin"):
+    if op.op_type in WHOLE_FAIL and op.outputs[0].dtype[:3] in ("int", "uin"):
         divisor = b.constant_of(op.inputs[1])
         return divisor is None or bool(np.any(divisor <= 0))
     return any(_unknown(b, op, position) for position in _CONTROL.get(op.op_type, ()))

@@ -13,7 +13,8 @@ from onnx import helper, numpy_helper
 import mdf_loop
 from mdf_loop import LoopError
 from mdf_loop.errors import ModelError, ScopeError, UnknownFunctionError, UnsupportedError
-from mdf_loop.reading.onnx_graph import graph_of_proto
+from mdf_loop.importing.onnx_graph import loop_body
+from mdf_loop.reading.document import graph_of
 
 F = np.float32
 ROW = np.array([1.0, -2.0, 3.5, 0.25], F)
@@ -309,12 +310,6 @@ HEAD = "b (int64 i, bool go, float[4] x) => (bool go, float[4] y)"
 @pytest.mark.parametrize(
     ("text", "error", "match"),
     [
-        (
-            HEAD + "{ y = If(go) <then_branch = t () => (float[4] p) { p = Neg(x) }, "
-            "else_branch = e () => (float[4] q) { q = Abs(x) }> }",
-            UnsupportedError,
-            "onnx::If in a body cannot be read yet",
-        ),
         (HEAD + "{ y = Nag(x) }", UnknownFunctionError, "no operator 'Nag'"),
         (HEAD + "{ y = com.microsoft.Gelu(x) }", UnsupportedError, "com.microsoft::Gelu"),
         (HEAD + "{ y = Add(x, w) }", ScopeError, "'w' of body node .* is bound to nothing"),
@@ -328,26 +323,9 @@ def test_refused(text: str, error: type[LoopError], match: str) -> None:
         mdf_loop.loop(2, None, ROW, onnx.parser.parse_graph(text))
 
 
-@pytest.mark.parametrize("attribute", [{"value_string": "text"}, {"value_strings": ["a", "b"]}])
-def test_constants_that_are_no_numbers_are_refused(attribute: dict[str, Any]) -> None:
-    body = onnx.parser.parse_graph(HEAD + "{ y = Neg(x) }")
-    body.node.insert(0, helper.make_node("Constant", [], ["text"], **attribute))
-    with pytest.raises(UnsupportedError, match="onnx::Constant with 'value_string"):
-        graph_of_proto(body)
-
-
-def test_types_as_attributes_are_refused() -> None:
-    body = onnx.parser.parse_graph(HEAD + "{ y = Neg(x) }")
-    kind = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [4])
-    body.node.insert(0, helper.make_node("Optional", [], ["o"], type=kind))
-    with pytest.raises(UnsupportedError, match="the attribute 'type' of onnx::Optional"):
-        graph_of_proto(body)
-
-
-def test_equal_parts_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="onnx::Split into 2 parts") as caught:
-        graph_of_proto(onnx.parser.parse_graph(HEAD + "{ p, q = Split(x)  y = Add(p, q) }"))
-    assert "as its second input" in str(caught.value)
+def test_equal_parts() -> None:
+    body = onnx.parser.parse_graph(HEAD + "{ p, q = Split(x)  y = Concat<axis = 0>(q, p) }")
+    np.testing.assert_array_equal(mdf_loop.loop(1, None, ROW, body), [*ROW[2:], *ROW[:2]])
 
 
 def test_sparse_initializers_are_refused() -> None:
@@ -360,19 +338,23 @@ def test_sparse_initializers_are_refused() -> None:
         )
     )
     with pytest.raises(UnsupportedError, match="sparse"):
-        graph_of_proto(body)
+        loop_body(body)
 
 
 @pytest.mark.parametrize("thing", [onnx.ModelProto(), onnx.NodeProto(), 5, None, {"nodes": {}}])
 def test_only_graphs_are_read(thing: Any) -> None:
     with pytest.raises(ModelError, match="is a GraphProto, not"):
-        graph_of_proto(thing)
+        loop_body(thing)
 
 
 def test_the_graph_that_is_made() -> None:
-    graph = graph_of_proto(onnx.parser.parse_graph(BODIES["variadic inputs"]))
+    graph = graph_of(loop_body(onnx.parser.parse_graph(BODIES["variadic inputs"])), "$")
     assert graph.id == "b"
-    assert graph.metadata == {"inputs": ["i", "go", "x"], "outputs": ["go", "y", "row"]}
+    assert graph.metadata == {
+        "semantics": "onnx",
+        "inputs": ["i", "go", "x"],
+        "outputs": ["go", "y", "row"],
+    }
     assert [node.id for node in graph.nodes] == ["Neg_0", "Max_1", "Concat_2"]
     assert graph.nodes[1].functions[0].args == {"data_0": ["x", "n", "x"]}
     assert [(e.sender, e.receiver, e.receiver_port) for e in graph.edges] == [
@@ -380,3 +362,21 @@ def test_the_graph_that_is_made() -> None:
         ("Neg_0", "Concat_2", "n"),
         ("Max_1", "Concat_2", "y"),
     ]
+
+
+@pytest.mark.parametrize("trip_count", [-3, -1, 0, 2])
+@pytest.mark.parametrize("stated", [False, True])
+def test_a_trip_count_below_one_is_no_iteration(trip_count: int, stated: bool) -> None:
+    """Also -1, which elsewhere means no trip count."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float x, int64 M) => (float y) {'
+        + 'y = Loop (M, "", x) <body = b (int64 i, bool go, float v) => (bool c, float w)'
+        " { c = Identity(go)  w = Add(v, v) }> }"
+    )
+    if stated:
+        model.graph.input.pop()
+        constant = numpy_helper.from_array(np.array(trip_count), "M")
+        model.graph.initializer.append(constant)
+    inputs = {"x": F(1)} if stated else {"x": F(1), "M": trip_count}
+    results = mdf_loop.compile(mdf_loop.from_onnx(model), device="cpu").run(inputs)
+    assert results["y"] == 2.0 ** max(trip_count, 0)

@@ -1,0 +1,128 @@
+"""What a choice costs that computes only one of its sides, beside one that computes both.
+
+    python benchmarks/lazy_choices.py [--iterations 20000] [--rounds 9]
+
+A loop calculates `x = f(x) if go else x` for bodies f of growing work; `go` is true in none, half
+and all of the iterations. "both" computes f always (a `Where`), "one" only where it is wanted (an
+`If`). Samples are taken in turn; a figure is the median of microseconds for each iteration.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnxruntime
+
+from mdf_loop.build import Builder, Options
+from mdf_loop.emit.legalise import runnable
+from mdf_loop.ir import Carried, Input, Loop, Program, Value
+from mdf_loop.lower.choice import choose
+from mdf_loop.run.session import Session
+
+Work = Callable[[Builder, Value], Value]
+Way = Callable[[Builder, Value, Work, Value], Value]
+
+
+def both(b: Builder, go: Value, work: Work, x: Value) -> Value:
+    """Both sides are computed."""
+    return b.op("Where", go, work(b, x), x)
+
+
+def one(b: Builder, go: Value, work: Work, x: Value) -> Value:
+    """Only the side is computed that is wanted."""
+    return choose(b, go, lambda inner: [work(inner, x)], lambda inner: [x], "choice")[0]
+
+
+def chain(op_type: str, times: int) -> Work:
+    """`times` operations of one kind, one after the other."""
+
+    def work(b: Builder, x: Value) -> Value:
+        for _ in range(times):
+            x = b.op(op_type, x)
+        return b.op("Mul", x, b.constant(np.array(0.5)))
+
+    return work
+
+
+def product(size: int) -> Work:
+    """A product with a square matrix."""
+    weights = np.random.default_rng(1).normal(0, 0.5 / size**0.5, (size, size))
+    return lambda b, x: b.op("MatMul", b.constant(weights), x)
+
+
+def program(way: Way, work: Work, size: int) -> Program:
+    """The loop; `every` says in which of four iterations `go` is true."""
+    b = Builder()
+    steps, every = b.new("int64", (), "steps"), b.new("int64", (), "every")
+    x0 = b.new("float64", (size,), "x0")
+    inside = b.body()
+    i, on = inside.new("int64", (), "i"), inside.new("bool", (), "on")
+    x = inside.new("float64", (size,), "x")
+    part = inside.op("Mod", i, inside.constant(np.array(4)))
+    leave = way(inside, inside.op("Less", part, every), work, x)
+    final = b.new("float64", (size,), "final")
+    carried = (Carried(x0, x, leave, final),)
+    b.append(Loop("loop", steps, None, i, on, None, carried, (), tuple(inside.ops)))
+    return Program("p", tuple(map(Input, (steps, every, x0))), tuple(b.ops), (("x", final),))
+
+
+def medians(
+    sessions: Sequence[Session], given: dict[str, np.ndarray], iterations: int, rounds: int
+) -> list[float]:
+    """Microseconds for each iteration."""
+    samples: list[list[float]] = [[] for _ in sessions]
+    for _ in range(rounds + 1):
+        for session, times in zip(sessions, samples, strict=True):
+            start = time.perf_counter()
+            session.run(given)
+            times.append((time.perf_counter() - start) / iterations * 1e6)
+    return [statistics.median(times[1:]) for times in samples]
+
+
+CASES: dict[str, tuple[Work, int]] = {
+    "1 Abs, 3": (chain("Abs", 1), 3),
+    "4 Abs, 3": (chain("Abs", 4), 3),
+    "8 Abs, 3": (chain("Abs", 8), 3),
+    "16 Abs, 3": (chain("Abs", 16), 3),
+    "1 Abs, 1000": (chain("Abs", 1), 1000),
+    "4 Abs, 1000": (chain("Abs", 4), 1000),
+    "1 Abs, 10000": (chain("Abs", 1), 10000),
+    "1 Tanh, 100": (chain("Tanh", 1), 100),
+    "1 Tanh, 1000": (chain("Tanh", 1), 1000),
+    "4 Tanh, 100": (chain("Tanh", 4), 100),
+    "4 Tanh, 1000": (chain("Tanh", 4), 1000),
+    "MatMul 30": (product(30), 30),
+    "MatMul 100": (product(100), 100),
+    "MatMul 300": (product(300), 300),
+}
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--iterations", type=int, default=20000)
+    parser.add_argument("--rounds", type=int, default=9)
+    asked = parser.parse_args()
+    print(f"onnxruntime {onnxruntime.__version__}, us for each iteration")
+    print(f"{'work, elements':>16} {'true':>5} {'both':>8} {'one':>8}")
+    for name, (work, size) in CASES.items():
+        iterations = max(200, asked.iterations // max(1, size // 30))
+        sessions = [
+            Session(runnable(program(way, work, size), Options()), "cpu") for way in (both, one)
+        ]
+        for every in (0, 2, 4):
+            given = {
+                "steps": np.array(iterations),
+                "every": np.array(every),
+                "x0": np.linspace(-1, 1, size),
+            }
+            left, right = medians(sessions, given, iterations, asked.rounds)
+            print(f"{name:>16} {every * 25:>4}% {left:8.2f} {right:8.2f}")
+
+
+if __name__ == "__main__":
+    main()

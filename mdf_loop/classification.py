@@ -1,0 +1,226 @@
+"""Constant and variable conditions: what decides whether something runs, and what that reads.
+
+    for i in range(M)   M: 10                     constant: 10
+    while v < limit     v an input                variable: depends on input 'v'
+    if flag             flag a fixed parameter    constant: true
+
+A value is constant if it was computed while the model was read: it depends on nothing but numbers
+of the document, parameters that keep no state, and shapes. One operand that is not makes the
+result variable.
+
+Source: MindSpore, "Control Flow Statements", constant and variable conditions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mdf_loop.build import Options
+from mdf_loop.errors import LoopError
+from mdf_loop.ir import (
+    Array,
+    Constant,
+    If,
+    Loop,
+    Op,
+    Operation,
+    Program,
+    Value,
+    captures,
+    operands,
+    results,
+    walk,
+)
+from mdf_loop.onnx_ops import RANDOM_OPS
+from mdf_loop.reading import Document, Source, open_document, read_annotated
+from mdf_loop.reading.inputs import bind_types
+from mdf_loop.reading.over_time import What, before, read_over_time
+from mdf_loop.reading.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Something that decides what runs: a trip count, a condition, an index.
+
+    `value` is what it is if it is constant; `reads` says what it depends on if it is not.
+    """
+
+    name: str
+    role: str
+    path: str
+    value: Any | None = None
+    reads: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """`constant` or `variable`."""
+        return "variable" if self.reads else "constant"
+
+    @property
+    def why(self) -> str:
+        """The value, or what it depends on."""
+        if self.reads:
+            return f"depends on {', '.join(self.reads)}"
+        return str(self.value).lower() if isinstance(self.value, bool) else str(self.value)
+
+
+def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[Decision, ...]:
+    """Every trip count, condition and index of a model, outer ones first.
+
+    What only the first evaluation of a model over time knows is variable: it depends on a state.
+
+    Raises:
+        LoopError: the model cannot be read.
+    """
+    document = open_document(source)
+    options = Options(max_iterations=1)  # loops without an end are classified too
+    given = bind_types(document, inputs or {}, options)
+    try:
+        what = What(document, given, Settings(), (), options, _integrates(document))
+        over_time = read_over_time(what)
+    except LoopError:
+        over_time = None
+    if over_time is not None and over_time.states:
+        names = {before(state): f"state '{state[1]}.{state[2]}'" for state in over_time.states}
+        names |= {"dt": "the time step", "steps": "the number of steps"}
+        return decisions(over_time.later, over_time.types, names)
+    reading = read_annotated(document, inputs, options=options)
+    return decisions(reading.program, reading.types)
+
+
+def _integrates(document: Document) -> bool:
+    nodes = document.graph.nodes
+    return any(p.time_derivative is not None for node in nodes for p in node.parameters)
+
+
+def decisions(
+    program: Program, types: Mapping[str, Any], names: Mapping[str, str] | None = None
+) -> tuple[Decision, ...]:
+    """Those of a program; `types` are what places of the model became in it.
+
+    `names` are what inputs of the program are called that are none of the model's.
+    """
+    sources = _Sources(program, names or {})
+    found = [
+        _decision(sources, path, [value])
+        for path, value in types.items()
+        if isinstance(value, Value) and _ROLES.get(path.rsplit(".", 1)[-1]) and ".args." in path
+    ]
+    for loop in sources.loops:
+        start, goes_on = loop.condition, loop.condition_out
+        if loop.trip_count is not None:
+            found.append(_decision(sources, f"{loop.where}.args.M", [loop.trip_count]))
+        if start is not None:
+            ends = sources.constants.get(start)
+            alone = (
+                goes_on is None or goes_on is loop.condition_in or (ends is not None and not ends)
+            )
+            both = [start] if alone or goes_on is None else [start, goes_on]
+            found.append(_decision(sources, f"{loop.where}.args.cond", both))
+    unique = {decision.path: decision for decision in found}
+    order = [path.rsplit(".args.", 1)[0] for path in types]
+    return tuple(sorted(unique.values(), key=lambda d: _place(d.path, order)))
+
+
+_ROLES = {"M": "trip count", "cond": "condition", "index": "index"}
+
+
+def _place(path: str, order: Sequence[str]) -> tuple[int, str]:
+    """Where something stands: that of its outermost function, then outer before inner."""
+    parts = re.match(r".*?\.(?:functions|parameters)\['[^']*'\]", path)
+    outermost = parts[0] if parts else path
+    return (order.index(outermost) if outermost in order else len(order), path)
+
+
+def _decision(sources: _Sources, path: str, values: Sequence[Value]) -> Decision:
+    reads = tuple(dict.fromkeys(name for value in values for name in sources.of(value)))
+    owners = re.findall(r"nodes\['([^']*)'\]\.(?:functions|parameters)\['([^']*)'\]", path)
+    known = sources.constants.get(values[0])
+    return Decision(
+        name=" > ".join(".".join(pair) for pair in owners),
+        role=_ROLES[path.rsplit(".", 1)[-1]],
+        path=path,
+        value=None if known is None or reads else known.reshape(-1).tolist()[0],
+        reads=reads,
+    )
+
+
+_FUNCTION = re.compile(r"\.(?:functions|parameters)\['[^']*'\]$")
+"""The path of a function: loops that stand for something else (passes, time) have other ones."""
+
+
+class _Sources:
+    """What the values of a program depend on."""
+
+    def __init__(self, program: Program, names: Mapping[str, str]) -> None:
+        self.inputs = {entry.value: _called(entry.value.name, names) for entry in program.inputs}
+        self.states = {entry.value for entry in program.inputs if entry.value.name in names}
+        self.constants: dict[Value, Array] = {}
+        self.loops: list[Loop] = []
+        self.made: dict[Value, Operation] = {}
+        self.turning: dict[Value, tuple[str, tuple[Value, ...]]] = {}
+        for operation in walk(program.ops):
+            self._note(operation)
+
+    def _note(self, operation: Operation) -> None:
+        if isinstance(operation, Constant):
+            self.constants[operation.value] = operation.array
+            return
+        self.made.update((value, operation) for value in results(operation))
+        if not isinstance(operation, Loop):
+            return
+        if _FUNCTION.search(operation.where):
+            self.loops.append(operation)
+        self.turning[operation.iteration] = (f"the iteration of '{operation.name}'", ())
+        self.turning[operation.condition_in] = (f"the condition of '{operation.name}'", ())
+        for carried in operation.carried:
+            around = (carried.initial,) if carried.initial in self.states else ()
+            name = f"carried value '{carried.name}' of '{operation.name}'"
+            self.turning[carried.enter] = (name, around or (carried.initial, carried.leave))
+
+    def of(self, value: Value) -> tuple[str, ...]:
+        """Inputs and states; where there are none, what changes from iteration to iteration."""
+        if value in self.constants:
+            return ()
+        outside: dict[str, None] = {}
+        turning: dict[str, None] = {}
+        seen, left = {value}, [value]
+        while left:
+            now = left.pop(0)
+            if now in self.inputs:
+                outside[self.inputs[now]] = None
+            elif now in self.turning:
+                turning[self.turning[now][0]] = None
+            for other in self._behind(now):
+                if other not in seen and other not in self.constants:
+                    seen.add(other)
+                    left.append(other)
+        return tuple(outside or turning or (self._rest(seen),))
+
+    def _rest(self, seen: set[Value]) -> str:
+        made = (self.made.get(value) for value in seen)
+        random = any(isinstance(op, Op) and op.op_type in RANDOM_OPS for op in made)
+        return "random numbers" if random else "what is computed in the run"
+
+    def _behind(self, value: Value) -> Iterator[Value]:
+        if value in self.turning:
+            yield from self.turning[value][1]
+        operation = self.made.get(value)
+        if isinstance(operation, If):
+            k = operation.outputs.index(value)
+            yield operation.condition
+            yield from (branch.leaves[k] for branch in (operation.then, operation.otherwise))
+        elif operation is not None:
+            yield from operands(operation)
+            yield from captures(operation)
+
+
+def _called(name: str, names: Mapping[str, str]) -> str:
+    if name in names:
+        return names[name]
+    if name.startswith("set "):
+        return f"parameter '{name.removeprefix('set ')}', which is set"
+    return f"input '{name}'"

@@ -1,0 +1,41 @@
+"""`mdf-loop import`: an ONNX or OpenVINO file as an MDF model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mdf_loop.errors import InputError
+
+
+@click.command("import")
+@click.argument("file", metavar="FILE")
+@click.option(
+    "-o", "--output", metavar="MODEL", help="The .yaml or .json file; default: beside FILE."
+)
+def command(file: str, output: str | None) -> None:
+    """Write FILE (.onnx, or an OpenVINO .xml with its .bin) as an MDF model.
+
+    Loops, branches and scans become functions of nodes. Large arrays go to an .npz file beside
+    the model.
+    """
+    from mdf_loop.importing import READERS, read_foreign
+    from mdf_loop.importing.writing import write_model
+    from mdf_loop.reading.document import open_document
+    from mdf_loop.reading.inputs import open_ports
+    from mdf_loop.reading.names import output_names
+
+    source = Path(file)
+    if source.suffix.lower() not in READERS:
+        raise InputError(
+            f"cannot import '{source.name}'", hint=f"import takes {' and '.join(READERS)} files"
+        )
+    content = read_foreign(source)
+    for written in write_model(content, output or source.with_suffix(".yaml")):
+        click.echo(f"wrote {written}")
+    document = open_document(content)
+    for port in open_ports(document):
+        click.echo(f"  input {port.name}")
+    for name in output_names(document):
+        click.echo(f"  output {name}")

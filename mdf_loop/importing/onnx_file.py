@@ -1,0 +1,101 @@
+"""An .onnx file -> a sound `ModelProto`, or one sentence on what is wrong with it.
+
+Everything is checked before anything is decoded or allocated: the bytes, the opsets, the
+tensors and their data files, then names, counts and bodies of all nodes. Nodes come out in an
+order in which each one stands behind what it reads.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from mdf_loop.errors import ModelError, UnsupportedError
+from mdf_loop.importing.onnx_graphs import check_graph
+from mdf_loop.importing.onnx_library import Library, check_functions
+from mdf_loop.importing.onnx_tensors import check_tensor, load_external, tensors_in
+from mdf_loop.importing.onnx_text import check_text
+
+_LARGEST_FILE = 2**31 - 1
+_HINT = "is it an ONNX model, and was it copied completely?"
+
+
+def open_onnx(path: Path) -> onnx.ModelProto:
+    """The model in a file, with the data of all its tensors.
+
+    Raises:
+        ModelError: the file is missing, damaged or contradicts itself.
+        UnsupportedError: it holds operators or element types that we do not have.
+    """
+    try:
+        return checked_onnx(_parsed(_bytes(path), path), path.parent)
+    except RecursionError:
+        raise ModelError(f"'{path}' nests its bodies too deep to be read", str(path)) from None
+
+
+def checked_onnx(model: onnx.ModelProto, folder: Path | None = None) -> onnx.ModelProto:
+    """The same model, sound; data files are looked for in `folder`."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    check_text(made)
+    library = Library.of(made)
+    check_functions(library)
+    for tensor, where in tensors_in(made.graph, "$.graph"):
+        check_tensor(tensor, where)
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            if folder is None:
+                raise ModelError(
+                    f"the data of tensor '{tensor.name}' lies in another file",
+                    where,
+                    "give the path of the model, or load the model with its data",
+                )
+            load_external(tensor, where, folder)
+    check_graph(made.graph, library)
+    return made
+
+
+def _bytes(path: Path) -> bytes:
+    if path.is_dir():
+        raise ModelError(f"'{path}' is a folder, not a file", str(path))
+    try:
+        size = path.stat().st_size
+        if size > _LARGEST_FILE:
+            raise UnsupportedError(
+                f"'{path}' has {size} bytes; one ONNX file holds 2 GB at most",
+                str(path),
+                "store the large tensors as external data",
+            )
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise ModelError(f"there is no file '{path}'", str(path)) from None
+    except (OSError, ValueError) as error:
+        raise ModelError(f"'{path}' cannot be read: {error}", str(path)) from None
+    if not content:
+        raise ModelError(f"'{path}' is empty", str(path), _HINT)
+    return content
+
+
+def _parsed(content: bytes, path: Path) -> onnx.ModelProto:
+    try:
+        model = onnx.ModelProto()
+        model.ParseFromString(content)
+    except DecodeError as error:
+        if "MaxDepth" in str(error) or "depth" in str(error):
+            raise ModelError(
+                f"'{path}' nests its bodies too deep: more than about 30 loops and branches "
+                "inside each other",
+                str(path),
+                "flatten the model, or use functions",
+            ) from None
+        raise ModelError(
+            f"'{path}' is not a whole ONNX file: it is damaged, cut short or of another kind",
+            str(path),
+            _HINT,
+        ) from None
+    if not model.HasField("graph") or not (model.graph.node or model.graph.output):
+        raise ModelError(f"'{path}' holds no graph", str(path), _HINT)
+    if not model.graph.output:
+        raise ModelError("the graph of the model has no outputs", "$.graph.output")
+    return model

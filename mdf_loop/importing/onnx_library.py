@@ -1,0 +1,139 @@
+"""Which operators a model may use: ONNX's own at its opset, and functions of the file itself."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from graphlib import CycleError as Circle
+from graphlib import TopologicalSorter
+
+import onnx
+from onnx import defs
+
+from mdf_loop.errors import CycleError, ModelError, UnsupportedError
+
+Key = tuple[str, str, str]
+_MOST_NODES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The opset of every domain, and the functions of the file."""
+
+    opsets: dict[str, int]
+    functions: dict[Key, onnx.FunctionProto]
+
+    @staticmethod
+    def of(model: onnx.ModelProto) -> Library:
+        """What a model says it uses."""
+        opsets = _opsets(model, "$.opset_import")
+        functions = {(_own(f.domain), f.name, f.overload): f for f in model.functions}
+        if len(functions) != len(model.functions):
+            raise ModelError("two functions of the file have the same name", "$.functions")
+        return Library(opsets, functions)
+
+    def function(self, node: onnx.NodeProto) -> onnx.FunctionProto | None:
+        """The function of the file that a node calls."""
+        return self.functions.get((_own(node.domain), node.op_type, node.overload))
+
+    def schema(self, node: onnx.NodeProto, where: str) -> defs.OpSchema:
+        """ONNX's definition of the operator of a node."""
+        domain = _own(node.domain)
+        if domain not in self.opsets:
+            raise UnsupportedError(
+                f"operator '{node.op_type}' belongs to the domain '{domain}', for which the "
+                "model names no opset",
+                where,
+            )
+        version = self.opsets[domain]
+        try:
+            return defs.get_schema(node.op_type, version, domain)
+        except defs.SchemaError:
+            raise self._unknown(node, domain, version, where) from None
+
+    def _unknown(
+        self, node: onnx.NodeProto, domain: str, version: int, where: str
+    ) -> UnsupportedError:
+        if domain:
+            return UnsupportedError(
+                f"operator '{node.op_type}' belongs to the domain '{domain}'; only ONNX's own "
+                "operators can be imported",
+                where,
+                "export the model with plain ONNX operators",
+            )
+        known = {s.name for s in defs.get_all_schemas() if not s.domain}
+        close = difflib.get_close_matches(node.op_type, sorted(known), n=1)
+        return UnsupportedError(
+            f"ONNX has no operator '{node.op_type}' in opset {version}",
+            where,
+            f"did you mean '{close[0]}'?" if close and close[0] != node.op_type else "",
+        )
+
+
+def _own(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _opsets(owner: onnx.ModelProto | onnx.FunctionProto, where: str) -> dict[str, int]:
+    opsets: dict[str, int] = {}
+    for opset in owner.opset_import:
+        domain = _own(opset.domain)
+        if opsets.setdefault(domain, opset.version) != opset.version:
+            raise ModelError(f"domain '{domain or 'ai.onnx'}' has two opsets", where)
+    newest = defs.onnx_opset_version()
+    if isinstance(owner, onnx.ModelProto) and not opsets:
+        raise ModelError("the model names no opset", where, "is it an ONNX model?")
+    if opsets.get("", 1) < 1:
+        raise ModelError(f"there is no opset {opsets['']}", where)
+    if opsets.get("", 1) > newest:
+        raise UnsupportedError(
+            f"the model speaks opset {opsets['']}; the onnx package installed here knows opsets "
+            f"up to {newest}",
+            where,
+            "install a newer onnx, or export with an older opset",
+        )
+    return opsets
+
+
+def of_function(library: Library, function: onnx.FunctionProto, where: str) -> Library:
+    """What a function of the file may use: its own opsets, the same functions."""
+    return Library(_opsets(function, f"{where}.opset_import") or library.opsets, library.functions)
+
+
+def check_functions(library: Library) -> None:
+    """Functions do not call themselves, and written out they stay small enough."""
+    calls: dict[Key, list[Key]] = {}
+    for key, function in library.functions.items():
+        nodes = [n for top in function.node for n in _nodes_of(top)]
+        wanted = [(_own(n.domain), n.op_type, n.overload) for n in nodes]
+        calls[key] = [call for call in wanted if call in library.functions]
+    try:
+        order = list(TopologicalSorter(calls).static_order())
+    except Circle as circle:
+        names = " -> ".join(f"'{key[1]}'" for key in circle.args[1])
+        raise CycleError(f"functions of the file call each other: {names}", "$.functions") from None
+    sizes: dict[Key, int] = {}
+    for key in order:
+        own = len(library.functions[key].node)
+        sizes[key] = own + sum(sizes[call] for call in calls[key])
+        if sizes[key] > _MOST_NODES:
+            raise UnsupportedError(
+                f"function '{key[1]}' written out has more than {_MOST_NODES} nodes",
+                f"$.functions['{key[1]}']",
+            )
+
+
+def _nodes_of(top: onnx.NodeProto) -> list[onnx.NodeProto]:
+    found, waiting = [], [top]
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                waiting.extend(graph.node)
+    return found
+
+
+def place_of_function(function: onnx.FunctionProto) -> str:
+    """Where a function stands in the file."""
+    return f"$.functions['{function.name}']"

@@ -1,0 +1,193 @@
+"""Layers that work element by element: arithmetic, comparisons, logic, rounding.
+
+Source: OpenVINO operation sets, groups "Arithmetic", "Comparison", "Logical".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from mdf_loop.importing.openvino.call import LAYERS, Call, Result, Translator, cast, layer
+from mdf_loop.importing.openvino.elements import dtype_of_type
+from mdf_loop.importing.openvino.place import Op, Term, op
+from mdf_loop.ir import Array
+
+
+def _check_broadcast(call: Call) -> None:
+    call.choice("auto_broadcast", {"numpy": None, "none": None}, "numpy")
+
+
+def _binary(op_type: str) -> Translator:
+    def translate(call: Call) -> Result:
+        _check_broadcast(call)
+        return op(op_type, call.input(0), call.input(1))
+
+    return translate
+
+
+def _unary(op_type: str) -> Translator:
+    return lambda call: op(op_type, call.input(0))
+
+
+LAYERS.update(
+    {
+        "Add": _binary("Add"),
+        "Subtract": _binary("Sub"),
+        "Multiply": _binary("Mul"),
+        "Power": _binary("Pow"),
+        "Maximum": _binary("Max"),
+        "Minimum": _binary("Min"),
+        "Equal": _binary("Equal"),
+        "Less": _binary("Less"),
+        "LessEqual": _binary("LessOrEqual"),
+        "Greater": _binary("Greater"),
+        "GreaterEqual": _binary("GreaterOrEqual"),
+        "LogicalAnd": _binary("And"),
+        "LogicalOr": _binary("Or"),
+        "LogicalXor": _binary("Xor"),
+        "LogicalNot": _unary("Not"),
+        "Identity": _unary("Identity"),
+        "IsNaN": _unary("IsNaN"),
+        "Abs": _unary("Abs"),
+        "Negative": _unary("Neg"),
+        "Exp": _unary("Exp"),
+        "Log": _unary("Log"),
+        "Sqrt": _unary("Sqrt"),
+        "Erf": _unary("Erf"),
+        "Sign": _unary("Sign"),
+        "Floor": _unary("Floor"),
+        "Ceiling": _unary("Ceil"),
+        "Sin": _unary("Sin"),
+        "Cos": _unary("Cos"),
+        "Tan": _unary("Tan"),
+        "Asin": _unary("Asin"),
+        "Acos": _unary("Acos"),
+        "Atan": _unary("Atan"),
+        "Sinh": _unary("Sinh"),
+        "Cosh": _unary("Cosh"),
+        "Asinh": _unary("Asinh"),
+        "Acosh": _unary("Acosh"),
+        "Atanh": _unary("Atanh"),
+    }
+)
+
+
+@layer("NotEqual")
+def _not_equal(call: Call) -> Result:
+    _check_broadcast(call)
+    return op("Not", op("Equal", call.input(0), call.input(1)))
+
+
+@layer("SquaredDifference")
+def _squared_difference(call: Call) -> Result:
+    _check_broadcast(call)
+    difference = op("Sub", call.input(0), call.input(1))
+    return op("Mul", difference, difference)
+
+
+@layer("IsInf")
+def _is_inf(call: Call) -> Result:
+    ends = {key: int(call.truth(key, True)) for key in ("detect_negative", "detect_positive")}
+    return op("IsInf", call.input(0), **ends)
+
+
+@layer("IsFinite")
+def _is_finite(call: Call) -> Result:
+    x = call.input(0)
+    return op("Not", op("Or", op("IsNaN", x), op("IsInf", x)))
+
+
+@layer("Select")
+def _select(call: Call) -> Result:
+    _check_broadcast(call)
+    return op("Where", call.input(0), call.input(1), call.input(2))
+
+
+@layer("Convert")
+def _convert(call: Call) -> Result:
+    return cast(call.input(0), dtype_of_type(call.text("destination_type"), call.layer.where))
+
+
+@layer("ConvertLike")
+def _convert_like(call: Call) -> Result:
+    if call.is_of(1, ""):
+        return op("CastLike", call.input(0), call.input(1))
+    return cast(call.input(0), call.dtype(1))
+
+
+# --- division ---------------------------------------------------------------------------------
+
+
+@layer("Divide")
+def _divide(call: Call) -> Result:
+    """Whole numbers: rounded down, or towards zero where `m_pythondiv` is false."""
+    _check_broadcast(call)
+    x, y = call.input(0), call.input(1)
+    quotient = op("Div", x, y)
+    if call.is_float() or call.dtype().startswith("u") or not call.truth("m_pythondiv", True):
+        return quotient
+    rest = op("Sub", x, op("Mul", quotient, y))
+    below = op("Sub", quotient, call.number(1))
+    return op("Where", _other_side(call, rest, y), below, quotient)
+
+
+def _other_side(call: Call, rest: Term, y: Term) -> Op:
+    """Whether a rest is not zero and has another sign than the divisor."""
+    zero = call.number(0)
+    differs = op("Xor", op("Less", rest, zero), op("Less", y, zero))
+    return op("And", op("Not", op("Equal", rest, zero)), differs)
+
+
+@layer("Mod")
+def _mod(call: Call) -> Result:
+    """The rest of a division towards zero."""
+    _check_broadcast(call)
+    return op("Mod", call.input(0), call.input(1), fmod=1)
+
+
+@layer("FloorMod")
+def _floor_mod(call: Call) -> Result:
+    """The rest of a division rounded down: it has the divisor's sign."""
+    _check_broadcast(call)
+    x, y = call.input(0), call.input(1)
+    if not call.is_float():
+        return op("Mod", x, y, fmod=0)
+    rest = op("Mod", x, y, fmod=1)
+    return op("Where", _other_side(call, rest, y), op("Add", rest, y), rest)
+
+
+# --- bounds and rounding ----------------------------------------------------------------------
+
+
+@layer("Clamp")
+def _clamp(call: Call) -> Result:
+    """Whole numbers: min is rounded up, max down."""
+    low, high = call.real("min"), call.real("max")
+    if call.is_float():
+        return op("Clip", call.input(0), call.number(low), call.number(high))
+    least, most = (_whole_bound(call, n, f) for n, f in ((low, math.ceil), (high, math.floor)))
+    return op("Min", op("Max", call.input(0), least), most)
+
+
+def _whole_bound(call: Call, number: float, rounded: Callable[[float], int]) -> Array:
+    bounds = np.iinfo(call.dtype())
+    if number <= bounds.min or number >= bounds.max:
+        whole = bounds.min if number <= bounds.min else bounds.max
+    else:
+        whole = rounded(number)
+    return np.array(whole, call.dtype())
+
+
+@layer("Round")
+def _round(call: Call) -> Result:
+    x = call.input(0)
+    if call.choice("mode", {"half_to_even": True, "half_away_from_zero": False}, "half_to_even"):
+        return op("Round", x)
+    size = op("Abs", x)
+    down = op("Floor", size)
+    up = op("GreaterOrEqual", op("Sub", size, down), call.number(0.5))
+    rounded = op("Where", up, op("Add", down, call.number(1)), down)
+    return op("Mul", op("Sign", x), rounded)

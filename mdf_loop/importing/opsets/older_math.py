@@ -1,0 +1,101 @@
+"""Steps up to opset 17: arithmetic, reductions, casts, activations."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from mdf_loop.importing.opsets.rewrite import Rewrite
+
+
+def drop_consumed(r: Rewrite) -> None:
+    """Opset 1 said which inputs might be overwritten: no meaning for the numbers."""
+    r.keep(drop=("consumed_inputs",))
+
+
+def broadcast(r: Rewrite) -> None:
+    """Before 7, `axis` said at which axis of the first input the second one begins."""
+    axis = r.get("axis")
+    second = r.input(1)
+    if r.get("broadcast", 0) and axis is not None:
+        first_rank, second_rank = r.rank(r.input(0)), r.rank(second)
+        start = axis + first_rank if axis < 0 else axis
+        behind = first_rank - start - second_rank
+        if behind > 0:
+            axes = list(range(second_rank, second_rank + behind))
+            second = r.make("Unsqueeze", [second], axes=axes)
+    r.keep([r.input(0), second], drop=("axis", "broadcast"))
+
+
+def prelu_7(r: Rewrite) -> None:
+    """Before 7, slopes were one per channel (axis 1) or one for all."""
+    slope = r.input(1)
+    shape = r.facts.shape(slope)
+    if shape != (1,) and shape != ():
+        behind = r.rank(r.input(0)) - 2
+        if r.rank(slope) == 1 and behind > 0:
+            slope = r.make("Unsqueeze", [slope], axes=list(range(1, behind + 1)))
+    r.keep([r.input(0), slope])
+
+
+def gemm_7(r: Rewrite) -> None:
+    """`broadcast` is always on from 7."""
+    r.keep(drop=("broadcast",))
+
+
+def cast_6(r: Rewrite) -> None:
+    """Before 6, `to` was a word."""
+    word = str(r.get("to", "")).upper()
+    if word not in onnx.TensorProto.DataType.keys():  # noqa: SIM118 - no mapping
+        r.refuse(f"there is no element type '{r.get('to')}'")
+    r.keep(to=onnx.TensorProto.DataType.Value(word))
+
+
+def clip_6(r: Rewrite) -> None:
+    """Opset 1 had no limit where none is written; opset 6 has float32's largest numbers."""
+    low, high = float(r.get("min", -np.inf)), float(r.get("max", np.inf))
+    r.keep(drop=("consumed_inputs",), min=low, max=high)
+
+
+def clip_11(r: Rewrite) -> None:
+    """The limits become inputs of the dtype of the data."""
+    dtype = helper.tensor_dtype_to_np_dtype(r.dtype(r.input(0)))
+    largest = float(np.finfo(np.float32).max)
+    with np.errstate(over="ignore"):
+        low = np.array(r.get("min", -largest)).astype(dtype)
+        high = np.array(r.get("max", largest)).astype(dtype)
+    names = [
+        "" if np.isinf(limit) and (limit > 0) == upper else r.constant(limit)
+        for limit, upper in ((low, False), (high, True))
+    ]
+    r.keep([r.input(0), *names], drop=("min", "max"))
+
+
+def selu_6(r: Rewrite) -> None:
+    """Opset 1 had other default numbers."""
+    alpha, gamma = r.get("alpha", 1.6732), r.get("gamma", 1.0507)
+    r.keep(drop=("consumed_inputs",), alpha=alpha, gamma=gamma)
+
+
+def softmax_13(r: Rewrite) -> None:
+    """Before 13, all axes from `axis` on were taken as one."""
+    axis = r.get("axis", 1)
+    data = r.input(0)
+    shape = r.facts.shape(data)
+    if axis == -1 or (shape is not None and axis == len(shape) - 1):
+        r.keep(axis=-1)
+        return
+    flat = r.make("Flatten", [data], axis=axis)
+    done = r.make(r.node.op_type, [flat], axis=-1)
+    extents = r.make("Shape", [data])
+    r.make("Reshape", [done, extents], to=r.output(), allowzero=1)
+
+
+def axes_to_input(r: Rewrite) -> None:
+    """Squeeze, Unsqueeze and ReduceSum read their axes as an input from 13."""
+    axes = r.get("axes")
+    inputs = [r.input(0)]
+    if axes is not None:
+        inputs.append(r.constant(np.array(axes, dtype=np.int64)))
+    r.keep(inputs, drop=("axes",))

@@ -1,0 +1,106 @@
+"""Which operator changed its form at which opset, and what to do about it.
+
+OLDER[op, v]: a node of opset v - 1 -> nodes of opset v (v <= 17).
+NEWER[op, v]: a node of opset v -> nodes of opset v - 1 (v > 17).
+What is not listed kept its form: it is only re-stamped, after a look at its types.
+"""
+
+from __future__ import annotations
+
+from mdf_loop.importing.opsets import (
+    newer_layers,
+    newer_math,
+    newer_shapes,
+    older_layers,
+    older_math,
+    older_shapes,
+    scan8,
+)
+from mdf_loop.importing.opsets.rewrite import Question, Step
+
+_CONSUMING = (
+    "Abs Add Div Mul Sub Ceil Floor Exp Log Sqrt Neg Reciprocal Relu Sigmoid Tanh Elu HardSigmoid "
+    "LeakyRelu Max Min Mean Sum PRelu InstanceNormalization BatchNormalization Dropout"
+)
+_BROADCASTING = "Add Sub Mul Div Pow And Or Xor Equal Greater Less"
+
+OLDER: dict[tuple[str, int], Step] = {
+    **{(name, 6): older_math.drop_consumed for name in _CONSUMING.split()},
+    **{(name, 7): older_math.broadcast for name in _BROADCASTING.split()},
+    **{(name, 13): older_math.softmax_13 for name in ("Softmax", "LogSoftmax", "Hardmax")},
+    **{(name, 13): older_math.axes_to_input for name in ("Squeeze", "Unsqueeze", "ReduceSum")},
+    **{(name, 7): older_layers.recurrent_7 for name in ("RNN", "LSTM", "GRU")},
+    **{(name, 2): older_layers.norm_2 for name in ("LpPool", "GlobalLpPool")},
+    ("BatchNormalization", 7): older_layers.batch_norm_7,
+    ("BatchNormalization", 9): older_layers.batch_norm_9,
+    ("BatchNormalization", 14): older_layers.batch_norm_14,
+    ("Cast", 6): older_math.cast_6,
+    ("Clip", 6): older_math.clip_6,
+    ("Clip", 11): older_math.clip_11,
+    ("Concat", 4): older_shapes.concat_4,
+    ("Dropout", 7): older_layers.dropout_7,
+    ("Dropout", 12): older_layers.dropout_12,
+    ("GRU", 3): older_layers.gru_3,
+    ("Gemm", 7): older_math.gemm_7,
+    ("PRelu", 7): older_math.prelu_7,
+    ("Pad", 2): older_shapes.pad_2,
+    ("Pad", 11): older_shapes.pad_11,
+    ("Reshape", 5): older_shapes.reshape_5,
+    ("Resize", 11): older_shapes.resize_11,
+    ("RoiAlign", 16): older_layers.roi_align_16,
+    ("Scan", 9): scan8.scan_9,
+    ("Scatter", 11): older_shapes.scatter_11,
+    ("Selu", 6): older_math.selu_6,
+    ("Slice", 10): older_shapes.slice_10,
+    ("Split", 2): older_shapes.split_2,
+    ("Split", 13): older_shapes.split_13,
+    ("Tile", 6): older_shapes.tile_6,
+    ("TopK", 10): older_shapes.top_k_10,
+    ("Upsample", 7): older_shapes.upsample_7,
+    ("Upsample", 9): older_shapes.upsample_9,
+    ("Upsample", 10): older_shapes.upsample_10,
+}
+
+_COMPOSED = "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare"
+_PLAIN = f"{_COMPOSED} ReduceMax ReduceMin ReduceProd"
+
+NEWER: dict[tuple[str, int], Step] = {
+    **{(name, 18): newer_math.axes_to_attribute for name in _PLAIN.split()},
+    **{(name, 20): newer_math.reduce_bool for name in ("ReduceMax", "ReduceMin")},
+    **{(name, 18): newer_math.scatter_reduction for name in ("ScatterElements", "ScatterND")},
+    **{(name, v): newer_math.cast for name in ("Cast", "CastLike") for v in (19, 24)},
+    ("AveragePool", 19): newer_layers.average_pool_19,
+    ("BitwiseAnd", 18): newer_math.bit_and,
+    ("BitwiseNot", 18): newer_math.bit_not,
+    ("BitwiseOr", 18): newer_math.bit_or,
+    ("BitwiseXor", 18): newer_math.bit_xor,
+    ("CumProd", 26): newer_math.cum_prod,
+    ("DFT", 20): newer_layers.dft_20,
+    ("DequantizeLinear", 19): newer_layers.dequantize_19,
+    ("DequantizeLinear", 21): newer_layers.dequantize_21,
+    ("DequantizeLinear", 23): newer_layers.dequantize_23,
+    ("Equal", 19): newer_math.equal_text,
+    ("GridSample", 20): newer_layers.grid_sample_20,
+    ("LpPool", 18): newer_layers.lp_pool_18,
+    ("OptionalGetElement", 18): newer_shapes.optional_get_element_18,
+    ("OptionalHasElement", 18): newer_shapes.optional_has_element_18,
+    ("Pad", 18): newer_shapes.pad_18,
+    ("Pad", 19): newer_shapes.pad_19,
+    ("QuantizeLinear", 19): newer_layers.quantize_19,
+    ("QuantizeLinear", 21): newer_layers.quantize_21,
+    ("QuantizeLinear", 23): newer_layers.quantize_23,
+    ("Range", 27): newer_math.range_27,
+    ("ReduceMean", 18): newer_math.reduce_mean,
+    ("Resize", 18): newer_shapes.resize_18,
+    ("Resize", 19): newer_shapes.resize_19,
+    ("SpaceToDepth", 28): newer_math.space_to_depth,
+    ("Split", 18): newer_shapes.split_18,
+    ("TensorScatter", 24): newer_shapes.tensor_scatter,
+}
+
+DEFINED: dict[tuple[str, int], Question] = {
+    **{(name, 18): newer_math.reduction_needs_definition for name in _COMPOSED.split()},
+    ("Range", 27): newer_math.half_range,
+    ("SpaceToDepth", 28): newer_math.rows_before_depth,
+}
+"""Whether ONNX's own definition (a function) takes the place of a node of opset v."""

@@ -1,0 +1,77 @@
+"""What two values for one place, from two branches or two iterations, become together.
+
+    [3, n] and [3, 4]      ->  [3, ?]      an extent known in both only if it is equal
+    [*]    and [3, 4]      ->  [*]         an unknown number of axes stays unknown
+    [3, n] and [3, m, k]   ->  [*]         the shorter one begins like the longer one, whose
+                                           further extents are unknown
+    [1]    and []          ->  [1]         one element
+    [3, 5] and [3, 4]      ->  refused
+
+A name stands for an extent known only at run time; an extent whose name begins with `?` has no
+name yet (the builder gives it one).
+
+Source: MindSpore, "Control Flow Statements", ShapeJoin rules 1 to 4; one element with and without
+an axis: mindspore/core/abstract/utils.cc, SingleElementShapeJoin.
+"""
+
+from __future__ import annotations
+
+from mdf_loop.errors import JoinError
+from mdf_loop.ir import Shape
+
+_Extents = tuple[int | str, ...]
+
+_SINGLE = ((), (1,))
+
+
+def join_shapes(first: Shape, second: Shape) -> Shape:
+    """The shape that holds for both.
+
+    Raises:
+        JoinError: none of the rules allows it.
+    """
+    if first is None or second is None:
+        return None
+    if first in _SINGLE and second in _SINGLE:
+        return max(first, second, key=len)
+    if not _join(first, second):
+        raise JoinError(shape_sentence(first, second))
+    return any_shape(first, second)
+
+
+def any_shape(first: Shape, second: Shape) -> Shape:
+    """The extents that two shapes share, also where no rule joins them."""
+    if first is None or second is None or len(first) != len(second):
+        return None
+    return tuple(
+        p if p == q else f"?{k}" for k, (p, q) in enumerate(zip(first, second, strict=True))
+    )
+
+
+def _join(first: _Extents, second: _Extents) -> bool:
+    if len(first) == len(second):  # rules 1 and 2
+        return all(
+            p == q or isinstance(p, str) or isinstance(q, str)
+            for p, q in zip(first, second, strict=True)
+        )
+    short, long = sorted((first, second), key=len)  # rule 4
+    begins = all(
+        p == q or (isinstance(p, str) and isinstance(q, str))
+        for p, q in zip(short, long, strict=False)
+    )
+    return begins and all(isinstance(extent, str) for extent in long[len(short) :])
+
+
+def shape_sentence(first: Shape, second: Shape) -> str:
+    """Why two shapes do not join, in MindSpore's words."""
+    return f"Shape Join Failed: shape1 = {shape_text(first)}, shape2 = {shape_text(second)}"
+
+
+def dtype_sentence(first: str, second: str) -> str:
+    """Why two dtypes do not join, in MindSpore's words."""
+    return f"Type Join Failed: dtype1 = {first}, dtype2 = {second}"
+
+
+def shape_text(shape: Shape) -> str:
+    """`()`, `(2)`, `(3, n)`; `(*)` for an unknown number of axes."""
+    return f"({'*' if shape is None else ', '.join(map(str, shape))})"

@@ -1,0 +1,105 @@
+"""Sequences and optional values: what their operators need besides ONNX's schemas.
+
+    SequenceInsert(history, 1.0)      a plain number takes the dtype of the sequence's members
+    SequenceAt([a, b], 1)             a list of values, where a sequence is wanted, is one
+    OptionalHasElement(x)             true for what cannot be absent; OptionalGetElement(x) is x
+
+Source: ONNX operators, opset 17; for values that cannot be absent, opset 18.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import OperandError
+from mdf_loop.ir import Data, Value
+from mdf_loop.lower.terms import Results, Term, cast, kind, promote, tensor
+from mdf_loop.onnx_types import (
+    TypeWord,
+    element_type,
+    inside,
+    is_optional,
+    is_sequence,
+    is_tensor,
+    kind_of,
+    wrong_kind,
+)
+
+
+def as_sequence(b: Builder, term: Term) -> Value:
+    """The term as a sequence: a tuple of tensors is made one.
+
+    Raises:
+        OperandError: it is no sequence.
+    """
+    if isinstance(term, tuple) and term and not isinstance(term, Results):
+        return b.op("SequenceConstruct", *promote(b, *(tensor(b, part) for part in term)))
+    value = tensor(b, term)
+    if not is_sequence(value.dtype):
+        raise wrong_kind(value, kinds=("seq",))
+    return value
+
+
+def made_of(b: Builder, dtype: str, data: Data) -> Value:
+    """A value that holds what is known now: an array, a list of arrays, or None."""
+    if is_tensor(dtype):
+        return b.constant(data)
+    if is_optional(dtype):
+        if data is None:
+            return b.op("Optional", type=TypeWord(inside(dtype)))
+        return b.op("Optional", made_of(b, inside(dtype), data))
+    if not data:
+        return b.op("SequenceEmpty", dtype=element_type(inside(dtype)))
+    return b.op("SequenceConstruct", *(b.constant(member) for member in data))
+
+
+def fitted_member(b: Builder, inputs: Sequence[Value | None]) -> list[Value | None]:
+    """The inputs of SequenceInsert: the member in the dtype of the sequence.
+
+    Plain numbers adapt where nothing is lost by it.
+
+    Raises:
+        OperandError: the member has another dtype.
+    """
+    sequence, member, *position = inputs
+    assert sequence is not None
+    assert member is not None
+    dtype = inside(sequence.dtype)
+    if not is_sequence(sequence.dtype) or member.dtype == dtype or not is_tensor(member.dtype):
+        return list(inputs)
+    rank = {"b": 0, "i": 1, "u": 1, "f": 2}
+    if b.is_weak(member) and kind_of(dtype) in rank and rank[kind(member)] <= rank[kind_of(dtype)]:
+        return [sequence, cast(b, member, dtype), *position]
+    raise OperandError(
+        f"'{sequence.name}' is {sequence.type}, but '{member.name}', which is put into it, is "
+        f"{member.type}",
+        hint="all members of a sequence have one dtype: use onnx::Cast",
+    )
+
+
+def _has_element(b: Builder, inputs: Sequence[Value | None]) -> Value | None:
+    value = inputs[0] if inputs else None
+    if value is not None and is_optional(value.dtype):
+        return None
+    return b.constant(np.array(value is not None))
+
+
+def _get_element(_: Builder, inputs: Sequence[Value | None]) -> Value | None:
+    value = inputs[0]
+    return None if value is None or is_optional(value.dtype) else value
+
+
+def _optional(_: Builder, inputs: Sequence[Value | None]) -> Value | None:
+    value = inputs[0] if inputs else None
+    return value if value is not None and is_optional(value.dtype) else None
+
+
+KNOWN: Mapping[str, Callable[[Builder, Sequence[Value | None]], Value | None]] = {
+    "OptionalHasElement": _has_element,
+    "OptionalGetElement": _get_element,
+    "Optional": _optional,
+}
+"""Operators whose result may be known without an operation; None: it is not."""

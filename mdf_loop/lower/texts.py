@@ -1,0 +1,28 @@
+"""Text: whether texts are equal, which ONNX's Equal compares from opset 19 on only.
+
+    _, _, numbers, _ = Unique(Concat(a, b))      every text as a number, equal texts as equal ones
+    a == b   ->   numbers of a == numbers of b
+
+Source: ONNX operators, Equal-13, Unique-11.
+"""
+
+from __future__ import annotations
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Value
+from mdf_loop.lower.terms import ints
+
+
+def equal_texts(b: Builder, left: Value, right: Value) -> Value:
+    """`left == right`, element by element, with broadcasting."""
+    flat = [b.op("Reshape", value, ints(b, -1)) for value in (left, right)]
+    together = b.op("Concat", *flat, axis=0)
+    numbers = b.multi("Unique", together, n_outputs=3)[2]
+    extent = b.op("Shape", flat[0])
+    end = b.op("Shape", together)
+    parts = (
+        b.op("Slice", numbers, ints(b, 0), extent, ints(b, 0)),
+        b.op("Slice", numbers, extent, end, ints(b, 0)),
+    )
+    pairs = zip(parts, (left, right), strict=True)
+    return b.op("Equal", *(b.op("Reshape", part, b.op("Shape", value)) for part, value in pairs))

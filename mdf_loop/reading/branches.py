@@ -1,0 +1,369 @@
+"""`onnx::If` and `case_of` -> `If`: one of several graphs is computed, and nothing else.
+
+    onnx::If   then_branch() if cond else else_branch()
+    case_of    branches[index]() if 0 <= index < len(branches) else default()
+
+Where the condition (the index) is known now, only the graph that is taken is read.
+
+Source: ONNX operators, If-13; NNC, ccv_nnc_symbolic_graph_case_of_new (a default passes through).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import (
+    ArityError,
+    ConditionError,
+    ExpressionError,
+    ModelError,
+    OperandError,
+    Poisoned,
+)
+from mdf_loop.ir import Value
+from mdf_loop.joins import any_shape, join_shapes
+from mdf_loop.lower import Scope, cast, lower_expression, tensor
+from mdf_loop.lower.choice import Join, Words, choose
+from mdf_loop.lower.operators import as_scalar, equal, greater_equal, guarded, less, truths
+from mdf_loop.reading.control import BODIES, Reading, control, reads
+from mdf_loop.reading.document import Document, WrittenBody, written_bodies, written_body
+from mdf_loop.reading.inner_graph import InnerGraph, inner_graph
+from mdf_loop.reading.loop_forms import literal_parts
+
+
+@reads("onnx::If")
+def read_if(
+    b: Builder, item: Any, node: Any, where: str, scope: Scope, document: Document
+) -> Reading:
+    """The results of the branch that a condition chooses."""
+    choice = _Choice(b, item, node, where, scope, document, "cond")
+    condition = choice.condition()
+    then = choice.graph("then_branch", "the then branch")
+    otherwise = choice.graph("else_branch", "the else branch")
+    known = b.constant_of(condition)
+    if known is not None:
+        taken = (then if known else otherwise).read(b)
+        return choice.results([b.chosen(condition, value) for value in taken])
+    choice.prepare([then, otherwise])
+    return choice.results(choice.between(b, condition, then, otherwise))
+
+
+@reads("case_of")
+def read_case(
+    b: Builder, item: Any, node: Any, where: str, scope: Scope, document: Document
+) -> Reading:
+    """The results of the branch that an index chooses."""
+    choice = _Choice(b, item, node, where, scope, document, "index")
+    index = choice.index()
+    count = sum(argument.startswith("branches[") for argument in choice.written)
+    if not count:
+        raise ModelError(
+            f"'{choice.name}' has no branches", where, "add branches: [a graph, another one, ...]"
+        )
+    branches = [choice.graph(f"branches[{k}]", f"branch {k}") for k in range(count)]
+    default = choice.default()
+    known = b.constant_of(index)
+    if known is not None:
+        taken = choice.taken(int(known), branches, default).read(b)
+        return choice.results([b.chosen(index, value) for value in taken])
+    choice.prepare([*branches, *([] if default is None else [default])])
+    return choice.results(choice.among(index, branches, default))
+
+
+class _Branch(Protocol):
+    """One of the ways."""
+
+    @property
+    def word(self) -> str:
+        """What errors call it."""
+
+    def names(self) -> tuple[str, ...]:
+        """What its values are called in the document."""
+
+    def read(self, b: Builder) -> list[Value]:
+        """Append it; its values."""
+
+
+@dataclass(frozen=True, slots=True)
+class _GraphBranch:
+    """A branch that is a graph; it is looked up only when it is needed."""
+
+    choice: _Choice
+    argument: str
+    word: str
+
+    def graph(self) -> InnerGraph:
+        """The graph."""
+        choice = self.choice
+        written = choice.written.get(self.argument, WrittenBody(None))
+        return inner_graph(
+            written, choice.item, choice.where, self.argument, self.word, choice.document
+        )
+
+    def names(self) -> tuple[str, ...]:
+        return self.graph().outputs
+
+    def read(self, b: Builder) -> list[Value]:
+        return self.graph().read(b, self.choice.scope, self.choice.document)
+
+
+@dataclass(frozen=True, slots=True)
+class _Passed:
+    """A default that passes values of the node through."""
+
+    choice: _Choice
+    expressions: tuple[Any, ...]
+    word: str = "the default"
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(map(str, self.expressions))
+
+    def read(self, b: Builder) -> list[Value]:
+        with b.at(f"{self.choice.where}.args.default"):
+            return [
+                tensor(b, lower_expression(b, expression, self.choice.scope))
+                for expression in self.expressions
+            ]
+
+
+class _Choice:
+    """A function that chooses between graphs, while it is read."""
+
+    def __init__(
+        self,
+        b: Builder,
+        item: Any,
+        node: Any,
+        where: str,
+        scope: Scope,
+        document: Document,
+        chooser: str,
+    ) -> None:
+        self.b = b
+        self.item = item
+        self.node = node
+        self.where = where
+        self.document = document
+        self.chooser = chooser
+        self.name = f"{node.id}.{item.id}"
+        self.args = dict(item.args or {})
+        self.written = written_bodies(item, node)
+        self.join: Join = join_shapes
+        self.count = 0
+        self.scope = scope.inner()
+        self._bind(scope)
+
+    def _bind(self, scope: Scope) -> None:
+        """Further arguments are values for the branches."""
+        own = (self.chooser, *BODIES[control(self.item.function) or ""])
+        for key, expression in self.args.items():
+            if key in own:
+                continue
+            with self.b.at(f"{self.where}.args.{key}"):
+                if isinstance(expression, dict):
+                    meant = difflib.get_close_matches(key, own, n=1, cutoff=0.4)
+                    raise ModelError(
+                        f"'{self.name}' has no argument '{key}' that is a graph",
+                        hint=f"did you mean '{meant[0]}'?" if meant else "",
+                    )
+                if expression is None:
+                    raise ExpressionError(
+                        f"the argument '{key}' of '{self.name}' has no value",
+                        hint="give it a value, or leave it out",
+                    )
+                self.scope.define(key, lower_expression(self.b, expression, scope))
+
+    # --- what chooses ---------------------------------------------------------------------------
+
+    def _chooser(self, thing: str) -> Value:
+        written = self.args.get(self.chooser)
+        if written is None or (isinstance(written, str) and not written.strip()):
+            raise ConditionError(
+                f"'{self.name}' has no {thing}", hint=f"add '{self.chooser}' to its args"
+            )
+        if isinstance(written, str) and written.strip() in ("true", "false"):
+            written = written.strip() == "true" if self.scope.find(written) is None else written
+        return tensor(self.b, lower_expression(self.b, written, self.scope))
+
+    def _one_element(self, value: Value, thing: str) -> Value:
+        """A value of one element without its axes; one that may have more fails when it runs."""
+        if value.shape is not None and any(d != 1 for d in value.shape if isinstance(d, int)):
+            raise ConditionError(
+                f"the {thing} of '{self.name}' must be one value, not {value.type}: the truth value "
+                "of an array with more than one element is ambiguous"
+                if thing == "condition"
+                else f"the {thing} of '{self.name}' must be one number, not {value.type}",
+                hint="reduce it to one element, e.g. numpy.max(...)",
+            )
+        return as_scalar(self.b, value)
+
+    def condition(self) -> Value:
+        """The condition of an If, as a truth value."""
+        path = f"{self.where}.args.{self.chooser}"
+        with self.b.at(path, f"{self.name}.{self.chooser}"):
+            value = self._one_element(self._chooser("condition"), "condition")
+            try:
+                test = truths(self.b, value)
+            except OperandError as error:
+                raise ConditionError(
+                    f"the condition of '{self.name}' must be a truth value: "
+                    f"{error.findings[0].what}"
+                ) from None
+            self.b.types[path] = test
+            return test
+
+    def index(self) -> Value:
+        """The index of a case_of, as a whole number."""
+        b, path = self.b, f"{self.where}.args.{self.chooser}"
+        with b.at(path, f"{self.name}.{self.chooser}"):
+            value = self._one_element(self._chooser("index"), "index")
+            if value.dtype == "string":
+                raise ConditionError(f"the index of '{self.name}' must be a whole number, not text")
+            whole = cast(b, value, "int64")
+            sentence = f"the index of '{self.name}' must be a whole number"
+            known = b.constant_of(value)
+            if known is not None and known != np.floor(known):
+                raise ConditionError(f"{sentence}, not {known}", hint="round it, e.g. int(...)")
+            if known is None and np.dtype(value.dtype).kind == "f":
+                back = cast(b, whole, value.dtype)
+                whole = guarded(b, whole, equal(b, back, value), sentence)
+            b.types[path] = whole
+            return whole
+
+    # --- branches -------------------------------------------------------------------------------
+
+    def graph(self, argument: str, word: str) -> _GraphBranch:
+        """A branch that is a graph."""
+        return _GraphBranch(self, argument, f"{word} of '{self.name}'")
+
+    def default(self) -> _Branch | None:
+        """What happens for any other index: a graph, values passed through, or nothing (None)."""
+        if "default" in self.written:
+            if self.written["default"].value is None:
+                return None
+            return self.graph("default", "the default")
+        return _Passed(self, _expressions(written_body(self.item, self.node, "default").value))
+
+    def prepare(self, branches: Sequence[_Branch]) -> None:
+        """Look every branch up; refuse different numbers of values."""
+        found: list[tuple[str, ...]] = []
+        for branch in branches:
+            with self.b.findings.catch(), self.b.at(self.where):
+                found.append(branch.names())
+        if len(found) < len(branches):
+            raise Poisoned
+        most, least = (pick(found, key=len) for pick in (max, min))
+        if len(most) != len(least):
+            missing = next((n for n in most if n not in least), most[len(least)])
+            having, lacking = branches[found.index(most)].word, branches[found.index(least)].word
+            raise ArityError(
+                f"'{missing}' is not defined in {lacking}, but defined in {having}: all branches "
+                f"must give the same number of values, not {len(least)} and {len(most)}",
+                hint="name it in metadata.outputs of each; a value from outside can be named too",
+            )
+        self.count = len(most)
+        graphs = [branch.graph() for branch in branches if isinstance(branch, _GraphBranch)]
+        stated = [graph.shapes for graph in graphs if graph.shapes]
+        if (*stated, self.b.options.shapes)[0] == "dynamic":
+            self.join = any_shape
+
+    def results(self, values: Sequence[Value]) -> Reading:
+        """What the function gives."""
+        if not values:
+            raise ArityError(f"the branches of '{self.name}' give nothing")
+        return Reading(values[0] if len(values) == 1 else tuple(values))
+
+    def _called(self, k: int) -> str:
+        return self.name if self.count == 1 else f"{self.name}[{k}]"
+
+    # --- choosing -------------------------------------------------------------------------------
+
+    def between(
+        self, b: Builder, condition: Value, then: _Branch, otherwise: _Branch
+    ) -> tuple[Value, ...]:
+        """`then if condition else otherwise`."""
+        words = Words((then.word, otherwise.word), self._called)
+        with b.at(self.where, self.name):
+            return choose(
+                b, condition, then.read, otherwise.read, self.name, words=words, join=self.join
+            )
+
+    def taken(self, index: int, branches: Sequence[_Branch], default: _Branch | None) -> _Branch:
+        """The branch of an index that is known now."""
+        if 0 <= index < len(branches):
+            return branches[index]
+        if default is None:
+            raise ConditionError(
+                f"the index of '{self.name}' is {index}: {self._outside(len(branches))}",
+                f"{self.where}.args.index",
+                "add a default: a graph, or the names of values that pass through",
+            )
+        return default
+
+    def _outside(self, count: int) -> str:
+        return f"it has {count} branches, counted from 0, and no default"
+
+    def among(
+        self, index: Value, branches: Sequence[_Branch], default: _Branch | None
+    ) -> tuple[Value, ...]:
+        """The branch of an index that is known only at run time."""
+        b, count = self.b, len(branches)
+        with b.at(f"{self.where}.args.index", f"{self.name}.index"):
+            least, most = (b.constant(np.array(k)) for k in (0, count))
+            inside = b.op("And", greater_equal(b, index, least), less(b, index, most))
+            if default is None:
+                sentence = f"the index of '{self.name}' is outside: {self._outside(count)}"
+                inside = guarded(b, inside, inside, sentence)
+                index = guarded(b, index, inside, sentence)
+        every = _Among(self, index, branches, 0, count)
+        if default is not None:
+            return self.between(b, inside, every, default)
+        if count == 1:
+            return self.between(b, inside, branches[0], branches[0])
+        return tuple(every.read(b))
+
+
+@dataclass(frozen=True, slots=True)
+class _Among:
+    """Some of the branches of a case_of: found by halves."""
+
+    choice: _Choice
+    index: Value
+    branches: Sequence[_Branch]
+    first: int
+    end: int
+
+    @property
+    def word(self) -> str:
+        if self.end - self.first == 1:
+            return self.branches[self.first].word
+        return f"branches {self.first} to {self.end - 1} of '{self.choice.name}'"
+
+    def names(self) -> tuple[str, ...]:
+        return self.branches[self.first].names()
+
+    def read(self, b: Builder) -> list[Value]:
+        if self.end - self.first == 1:
+            return self.branches[self.first].read(b)
+        middle = (self.first + self.end) // 2
+        with b.at(self.choice.where, self.choice.name):
+            lower = less(b, self.index, b.constant(np.array(middle)))
+        halves = (
+            _Among(self.choice, self.index, self.branches, *ends)
+            for ends in ((self.first, middle), (middle, self.end))
+        )
+        return list(self.choice.between(b, lower, *halves))
+
+
+def _expressions(value: Any) -> tuple[Any, ...]:
+    """What a default passes through: one expression, or those of a list or of `(x, y)`."""
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    parts = literal_parts(value) if isinstance(value, str) else None
+    return (value,) if parts is None else tuple(parts)

@@ -1,0 +1,91 @@
+"""Arguments that map names to descriptions: `slices`, `delays`, `recordings`.
+
+slices: {x_t: {of: x, axis: 1}}   ->   Entry("x_t", {"of": "x", "axis": 1})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mdf_loop.errors import ModelError
+from mdf_loop.lower import suggestion
+from mdf_loop.lower.syntax import number_of
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name with what is written for it."""
+
+    name: str
+    fields: Mapping[str, Any]
+    where: str
+
+    def whole(self, key: str, default: int) -> int:
+        """A whole number known when the document is read."""
+        value = self.fields.get(key)
+        number = number_of(value) if isinstance(value, str) else value
+        if number is None and value is None:
+            return default
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise ModelError(
+                f"'{key}' of '{self.name}' must be a whole number, not {value!r}", self.where
+            )
+        return number
+
+    def truth(self, key: str) -> bool:
+        """True or false; false where it is not written."""
+        value = self.fields.get(key, False)
+        if not isinstance(value, bool):
+            raise ModelError(
+                f"'{key}' of '{self.name}' must be true or false, not {value!r}", self.where
+            )
+        return value
+
+    def expression(self, key: str) -> Any:
+        """An expression that must be written."""
+        value = self.fields.get(key)
+        if value is None or (isinstance(value, str) and not value.strip()):
+            raise ModelError(
+                f"'{self.name}' has no '{key}'", self.where, f"write {self.name}: {{{key}: ...}}"
+            )
+        return value
+
+
+def entries(value: Any, where: str, known: Iterable[str], short: str = "") -> tuple[Entry, ...]:
+    """The entries of an argument; `known` are the keys of each.
+
+    Where `short` names a key, an entry may be that key's value alone.
+
+    Raises:
+        ModelError: it is no mapping, or has a key that nobody knows.
+    """
+    argument = where.rsplit(".", 1)[-1]
+    if value is None or value == "":
+        return ()
+    if not isinstance(value, Mapping):
+        raise ModelError(
+            f"'{argument}' maps names of the body to what they are, but this is {value!r}",
+            where,
+            f"write {argument}: {{name: {{...}}}}",
+        )
+    return tuple(
+        _entry(str(name), item, where, tuple(known), short) for name, item in value.items()
+    )
+
+
+def _entry(name: str, item: Any, where: str, known: tuple[str, ...], short: str) -> Entry:
+    place = f"{where}['{name}']"
+    if short and not isinstance(item, Mapping):
+        item = {short: item}
+    if not isinstance(item, Mapping):
+        raise ModelError(
+            f"'{name}' is written as {{{', '.join(f'{key}: ...' for key in known)}}}, "
+            f"but this is {item!r}",
+            place,
+        )
+    for key in item:
+        if key not in known:
+            raise ModelError(f"'{name}' has a key '{key}'", place, suggestion(str(key), known))
+    return Entry(name, dict(item), place)

@@ -1,0 +1,44 @@
+"""Extents known only at run time, found by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Operation, Shape, Value, operands, results, walk
+from mdf_loop.lower.terms import ints
+
+
+class Extents:
+    """Where the extents of values can be taken from: other values with an axis of that name."""
+
+    def __init__(self, values: Iterable[Value]) -> None:
+        self._at: dict[str, tuple[Value, int]] = {}
+        for value in values:
+            for axis, extent in enumerate(value.shape or ()):
+                if isinstance(extent, str):
+                    self._at.setdefault(extent, (value, axis))
+
+    @classmethod
+    def outside(cls, ops: Iterable[Operation]) -> Extents:
+        """Those that a body's operations read from outside of it."""
+        inner = list(walk(ops))
+        made = {value for operation in inner for value in results(operation)}
+        read = (value for operation in inner for value in operands(operation))
+        return cls(value for value in read if value not in made)
+
+    def tensor(self, b: Builder, shape: Shape) -> Value | None:
+        """The shape as a tensor; None if an extent can be taken from nowhere."""
+        if shape is None or any(isinstance(e, str) and e not in self._at for e in shape):
+            return None
+        if all(isinstance(extent, int) for extent in shape):
+            return b.constant(np.array(shape, np.int64).reshape(-1))
+        return b.op("Concat", *(self._extent(b, extent) for extent in shape), axis=0)
+
+    def _extent(self, b: Builder, extent: int | str) -> Value:
+        if isinstance(extent, int):
+            return ints(b, extent)
+        value, axis = self._at[extent]
+        return b.op("Gather", b.op("Shape", value), ints(b, axis), axis=0)

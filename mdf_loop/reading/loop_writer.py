@@ -1,0 +1,314 @@
+"""A loop whose arguments were read -> `Loop`, with what prepares and arranges its results.
+
+slices      ->  values of the body, by the iteration number
+delays      ->  carried values
+mid exit    ->  an `If` in the body
+recordings  ->  operations on the stacked rows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Carried, Loop, Recorded, Shape, StoppedBy, Value, bodies, results, walk
+from mdf_loop.lower import Term
+from mdf_loop.lower.operators import ensured
+from mdf_loop.onnx_types import numpy_dtype
+from mdf_loop.reading.body import Body, Entering, Scopes, read_body
+from mdf_loop.reading.control import Reading
+from mdf_loop.reading.delays import Delayed, History, Row
+from mdf_loop.reading.document import Document
+from mdf_loop.reading.extents import Extents
+from mdf_loop.reading.loop_forms import LoopForm
+from mdf_loop.reading.mid_exit import Split, full_rounds, rows_of_rounds, split
+from mdf_loop.reading.optional_carried import as_entered, as_left
+from mdf_loop.reading.recordings import arranged, last_row, no_row
+from mdf_loop.reading.signature import Signature
+from mdf_loop.reading.slices import Slice
+from mdf_loop.reading.unrolled import unrolled
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What a loop is given."""
+
+    trip_count: Value | None
+    condition: Value | None
+    initial: tuple[Value, ...]
+    slices: tuple[Slice, ...] = ()
+    delays: tuple[Delayed, ...] = ()
+
+
+class LoopWriter:
+    """Reads the body and appends the loop; once more with other types where that shows more."""
+
+    def __init__(
+        self,
+        b: Builder,
+        form: LoopForm,
+        arguments: Arguments,
+        signature: Signature,
+        scopes: Scopes,
+        document: Document,
+    ) -> None:
+        self.b = b
+        self.form = form
+        self.arguments = arguments
+        self.signature = signature
+        self.scopes = scopes
+        self.document = document
+        self.name = f"{_owner(form.where)}.{form.name}"
+        self.dynamic = (form.shapes or b.options.shapes) == "dynamic"
+
+    def write(self) -> Reading:
+        """Append the loop and give its results."""
+        written_out = unrolled(self)
+        if written_out is not None:
+            return written_out
+        histories, outside = self._histories({}, Extents(())), Extents(())
+        initial, body = self._settle(histories)
+        rows = {
+            history.of: Row(value.dtype, value.shape)
+            for history, value in zip(histories, body.delayed, strict=True)
+        }
+        if not all(rows[history.of].fits(history) for history in histories):
+            outside = Extents.outside(body.ops)
+            histories = self._histories(rows, outside)
+            for history in histories:
+                if not rows[history.of].fits(history):
+                    raise rows[history.of].refused(history)
+            self._discard(body)
+            initial, body = self._settle(histories)
+        parts = split(self.b, self.form, body) if self.form.mid_exit else Split(body)
+        return self._appended(initial, parts)
+
+    def _histories(self, rows: Mapping[str, Row], outside: Extents) -> tuple[History, ...]:
+        known = dict(rows)
+        for name, value in zip(self.signature.leaves, self.arguments.initial, strict=True):
+            known.setdefault(name, Row(value.dtype, value.shape))
+        return tuple(d.history(self.b, known.get(d.of), outside) for d in self.arguments.delays)
+
+    # --- types that hold for all iterations -------------------------------------------------------
+
+    def _settle(self, histories: tuple[History, ...]) -> tuple[list[Value], Body]:
+        """The initial values and the body, read for shapes that hold before and after it."""
+        numbers = () if self.dynamic else range(len(self.arguments.initial))
+        initial, body = self._read_until_same(histories, numbers)
+        spread = [k for k in numbers if initial[k] is not self.arguments.initial[k]]
+        if any(body.leaves[k].shape != initial[k].shape for k in spread):  # it goes on changing
+            self._discard(body)
+            return self._read_until_same(histories, ())
+        for k in spread:
+            self.b.note(
+                f"'{body.leave_names[k]}' starts as one number, and is {initial[k].type} after one "
+                "iteration: the number stands for all elements",
+                self.form.where,
+            )
+        return initial, body
+
+    def _read_until_same(
+        self, histories: tuple[History, ...], numbers: Sequence[int]
+    ) -> tuple[list[Value], Body]:
+        """Read the body until nothing changes; of these initial values, numbers may be spread."""
+        initial = [*self.arguments.initial]
+        for history in histories:
+            with self.b.at(history.where, history.of):
+                initial += history.initial(self.b)
+        entering = [value.shape for value in initial]
+        body = self._read_body(initial, entering, histories)
+        for _ in range(3 + len(numbers)):  # each round loses extents or ranks, or spreads a value
+            spread = [k for k in numbers if self._spread(initial, k, entering[k], body)]
+            joined = [
+                initial[k].shape if k in spread else _joined(shape, v.shape, self.dynamic)
+                for k, (shape, v) in enumerate(zip(entering, body.leaves, strict=True))
+            ]
+            if joined == entering:
+                break
+            entering = joined
+            self._discard(body)
+            body = self._read_body(initial, entering, histories)
+        return initial, body
+
+    def _spread(self, initial: list[Value], k: int, entering: Shape, body: Body) -> bool:
+        """Make an initial value that is one number an array, if it is one from then on.
+
+        What works element by element does not see the difference; all else is refused later
+        (`reading.widened`).
+        """
+        shape = body.leaves[k].shape
+        if entering != () or not shape or not all(isinstance(extent, int) for extent in shape):
+            return False
+        one = initial[k]
+        with self.b.at(self.form.where, body.leave_names[k]):
+            initial[k] = self.b.op("Expand", one, self.b.constant(np.array(shape)))
+        self.b.stand_for[initial[k]] = (one,)
+        return True
+
+    def _discard(self, body: Body) -> None:
+        """Give up a body that is read once more."""
+        operations = list(walk(body.ops))
+        made = [value for operation in operations for value in results(operation)]
+        made += [v for operation in operations for inner in bodies(operation) for v in inner.inputs]
+        self.b.release((body.iteration, body.condition_in, *body.enters, *made))
+
+    def _read_body(
+        self, initial: Sequence[Value], shapes: Sequence[Shape], histories: tuple[History, ...]
+    ) -> Body:
+        types = tuple(Row(v.dtype, shape) for v, shape in zip(initial, shapes, strict=True))
+        entering = Entering(types, self.arguments.slices, histories)
+        return read_body(self.b, self.form, self.signature, entering, self.scopes, self.document)
+
+    # --- the loop ---------------------------------------------------------------------------------
+
+    def _appended(self, initial: Sequence[Value], parts: Split) -> Reading:
+        b, body = self.b, as_entered(self.b, parts.body)
+        with b.at(self.form.where, self.name):
+            carried = [
+                Carried(start, enter, leave, b.new(enter.dtype, enter.shape, self._named(n)), n)
+                for start, enter, leave, n in zip(
+                    initial, body.enters, body.leaves, body.leave_names, strict=True
+                )
+            ]
+            lasts = {k: self._last(parts, k) for k in range(len(body.rows))}
+            recorded = {
+                k: Recorded(
+                    row, b.new(row.dtype, self._stacked(row.shape), self._named(name)), name
+                )
+                for k, (row, name) in enumerate(zip(body.rows, body.row_names, strict=True))
+                if lasts[k] is None
+            }
+            carried += [last for last in lasts.values() if last is not None]
+            loop = b.append(self._loop(body, carried, list(recorded.values())))
+            pairs = list(zip(carried, parts.body.leaves, strict=False))
+            finals = [as_left(b, c.final, v) for c, v in pairs[: len(self.signature.leaves)]]
+            rounds = self._rounds(loop, parts)
+            rows = [self._row(k, lasts[k], recorded.get(k), loop, rounds, parts) for k in lasts]
+        given = (*finals, *rows)
+        return Reading(given[0] if len(given) == 1 else given, self._others(loop, rounds))
+
+    def _loop(self, body: Body, carried: list[Carried], recorded: list[Recorded]) -> Loop:
+        b = self.b
+        return Loop(
+            name=self.name,
+            trip_count=self.arguments.trip_count,
+            condition=self.arguments.condition,
+            iteration=body.iteration,
+            condition_in=body.condition_in,
+            condition_out=body.condition_out,
+            carried=tuple(carried),
+            recorded=tuple(recorded),
+            ops=body.ops,
+            bound=b.options.max_iterations if self.arguments.trip_count is None else None,
+            dynamic_shapes=self.dynamic,
+            count=b.new("int64", (), f"{self.name}.iterations"),
+            last_condition=b.new("bool", (), f"{self.name}.condition"),
+            where=self.form.where,
+        )
+
+    def _named(self, name: str) -> str:
+        return f"{self.name}.{name}"
+
+    def _stacked(self, shape: Shape) -> Shape:
+        known = self.b.constant_of(self.arguments.trip_count)
+        if shape is None:
+            return None
+        if known is not None and self.arguments.condition is None:
+            return (max(int(known), 0), *shape)
+        return (self.b.name(f"{self.form.name}_iterations"), *shape)
+
+    # --- its results ------------------------------------------------------------------------------
+
+    def _last(self, parts: Split, k: int) -> Carried | None:
+        """The last row as a carried value, if its shape is known: then no other row is kept."""
+        row, name = parts.body.rows[k], parts.body.row_names[k]
+        form = self.form.recordings.get(name)
+        if form is None or not form.last or k in parts.late or row.dtype == "string":
+            return None
+        if row.shape is None or any(isinstance(extent, str) for extent in row.shape):
+            return None
+        start = self.b.constant(np.zeros(row.shape, numpy_dtype(row.dtype)))
+        enter, final = (self.b.new(row.dtype, row.shape, self._named(name)) for _ in range(2))
+        return Carried(start, enter, row, final, name)
+
+    def _row(
+        self,
+        k: int,
+        last: Carried | None,
+        recorded: Recorded | None,
+        loop: Loop,
+        rounds: Value,
+        parts: Split,
+    ) -> Value:
+        """What a recording gives."""
+        b = self.b
+        form = self.form.recordings.get(parts.body.row_names[k])
+        ran = rounds if k in parts.late else self._count(loop)
+        if last is not None:
+            assert form is not None
+            one = b.constant(np.array(1))
+            return ensured(b, last.final, b.op("LessOrEqual", one, ran), no_row(form))
+        assert recorded is not None
+        if form is not None and form.last:
+            return last_row(b, form, recorded.stack, ran)
+        stack = rows_of_rounds(b, recorded.stack, rounds) if k in parts.late else recorded.stack
+        if form is None:
+            return stack
+        return arranged(b, form, stack, self.scopes.node)
+
+    def _count(self, loop: Loop) -> Value:
+        """How often the body was run."""
+        assert loop.count is not None
+        if loop.condition is None and loop.trip_count is not None:
+            return self.b.op("Max", loop.trip_count, self.b.constant(np.array(0)))
+        return loop.count
+
+    def _rounds(self, loop: Loop, parts: Split) -> Value:
+        """How many iterations ran to their end."""
+        assert loop.count is not None
+        assert loop.last_condition is not None
+        if not self.form.mid_exit:
+            return loop.count
+        return full_rounds(self.b, loop.count, loop.last_condition)
+
+    def _others(self, loop: Loop, rounds: Value) -> dict[str, Callable[[], Term]]:
+        assert loop.last_condition is not None
+        last = loop.last_condition
+        return {
+            "iterations": lambda: rounds,
+            "condition": lambda: last,
+            "stopped_by": lambda: self._stopped_by(loop, last),
+        }
+
+    def _stopped_by(self, loop: Loop, last: Value) -> Value:
+        def code(reason: StoppedBy) -> Value:
+            return self.b.constant(np.array(reason.code))
+
+        limit = StoppedBy.MAX_ITERATIONS if loop.trip_count is None else StoppedBy.TRIP_COUNT
+        if loop.condition is None:
+            return code(limit)
+        return self.b.op("Where", last, code(limit), code(StoppedBy.CONDITION))
+
+
+def _owner(where: str) -> str:
+    """The id of the node in a path like `$.graphs[0].nodes['A'].functions['f']`."""
+    return where.rsplit(".nodes['", 1)[-1].split("']", 1)[0] if ".nodes['" in where else "loop"
+
+
+def _joined(enter: Shape, leave: Shape, dynamic: bool) -> Shape:
+    """The shape that holds for both: unknown extents always, differing ones only if allowed."""
+    if enter is None or leave is None:
+        return None
+    if len(enter) != len(leave):
+        return None if dynamic else enter
+    return tuple(
+        p if p == q or (isinstance(p, int) and isinstance(q, int) and not dynamic) else _wider(p, k)
+        for k, (p, q) in enumerate(zip(enter, leave, strict=True))
+    )
+
+
+def _wider(dim: int | str, axis: int) -> str:
+    return dim if isinstance(dim, str) else f"?{axis}"

@@ -1,0 +1,145 @@
+"""A condition in the middle of a body: what it needs runs once more than the rest.
+
+    p = s + x                          p = s + x
+    if not p < limit: break     ->     go = p < limit
+    s = 2 * p                          s = (2 * p) if go else s        # an `If`, not a choice
+
+What comes before the test: the nodes that the condition's node gets values from, over edges. A
+carried value changes only in full rounds; a row of what follows exists only for these, so the
+last one, that of the round that was left, is dropped.
+
+Source: NNC (liuliu/ccv), `ccv_nnc_symbolic_graph_while`; SCF's `while` has the same two regions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import CarryTypeError, UnsupportedError
+from mdf_loop.ir import Branch, If, Operation, Shape, Value, captures, operands, results, walk
+from mdf_loop.joins import any_shape
+from mdf_loop.lower import cast
+from mdf_loop.lower.terms import ints
+from mdf_loop.onnx_types import numpy_dtype
+from mdf_loop.reading.body import Body
+from mdf_loop.reading.extents import Extents
+from mdf_loop.reading.loop_forms import LoopForm
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """A body, and the positions of those rows that only full rounds give."""
+
+    body: Body
+    late: frozenset[int] = frozenset()
+
+
+def split(b: Builder, form: LoopForm, body: Body) -> Split:
+    """The body with everything after the test in an `If`."""
+    early, late = _divided(body.ops, (body.condition_out, *body.early))
+    made_late = {value for operation in late for value in results(operation)}
+    rows = [row for row in dict.fromkeys(body.rows) if row in made_late]
+    carried = [
+        (enter, leave)
+        for enter, leave in zip(body.enters, body.leaves, strict=True)
+        if enter is not leave
+    ]
+    inner = b.body()
+    otherwise = inner.body()
+    known = Extents((*body.enters, *_made(early), *_read(body.ops)))
+    leaves = [leave for _, leave in carried] + rows
+    kept = [enter for enter, _ in carried]
+    kept += [_nothing(otherwise, form, row, known) for row in rows]
+    outputs = tuple(_output(inner, form, *pair) for pair in zip(leaves, kept, strict=True))
+    choice = If(
+        name=f"{form.name} goes on",
+        condition=body.condition_out,
+        then=Branch(tuple(late), tuple(leaves)),
+        otherwise=Branch(tuple(otherwise.ops), tuple(kept)),
+        outputs=outputs,
+        where=form.where,
+    )
+    by_leave = dict(zip(carried, outputs, strict=False))
+    by_row = dict(zip(rows, outputs[len(carried) :], strict=True))
+    pairs = zip(body.enters, body.leaves, strict=True)
+    changed = replace(
+        body,
+        ops=(*early, *(inner.ops), *((choice,) if outputs else ())),
+        leaves=tuple(by_leave.get(pair, pair[1]) for pair in pairs),
+        rows=tuple(by_row.get(row, row) for row in body.rows),
+    )
+    return Split(changed, frozenset(k for k, row in enumerate(body.rows) if row in by_row))
+
+
+def _divided(
+    ops: tuple[Operation, ...], roots: Iterable[Value]
+) -> tuple[list[Operation], list[Operation]]:
+    """The operations that the roots need, and the others."""
+    needed = set(roots)
+    early: set[int] = set()
+    for k in reversed(range(len(ops))):
+        if needed.intersection(results(ops[k])):
+            early.add(k)
+            needed.update((*operands(ops[k]), *captures(ops[k])))
+    return (
+        [op for k, op in enumerate(ops) if k in early],
+        [op for k, op in enumerate(ops) if k not in early],
+    )
+
+
+def _made(ops: Iterable[Operation]) -> list[Value]:
+    return [value for operation in ops for value in results(operation)]
+
+
+def _read(ops: Iterable[Operation]) -> list[Value]:
+    """What is read and not made here."""
+    inner = list(walk(ops))
+    made = set(_made(inner))
+    return [v for operation in inner for v in operands(operation) if v not in made]
+
+
+def _nothing(b: Builder, form: LoopForm, row: Value, known: Extents) -> Value:
+    """What stands for a row of the round that was left; it is dropped."""
+    shape = known.tensor(b, row.shape)
+    if shape is None or row.dtype == "string":
+        raise UnsupportedError(
+            f"the recorded value '{row.name}' is {row.type}: with exit: middle, the shape of what "
+            "follows the test must be known before it",
+            form.where,
+            "record a value that the condition needs, or carry it",
+        )
+    zero = b.constant(np.zeros((), numpy_dtype(row.dtype)))
+    return b.op("Expand", zero, shape)
+
+
+def _output(b: Builder, form: LoopForm, then: Value, otherwise: Value) -> Value:
+    if then.dtype != otherwise.dtype:
+        raise CarryTypeError(
+            f"carried values must keep their dtype, but '{otherwise.name}': {otherwise.type} becomes "
+            f"'{then.name}': {then.type}",
+            form.where,
+            "make both of one dtype",
+        )
+    shape = any_shape(then.shape, otherwise.shape)
+    named: Shape = shape and tuple(b.name("d") if str(d).startswith("?") else d for d in shape)
+    return b.new(then.dtype, named, then.name)
+
+
+# --- after the loop -----------------------------------------------------------------------------
+
+
+def full_rounds(b: Builder, count: Value, last_condition: Value) -> Value:
+    """How many rounds ran to their end, of so many begun ones."""
+    begun = b.op("Less", b.constant(np.array(0)), count)
+    left = b.op("And", begun, b.op("Not", last_condition))
+    return b.op("Sub", count, cast(b, left, "int64"))
+
+
+def rows_of_rounds(b: Builder, stack: Value, rounds: Value) -> Value:
+    """The rows without that of the round that was left."""
+    end = b.op("Reshape", rounds, ints(b, 1))
+    return b.op("Slice", stack, ints(b, 0), end, ints(b, 0))

@@ -1,0 +1,33 @@
+"""Carried values that may be absent before the first iteration, and never are after it.
+
+    enter: optional(sequence(float32))        enter: optional(sequence(float32))
+    leave: sequence(float32)            ->    leave: Optional(leave)
+    final: sequence(float32)                  final: OptionalGetElement(final)
+
+Source: ONNX operators, Loop-16 (its test with an optional sequence), which lets the types differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Value
+from mdf_loop.onnx_types import optional_of
+from mdf_loop.reading.body import Body
+
+
+def as_entered(b: Builder, body: Body) -> Body:
+    """The body whose leaves are optional values where they enter as such."""
+    inside = b.body()
+    leaves = tuple(
+        inside.op("Optional", leave) if enter.dtype == optional_of(leave.dtype) else leave
+        for enter, leave in zip(body.enters, body.leaves, strict=True)
+    )
+    return replace(body, leaves=leaves, ops=(*body.ops, *inside.ops)) if inside.ops else body
+
+
+def as_left(b: Builder, final: Value, leave: Value) -> Value:
+    """The result in the type that the body gives; a run fails if nothing ever was there."""
+    is_wrapped = final.dtype == optional_of(leave.dtype)
+    return b.op("OptionalGetElement", final) if is_wrapped else final

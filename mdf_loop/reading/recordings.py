@@ -1,0 +1,228 @@
+"""Recordings: how the rows of a recorded output come out of a loop.
+
+    y: {axis: 1}                     # rows are stacked on a new axis there, not on axis 0
+    z: {axis: 1, concat: true}       # they are joined along an axis that they have
+    w: {reverse: true}               # the last iteration first
+    l: {keep: last}                  # the last row only
+    p: {length: 10, pad: 0}          # always 10 rows, the rest filled
+
+Rows are put in reverse order first, then filled up, then stacked or joined.
+
+Source: OpenVINO, Loop-5, port_map of outputs; MXNet, `while_loop`, max_iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import ModelError, OperandError, RecordShapeError
+from mdf_loop.ir import Value
+from mdf_loop.lower import Scope, cast, lower_expression, tensor
+from mdf_loop.lower.arrays import shape_of
+from mdf_loop.lower.operators import ensured, one_element
+from mdf_loop.lower.reductions import axis_of
+from mdf_loop.lower.scope import suggestion
+from mdf_loop.lower.terms import extents, ints
+from mdf_loop.reading.entries import Entry, entries
+
+_KEYS = ("axis", "concat", "reverse", "keep", "length", "pad")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingForm:
+    """A recording as the document writes it; `length` and `pad` are expressions."""
+
+    name: str
+    axis: int = 0
+    concat: bool = False
+    reverse: bool = False
+    last: bool = False
+    length: Any | None = None
+    pad: Any = 0
+    where: str = ""
+
+
+def recording_forms(value: Any, where: str) -> dict[str, RecordingForm]:
+    """The recordings that the argument `recordings` describes, by the name of the output."""
+    return {entry.name: _form(entry) for entry in entries(value, where, _KEYS)}
+
+
+def _form(entry: Entry) -> RecordingForm:
+    keep = entry.fields.get("keep", "all")
+    if keep not in ("all", "last"):
+        raise ModelError(
+            f"'keep' of the recording '{entry.name}' is {keep!r}",
+            entry.where,
+            suggestion(str(keep), ("all", "last")),
+        )
+    others = [key for key in entry.fields if key != "keep"]
+    if keep == "last" and others:
+        raise ModelError(
+            f"the recording '{entry.name}' keeps the last row only, so '{others[0]}' means nothing",
+            entry.where,
+            "leave one of them out",
+        )
+    if "pad" in entry.fields and "length" not in entry.fields:
+        raise ModelError(
+            f"the recording '{entry.name}' has a 'pad', but no 'length' to fill up to",
+            entry.where,
+            "write length: <number of rows>",
+        )
+    return RecordingForm(
+        entry.name,
+        axis=entry.whole("axis", 0),
+        concat=entry.truth("concat"),
+        reverse=entry.truth("reverse"),
+        last=keep == "last",
+        length=entry.expression("length") if "length" in entry.fields else None,
+        pad=entry.fields.get("pad", 0),
+        where=entry.where,
+    )
+
+
+def refuse_unrecorded(
+    forms: Mapping[str, RecordingForm], rows: tuple[str, ...], leaves: tuple[str, ...]
+) -> None:
+    """Refuse recordings of what is not recorded.
+
+    Raises:
+        ModelError: a name is not one of the rows.
+    """
+    for form in forms.values():
+        if form.name in rows:
+            continue
+        if form.name in leaves:
+            raise ModelError(
+                f"'{form.name}' is carried, not recorded",
+                form.where,
+                "name it once more at the end of the body's metadata.outputs to record it too",
+            )
+        raise ModelError(
+            f"'{form.name}' is not one of the body's recorded outputs",
+            form.where,
+            suggestion(form.name, rows) or "recorded outputs stand last in metadata.outputs",
+        )
+
+
+# --- the rows as they come out ------------------------------------------------------------------
+
+
+def last_row(b: Builder, form: RecordingForm, stack: Value, rounds: Value) -> Value:
+    """The row of the last iteration; a loop of no iterations has none."""
+    one = b.constant(np.array(1))
+    place = ensured(b, b.op("Sub", rounds, one), b.op("LessOrEqual", one, rounds), no_row(form))
+    return b.op("Gather", stack, place, axis=0)
+
+
+def no_row(form: RecordingForm) -> RecordShapeError:
+    """The error for the last row of a loop that had no iteration."""
+    return RecordShapeError(
+        f"the last row of '{form.name}' is asked for, but the loop had no iteration",
+        form.where,
+        "carry the value: a carried value has an initial one",
+    )
+
+
+def arranged(b: Builder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
+    """The recording, made of the rows stacked on axis 0."""
+    with b.at(form.where):
+        if form.reverse:
+            stack = _reversed(b, stack)
+        if form.length is not None:
+            stack = _filled(b, form, stack, scope)
+        return _joined(b, form, stack) if form.concat else _moved(b, form, stack)
+
+
+def _reversed(b: Builder, stack: Value) -> Value:
+    first, end = ints(b, -1), ints(b, np.iinfo(np.int64).min)
+    turned = b.op("Slice", stack, first, end, ints(b, 0), ints(b, -1))
+    return turned
+
+
+def _moved(b: Builder, form: RecordingForm, stack: Value) -> Value:
+    """The rows stacked on another axis."""
+    axis = axis_of(stack, form.axis)
+    if axis == 0:
+        return stack
+    others = list(range(1, len(extents(stack))))
+    return b.op("Transpose", stack, perm=[*others[:axis], 0, *others[axis:]])
+
+
+def _joined(b: Builder, form: RecordingForm, stack: Value) -> Value:
+    """The rows joined along an axis of theirs."""
+    count, *row = extents(stack)
+    if not row:
+        raise OperandError(
+            f"the rows of '{form.name}' are numbers: there is no axis to join them along",
+            hint="leave out 'concat' to stack them",
+        )
+    if not -len(row) <= form.axis < len(row):
+        raise OperandError(
+            f"axis {form.axis} does not exist: the rows of '{form.name}' have {len(row)} axes",
+            hint=f"axes are numbered {-len(row)} to {len(row) - 1}",
+        )
+    axis = form.axis % len(row)
+    others = list(range(1, 1 + len(row)))
+    moved = b.op("Transpose", stack, perm=[*others[:axis], 0, *others[axis:]]) if axis else stack
+    known = [e for e in (count, row[axis]) if isinstance(e, int)]
+    if len(known) == 2 and all(isinstance(e, int) for e in row):
+        shape = ints(b, *row[:axis], known[0] * known[1], *row[axis + 1 :])  # type: ignore[arg-type]
+    else:
+        have = shape_of(b, moved)
+        length = b.op("ReduceProd", b.op("Gather", have, ints(b, axis, axis + 1), axis=0))
+        before = [b.op("Gather", have, ints(b, *range(axis)), axis=0)] if axis else []
+        after_axes = range(axis + 2, 1 + len(row))
+        after = [b.op("Gather", have, ints(b, *after_axes), axis=0)] if after_axes else []
+        shape = b.op("Concat", *before, length, *after, axis=0)
+    return b.op("Reshape", moved, shape, allowzero=1)
+
+
+def _filled(b: Builder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
+    """The rows with others after them, so that there are `length`."""
+    row = extents(stack)[1:]
+    length = one_element(b, tensor(b, lower_expression(b, form.length, scope)))
+    pad = one_element(b, tensor(b, lower_expression(b, form.pad, scope)))
+    if length is None or length.dtype not in ("int64", "int32"):
+        raise ModelError(f"the length of the recording '{form.name}' must be one whole number")
+    if pad is None:
+        raise ModelError(f"the pad of the recording '{form.name}' must be one number")
+    length = b.op("Reshape", cast(b, length, "int64"), ints(b, 1))
+    have = shape_of(b, stack)
+    count = b.op("Gather", have, ints(b, 0), axis=0)
+    error = RecordShapeError(
+        f"the recording '{form.name}' has more rows than its length",
+        hint="make the length larger, or bound the loop by M",
+    )
+    missing = ensured(b, b.op("Sub", length, count), b.op("LessOrEqual", count, length), error)
+    rest = [b.op("Gather", have, ints(b, *range(1, 1 + len(row))), axis=0)] if row else []
+    filling = b.op(
+        "Expand", _pad(b, form, pad, stack.dtype), b.op("Concat", missing, *rest, axis=0)
+    )
+    full = b.op("Concat", stack, filling, axis=0)
+    known = b.constant_of(length)
+    if (
+        known is None
+        or full.shape == (int(known[0]), *row)
+        or not all(isinstance(e, int) for e in row)
+    ):
+        return full
+    return b.op("Reshape", full, ints(b, int(known[0]), *row), allowzero=1)  # type: ignore[arg-type]
+
+
+def _pad(b: Builder, form: RecordingForm, pad: Value, dtype: str) -> Value:
+    """The number that fills, in the dtype of the rows, which must hold it."""
+    wide = cast(b, pad, dtype)
+    known, made = b.constant_of(pad), b.constant_of(wide)
+    if pad.dtype == dtype:
+        return pad
+    if made is not None and b.is_weak(pad) and (made.dtype.kind == "f" or made == known):
+        return wide
+    raise OperandError(
+        f"the recording '{form.name}' is {dtype}, which does not hold its pad ({pad.type})",
+        hint="give a pad that a row could hold",
+    )

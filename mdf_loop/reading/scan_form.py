@@ -1,0 +1,175 @@
+"""ONNX's Scan -> a loop with slices and recordings.
+
+    Scan(s0, x, num_scan_inputs=1, body)    ->    Loop(v_initial=s0, slices={x_t: x}, body)
+
+The body has no iteration number and no condition. All scan inputs have one length along their
+axes; of length 0, the states stay as they are and the recordings are empty.
+
+Source: ONNX operators, Scan-11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import ArityError, ModelError, SignatureError
+from mdf_loop.lower import Scope, suggestion
+from mdf_loop.reading.control import Reading, reads
+from mdf_loop.reading.document import Document
+from mdf_loop.reading.entries import Entry
+from mdf_loop.reading.loop import loop_of
+from mdf_loop.reading.loop_forms import (
+    LoopForm,
+    body_of,
+    is_strict,
+    literal_parts,
+    names_of,
+)
+from mdf_loop.reading.recordings import RecordingForm
+from mdf_loop.reading.signature import Signature, free_ports
+from mdf_loop.reading.slices import SliceForm
+
+_ARGUMENTS = (
+    *("initial_state_and_scan_inputs", "num_scan_inputs", "body"),
+    *("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions"),
+)
+
+
+@reads("onnx::Scan")
+def read_scan(
+    b: Builder, item: Any, node: Any, where: str, scope: Scope, document: Document
+) -> Reading:
+    """The results of the Scan that a Function or Parameter of `node` describes."""
+    body, body_where, metadata = body_of(item, node, where, document)
+    args = Entry(item.id, dict(item.args or {}), f"{where}.args")
+    given = _expressions(args.fields.get("initial_state_and_scan_inputs"))
+    scanned = args.whole("num_scan_inputs", len(given))
+    states = len(given) - scanned
+    if states < 0 or scanned < 1:
+        raise ArityError(
+            f"the scan '{item.id}' has {len(given)} initial states and scan inputs, of which "
+            f"{scanned} (num_scan_inputs) are scanned",
+            where,
+            "list the initial states first, then the scan inputs; at least one is scanned",
+        )
+    inputs, outputs = _names(item.id, metadata, body_where, states, scanned)
+    own = Signature(None, None, inputs[:states], "", outputs[:states], outputs[states:])
+    form = LoopForm(
+        name=item.id,
+        where=where,
+        trip_count=None,
+        condition=None,
+        initial=given[:states],
+        body=body,
+        body_where=body_where,
+        inputs=None,
+        outputs=None,
+        bindings={k: v for k, v in args.fields.items() if k not in _ARGUMENTS},
+        shapes=metadata.get("shapes"),
+        slices=_slices(args, inputs[states:], given[states:]),
+        recordings=_recordings(args, own.rows),
+        strict=is_strict(metadata, body_where),
+        equal_slices=True,
+    )
+    _refuse_misspelt(form)
+    return loop_of(b, form, lambda _: own, scope, document)
+
+
+def _expressions(value: Any) -> tuple[Any, ...]:
+    """The expressions of a list, or of a tuple written as text."""
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    if value is None or value == "":
+        return ()
+    parts = literal_parts(value) if isinstance(value, str) else None
+    return (value,) if parts is None else tuple(parts)
+
+
+def _names(
+    name: str, metadata: Mapping[str, Any], where: str, states: int, scanned: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The body's inputs and outputs: states first."""
+    inputs = names_of(metadata.get("inputs"), "inputs", where)
+    outputs = names_of(metadata.get("outputs"), "outputs", where)
+    if inputs is None or outputs is None:
+        raise SignatureError(
+            f"the order of the inputs and outputs of the body of the scan '{name}' is not written",
+            where,
+            "write it in the body graph: metadata: {inputs: [states..., scanned...], "
+            "outputs: [states..., recorded...]}",
+        )
+    if len(inputs) != states + scanned:
+        raise ArityError(
+            f"the scan '{name}' has {states} states and {scanned} scan inputs, but metadata.inputs "
+            f"names {len(inputs)}: {list(inputs)}",
+            where,
+        )
+    if len(outputs) < states:
+        raise ArityError(
+            f"the scan '{name}' has {states} states, but metadata.outputs names {len(outputs)}: "
+            f"{list(outputs)}",
+            where,
+            "the states come first, then what is recorded",
+        )
+    return inputs, outputs
+
+
+def _slices(args: Entry, names: tuple[str, ...], given: tuple[Any, ...]) -> tuple[SliceForm, ...]:
+    axes = _numbers(args, "scan_input_axes", len(names))
+    directions = _directions(args, "scan_input_directions", len(names))
+    where = f"{args.where}.initial_state_and_scan_inputs"
+    return tuple(
+        SliceForm(name, of, axis, -1, 0, -1, where=where)
+        if backwards
+        else SliceForm(name, of, axis, where=where)
+        for name, of, axis, backwards in zip(names, given, axes, directions, strict=True)
+    )
+
+
+def _recordings(args: Entry, names: tuple[str, ...]) -> dict[str, RecordingForm]:
+    axes = _numbers(args, "scan_output_axes", len(names))
+    directions = _directions(args, "scan_output_directions", len(names))
+    return {
+        name: RecordingForm(name, axis, reverse=backwards, where=args.where)
+        for name, axis, backwards in zip(names, axes, directions, strict=True)
+        if axis or backwards
+    }
+
+
+def _directions(args: Entry, key: str, count: int) -> list[bool]:
+    """Whether each one runs backwards."""
+    numbers = _numbers(args, key, count)
+    if any(number not in (0, 1) for number in numbers):
+        raise ModelError(
+            f"{key} of the scan '{args.name}' are 0 (forward) or 1 (backward), not {numbers}",
+            args.where,
+        )
+    return [bool(number) for number in numbers]
+
+
+def _numbers(args: Entry, key: str, count: int) -> list[int]:
+    """One whole number for each; zeros where none is written."""
+    value = args.fields.get(key)
+    if value is None or value == "":
+        return [0] * count
+    numbers = list(value) if isinstance(value, list | tuple) else [value]
+    if len(numbers) != count:
+        raise ArityError(
+            f"{key} of the scan '{args.name}' has {len(numbers)} entries for {count} values",
+            args.where,
+        )
+    return [Entry(args.name, {key: number}, args.where).whole(key, 0) for number in numbers]
+
+
+def _refuse_misspelt(form: LoopForm) -> None:
+    """An argument that the body does not read."""
+    read = set(free_ports(form.body))
+    for key in form.bindings:
+        if key not in read:
+            raise ModelError(
+                f"the scan '{form.name}' has no argument '{key}', and its body does not read it",
+                f"{form.where}.args.{key}",
+                suggestion(key, _ARGUMENTS),
+            )

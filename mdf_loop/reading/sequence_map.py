@@ -1,0 +1,145 @@
+"""`onnx::SequenceMap` -> `Loop`: a body for each member of a sequence, results as sequences.
+
+    out = []                                          out = SequenceEmpty()
+    for a, b in zip(xs, ys):                ->        loop i < SequenceLength(xs), carrying out:
+        out.append(body(a, b, z))                         a = SequenceAt(xs, i); b = SequenceAt(ys, i)
+                                                          out = SequenceInsert(out, body(a, b, z))
+
+Inputs that are tensors are the same for every member. A further sequence that is shorter than the
+first fails when it runs.
+
+Source: ONNX operators, SequenceMap-17 (its function body).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import ArityError, OperandError, SignatureError
+from mdf_loop.ir import Carried, Loop, Value
+from mdf_loop.lower import Scope, Term, lower_expression, suggestion, tensor
+from mdf_loop.lower.sequences import as_sequence
+from mdf_loop.onnx_types import element_type, is_sequence, is_tensor, sequence_of, wrong_kind
+from mdf_loop.reading.control import Reading, reads
+from mdf_loop.reading.document import Document, written_body
+from mdf_loop.reading.inner_graph import InnerGraph, found_graph
+from mdf_loop.reading.loop_forms import names_of
+
+_ARGUMENTS = ("input_sequence", "additional_inputs", "body")
+
+
+@reads("onnx::SequenceMap")
+def read_sequence_map(
+    b: Builder, item: Any, node: Any, where: str, scope: Scope, document: Document
+) -> Reading:
+    """The sequences that a Function or Parameter of `node` describes."""
+    written = written_body(item, node)
+    name = f"{node.id}.{item.id}"
+    word = f"the body of '{name}'"
+    graph, path = found_graph(written, item, where, "body", word, document)
+    metadata = {**(graph.metadata or {}), **(written.beside or {})}
+    inputs, outputs = (_names(metadata.get(key), key, path, word) for key in ("inputs", "outputs"))
+    args = dict(item.args or {})
+    inner = scope.inner()
+    for key in (key for key in args if key not in _ARGUMENTS):
+        with b.at(f"{where}.args.{key}"):
+            inner.define(key, lower_expression(b, args[key], scope))
+    with b.at(where, name):
+        given = _given(b, args, scope)
+    if len(inputs) != len(given):
+        raise ArityError(
+            f"'{name}' has {len(given)} inputs, but metadata.inputs of its body names "
+            f"{len(inputs)}: {list(inputs)}",
+            path,
+        )
+    body = InnerGraph(graph, path, outputs, word, "body")
+    mapping = _Map(name, where, dict(zip(inputs, given, strict=True)), body, inner, document)
+    loop = b.append(mapping.loop(b))
+    finals = tuple(carried.final for carried in loop.carried)
+    return Reading(finals[0] if len(finals) == 1 else finals)
+
+
+def _names(value: Any, key: str, where: str, word: str) -> tuple[str, ...]:
+    names = names_of(value, key, where)
+    if not names:
+        raise SignatureError(
+            f"{word} does not say in which order its {key} stand",
+            where,
+            "write metadata: {inputs: [one name for each input], outputs: [...]}",
+        )
+    return names
+
+
+def _given(b: Builder, args: dict[str, Any], scope: Scope) -> list[Value]:
+    """The first sequence, then sequences and tensors."""
+    if args.get("input_sequence") in (None, ""):
+        known = suggestion("input_sequence", args)
+        raise OperandError("onnx::SequenceMap needs the argument 'input_sequence'", hint=known)
+    first = as_sequence(b, lower_expression(b, args["input_sequence"], scope))
+    more: Term = ()
+    if args.get("additional_inputs") not in (None, "", [], ()):
+        more = lower_expression(b, args["additional_inputs"], scope)
+    parts = more if isinstance(more, tuple) else (more,)
+    values = [first, *(tensor(b, part) for part in parts)]
+    for value in values:
+        if not (is_tensor(value.dtype) or is_sequence(value.dtype)):
+            raise wrong_kind(value, "an input of onnx::SequenceMap", ("tensor", "seq"))
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class _Map:
+    """A sequence map that was read as far as its body."""
+
+    name: str
+    where: str
+    given: dict[str, Value]
+    body: InnerGraph
+    scope: Scope
+    document: Document
+
+    def loop(self, b: Builder) -> Loop:
+        """The loop over the members of the first sequence."""
+        inside = b.body()
+        with inside.at(self.where, self.name):
+            iteration = inside.new("int64", (), f"{self.name}.i")
+            go = inside.new("bool", (), f"{self.name}.go")
+            entries = {k: _member(inside, value, iteration) for k, value in self.given.items()}
+        made = self.body.read(inside, self.scope.inner(entries), self.document)
+        with b.at(self.where, self.name), inside.at(self.where, self.name):
+            carried = tuple(
+                self._collected(b, inside, member, name)
+                for member, name in zip(made, self.body.outputs, strict=True)
+            )
+            count = b.op("SequenceLength", next(iter(self.given.values())))
+        return Loop(
+            name=self.name,
+            trip_count=count,
+            condition=None,
+            iteration=iteration,
+            condition_in=go,
+            condition_out=None,
+            carried=carried,
+            recorded=(),
+            ops=tuple(inside.ops),
+            where=self.where,
+        )
+
+    def _collected(self, b: Builder, inside: Builder, member: Value, name: str) -> Carried:
+        """The sequence that an output of the body is put into."""
+        if not is_tensor(member.dtype):
+            raise wrong_kind(member, f"the output '{name}' of {self.body.word}")
+        dtype = sequence_of(member.dtype)
+        empty = b.op("SequenceEmpty", dtype=element_type(member.dtype))
+        enter = inside.new(dtype, None, f"{self.name}.{name}")
+        leave = inside.op("SequenceInsert", enter, member)
+        final = b.new(dtype, None, f"{self.name}.{name}")
+        return Carried(empty, enter, leave, final, name)
+
+
+def _member(inside: Builder, value: Value, iteration: Value) -> Value:
+    if is_tensor(value.dtype):
+        return value
+    return inside.op("SequenceAt", value, iteration)

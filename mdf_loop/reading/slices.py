@@ -1,0 +1,160 @@
+"""Slices: what a body reads of an array in each iteration.
+
+    x_t: x                                                        # x[i]
+    z_t: {of: z, axis: 1, start: -1, end: 0, stride: -1, part_size: 2}
+
+With an extent of `dim` along the axis, a negative start or end counts from `dim + 1` (so -1 is
+`dim`). Without `part_size` a part is one element and the axis is dropped.
+
+    length = |end - start|;   parts = floor((length - part_size) / |stride|) + 1
+    part i begins at start + i * stride              (stride > 0)
+                     start - part_size + i * stride  (stride < 0)
+
+Source: OpenVINO, Loop-5 and TensorIterator-1, port_map of inputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import ModelError, Poisoned, TripCountError
+from mdf_loop.ir import Value
+from mdf_loop.lower import Scope, lower_expression, tensor
+from mdf_loop.lower.operators import ensured
+from mdf_loop.lower.reductions import axis_of, count_of
+from mdf_loop.lower.terms import extents
+from mdf_loop.reading.entries import Entry, entries
+
+_KEYS = ("of", "axis", "start", "end", "stride", "part_size")
+
+
+@dataclass(frozen=True, slots=True)
+class SliceForm:
+    """A slice as the document writes it; without `part` the axis is dropped."""
+
+    name: str
+    of: Any
+    axis: int = 0
+    start: int = 0
+    end: int = -1
+    stride: int = 1
+    part: int | None = None
+    where: str = ""
+
+
+def slice_forms(value: Any, where: str) -> tuple[SliceForm, ...]:
+    """The slices that the argument `slices` describes."""
+    return tuple(_form(entry) for entry in entries(value, where, _KEYS, short="of"))
+
+
+def _form(entry: Entry) -> SliceForm:
+    stride = entry.whole("stride", 1)
+    down = stride < 0
+    part = entry.whole("part_size", 0)
+    form = SliceForm(
+        name=entry.name,
+        of=entry.expression("of"),
+        axis=entry.whole("axis", 0),
+        start=entry.whole("start", -1 if down else 0),
+        end=entry.whole("end", 0 if down else -1),
+        stride=stride,
+        part=part if "part_size" in entry.fields else None,
+        where=entry.where,
+    )
+    if stride == 0:
+        raise ModelError(f"the stride of the slice '{form.name}' is 0", entry.where, "use 1 or -1")
+    if form.part is not None and part < 1:
+        raise ModelError(
+            f"the part_size of the slice '{form.name}' is {part}",
+            entry.where,
+            "leave it out for one element without the axis, or give 1 or more",
+        )
+    wrong = form.start < form.end if down else form.start > form.end
+    if form.start >= 0 and form.end >= 0 and wrong:
+        way = "down" if down else "up"
+        raise ModelError(
+            f"the slice '{form.name}' goes {way} by {abs(stride)}, but from {form.start} to "
+            f"{form.end}",
+            entry.where,
+            "a negative stride goes down: start: -1, end: 0",
+        )
+    return form
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slice:
+    """A slice whose source was read: where its parts begin, and how many there are."""
+
+    form: SliceForm
+    source: Value
+    axis: int
+    first: Value
+    parts: Value
+
+    def row(self, b: Builder, iteration: Value) -> Value:
+        """What it is in an iteration; `b` builds the body."""
+        begin = iteration
+        if self.form.stride != 1:
+            begin = b.op("Mul", begin, b.constant(np.array(self.form.stride)))
+        offset = b.constant_of(self.first)
+        if offset is None or offset != 0:
+            begin = b.op("Add", begin, self.first)
+        if self.form.part is None:
+            return b.op("Gather", self.source, begin, axis=self.axis)
+        within = b.constant(np.arange(self.form.part))
+        return b.op("Gather", self.source, b.op("Add", begin, within), axis=self.axis)
+
+
+def read_slices(b: Builder, forms: tuple[SliceForm, ...], scope: Scope) -> tuple[Slice, ...]:
+    """The slices of a loop; all errors in them at once."""
+    found: list[Slice] = []
+    for form in forms:
+        with b.findings.catch(), b.at(form.where, form.name):
+            found.append(_slice(b, form, scope))
+    if len(found) < len(forms):
+        raise Poisoned
+    return tuple(found)
+
+
+def _slice(b: Builder, form: SliceForm, scope: Scope) -> Slice:
+    source = tensor(b, lower_expression(b, form.of, scope))
+    if not extents(source):
+        raise TripCountError(
+            f"the slice '{form.name}' is taken of one number ({source.type})",
+            hint="a value that is the same in every iteration is captured: name it as an input "
+            "port of the loop's node, and read it in the body",
+        )
+    axis = axis_of(source, form.axis)
+    extent = _number(b, count_of(b, source, axis))
+    start, end = (_position(b, number, extent) for number in (form.start, form.end))
+    low, high = (end, start) if form.stride < 0 else (start, end)
+    zero, part = _number(b, 0), _number(b, form.part or 1)
+    begins = _at_most(b, start, extent) if form.stride < 0 else _at_most(b, zero, start)
+    ends = b.op("And", _at_most(b, zero, end), _at_most(b, end, extent))
+    inside = b.op("And", begins, ends)  # what starts beyond its end has no parts
+    sentence = f"the slice '{form.name}' from {form.start} to {form.end} leaves axis {axis} of {source.type}"
+    error = TripCountError(sentence, hint="positions are 0 to the extent; -1 is the extent itself")
+    step = _number(b, abs(form.stride))
+    room = b.op("Add", b.op("Sub", b.op("Sub", high, low), part), step)
+    parts = b.op("Div", b.op("Max", room, zero), step)
+    first = b.op("Sub", start, part) if form.stride < 0 else start
+    return Slice(form, source, axis, first, ensured(b, parts, inside, error))
+
+
+def _number(b: Builder, number: int | Value) -> Value:
+    return b.constant(np.array(number, np.int64)) if isinstance(number, int) else number
+
+
+def _position(b: Builder, number: int, extent: Value) -> Value:
+    """A start or end counted from 0."""
+    if number >= 0:
+        return _number(b, number)
+    return b.op("Add", extent, _number(b, number + 1))
+
+
+def _at_most(b: Builder, left: Value, right: Value) -> Value:
+    return b.op("LessOrEqual", left, right)

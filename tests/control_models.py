@@ -1,0 +1,156 @@
+"""Models with loops and choices, written as short Python: what they read is found from the text.
+
+model({"y": "choice"}, choice=choose("x > 0", give(r="x"), give(r="-x")))
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import Finding, LoopError
+from mdf_loop.ir import If, walk
+
+_NAME = re.compile(r"(?<![\w.'\"])[A-Za-z_]\w*(?!\w*\s*\()(?!\w*\.)")
+_WORDS = {"and", "or", "not", "if", "else", "in", "True", "False", "true", "false", "numpy", "math"}
+
+
+def read_in(text: Any) -> set[str]:
+    """The names that a formula reads."""
+    if isinstance(text, str):
+        return set(_NAME.findall(text)) - _WORDS
+    parts = text if isinstance(text, list | tuple) else ()
+    return {name for part in parts for name in read_in(part)}
+
+
+@dataclass(frozen=True)
+class Control:
+    """A function that owns graphs."""
+
+    function: str
+    args: Mapping[str, Any]
+    graphs: Mapping[str, Any]
+
+    def reads(self) -> set[str]:
+        """The names it reads, those of its graphs included."""
+        names = {name for text in self.args.values() for name in read_in(text)}
+        return names | {name for graph in _flat(self.graphs.values()) for name in graph.reads()}
+
+    def content(self) -> dict[str, Any]:
+        """The function as in a document."""
+        return {"function": self.function, "args": {**self.args, **_contents(self.graphs)}}
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph of one node, with functions by name and formulas for its outputs."""
+
+    outputs: Mapping[str, Any]
+    functions: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Sequence[str] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    passed: Sequence[str] = ()
+
+    def inside(self) -> set[str]:
+        """The names that its node reads."""
+        items = self.functions.values()
+        names = {
+            n
+            for item in items
+            for n in (item.reads() if isinstance(item, Control) else read_in(item))
+        }
+        names |= {name for text in self.outputs.values() for name in read_in(text)}
+        return names - set(self.functions)
+
+    def reads(self) -> set[str]:
+        """The names it reads from outside."""
+        return (self.inside() | set(self.passed)) - set(self.inputs or ())
+
+    def node(self) -> dict[str, Any]:
+        """Its node as in a document."""
+        functions = {
+            key: item.content() if isinstance(item, Control) else {"value": item}
+            for key, item in self.functions.items()
+        }
+        return {
+            "input_ports": {name: {} for name in sorted(self.inside())},
+            "functions": functions,
+            "output_ports": {key: {"value": text} for key, text in self.outputs.items()},
+        }
+
+    def content(self) -> dict[str, Any]:
+        """The graph as in a document."""
+        metadata = {"outputs": [*self.outputs, *self.passed], **self.metadata}
+        if self.inputs is not None:
+            metadata["inputs"] = list(self.inputs)
+        return {"g": {"metadata": metadata, "nodes": {"n": self.node()}}}
+
+
+def _flat(graphs: Iterable[Any]) -> Iterator[Graph]:
+    for graph in graphs:
+        yield from graph if isinstance(graph, list) else [graph]
+
+
+def _contents(graphs: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: [g.content() for g in graph] if isinstance(graph, list) else graph.content()
+        for key, graph in graphs.items()
+    }
+
+
+def give(*passed: str, **outputs: Any) -> Graph:
+    """A branch of formulas; names passed through come after them."""
+    return Graph(outputs, passed=passed)
+
+
+def choose(cond: Any, then: Graph, otherwise: Graph, **args: Any) -> Control:
+    """An If."""
+    graphs = {"then_branch": then, "else_branch": otherwise}
+    return Control("onnx::If", {"cond": cond, **args}, graphs)
+
+
+def case(index: Any, branches: Sequence[Graph], default: Any = None) -> Control:
+    """A case_of; the default is a graph, or names."""
+    if isinstance(default, Graph):
+        return Control(
+            "case_of", {"index": index}, {"branches": list(branches), "default": default}
+        )
+    args = {"index": index} if default is None else {"index": index, "default": default}
+    return Control("case_of", args, {"branches": list(branches)})
+
+
+def repeat(body: Graph, initial: Sequence[Any], **args: Any) -> Control:
+    """A loop; `args` are M and cond."""
+    return Control("onnx::Loop", {**args, "v_initial": list(map(str, initial))}, {"body": body})
+
+
+def body(inputs: str, outputs: Mapping[str, Any], **functions: Any) -> Graph:
+    """A loop's body: `inputs` are the names of iteration, condition, carried values."""
+    return Graph(outputs, functions, inputs.split())
+
+
+def model(outputs: Mapping[str, Any], **functions: Any) -> dict[str, Any]:
+    """A graph whose node reads its inputs by the names in formulas."""
+    return {"graph": {"nodes": {"m": Graph(outputs, functions).node()}}}
+
+
+# --- reading them ----------------------------------------------------------------------------------
+
+
+def choices(source: Any, **inputs: Any) -> list[If]:
+    """The choices that a model's program holds."""
+    program = mdf_loop.read(source, inputs)
+    return [operation for operation in walk(program.ops) if isinstance(operation, If)]
+
+
+def refused(source: Any, kind: type[LoopError], *, options: Any = None, **inputs: Any) -> Finding:
+    """The one finding of a model that is refused, when it is compiled or when it runs."""
+    with pytest.raises(kind) as caught:
+        mdf_loop.compile(source, device="cpu", **(options or {})).run(inputs)
+    (finding,) = caught.value.findings
+    return finding

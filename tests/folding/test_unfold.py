@@ -1,0 +1,206 @@
+"""A loop node with a constant number of iterations becomes copies of its body."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import LoopError, TripCountError, UnknownNameError, UnsupportedError
+from tests.folding.flat_graphs import bits, graph, node, ran
+
+BODY = {
+    "metadata": {"inputs": ["i", "go", "x", "k"], "outputs": ["go", "x_next", "k_next", "row"]},
+    "nodes": {
+        "A": node("x i", y="numpy.sin(x) + 0.1 * i"),
+        "B": node("y gain k", x_next="gain * y", k_next="k + 2", row="y * numpy.array([1.0, 2.0])"),
+    },
+    "edges": {
+        "e": {"sender": "A", "sender_port": "y", "receiver": "B", "receiver_port": "y"},
+    },
+}
+
+
+def model(loop: dict[str, Any] | None = None, body: Any = None, **node_more: Any) -> dict[str, Any]:
+    """A loop node between two others; `loop` changes its arguments."""
+    args = {"M": "times", "v_initial": "(start, 0)", "body": {"body": body or BODY}, **(loop or {})}
+    content = {
+        "input_ports": {"start": {}, "gain": {}},
+        "functions": {
+            "f": {
+                "function": "onnx::Loop",
+                "args": {k: v for k, v in args.items() if v is not None},
+            }
+        },
+        "parameters": {"times": {"value": 4}},
+        "output_ports": {
+            "x": {"value": "f[0]"},
+            "twice": {"value": "2 * f[1] + f.iterations"},
+            "rows": {"value": "f[2]"},
+        },
+        **node_more,
+    }
+    nodes = {
+        "given": node("a", a="a", gain="0.75"),
+        "loop": content,
+        "out": node("x rows", sum="x + numpy.sum(rows)"),
+    }
+    edges = ("given.a -> loop.start", "given.gain -> loop.gain")
+    return graph(nodes, *edges, "loop.x -> out.x", "loop.rows -> out.rows")
+
+
+def test_the_shape_of_the_graph() -> None:
+    source = model({"M": 2})
+    kept = copy.deepcopy(source)
+    unfolded = mdf_loop.unfold(source, loop="loop")
+    assert source == kept
+    (flat,) = unfolded.graphs
+    names = ["given", "loop_in", "A_1", "B_1", "A_2", "B_2", "loop", "out"]
+    assert [n.id for n in flat.nodes] == names
+    assert not any(f.function == "onnx::Loop" for n in flat.nodes for f in n.functions)
+    carried = [e for e in flat.edges if (e.sender, e.sender_port) == ("B_1", "x_next")]
+    assert [(e.receiver, e.receiver_port) for e in carried] == [("A_2", "x")]
+    assert [p.id for p in flat.nodes[-2].output_ports] == ["x", "twice", "rows"]
+    assert flat.metadata == {"outputs": ["loop.twice", "out.sum"]}
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 17])
+def test_the_same_numbers_bit_for_bit(count: int) -> None:
+    source = model({"M": count})
+    unfolded = mdf_loop.unfold(source, loop="loop.f")
+    for a in (0.3, [0.1, -2.0]):
+        assert bits(unfolded, a=a) == bits(source, a=a)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"M": "times"},
+        {"cond": True},
+        {"recordings": {"row": {"reverse": True}}},
+        {"recordings": {"row": {"axis": 1}}},
+        {"recordings": {"row": {"concat": True}}},
+        {"recordings": {"row": {"keep": "last"}}},
+        {"gain": "2 * gain"},
+        {"v_initial": {"k": 0, "x": "start + 1"}},
+    ],
+)
+def test_every_way_to_write_it(changed: dict[str, Any]) -> None:
+    source = model(changed)
+    assert bits(mdf_loop.unfold(source, "loop"), a=0.3) == bits(source, a=0.3)
+
+
+def test_no_iterations() -> None:
+    body = copy.deepcopy(BODY)
+    body["metadata"]["outputs"].pop()
+    outputs = {
+        "x": {"value": "f[0]"},
+        "rows": {"value": "f[1]"},
+        "twice": {"value": "f.iterations"},
+    }
+    source = model({"M": 0}, body, output_ports=outputs)
+    assert bits(mdf_loop.unfold(source, "loop"), a=0.3) == bits(source, a=0.3)
+
+
+def test_a_nested_loop_stays_a_loop_and_reads_what_it_read() -> None:
+    inner = {
+        "metadata": {"inputs": ["j", "on", "t"], "outputs": ["on", "t_next"]},
+        "nodes": {"cell": node("t gain i", t_next="t * gain + i")},
+    }
+    body = {
+        "metadata": {"inputs": ["i", "go", "x", "k"], "outputs": ["go", "x_next", "k", "x_next"]},
+        "nodes": {
+            "row": {
+                "input_ports": {"x": {}, "k": {}},
+                "functions": {
+                    "g": {
+                        "function": "onnx::Loop",
+                        "args": {"M": 3, "v_initial": "x", "body": {"inner": inner}},
+                    }
+                },
+                "output_ports": {"x_next": {"value": "g"}},
+            }
+        },
+    }
+    source = model(None, body)
+    unfolded = mdf_loop.unfold(source, "loop")
+    assert bits(unfolded, a=0.3) == bits(source, a=0.3)
+    both = mdf_loop.unfold(unfolded, "row_2")
+    assert bits(both, a=0.3) == bits(source, a=0.3)
+
+
+def test_plain_numbers_keep_the_dtype_that_a_carried_value_has() -> None:
+    body = {
+        "metadata": {"inputs": ["i", "go", "s"], "outputs": ["go", "s_next"]},
+        "nodes": {"A": node("s w", s_next="s + w")},
+    }
+    flat = graph(
+        {
+            "loop": {
+                "input_ports": {"w": {"type": "float32"}},
+                "functions": {
+                    "f": {
+                        "function": "onnx::Loop",
+                        "args": {"M": 3, "v_initial": "(0.1,)", "body": {"b": body}},
+                    }
+                },
+                "output_ports": {"s": {"value": "f"}},
+            }
+        }
+    )
+    assert bits(mdf_loop.unfold(flat, "loop"), w=0.25) == bits(flat, w=0.25)
+
+
+def test_fold_and_unfold_give_the_flat_numbers() -> None:
+    flat = graph(
+        {"start": node("a", a="a"), "f": node("x", y="numpy.cos(x) / 3"), "out": node("y", r="y")},
+        *("start.a -> f.x", "f.y -> out.y"),
+    )
+    folded = mdf_loop.fold(flat, ["f"], {"f.y": "f.x"}, trip_count=1)
+    assert bits(mdf_loop.unfold(folded, "loop"), a=0.7) == bits(flat, a=0.7)
+    longer = mdf_loop.fold(flat, ["f"], {"f.y": "f.x"}, trip_count=6)
+    assert bits(mdf_loop.unfold(longer, "loop"), a=0.7) == bits(longer, a=0.7)
+    assert ran(longer, a=0.7)["r"] != ran(folded, a=0.7)["r"]
+
+
+STATED = copy.deepcopy(BODY)
+STATED["nodes"]["A"]["output_ports"]["stop"] = {"value": "y < 3"}
+STATED["metadata"]["outputs"][0] = "stop"
+EARLY = copy.deepcopy(BODY)
+EARLY["nodes"]["B"]["input_ports"]["y"] = {"default_value": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("source", "loop", "error", "sentence"),
+    [
+        (model(), "lop", UnknownNameError, "there is no loop 'lop'"),
+        (model(), "given", UnknownNameError, "there is no loop 'given'"),
+        (model({"M": None, "cond": True}), "loop", TripCountError, "has no trip count"),
+        (model({"M": "start"}), "loop", TripCountError, "a variable one"),
+        (model({"M": 3000}), "loop", TripCountError, "has 3000 iterations, unfold allows 1000"),
+        (model({"M": 0}), "loop", UnsupportedError, "what it records is not known"),
+        (model({"cond": True}, STATED), "loop", TripCountError, "has a condition"),
+        (model({"exit": "middle"}), "loop", UnsupportedError, "middle of the body"),
+        (model({"slices": {"gain": "gain"}}), "loop", UnsupportedError, "it has slices"),
+        (model({"recordings": {"row": {"length": 9}}}), "loop", UnsupportedError, "fixed length"),
+        (model(None, EARLY), "loop", UnsupportedError, "a port with a default_value"),
+        (
+            model(output_ports={"x": {"value": "f.stopped_by"}, "rows": {"value": "f[2]"}}),
+            "loop",
+            UnsupportedError,
+            "reads 'f.stopped_by'",
+        ),
+    ],
+)
+def test_what_cannot_be_unfolded(source: Any, loop: str, error: Any, sentence: str) -> None:
+    with pytest.raises(error, match=sentence) as raised:
+        mdf_loop.unfold(source, loop)
+    assert isinstance(raised.value, LoopError)
+    assert raised.value.findings[0].where
+
+
+def test_most() -> None:
+    with pytest.raises(TripCountError, match="has 4 iterations, unfold allows 3"):
+        mdf_loop.unfold(model(), "loop", most=3)

@@ -1,0 +1,94 @@
+"""Changes of bytes, whatever they mean: flipped, cut out, put in, doubled, cut off, other numbers."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+
+NUMBERS = (
+    *(b"0 1 -1 2 3 7 100 255 65536 2147483647 2147483648 -2147483648 4294967296").split(),
+    *(b"9223372036854775807 9223372036854775808 -9223372036854775808 18446744073709551616").split(),
+    *(b"1e308 1e400 -1e400 5e-324 nan inf -inf .nan .inf 0.5 -0.0 1_000 0x10 010 1e5 1e").split(),
+    b"9" * 400,
+)
+_WORD = re.compile(rb"[A-Za-z_][\w.:]*")
+_NUMBER = re.compile(rb"-?\d+(\.\d+)?(e[+-]?\d+)?")
+_EXTREMES = (0, 1, 0x7F, 0x80, 0xFF)
+
+
+def changed_bytes(rng: random.Random, content: bytes, times: int) -> bytes:
+    """The content after some changes."""
+    for _ in range(times):
+        content = rng.choice(_CHANGES)(rng, content) if content else rng.randbytes(8)
+    return content
+
+
+def _piece(rng: random.Random, content: bytes) -> tuple[int, int]:
+    start = rng.randrange(len(content))
+    return start, min(len(content), start + rng.choice((1, 2, 4, 8, 16, 64, 256, 1024)))
+
+
+def _flip(rng: random.Random, content: bytes) -> bytes:
+    changed = bytearray(content)
+    for _ in range(rng.choice((1, 1, 2, 8))):
+        changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
+    return bytes(changed)
+
+
+def _overwrite(rng: random.Random, content: bytes) -> bytes:
+    start, end = _piece(rng, content)
+    filled = bytes([rng.choice(_EXTREMES)]) * (end - start)
+    return content[:start] + rng.choice((filled, rng.randbytes(end - start))) + content[end:]
+
+
+def _cut(rng: random.Random, content: bytes) -> bytes:
+    start, end = _piece(rng, content)
+    return content[:start] + content[end:]
+
+
+def _insert(rng: random.Random, content: bytes) -> bytes:
+    place = rng.randrange(len(content) + 1)
+    return content[:place] + rng.randbytes(rng.choice((1, 2, 8, 64))) + content[place:]
+
+
+def _duplicate(rng: random.Random, content: bytes) -> bytes:
+    start, end = _piece(rng, content)
+    place = rng.choice((end, rng.randrange(len(content) + 1)))
+    return content[:place] + content[start:end] * rng.choice((1, 1, 2, 20)) + content[place:]
+
+
+def _truncate(rng: random.Random, content: bytes) -> bytes:
+    return content[: rng.randrange(len(content))]
+
+
+def _other(rng: random.Random, content: bytes, found: re.Pattern[bytes], by: bytes) -> bytes:
+    places = list(found.finditer(content))
+    if not places:
+        return _flip(rng, content)
+    place = rng.choice(places)
+    return content[: place.start()] + by + content[place.end() :]
+
+
+def _other_number(rng: random.Random, content: bytes) -> bytes:
+    return _other(rng, content, _NUMBER, rng.choice(NUMBERS))
+
+
+def _other_word(rng: random.Random, content: bytes) -> bytes:
+    words = _WORD.findall(content)
+    return _other(rng, content, _WORD, rng.choice(words) if words else b"")
+
+
+def _other_line(rng: random.Random, content: bytes) -> bytes:
+    """A line taken out, doubled, or put elsewhere."""
+    lines = content.split(b"\n")
+    taken = lines.pop(rng.randrange(len(lines)))
+    for _ in range(rng.choice((0, 1, 2))):
+        lines.insert(rng.randrange(len(lines) + 1), taken)
+    return b"\n".join(lines)
+
+
+_CHANGES: tuple[Callable[[random.Random, bytes], bytes], ...] = (
+    *(_flip, _overwrite, _cut, _insert, _duplicate, _truncate),
+    *(_other_number, _other_number, _other_word, _other_word, _other_line),
+)

@@ -1,0 +1,256 @@
+"""Changes of an ONNX model's messages.
+
+Any field of any message: left out, doubled, in another order, another number or name, a body for
+a body. And what a file may point to: data outside, in other files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import onnx
+from google.protobuf.descriptor import FieldDescriptor as Field
+from google.protobuf.message import Message
+
+from tests.fuzz.byte_changes import changed_bytes
+from tests.fuzz.seeds import Files
+
+_WHOLE = {
+    *(Field.TYPE_INT32, Field.TYPE_INT64, Field.TYPE_UINT32, Field.TYPE_UINT64, Field.TYPE_ENUM),
+    *(Field.TYPE_BOOL, Field.TYPE_SINT32, Field.TYPE_SINT64),
+}
+_NARROW = {Field.TYPE_INT32, Field.TYPE_UINT32, Field.TYPE_SINT32, Field.TYPE_ENUM}
+NUMBERS = (0, 1, 2, 3, 5, 7, 9, 10, 11, 16, 17, 24, 100, -1, -2, -9, 65536, 2**31 - 1, -(2**31))
+LARGE = (2**31, 2**40, 2**62, 2**63 - 1, -(2**63))
+REALS = (0.0, 1.0, -1.0, 0.5, 1e38, -1e38, float("nan"), float("inf"), 1e-45)
+NAMES = ("", "x", "?", "a b", "a.b", "a/b", "0", "𝜆", "None", "if", "i" * 300, "$.x['y']")
+LOCATIONS = ("w.bin", "../w.bin", "/etc/passwd", "", "model.onnx", "a/../../w", "\0", ".")
+
+
+def changed(rng: random.Random, files: Files, times: int) -> Files:
+    """The model with some changes of its messages."""
+    model = onnx.ModelProto()
+    model.ParseFromString(files.content)
+    for _ in range(times):
+        rng.choice(_CHANGES)(rng, model)
+    content = model.SerializeToString(deterministic=True)
+    return dataclasses.replace(files, content=content)
+
+
+def messages(root: Message) -> Iterator[Message]:
+    """The message and all those in it."""
+    yield root
+    for field, value in root.ListFields():
+        if field.type == Field.TYPE_MESSAGE:
+            for part in value if field.is_repeated else (value,):
+                yield from messages(part)
+
+
+def of_type(root: Message, kind: type[Message]) -> list[Any]:
+    """The messages of a type, outermost first."""
+    return [message for message in messages(root) if isinstance(message, kind)]
+
+
+def _field(rng: random.Random, root: Message, repeated: bool | None = None) -> tuple[Any, Any]:
+    """A message and one of its fields that is set."""
+    found = [
+        (message, field)
+        for message in messages(root)
+        for field, _ in message.ListFields()
+        if repeated is None or field.is_repeated == repeated
+    ]
+    return rng.choice(found) if found else (root, root.DESCRIPTOR.fields[0])
+
+
+def _names(root: Message) -> list[str]:
+    names = [name for node in of_type(root, onnx.NodeProto) for name in (*node.input, *node.output)]
+    return [*names, *(value.name for value in of_type(root, onnx.ValueInfoProto))]
+
+
+def _scalar(rng: random.Random, root: Message, field: Any, old: Any) -> Any:
+    if field.type in _WHOLE:
+        if field.type == Field.TYPE_BOOL:
+            return not old
+        return rng.choice((*NUMBERS, old + 1, old - 1, *(() if field.type in _NARROW else LARGE)))
+    if field.type in (Field.TYPE_FLOAT, Field.TYPE_DOUBLE):
+        return rng.choice(REALS)
+    if field.type == Field.TYPE_BYTES:
+        return changed_bytes(rng, old, 1)
+    return rng.choice((rng.choice(_names(root) or [""]), rng.choice(NAMES)))
+
+
+def _other_scalar(rng: random.Random, root: Message) -> None:
+    message, field = _field(rng, root)
+    value = getattr(message, field.name)
+    try:
+        if field.type == Field.TYPE_MESSAGE:
+            message.ClearField(field.name)
+        elif not field.is_repeated:
+            setattr(message, field.name, _scalar(rng, root, field, value))
+        elif value:
+            position = rng.randrange(len(value))
+            value[position] = _scalar(rng, root, field, value[position])
+    except ValueError:  # an enum that knows its numbers, a number just out of range
+        message.ClearField(field.name)
+
+
+def _clear(rng: random.Random, root: Message) -> None:
+    message, field = _field(rng, root)
+    if message is not root:
+        message.ClearField(field.name)
+
+
+def _repeated(rng: random.Random, root: Message) -> None:
+    """One entry of a repeated field is left out, doubled or in another place."""
+    message, field = _field(rng, root, True)
+    if not field.is_repeated:
+        return
+    entries = list(getattr(message, field.name))
+    if not entries:
+        return
+    taken = entries.pop(rng.randrange(len(entries)))
+    for _ in range(rng.choice((0, 0, 1, 2, 2))):
+        entries.insert(rng.randrange(len(entries) + 1), taken)
+    copies = [_copy(entry) for entry in entries]
+    message.ClearField(field.name)
+    getattr(message, field.name).extend(copies)
+
+
+def _copy(entry: Any) -> Any:
+    if not isinstance(entry, Message):
+        return entry
+    made = type(entry)()
+    made.CopyFrom(entry)
+    return made
+
+
+def _exchange(rng: random.Random, root: Message) -> None:
+    """A message becomes another of its type: a body another body, perhaps the one around it."""
+    found = [message for message in messages(root) if message is not root]
+    if not found:
+        return
+    one = rng.choice(found)
+    alike = [message for message in found if type(message) is type(one)]
+    copy = _copy(rng.choice(alike))
+    one.CopyFrom(copy)
+
+
+def _rewire(rng: random.Random, root: Message) -> None:
+    """A node reads another value, mostly one of its own graph: other types, cycles."""
+    graphs = [g for g in of_type(root, onnx.GraphProto) if any(node.input for node in g.node)]
+    if graphs:
+        graph = rng.choice(graphs)
+        names = rng.choice([node.input for node in graph.node if node.input])
+        near = [*(v.name for v in graph.input), *(n for node in graph.node for n in node.output)]
+        names[rng.randrange(len(names))] = rng.choice((*near, *near, rng.choice(_names(root)), ""))
+
+
+def _remake(rng: random.Random, root: Message) -> None:
+    """A node makes another value: names twice, names of nowhere."""
+    nodes = [node for node in of_type(root, onnx.NodeProto) if node.output]
+    if nodes:
+        names = rng.choice(nodes).output
+        names[rng.randrange(len(names))] = rng.choice((*_names(root), "", "new"))
+
+
+def _retype(rng: random.Random, root: Message) -> None:
+    """A stated type becomes another one."""
+    values = of_type(root, onnx.ValueInfoProto)
+    if values:
+        kind = rng.choice((*range(1, 17), *range(1, 17), 99))
+        shape = rng.choice((None, [], [1], [2], [0], [2, 3], ["n"], ["n", 3], [2**40, 2**40]))
+        made = onnx.helper.make_tensor_type_proto(kind, shape)
+        match rng.randrange(4):
+            case 0:
+                made = onnx.helper.make_sequence_type_proto(made)
+            case 1:
+                made = onnx.helper.make_optional_type_proto(made)
+        rng.choice(values).type.CopyFrom(made)
+
+
+def _operator(rng: random.Random, root: Message) -> None:
+    nodes = of_type(root, onnx.NodeProto)
+    if nodes:
+        node = rng.choice(nodes)
+        known = sorted({schema.name for schema in onnx.defs.get_all_schemas()})
+        alike = [other.op_type for other in nodes]
+        node.op_type = rng.choice((rng.choice(known), rng.choice(alike)))
+        if rng.random() < 0.05:
+            node.domain = rng.choice(("ai.onnx.ml", "com.microsoft", "ai.onnx", "me"))
+
+
+def _attribute(rng: random.Random, root: Message) -> None:
+    """An attribute that the operator knows, with any value."""
+    nodes = of_type(root, onnx.NodeProto)
+    if not nodes:
+        return
+    node = rng.choice(nodes)
+    try:
+        known = sorted(onnx.defs.get_schema(node.op_type).attributes)
+    except onnx.defs.SchemaError:
+        known = []
+    name = rng.choice((*known, "axis", "to"))
+    value = rng.choice((*NUMBERS, *REALS, "", "x", [0], [-1, 5], [1.5], [2**62], "sum"))
+    kept = [_copy(attribute) for attribute in node.attribute if attribute.name != name]
+    del node.attribute[:]
+    node.attribute.extend([*kept, onnx.helper.make_attribute(name, value)])
+
+
+def _tensor(rng: random.Random, root: Message) -> None:
+    """Numbers of another size, type or place than is said."""
+    tensors = of_type(root, onnx.TensorProto)
+    if not tensors:
+        return
+    tensor = rng.choice(tensors)
+    match rng.randrange(5):
+        case 0:
+            tensor.dims.extend([rng.choice((*NUMBERS, *LARGE))])
+        case 1 if tensor.dims:
+            tensor.dims[rng.randrange(len(tensor.dims))] = rng.choice((*NUMBERS, *LARGE))
+        case 2:
+            tensor.data_type = rng.randrange(30)
+        case 3:
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            tensor.ClearField("raw_data")
+            entries = {
+                "location": LOCATIONS,
+                "offset": ("0", "-1", "9" * 30, "x"),
+                "length": ("8", "-1", "x"),
+            }
+            for key, values in entries.items():
+                if rng.random() < 0.7:
+                    tensor.external_data.add(key=key, value=rng.choice(values))
+        case _:
+            numbers = tensor.raw_data or rng.randbytes(8)
+            tensor.raw_data = changed_bytes(rng, numbers, 1)
+
+
+def _deep(rng: random.Random, root: Message) -> None:
+    """A graph inside itself, again and again."""
+    holders = [a for a in of_type(root, onnx.AttributeProto) if a.HasField("g")]
+    for _ in range(rng.choice((1, 3, 8)) if holders else 0):
+        attribute = rng.choice(holders)
+        node = onnx.NodeProto(op_type=rng.choice(("If", "Loop", "Scan")), input=["", ""])
+        body = node.attribute.add(name="body", type=onnx.AttributeProto.GRAPH)
+        body.g.CopyFrom(attribute.g)
+        attribute.g.node.extend([node])
+        if root.ByteSize() > 300_000:
+            return
+
+
+def _opset(rng: random.Random, root: Message) -> None:
+    versions = (0, 1, 5, 7, 9, 10, 11, 12, 13, 14, 16, 18, 20, 21, 23, 24, 99, -1, 2**62)
+    if isinstance(root, onnx.ModelProto):
+        root.opset_import.add(domain=rng.choice(("", "ai.onnx")), version=rng.choice(versions))
+        if rng.random() < 0.7:
+            del root.opset_import[:-1]
+
+
+_CHANGES: tuple[Callable[[random.Random, Message], None], ...] = (
+    *(_other_scalar, _other_scalar, _other_scalar, _clear, _repeated, _repeated, _exchange),
+    *(_exchange, _rewire, _rewire, _rewire, _rewire, _remake, _retype, _retype, _operator),
+    *(_operator, _operator, _attribute, _attribute, _attribute, _tensor, _tensor, _deep, _opset),
+)

@@ -1,0 +1,148 @@
+"""Changes of an OpenVINO IR: elements, attributes, ids, ports, shapes, slices; bytes of its .bin."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import random
+from collections.abc import Callable
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+
+from tests.fuzz.byte_changes import changed_bytes
+from tests.fuzz.seeds import Files
+
+NUMBERS = ("0", "1", "-1", "2", "3", "7", "-2", "-9", "100", "2147483648", "9223372036854775807")
+WORDS = (
+    *("-9223372036854775808", "18446744073709551616", "9" * 400, "", " ", "x", "nan", "1.5", "1e3"),
+    *("?", "1..", "..3", "1..5", "2,3", "2,,3", "-1,-1", "4294967296,4294967296", "...", "true"),
+    *("f32", "i64", "i32", "boolean", "f64", "u4", "bf16", "string", "FP32", "undefined", "\u0665"),
+    *("execution_condition", "current_iteration", "opset1", "opset5", "opset8", "extension"),
+)
+TYPES = (
+    *("Loop", "TensorIterator", "If", "Const", "Parameter", "Result", "Add", "Multiply", "Concat"),
+    *("Split", "VariadicSplit", "StridedSlice", "Slice", "Gather", "Reshape", "Broadcast", "Tile"),
+    *("Transpose", "Unsqueeze", "Squeeze", "ReduceSum", "Range", "Select", "Convert", "MatMul"),
+    *("LSTMCell", "GRUCell", "RNNCell", "Pad", "OneHot", "TopK", "CumSum", "ShapeOf", "NonZero"),
+    *("Convolution", "MaxPool", "Interpolate", "ReadValue", "Assign", "Softmax", "Clamp", "Elu"),
+)
+TAGS = (
+    *("layer", "layers", "edges", "edge", "port", "dim", "input", "output", "data", "body", "net"),
+    *("port_map", "back_edges", "then_body", "else_body", "then_port_map", "rt_info"),
+)
+
+
+def changed(rng: random.Random, files: Files, times: int) -> Files:
+    """The IR with some changes of its elements."""
+    root = ElementTree.fromstring(files.content)
+    for _ in range(times):
+        rng.choice(_CHANGES)(rng, root)
+    beside = dict(files.beside)
+    if beside and rng.random() < 0.1:
+        name = rng.choice(sorted(beside))
+        beside[name] = changed_bytes(rng, beside[name], 1)
+    content = ElementTree.tostring(root, encoding="utf-8")
+    return dataclasses.replace(files, content=content, beside=beside)
+
+
+def _any(rng: random.Random, root: Element) -> Element:
+    return rng.choice(list(root.iter()))
+
+
+def _owner(rng: random.Random, root: Element) -> Element:
+    return rng.choice([element for element in root.iter() if len(element)] or [root])
+
+
+def _drop(rng: random.Random, root: Element) -> None:
+    owner = _owner(rng, root)
+    if len(owner):
+        owner.remove(rng.choice(list(owner)))
+
+
+def _double(rng: random.Random, root: Element) -> None:
+    owner = _owner(rng, root)
+    if len(owner):
+        owner.insert(rng.randrange(len(owner) + 1), copy.deepcopy(rng.choice(list(owner))))
+
+
+def _move(rng: random.Random, root: Element) -> None:
+    """An element goes elsewhere, perhaps as a copy."""
+    owner, target = _owner(rng, root), _any(rng, root)
+    if len(owner):
+        element = rng.choice(list(owner))
+        if rng.random() < 0.7:
+            owner.remove(element)
+        target.insert(rng.randrange(len(target) + 1), copy.deepcopy(element))
+
+
+def _exchange(rng: random.Random, root: Element) -> None:
+    """An element becomes another one of its tag: a body another body."""
+    one = _any(rng, root)
+    other = copy.deepcopy(rng.choice(list(root.iter(one.tag))))
+    one.clear()
+    one.attrib.update(other.attrib)
+    one.text = other.text
+    one.extend(other)
+
+
+def _attribute(rng: random.Random, root: Element) -> None:
+    """Another value: of the same attribute elsewhere, a number, or any word."""
+    found = [(element, key) for element in root.iter() for key in sorted(element.attrib)]
+    if found:
+        element, key = rng.choice(found)
+        alike = [other.attrib[key] for other in root.iter() if key in other.attrib]
+        choices = (rng.choice(alike), rng.choice(NUMBERS), rng.choice(WORDS))
+        element.attrib[key] = rng.choice(TYPES) if key == "type" else rng.choice(choices)
+
+
+def _slices(rng: random.Random, root: Element) -> None:
+    """How a loop cuts and joins."""
+    found = [e for part in root.iter("port_map") for e in part]
+    if found:
+        key = rng.choice(("axis", "start", "end", "stride", "part_size", "purpose"))
+        rng.choice(found).attrib[key] = rng.choice((*NUMBERS, *NUMBERS, rng.choice(WORDS)))
+
+
+def _no_attribute(rng: random.Random, root: Element) -> None:
+    found = [element for element in root.iter() if element.attrib]
+    if found:
+        element = rng.choice(found)
+        del element.attrib[rng.choice(sorted(element.attrib))]
+
+
+def _added(rng: random.Random, root: Element) -> None:
+    keys = sorted({key for element in root.iter() for key in element.attrib})
+    _any(rng, root).attrib[rng.choice(keys or ["id"])] = rng.choice((*NUMBERS, *WORDS))
+
+
+def _text(rng: random.Random, root: Element) -> None:
+    dims = list(root.iter("dim"))
+    element = rng.choice(dims) if dims and rng.random() < 0.8 else _any(rng, root)
+    element.text = rng.choice((*NUMBERS, *WORDS))
+
+
+def _tag(rng: random.Random, root: Element) -> None:
+    _any(rng, root).tag = rng.choice(TAGS)
+
+
+def _deep(rng: random.Random, root: Element) -> None:
+    """A layer with a body stands in its own body, again and again."""
+    bodies = [e for tag in ("body", "then_body", "else_body") for e in root.iter(tag)]
+    owners = [layer for layer in root.iter("layer") if any(e in list(layer) for e in bodies)]
+    for _ in range(rng.choice((1, 4)) if owners else 0):
+        owner = rng.choice(owners)
+        for layers in list(owner.iter("layers"))[:1]:
+            if sum(1 for _ in root.iter()) < 5000:
+                layers.append(copy.deepcopy(owner))
+
+
+def _nested(rng: random.Random, root: Element) -> None:
+    element = _any(rng, root)
+    for _ in range(rng.choice((10, 150, 600))):
+        element = ElementTree.SubElement(element, rng.choice(("body", "layers", "layer", "a")))
+
+
+_CHANGES: tuple[Callable[[random.Random, Element], None], ...] = (
+    *(_drop, _drop, _double, _move, _exchange, _attribute, _attribute, _attribute, _attribute),
+    *(_slices, _slices, _slices, _no_attribute, _added, _text, _text, _tag, _deep, _nested),
+)

@@ -1,0 +1,77 @@
+"""Initial values that are one number and become an array: broadcast, and said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import CarryShapeError
+from mdf_loop.explanation import explain
+from tests.loop_models import loop_model
+
+W = [1.0, 2.0, 3.0]
+
+
+def adding(body, *, recorded="", **args):
+    return loop_model(
+        {"M": 2, "v_initial": "(v0,)", **args},
+        body,
+        given={"v0": 0.5, "w": W},
+        carried="v",
+        recorded=recorded,
+    )
+
+
+def test_the_number_stands_for_all_elements(run_everywhere):
+    results = run_everywhere(adding({"v_next": "v + w"}))
+    assert results["r0"].tolist() == [2.5, 4.5, 6.5]
+
+
+def test_without_an_iteration_it_is_an_array_too(run_everywhere):
+    assert run_everywhere(adding({"v_next": "v + w"}, M="0"))["r0"].tolist() == [0.5, 0.5, 0.5]
+
+
+def test_one_value_may_widen_another(run_everywhere):
+    model = loop_model(
+        {"M": 3, "v_initial": "(0.0, 1.0)"},
+        {"v_next": "v + u", "u_next": "u * w"},
+        given={"w": W},
+        carried="v u",
+    )
+    v, u = np.zeros(3), np.ones(3)
+    for _ in range(3):
+        v, u = v + u, u * np.array(W)
+    results = run_everywhere(model)
+    assert results["r0"].tolist() == v.tolist()
+    assert results["r1"].tolist() == u.tolist()
+
+
+def test_explain_says_so():
+    said = explain(adding({"v_next": "v + w"}))
+    assert "note: 'v_next' starts as one number, and is float64[3] after one iteration" in said
+
+
+@pytest.mark.parametrize("body", ["w + numpy.sum(v)", "w * numpy.max(v)", "w + numpy.mean(v)"])
+def test_what_sees_the_difference_is_refused(body):
+    with pytest.raises(
+        CarryShapeError, match=r"has the shape \[\] or \[3\], depending on the step"
+    ):
+        mdf_loop.compile(adding({"v_next": body})).run()
+
+
+def test_with_dynamic_shapes_it_stays_one_number_at_first():
+    compiled = mdf_loop.compile(adding({"v_next": "w + numpy.sum(v)"}), shapes="dynamic")
+    assert compiled.run()["r0"].tolist() == [8.5, 9.5, 10.5]
+
+
+def test_an_array_that_changes_its_shape_is_an_error():
+    model = adding({"v_next": "numpy.concatenate((v, v))"})
+    model["model"]["graphs"]["graph"]["nodes"]["A"]["input_ports"]["v0"]["default_value"] = [1.0]
+    with pytest.raises(CarryShapeError, match="must keep their shape"):
+        mdf_loop.compile(model).run()
+
+
+def test_a_shape_that_goes_on_changing_is_an_error():
+    with pytest.raises(CarryShapeError, match="must keep their shape"):
+        mdf_loop.compile(adding({"v_next": "numpy.expand_dims(v, 0)"})).run()

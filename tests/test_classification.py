@@ -1,0 +1,135 @@
+"""Constant and variable: what decides whether something runs, and what that depends on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mdf_loop.build import Options
+from mdf_loop.classification import Decision, classify, decisions
+from mdf_loop.reading import open_document
+from mdf_loop.reading.inputs import bind
+from mdf_loop.reading.program import read_once
+from mdf_loop.reading.settings import bind_settings
+from tests.control_models import body, case, choose, give, model, repeat
+
+
+def told(source: Any, **inputs: Any) -> dict[str, str]:
+    return {f"{d.name} {d.role}": f"{d.kind}: {d.why}" for d in classify(source, inputs)}
+
+
+def count_to(limit: str, **args: Any) -> Any:
+    step = body("i go n", {"more": f"n < {limit}", "next": "n + 1"})
+    return repeat(step, [0], **args)
+
+
+def test_loops() -> None:
+    m = model({"y": "loop"}, loop=count_to("9", M=5, cond=True))
+    assert told(m) == {
+        "m.loop trip count": "constant: 5",
+        "m.loop condition": "variable: depends on carried value 'next' of 'm.loop'",
+    }
+    m = model({"y": "loop"}, loop=count_to("limit", M="2 * k", cond="k > 0"))
+    assert told(m) == {
+        "m.loop trip count": "variable: depends on input 'k'",
+        "m.loop condition": "variable: depends on input 'k', input 'limit'",
+    }
+
+
+def test_a_condition_that_is_false_from_the_start_is_constant() -> None:
+    m = model({"y": "loop"}, loop=count_to("limit", cond=False))
+    assert told(m) == {"m.loop condition": "constant: false"}
+
+
+def test_choices_in_loops_outer_ones_first() -> None:
+    step = body(
+        "i go x",
+        {"go": "go", "y": "pick"},
+        pick=case("i % 2", [give(r="inner")], "x"),
+        inner=choose("x > a", give(r="x"), give(r="-x")),
+    )
+    m = model({"y": "loop"}, loop=repeat(step, ["x0"], M=4))
+    assert told(m) == {
+        "m.loop trip count": "constant: 4",
+        "m.loop > n.inner condition": "variable: depends on input 'a', input 'x0'",
+        "m.loop > n.pick index": "variable: depends on the iteration of 'm.loop'",
+    }
+
+
+def test_what_stands_in_a_branch_that_is_not_taken_decides_nothing() -> None:
+    inner = give(r="x")
+    m = model({"y": "choice"}, choice=choose(True, inner, give(r="2 * x")))
+    assert told(m) == {"m.choice condition": "constant: true"}
+
+
+def test_states_and_outputs_of_the_step_before(mdf) -> None:
+    source = mdf(
+        """
+nodes:
+  cell:
+    input_ports: {drive: {}, back: {default_value: 0.0}}
+    parameters:
+      v: {default_initial_value: 0.0, time_derivative: drive - v}
+      choice: {function: onnx::If, args: {cond: v > 1, then_branch: A, else_branch: B}}
+      other: {function: onnx::If, args: {cond: back > 1, then_branch: A, else_branch: B}}
+    output_ports: {v: {value: v}, c: {value: choice}, o: {value: other}}
+  sink:
+    input_ports: {c: {}}
+    output_ports: {c: {value: c}}
+edges:
+  e: {sender: cell, sender_port: c, receiver: sink, receiver_port: c}
+  f: {sender: sink, sender_port: c, receiver: cell, receiver_port: back}
+""".replace("A,", "{a: {nodes: {n: {output_ports: {y: {value: 1.0}}}}}},").replace(
+            "B}", "{a: {nodes: {n: {output_ports: {y: {value: 0.0}}}}}}}"
+        )
+    )
+    assert told(source) == {
+        "cell.choice condition": (
+            "variable: depends on state 'cell.v', the time step, input 'drive'"
+        ),
+        "cell.other condition": "variable: depends on state 'sink.c'",
+    }
+
+
+# --- the rows of MindSpore's document -------------------------------------------------------------
+
+
+def decided(cond: Any, parameters: Any = None, **inputs: Any) -> Decision:
+    m = model({"y": "choice"}, choice=choose(cond, give(r="1"), give(r="0")))
+    node = m["graph"]["nodes"]["m"]
+    node["parameters"] = parameters or {}
+    node["input_ports"] = {name: {} for name in inputs}
+    (found,) = classify(m, inputs)
+    return found
+
+
+FIXED = {"flag": {"value": True}, "limit": {"value": 7}}
+ROWS: list[tuple[str, Any, Any, str, str]] = [
+    ("self.flag", "flag", {}, "constant", "true"),
+    ("x + 1 < 10, x a scalar constant", "limit + 1 < 10", {}, "constant", "true"),
+    ("len(my_list) < 10", "len(x) < 10", {"x": [1.0, 2.0]}, "constant", "true"),
+    ("x < y", "x < y", {"x": 1, "y": 2}, "variable", "depends on input 'x', input 'y'"),
+    ("x in list", "x == 1 or x == limit", {"x": 1}, "variable", "depends on input 'x'"),
+    ("an operation on constants", "abs(limit) > 9", {}, "constant", "false"),
+    ("a graph input", "x", {"x": True}, "variable", "depends on input 'x'"),
+    ("mixed operands", "x + limit > 3", {"x": 1}, "variable", "depends on input 'x'"),
+]
+
+
+@pytest.mark.parametrize(("expression", "cond", "inputs", "kind", "why"), ROWS)
+def test_rows(expression: str, cond: Any, inputs: Any, kind: str, why: str) -> None:
+    found = decided(cond, FIXED, **inputs)
+    assert (found.kind, found.why) == (kind, why)
+
+
+def test_a_parameter_that_can_be_set_is_variable_once_it_is() -> None:
+    m = model({"y": "choice"}, choice=choose("limit > 3", give(r="1"), give(r="0")))
+    node = m["graph"]["nodes"]["m"]
+    node["parameters"], node["input_ports"] = FIXED, {}
+    assert told(m) == {"m.choice condition": "constant: true"}
+    document, options = open_document(m), Options()
+    settings = bind_settings(document, {"m.limit": 2}, "float64")
+    reading = read_once(document, bind(document, {}, options), settings, (), options)
+    (found,) = decisions(reading.program, reading.types)
+    assert found.why == "depends on parameter 'm.limit', which is set"
