@@ -16,6 +16,7 @@ from mdf_loop.onnx_types import is_tensor
 from mdf_loop.passes import report_loops
 from mdf_loop.passes.batch import batch
 from mdf_loop.reading import Document, Source, open_document, read
+from mdf_loop.reading.names import stated_shapes
 from mdf_loop.reading.over_time import What, read_over_time
 from mdf_loop.reading.program import read_once
 from mdf_loop.reading.settings import with_values
@@ -284,7 +285,8 @@ class Compiled:
         from mdf_loop.importing.origin import with_origin
 
         program = read(self.document, inputs or {}, options=self.options)
-        return with_origin(portable(to_onnx(runnable(program, self.options))), self.document)
+        proto = to_onnx(runnable(program, self.options))
+        return with_origin(portable(proto, stated_shapes(self.document)), self.document)
 
 
 def _report(loop: Loop, made: Mapping[str, Data]) -> LoopReport:

@@ -11,6 +11,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -104,6 +105,7 @@ def imported(path: Path, folder: Path) -> mdf_loop.Compiled:
 def exported_gives_the_same(compiled: mdf_loop.Compiled, inputs: Any, results: Any) -> None:
     """Plain ONNX Runtime gives the same for the exported file, which imports to the same file."""
     proto = compiled.to_onnx(inputs)
+    onnx.checker.check_model(proto, full_check=True)
     types = [
         entry.type.tensor_type.elem_type for entry in (*proto.graph.input, *proto.graph.output)
     ]

@@ -85,8 +85,10 @@ def _write(scope: Scope, ops: Iterable[Operation]) -> None:
 
 
 def _output(scope: Scope, name: str, value: Value, given: set[Value]) -> oir.Value:
-    """The graph output; inputs, constants and values given twice are copied."""
+    """The graph output; inputs of another name, constants and values given twice are copied."""
     made = scope.writer.values[value]
+    if made.name == name and value in given:
+        return made
     if made.name == name and not made.is_initializer() and value not in given:
         return made
     out = oir.Value(name=name, type=value_type(value.dtype), shape=tensor_shape(value.shape))

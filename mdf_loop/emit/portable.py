@@ -6,16 +6,25 @@
   rounds a float64 scale to float32. A `Sum` of one value, which changes nothing, parts them.
 - No Transpose stands before a MatMul: ONNX Runtime fuses the two, and forgets the Transpose where
   the other factor is a vector. A `Sum` parts these, too.
+- Every output has a shape, as ONNX's checker wants it: where none is known, the one that the
+  model states.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import onnx
 from onnx import helper
 
 
-def portable(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy of the model in a form that every runtime computes alike."""
+def portable(
+    model: onnx.ModelProto, stated: Mapping[str, Sequence[int]] | None = None
+) -> onnx.ModelProto:
+    """A copy of the model in a form that every runtime computes alike.
+
+    `stated` are shapes of outputs by name, -1 for an extent that is open.
+    """
     copied = onnx.ModelProto()
     copied.CopyFrom(model)
     scales = {
@@ -25,7 +34,16 @@ def portable(model: onnx.ModelProto) -> onnx.ModelProto:
     }
     _copy_passed(copied.graph)
     _part(copied.graph, scales)
+    _state_shapes(copied.graph, stated or {})
     return copied
+
+
+def _state_shapes(graph: onnx.GraphProto, stated: Mapping[str, Sequence[int]]) -> None:
+    for output in graph.output:
+        tensor = output.type.tensor_type
+        if output.name in stated and tensor.elem_type and not tensor.HasField("shape"):
+            extents = [None if extent < 0 else extent for extent in stated[output.name]]
+            output.CopyFrom(helper.make_tensor_value_info(output.name, tensor.elem_type, extents))
 
 
 def _copy_passed(graph: onnx.GraphProto) -> None:

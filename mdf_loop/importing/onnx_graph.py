@@ -118,8 +118,8 @@ def _state_type(writer: GraphWriter, value: onnx.ValueInfoProto) -> None:
     port = writer.nodes[maker]["output_ports"][value.name]
     if dtype:
         port["type"] = dtype
-    if shape and all(isinstance(extent, int) for extent in shape):
-        port["shape"] = list(shape)
+    if shape:
+        port["shape"] = [extent if isinstance(extent, int) else -1 for extent in shape]
 
 
 def _value_names(proto: onnx.GraphProto) -> Iterable[str]:

@@ -106,3 +106,10 @@ def named_items(document: Document, record: Sequence[str] = ()) -> dict[str, Ite
     known = set(found.values())
     more = (index.find(name) for name in record)
     return {**found, **{item.name: item for item in more if item not in known}}
+
+
+def stated_shapes(document: Document) -> dict[str, tuple[int, ...]]:
+    """The shapes that output ports state, of outputs by the name that results have."""
+    ports = {(n.id, p.id): p.shape for n in document.graph.nodes for p in n.output_ports}
+    shapes = {name: ports.get((i.node, i.id)) for name, i in named_items(document).items()}
+    return {name: tuple(shape) for name, shape in shapes.items() if shape}

@@ -89,3 +89,16 @@ def test_a_float64_scale_next_to_a_matmul_stays_float64(tmp_path) -> None:
     onnx.checker.check_model(model, full_check=True)
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(session.run(None, {})[0], r, rtol=1e-14)
+
+
+def test_an_output_of_unknown_rank_has_the_shape_that_the_model_states():
+    """ONNX's checker wants a shape on every output."""
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[n] x, int64[m] shape) => (float[2, k] y) { y = Reshape(x, shape) }
+    """
+    model = onnx.parser.parse_model(text)
+    proto = mdf_loop.compile(mdf_loop.from_onnx(model), device="cpu").to_onnx()
+    onnx.checker.check_model(proto, full_check=True)
+    (output,) = proto.graph.output
+    assert [dim.dim_value for dim in output.type.tensor_type.shape.dim] == [2, 0]
