@@ -380,3 +380,13 @@ def test_inputs_over_time(mdf) -> None:
     assert verification.bit_for_bit, str(verification)
     (y,) = (c for c in verification.comparisons if c.name == "B.y")
     assert y.types == ("float64[3]", "float64[3]")
+
+
+def test_outputs_with_names_of_their_own_are_compared_with_the_engine() -> None:
+    node = {"input_ports": {"x": {"default_value": 3.0}}, "output_ports": {"y": {"value": "x + 1"}}}
+    graph = {"metadata": {"outputs": {"more": "n.y"}}, "nodes": {"n": node}}
+    verification = mdf_loop.verify({"g": graph})
+    assert {(c.engine, c.name) for c in verification.comparisons} == {
+        ("interpreter", "more"),
+        ("modeci_mdf", "more"),
+    }

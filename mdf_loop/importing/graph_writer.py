@@ -121,7 +121,7 @@ class GraphWriter:
     ) -> Content:
         """The graph under its id; of a body with `inputs`, in order."""
         about: Content = dict(metadata or {})
-        if inputs is not None:
+        if inputs:
             about["inputs"] = list(inputs)
         about["outputs"] = dict(outputs) if isinstance(outputs, Mapping) else list(outputs)
         return {

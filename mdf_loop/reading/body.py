@@ -1,37 +1,21 @@
-"""A loop body: one evaluation of its graph, its inputs bound by the signature.
-
-A free port of the body means, in this order: a declared input, a value of the enclosing place
-(a capture), its own default_value; else it is an error, never a silent zero.
-"""
+"""A loop body: one evaluation of its graph, its inputs bound by the signature."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from mdf_loop.build import Builder
-from mdf_loop.errors import (
-    ConditionError,
-    Poisoned,
-    ScopeError,
-    SignatureError,
-    UnknownNameError,
-    UnsupportedError,
-)
+from mdf_loop.errors import ConditionError, Poisoned, SignatureError
 from mdf_loop.ir import Operation, Shape, Value
-from mdf_loop.lower import Scope, Term, cast, suggestion, tensor
+from mdf_loop.lower import Scope, Term
 from mdf_loop.lower.operators import one_element
 from mdf_loop.reading.delays import History, Row
 from mdf_loop.reading.document import Document
-from mdf_loop.reading.given import default_value
-from mdf_loop.reading.graph import GraphReader
+from mdf_loop.reading.inner_graph import InnerGraph, output_ports
 from mdf_loop.reading.loop_forms import LoopForm
-from mdf_loop.reading.memory import Memory
-from mdf_loop.reading.node import Context, is_stateful
-from mdf_loop.reading.port_types import edge_dtype
 from mdf_loop.reading.signature import Signature
 from mdf_loop.reading.slices import Slice
 
@@ -122,13 +106,11 @@ class _BodyReader:
             names = [n for history in entering.histories for n in history.names]
             enters = self._carried(entering, names)
             past = self._take(iteration, enters, entering)
-        self._refuse_states()
-        scope = self.enclosing.inner(self.inputs)
-        context = Context(self.document, scope)
-        reader = GraphReader(self.form.body, where, self._supply, context, Memory(b)).read()
-        condition_out, *outputs = self._outputs(reader)
+        scope, strict = self.enclosing.inner(self.inputs), self.form.strict
+        inner = InnerGraph(b, self.form.body, scope, self.document, strict=strict)
+        condition_out, *outputs = self._outputs(inner)
         carried = len(signature.leaves)
-        delayed, pushed = self._delayed(past, reader)
+        delayed, pushed = self._delayed(past, inner)
         return Body(
             iteration=iteration,
             condition_in=condition_in,
@@ -139,7 +121,7 @@ class _BodyReader:
             rows=tuple(outputs[carried:]),
             row_names=signature.rows,
             delayed=delayed,
-            early=tuple(self._early(reader)) if self.form.mid_exit else (),
+            early=tuple(self._early(inner)) if self.form.mid_exit else (),
             ops=tuple(b.ops),
         )
 
@@ -199,23 +181,23 @@ class _BodyReader:
     def _delayed(
         self,
         past: list[tuple[History, tuple[Value, ...]]],
-        reader: GraphReader,
+        inner: InnerGraph,
     ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
         """What each history is the past of, and what it carries on."""
         values: list[Value] = []
         leaves: list[Value] = []
         for history, enters in past:
             with self.b.at(history.where, history.of):
-                value = self._output(history.of, reader)
+                value = inner.value(history.of)
                 fits = Row(value.dtype, value.shape).fits(history)
                 leaves += history.leaves(self.b, enters, value) if fits else enters
             values.append(value)
         return tuple(values), tuple(leaves)
 
-    def _early(self, reader: GraphReader) -> list[Value]:
+    def _early(self, inner: InnerGraph) -> list[Value]:
         """What the nodes give that the condition gets values from, and what enters the body."""
         graph, name = self.form.body, self.signature.condition_out
-        found = {node for node, port in _output_ports(graph) if name in (port, f"{node}.{port}")}
+        found = {node for node, port in output_ports(graph) if name in (port, f"{node}.{port}")}
         waiting = list(found)
         while waiting:
             receiver = waiting.pop()
@@ -223,21 +205,8 @@ class _BodyReader:
             found |= senders
             waiting += senders
         terms = [*self.inputs.values()]
-        terms += [reader.output(*key) for key in _output_ports(graph) if key[0] in found]
+        terms += [inner.reader.output(*key) for key in output_ports(graph) if key[0] in found]
         return [value for term in terms for value in _values(term)]
-
-    def _refuse_states(self) -> None:
-        """A body keeps nothing by itself from one iteration to the next."""
-        for node in self.form.body.nodes:
-            for parameter in filter(is_stateful, node.parameters):
-                with self.b.findings.catch():
-                    raise UnsupportedError(
-                        f"the parameter '{parameter.id}' of body node '{node.id}' keeps a state, "
-                        "but a loop body remembers only what the loop carries",
-                        f"{self.form.body_where}.nodes['{node.id}'].parameters['{parameter.id}']",
-                        "carry it: add its initial value to v_initial, and its names to the "
-                        "body's metadata.inputs and metadata.outputs",
-                    )
 
     def _input(self, name: str | None, label: str, dtype: str, shape: Shape) -> Value:
         named = shape and tuple(self.b.name("d") if str(d).startswith("?") else d for d in shape)
@@ -246,75 +215,24 @@ class _BodyReader:
             self.inputs[name] = value
         return value
 
-    def _supply(self, node: Any, port: Any, where: str) -> Term:
-        """What a free port of the body stands for."""
-        term = self.inputs.get(port.id)
-        if term is None:
-            term = self.enclosing.find(port.id)
-        if term is None and port.default_value is not None:
-            return default_value(self.b, port, where)
-        if term is None:
-            declared = [*self.inputs, *self.enclosing.names()]
-            if self.form.strict:
-                raise ScopeError(
-                    f"the input port '{port.id}' of body node '{node.id}' is not declared, and the "
-                    "body is strict",
-                    where,
-                    f"carry or slice it, or add {port.id}: {port.id} to the loop's args",
-                )
-            raise ScopeError(
-                f"the input port '{port.id}' of body node '{node.id}' is bound to nothing",
-                where,
-                suggestion(port.id, declared)
-                or "name it in metadata.inputs, give the loop's node a port of that name, "
-                "or give it a default_value",
-            )
-        if isinstance(term, tuple):
-            return term
-        return cast(self.b, term, edge_dtype(self.b, port, term))
-
-    def _find(self, name: str, reader: GraphReader) -> Term:
-        """An output name: an output port, else an input passed through, else an outer value."""
-        matches = [key for key in _output_ports(self.form.body) if name in (key[1], ".".join(key))]
-        if len(matches) > 1:
-            ways = ", ".join(repr(".".join(key)) for key in matches)
-            raise ScopeError(
-                f"the body output '{name}' could be {ways}",
-                hint="write node.port in metadata.outputs",
-            )
-        if matches:
-            return reader.output(*matches[0])
-        passed = self.inputs.get(name)
-        term = passed if passed is not None else self.enclosing.find(name)
-        if term is None:
-            known = [key[1] for key in _output_ports(self.form.body)] + list(self.inputs)
-            raise UnknownNameError(
-                f"the body has no output port '{name}' (named in metadata.outputs)",
-                hint=suggestion(name, known),
-            )
-        return term
-
-    def _output(self, name: str, reader: GraphReader) -> Value:
-        return tensor(self.b, self._find(name, reader))
-
-    def _outputs(self, reader: GraphReader) -> list[Value]:
+    def _outputs(self, inner: InnerGraph) -> list[Value]:
         """Condition, leaves and rows; all errors in them at once."""
         b, signature, where = self.b, self.signature, self.form.body_where
         found: list[Value] = []
         with b.findings.catch(), b.at(where):
-            found.append(self._condition(reader))
+            found.append(self._condition(inner))
         for name in (*signature.leaves, *signature.rows):
             with b.findings.catch(), b.at(where):
-                found.append(self._output(name, reader))
+                found.append(inner.value(name))
         if len(found) < 1 + len(signature.leaves) + len(signature.rows):
             raise Poisoned
         return found
 
-    def _condition(self, reader: GraphReader) -> Value:
+    def _condition(self, inner: InnerGraph) -> Value:
         name = self.signature.condition_out
         if not name:
             return self.b.constant(np.array(True))
-        value = self._output(name, reader)
+        value = inner.value(name)
         if value.dtype != "bool":
             raise ConditionError(
                 f"the body's condition '{name}' must be a truth value, not {value.type}",
@@ -328,10 +246,6 @@ class _BodyReader:
                 hint="reduce it to one element, e.g. numpy.max(...)",
             )
         return single
-
-
-def _output_ports(graph: Any) -> list[tuple[str, str]]:
-    return [(node.id, port.id) for node in graph.nodes for port in node.output_ports]
 
 
 def _values(term: Term) -> Iterator[Value]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,8 +16,10 @@ def content_of(document: Document) -> dict[str, Any]:
     from modeci_mdf.mdf import Model
 
     model = document.model or Model(id=document.graph.id, graphs=list(document.siblings.values()))
+    bare = copy.copy(model)
+    bare.graphs = []
     with quiet():
-        content: dict[str, Any] = model.to_dict()
+        content: dict[str, Any] = bare.to_dict()
     (written,) = content.values()
     written["graphs"] = {graph.id: _graph(graph) for graph in model.graphs}
     return content
@@ -24,7 +27,7 @@ def content_of(document: Document) -> dict[str, Any]:
 
 def _graph(graph: Any) -> Any:
     with quiet():
-        (content,) = graph.to_dict().values()
+        (content,) = _without_arrays(graph).to_dict().values()
     for node in graph.nodes:
         for section in ("functions", "parameters"):
             for part in getattr(node, section):
@@ -34,6 +37,18 @@ def _graph(graph: Any) -> Any:
                 if isinstance(part.value, np.ndarray):
                     written["value"] = part.value
     return content
+
+
+def _without_arrays(graph: Any) -> Any:
+    """The graph with functions that hold no arrays: modeci_mdf asks whether those are true."""
+    bare = copy.copy(graph)
+    bare.nodes = [copy.copy(node) for node in graph.nodes]
+    for node in bare.nodes:
+        node.functions = [copy.copy(function) for function in node.functions]
+        for function in node.functions:
+            if isinstance(function.value, np.ndarray):
+                function.value = None
+    return bare
 
 
 def _arguments(value: Any) -> Any:

@@ -123,6 +123,7 @@ def _clear_errors(what: str) -> Iterator[None]:
 _PYTHON_SPEAK = re.compile(
     r"'(\w+)' object (?:is not iterable|has no attribute|is not subscriptable|does not support)"
 )
+_CLASS = re.compile(r"(?:a )?<class '(?:\w+\.)*(\w+)'>")
 _WORDS = {
     "NoneType": "nothing",
     "int": "a number",
@@ -142,7 +143,9 @@ def _reasons(error: BaseException) -> Iterator[str]:
             yield from _reasons(child)
         return
     notes = [note for note in getattr(error, "__notes__", []) if "structur" in note.lower()]
-    said = " ".join(str(error).split("\n")[:3]) or type(error).__name__
+    about = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
+    said = " ".join(about.split("\n")[:3]) or type(error).__name__
+    said = _CLASS.sub(lambda found: _WORDS.get(found[1], found[1]), said)
     found = _PYTHON_SPEAK.match(said)
     if found:
         there = _WORDS.get(found[1], f"something of type {found[1]}")

@@ -58,18 +58,23 @@ def default_data(port: Any, precision: str, where: str) -> Data:
             raise InputError(
                 f"the input '{port.id}' must be given: its shape {list(port.shape)} is open", where
             )
-        if math.prod(port.shape or ()) > LARGEST_NOTHING:
-            shape = list(port.shape)
-            raise InputError(f"the input '{port.id}' must be given: its shape {shape} is large", where)
-        value = nothing(dtype, tuple(port.shape or ()))
+        value = nothing(port, dtype, tuple(port.shape or ()), where)
     data = _of_type(value, dtype, what, where, ModelError)
     if dtype is None and data.dtype.kind in "US":
         raise ModelError(f"{what} must be a number or a list of numbers, not {value!r}", where)
     return _in_precision(data, dtype, precision)
 
 
-def nothing(dtype: str | None, shape: tuple[int, ...]) -> Data:
-    """Zeros, empty texts, an empty sequence, or None: what a type holds before anything is given."""
+def nothing(port: Any, dtype: str | None, shape: tuple[int, ...], where: str) -> Data:
+    """Zeros, empty texts, an empty sequence, or None: what a type holds before anything is given.
+
+    Raises:
+        InputError: there would be too many.
+    """
+    if math.prod(shape) > LARGEST_NOTHING:
+        raise InputError(
+            f"the input '{port.id}' must be given: its shape {list(port.shape)} is large", where
+        )
     if dtype is None or (is_tensor(dtype) and dtype != "string"):
         return np.zeros(shape, np.int64)
     if dtype == "string":

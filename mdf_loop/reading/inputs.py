@@ -135,7 +135,12 @@ def bind_types(document: Document, given: Mapping[str, Any], options: Options) -
     ports = {p.name: p for p in open_ports(document) if p.given_as(given) is None}
     types = {n: _open_type(p.port, options) for n, p in ports.items() if -1 in (p.port.shape or ())}
     stand_ins = {
-        name: nothing(dtype, tuple(1 if isinstance(d, str) else d for d in shape or ()))
+        name: nothing(
+            ports[name].port,
+            dtype,
+            tuple(1 if isinstance(d, str) else d for d in shape or ()),
+            ports[name].where,
+        )
         for name, (dtype, shape) in types.items()
     }
     bound = bind(document, {**given, **stand_ins}, options)

@@ -13,7 +13,7 @@ Source: OpenVINO, Loop-5, port_map of outputs; MXNet, `while_loop`, max_iteratio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,17 +169,26 @@ def _joined(b: Builder, form: RecordingForm, stack: Value) -> Value:
     axis = form.axis % len(row)
     others = list(range(1, 1 + len(row)))
     moved = b.op("Transpose", stack, perm=[*others[:axis], 0, *others[axis:]]) if axis else stack
-    known = [e for e in (count, row[axis]) if isinstance(e, int)]
-    if len(known) == 2 and all(isinstance(e, int) for e in row):
-        shape = ints(b, *row[:axis], known[0] * known[1], *row[axis + 1 :])  # type: ignore[arg-type]
-    else:
-        have = shape_of(b, moved)
-        length = b.op("ReduceProd", b.op("Gather", have, ints(b, axis, axis + 1), axis=0))
-        before = [b.op("Gather", have, ints(b, *range(axis)), axis=0)] if axis else []
-        after_axes = range(axis + 2, 1 + len(row))
-        after = [b.op("Gather", have, ints(b, *after_axes), axis=0)] if after_axes else []
-        shape = b.op("Concat", *before, length, *after, axis=0)
-    return b.op("Reshape", moved, shape, allowzero=1)
+    return b.op("Reshape", moved, _joined_shape(b, moved, count, row, axis), allowzero=1)
+
+
+def _joined_shape(
+    b: Builder, moved: Value, count: int | str, row: Sequence[int | str], axis: int
+) -> Value:
+    """The shape of the rows joined: known where it can be."""
+    others = [*row[:axis], *row[axis + 1 :]]
+    whole = [extent for extent in others if isinstance(extent, int)]
+    if len(whole) == len(others):
+        part = row[axis]
+        length = count * part if isinstance(count, int) and isinstance(part, int) else -1
+        if length >= 0 or 0 not in whole:  # -1 stands for the extent that fits
+            return ints(b, *whole[:axis], length, *whole[axis:])
+    have = shape_of(b, moved)
+    length_now = b.op("ReduceProd", b.op("Gather", have, ints(b, axis, axis + 1), axis=0))
+    before = [b.op("Gather", have, ints(b, *range(axis)), axis=0)] if axis else []
+    after_axes = range(axis + 2, 1 + len(row))
+    after = [b.op("Gather", have, ints(b, *after_axes), axis=0)] if after_axes else []
+    return b.op("Concat", *before, length_now, *after, axis=0)
 
 
 def _filled(b: Builder, form: RecordingForm, stack: Value, scope: Scope) -> Value:

@@ -11,7 +11,7 @@ from mdf_loop.ir import Data
 from mdf_loop.reading import Document, Source, bind, open_document, read
 from mdf_loop.reading.control import is_loop
 from mdf_loop.reading.inputs import Given
-from mdf_loop.reading.names import items
+from mdf_loop.reading.names import items, named_items
 from mdf_loop.reading.settings import bind_settings, with_values
 from mdf_loop.run.engine import EngineRun, drive, only_given
 from mdf_loop.run.engine_graph import EngineGraph, unformatted, with_copies
@@ -79,7 +79,7 @@ def verify(
     theirs = _in_engine(document, only_given(document, inputs or {}, given), steps, dt, notes)
     record = [i.name for i in items(document) if i.kind != "functions" and i.name in theirs.arrays]
     ours = compiled.run(inputs, record=record, set=set, steps=steps, dt=dt)
-    others = {"modeci_mdf": theirs.arrays}
+    others = {"modeci_mdf": _as_shown(document, theirs.arrays)}
     if steps is None:
         program = read(document, inputs, record=record, options=compiled.options)
         others = {"interpreter": with_missing(interpret(program, given.arrays)), **others}
@@ -129,6 +129,12 @@ def _in_engine(
             f"{', '.join(places)}"
         )
     return made
+
+
+def _as_shown(document: Document, arrays: Mapping[str, Data]) -> dict[str, Data]:
+    """The engine's values under the names that outputs have in results too."""
+    shown = named_items(document).items()
+    return {**arrays, **{name: arrays[item.name] for name, item in shown if item.name in arrays}}
 
 
 def _what(error: LoopError) -> str:

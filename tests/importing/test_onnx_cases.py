@@ -259,12 +259,6 @@ RECORDED: dict[str, tuple[str, list[tuple[dict[str, Any], list[Any]]]]] = {
                 c2 = Identity(c)  a2 = Concat<axis = 0>(a, a)  row = Identity(a2) }> }""",
         [({"M": i(1), "x": f([1.0])}, [f([1.0, 1.0]), f([[1.0, 1.0]])])],
     ),
-    "text rows": (
-        """g (int64 M, string[2] x) => (string[n,2] r) {
-            r = Loop (M, "") <body = bd (int64 i, bool c) => (bool c2, string[2] row) {
-                c2 = Identity(c)  row = Identity(x) }> }""",
-        [({"M": i(2), "x": s("one", "two")}, [s(["one", "two"], ["one", "two"])])],
-    ),
     "the same value recorded twice": (
         """g (int64 M, float x) => (float y, float[n] r, float[n] q) {
             y, r, q = Loop (M, "", x) <body = bd (int64 i, bool c, float a) => (bool c, float s, float s, float s) {
@@ -309,6 +303,12 @@ REFUSED = {
             y, r = Loop (M, "", x) <body = bd (int64 i, bool c, float[p] a) => (bool c2, float[q] a2, float[q] row) {
                 c2 = Identity(c)  a2 = Concat<axis = 0>(a, a)  row = Identity(a2) }> }""",
         {"M": i(2), "x": f([1.0])}, "row",
+    ),
+    "text is not recorded": (
+        """g (int64 M, string[2] x) => (string[n,2] r) {
+            r = Loop (M, "") <body = bd (int64 i, bool c) => (bool c2, string[2] row) {
+                c2 = Identity(c)  row = Identity(x) }> }""",
+        {"M": i(2), "x": s("one", "two")}, "'row' is text",
     ),
     "body_value_not_visible": (
         """g (int64 M, float x) => (float my_local) {

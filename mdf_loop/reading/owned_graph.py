@@ -1,0 +1,138 @@
+"""A graph that an argument of a function holds or names: where it is, and what is written of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import ModelError, SignatureError
+from mdf_loop.reading.document import Document, WrittenBody, graph_by_id, graph_of
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What errors call a graph and its owner: the `part` of `owner`, which is of this `kind`."""
+
+    argument: str = "body"
+    part: str = "body"
+    owner: str = "the loop"
+    kind: str = "loop"
+
+    @property
+    def word(self) -> str:
+        """`the body of the loop`, `the then branch of 'm.choice'`."""
+        part = self.part if self.part[-1].isdigit() else f"the {self.part}"
+        return f"{part} of {self.owner}"
+
+    @property
+    def noun(self) -> str:
+        """A body, or one of several branches."""
+        return "body" if self.part == "body" else "branch"
+
+
+LOOP_BODY = Role()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedGraph:
+    """A graph with its path; `metadata` are its own, and those beside its name."""
+
+    graph: Any
+    where: str
+    metadata: Mapping[str, Any]
+    role: Role
+
+    @property
+    def inputs(self) -> tuple[str, ...] | None:
+        """The names of its inputs; None if they are not written."""
+        return _names(self.metadata.get("inputs"), "inputs", self)
+
+    @property
+    def outputs(self) -> tuple[str, ...] | None:
+        """The names of its outputs; None if they are not written."""
+        return _names(self.metadata.get("outputs"), "outputs", self)
+
+    @property
+    def shapes(self) -> str | None:
+        """What its metadata say about shapes: strict, dynamic or nothing."""
+        stated: str | None = self.metadata.get("shapes")
+        return stated
+
+    @property
+    def strict(self) -> bool:
+        """Whether values enter it through what is declared only."""
+        value = self.metadata.get("strict", False)
+        if not isinstance(value, bool):
+            raise ModelError(
+                f"the body's metadata.strict is true or false, not {value!r}", self.where
+            )
+        return value
+
+
+def owned_graph(
+    written: WrittenBody, item: Any, where: str, role: Role, document: Document
+) -> OwnedGraph:
+    """The graph that stands for an argument of the function `item`.
+
+    Raises:
+        ModelError: it is missing, is no graph, or contains itself.
+    """
+    graph, path = _found(written, _path(written, item, where, role.argument), role, document)
+    beside = {k: v for k, v in (written.beside or {}).items() if v is not None}
+    return OwnedGraph(graph, path, {**(graph.metadata or {}), **beside}, role)
+
+
+def _path(written: WrittenBody, item: Any, where: str, argument: str) -> str:
+    """Where the graph, or its name, is written."""
+    path = f"{where}.args.{argument}"
+    if written.parameters:
+        node_where = where.removesuffix(f".functions['{item.id}']")
+        node_where = node_where.removesuffix(f".parameters['{item.id}']")
+        path = f"{node_where}.parameters['{written.parameters[-1]}'].value"
+    return path if written.beside is None else f"{path}.graph"
+
+
+def _found(written: WrittenBody, path: str, role: Role, document: Document) -> tuple[Any, str]:
+    value = written.value
+    if value is None:
+        raise ModelError(
+            f"{role.owner} has no {role.part}",
+            path,
+            f"add '{role.argument}' to its args: a graph, or {{graph: id}}",
+        )
+    if isinstance(value, str):
+        graph = graph_by_id(value, path, document, role.kind, role.noun)
+        return graph, document.sibling_where(value)
+    if isinstance(value, list | tuple | int | float | np.ndarray):
+        raise ModelError(
+            f"a {role.kind} {role.noun} is a graph, not {type(value).__name__} ({value})",
+            path,
+            "write the graph here, or {graph: id of another graph}",
+        )
+    return graph_of(value, path), path
+
+
+def _names(value: Any, what: str, owned: OwnedGraph) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        value = list(value)
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    metadata = f"the {owned.role.noun}'s metadata.{what}"
+    if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
+        truths = isinstance(value, list | tuple) and any(isinstance(v, bool) for v in value)
+        raise SignatureError(
+            f"{metadata} must be a list of names, not {value!r}",
+            owned.where,
+            "YAML reads on, off, yes and no as truth values: put such a name in quotes"
+            if truths
+            else "",
+        )
+    repeated = [v for k, v in enumerate(value) if v in value[:k]]
+    if repeated and what == "inputs":
+        raise SignatureError(f"{metadata} name '{repeated[0]}' twice", owned.where)
+    return tuple(value)
