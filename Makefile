@@ -3,13 +3,15 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+INPUTS ?= 10000
+FIRST  ?= 0
 
 # Debian keeps venv in a package of its own; root (a container, CI) can have it at once.
 GET_VENV = { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
   apt-get update -qq && apt-get install -y -qq python3-venv; } >&2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs bench clean
+.PHONY: help demo test docs bench fuzz clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
@@ -28,6 +30,9 @@ docs: $(VENV)/installed-dev ## write the generated parts of docs/reference/ anew
 
 bench: $(VENV)/installed-dev ## measure and print; see docs/benchmarks.md
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+fuzz: $(VENV)/installed-dev ## try 10 000 broken models, or INPUTS=100000, from the seed FIRST=0 on
+	$(BIN)/python -m tests.fuzz.run --stored --count $(INPUTS) --first $(FIRST)
 
 clean: ## remove everything that was made here
 	rm -rf $(VENV) demo-output dist build .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -131,12 +131,17 @@ def dependencies() -> list[str]:
 
 
 def draw_pictures() -> None:
-    """The picture in the README. Not compared: its bytes depend on fonts and Graphviz."""
+    """Pictures in the README and on pages of examples. Not compared: bytes depend on fonts."""
     from mdf_loop.demo import DEMOS
     from mdf_loop.drawing import draw
 
+    images, examples = ROOT / "docs" / "images", ROOT / "examples"
     (sample,) = (demo for demo in DEMOS if demo.name == "sum_and_difference")
-    draw(sample.path, ROOT / "docs" / "images" / "sum_and_difference.svg")
+    draw(sample.path, images / "sum_and_difference.svg")
+    neuron = examples / "adaptive_threshold" / "model.yaml"
+    draw(neuron, images / "adaptive_threshold.svg", captures=False)
+    network = examples / "onnx_round_trip" / "model.yaml"
+    draw(network, images / "onnx_round_trip.svg", rankdir="TB")
 
 
 # --- writing ----------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from mdf_loop.ir import (
     results,
     walk,
 )
-from mdf_loop.onnx_types import is_tensor
+from mdf_loop.onnx_types import dtype_name, is_tensor
 
 _PoolKey: TypeAlias = tuple[str, tuple[int, ...], bytes, bool, bool]
 
@@ -303,7 +303,7 @@ class Builder:
 
 
 def _pool_key(array: Array, *, weak: bool) -> tuple[str, tuple[int, ...], bytes, bool]:
-    dtype = onnx_ops.dtype_name(array)
+    dtype = dtype_name(array)
     data = repr(array.tolist()).encode() if dtype == "string" else array.tobytes()
     return dtype, array.shape, data, weak
 

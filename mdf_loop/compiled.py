@@ -11,6 +11,7 @@ import numpy as np
 from mdf_loop.build import Options
 from mdf_loop.emit.legalise import runnable
 from mdf_loop.errors import InputError, ModelError
+from mdf_loop.files import write_whole
 from mdf_loop.ir import Array, Data, Loop, Program, StoppedBy, loops
 from mdf_loop.onnx_types import is_tensor
 from mdf_loop.passes import report_loops
@@ -24,7 +25,6 @@ from mdf_loop.reading.units import units_of
 from mdf_loop.request import Request, request
 from mdf_loop.run.device import DEVICES, Device
 from mdf_loop.run.engine import ENGINES, engine_results, only_given
-from mdf_loop.run.files import write_whole
 from mdf_loop.run.missing import with_missing
 from mdf_loop.run.over_time import TimedSession, Wanted, checked_steps, refuse_without_steps
 from mdf_loop.run.results import Axis, LoopReport, Results
@@ -203,7 +203,7 @@ class Compiled:
         outputs = with_missing({name: made[name] for name, _ in program.outputs})
         reports = {
             loop.name: _report(loop, made)
-            for loop in loops(session.program)
+            for loop in loops(program)
             if f"{loop.name}.iterations" in made
         }
         dtypes = {name: v.dtype for name, v in program.outputs if not is_tensor(v.dtype)}

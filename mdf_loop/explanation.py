@@ -195,7 +195,10 @@ def mode_sentences(loop: LoopOutline) -> Iterator[str]:
         return
     match loop.kind:
         case "for":
-            yield f"Runs {_times(loop)}: M is given; cond is left out, so no condition is looked at."
+            why = "cond is left out, so no condition is looked at"
+            if loop.start is not None:
+                why = "the condition is always true"
+            yield f"Runs {_times(loop)}: M is given; {why}."
         case "for-while":
             yield f"Runs {_times(loop)} at most, and stops as soon as {stop} is false:"
             yield "M and cond are both given."
@@ -231,7 +234,7 @@ def _remarks(loop: LoopOutline) -> Iterator[str]:
         return
     if loop.start.value is False:
         yield "The start condition is false, so it does not run at all."
-    elif loop.start.value is True and loop.continues.lower() == "true":
+    elif loop.start.value is True and loop.continues.lower() == "true" and loop.kind != "for":
         ends = "it runs all M times" if loop.kind == "for-while" else "it never ends by itself"
         yield f"The condition is always true, so {ends}."
 

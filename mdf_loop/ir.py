@@ -311,11 +311,15 @@ def captures(operation: Operation) -> tuple[Value, ...]:
     for body in bodies(operation):
         inside: set[Value] = set(body.inputs)
         for inner in body.ops:
-            read = (*operands(inner), *captures(inner))
-            outside.update((value, None) for value in read if value not in inside)
+            outside.update((value, None) for value in reads(inner) if value not in inside)
             inside.update(results(inner))
         outside.update((value, None) for value in body.outputs if value not in inside)
     return tuple(outside)
+
+
+def reads(operation: Operation) -> tuple[Value, ...]:
+    """All that an operation needs: its operands, and what its bodies capture."""
+    return (*operands(operation), *captures(operation))
 
 
 def walk(ops: Iterable[Operation]) -> Iterator[Operation]:
@@ -333,14 +337,26 @@ def loops(program: Program) -> tuple[Loop, ...]:
 
 def true_constants(ops: Iterable[Operation]) -> set[Value]:
     """The constants, also in bodies, that are the truth value True."""
-    return {
-        op.value
-        for op in walk(ops)
-        if isinstance(op, Constant) and op.value.dtype == "bool" and op.array.size == 1 and op.array
-    }
+    return {op.value for op in walk(ops) if isinstance(op, Constant) and is_true(op.array)}
+
+
+def is_true(array: Array) -> bool:
+    """Whether an array is the one truth value True."""
+    return array.dtype.kind == "b" and array.size == 1 and bool(array.all())
 
 
 def always_true(loop: Loop, true_values: set[Value]) -> bool:
     """Whether the loop's condition is true before the first and after every iteration."""
-    stays = loop.condition_out in true_values or loop.condition_out is loop.condition_in
+    goes_on = original(loop.ops, loop.condition_out)
+    stays = goes_on in true_values or goes_on is loop.condition_in
     return loop.condition in true_values and stays
+
+
+def original(ops: Iterable[Operation], value: Value) -> Value:
+    """What a value is a copy of (an Identity of an Identity ...), itself if it is none."""
+    copies = {
+        op.outputs[0]: op.inputs[0] for op in ops if isinstance(op, Op) and op.op_type == "Identity"
+    }
+    while (source := copies.get(value)) is not None:
+        value = source
+    return value

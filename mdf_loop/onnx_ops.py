@@ -21,32 +21,12 @@ from mdf_loop.ir import OPSET, Array, Shape, Value, type_text
 from mdf_loop.onnx_types import (
     TypeWord,
     dtype_name,
-    dtype_of,
-    dtype_words,
     element_type,
     onnx_word,
     type_of,
     type_proto,
     wrong_kind,
 )
-
-__all__ = [
-    "IMPRECISE_REFERENCE",
-    "IR_VERSION",
-    "RANDOM_OPS",
-    "attribute",
-    "attribute_value",
-    "dtype_name",
-    "dtype_of",
-    "dtype_words",
-    "element_type",
-    "evaluate",
-    "infer",
-    "is_precise",
-    "operator_names",
-    "refuse_wrong_kinds",
-    "schema",
-]
 
 IR_VERSION = 8
 

@@ -78,10 +78,10 @@ def reference(name: str) -> str:
 
 
 def forms() -> list[tuple[str, str, str]]:
-    """Model, args and result of each row of the tables of loop-node.md."""
+    """Model, args and result of each row of the tables of loop-node.md and its neighbour."""
     model, found = "", []
     pattern = r"^```yaml \w+\.yaml\n([\s\S]*?)^```$|^\| `([^`\n]*)` \| ([^|\n]*) \|[^\n]*\|$"
-    text = reference("loop-node.md")
+    text = reference("loop-node.md") + reference("other-control-nodes.md")
     for match in re.finditer(pattern, text, re.MULTILINE):
         model = match[1] or model
         if match[2] and ":" in match[2] and model:
@@ -96,7 +96,8 @@ def test_every_form_of_the_loop_node(model, args, result, tmp_path):
     content = yaml.safe_load(model)
     (graph, *_) = next(iter(content.values()))["graphs"].values()
     (node,) = graph["nodes"].values()
-    node["functions"]["loop"]["args"].update(yaml.safe_load("{" + _quoted(args) + "}"))
+    *_, function = node["functions"].values()
+    function["args"].update(yaml.safe_load("{" + _quoted(args) + "}"))
     path = tmp_path / "model.yaml"
     path.write_text(yaml.safe_dump(content, sort_keys=False))
     if result.endswith("Error"):
@@ -104,7 +105,11 @@ def test_every_form_of_the_loop_node(model, args, result, tmp_path):
             mdf_loop.compile(path).run()
     else:
         values = mdf_loop.compile(path).run().values()
-        assert "; ".join(str(value.tolist()) for value in values) == result
+        assert "; ".join(map(_shown, values)) == result
+
+
+def _shown(value):
+    return str([part.tolist() for part in value] if isinstance(value, list) else value.tolist())
 
 
 def _quoted(args: str) -> str:

@@ -192,7 +192,10 @@ def test_a_condition_that_is_always_true_is_said_to_be():
         call = {"function": "onnx::Loop", "args": {**arguments, "body": body}}
         return {"g": {"nodes": {"owner": {"functions": {"loop": call}}}}}
 
-    assert "so it runs all M times" in explain(graph(M=2, cond=True))
+    assert "Runs 2 times: M is given; the condition is always true." in explain(
+        graph(M=2, cond=True)
+    )
+    assert "so it runs all M times" in explain(graph(M="nowhere", cond=True))
     assert "so it never ends by itself" in explain(graph(cond=True))
     assert "it does not run at all" in explain(graph(M=2, cond=False))
 

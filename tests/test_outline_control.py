@@ -217,6 +217,46 @@ def test_a_condition_in_the_middle():
     assert "what it needs runs once more than the rest" in explain(MODELS / "middle.yaml")
 
 
+@pytest.mark.parametrize(
+    ("more", "kind", "head"),
+    [
+        ({}, "while", "while True:"),
+        ({"M": 5}, "for-while", "for i in range(5):"),
+        ({"slices": {"row": "rows"}}, "sliced-while", "for i over rows:"),
+    ],
+)
+def test_a_condition_in_the_middle_counts_though_none_is_given(more, kind, head):
+    nodes = {"n": {"input_ports": {"x": {}}, "output_ports": {"go": {"value": "x < 5"}}}}
+    metadata = {"inputs": ["i", "c", "x"], "outputs": ["go", "x"]}
+    body = {"b": {"metadata": metadata, "nodes": nodes}}
+    args = {"v_initial": "(1.0,)", "exit": "middle", **more, "body": body}
+    node = {
+        "parameters": {"rows": {"value": [1.0, 2.0]}},
+        "functions": {"f": {"function": "onnx::Loop", "args": args}},
+    }
+    (loop,) = outline({"g": {"nodes": {"owner": node}}}).nodes[0].loops
+    assert loop.kind == kind
+    lines = code(loop)
+    assert head in lines
+    assert not any("going" in line for line in lines)
+
+
+def test_a_condition_that_is_always_true_is_none():
+    nodes = {
+        "one": {"parameters": {"c": {"value": True}}, "output_ports": {"go": {"value": "c"}}},
+        "n": {"input_ports": {"x": {}}, "output_ports": {"y": {"value": "2 * x"}}},
+    }
+    metadata = {"inputs": ["i", "c", "x"], "outputs": ["go", "y"]}
+    body = {"b": {"metadata": metadata, "nodes": nodes}}
+    args = {"M": 3, "cond": True, "v_initial": "(1.0,)", "body": body}
+    node = {"functions": {"f": {"function": "onnx::Loop", "args": args}}}
+    model = {"g": {"nodes": {"owner": node}}}
+    (loop,) = outline(model).nodes[0].loops
+    assert (loop.kind, headline(loop)) == ("for", "for i in range(M=3)")
+    assert not any("break" in line for line in code(loop))
+    assert "Runs 3 times: M is given; the condition is always true." in explain(model)
+
+
 # --- values -------------------------------------------------------------------------------------
 
 

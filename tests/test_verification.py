@@ -390,3 +390,15 @@ def test_outputs_with_names_of_their_own_are_compared_with_the_engine() -> None:
         ("interpreter", "more"),
         ("modeci_mdf", "more"),
     }
+
+
+def test_a_choice_is_computed_in_float64_by_the_engine_too() -> None:
+    branch = {"metadata": {"outputs": ["x"]}, "nodes": {}}
+    args = {"cond": "x > 1", "then_branch": {"a": branch}, "else_branch": {"b": branch}}
+    node = {
+        "input_ports": {"x": {"default_value": 0.1}},
+        "functions": {"choice": {"function": "onnx::If", "args": args}},
+        "output_ports": {"y": {"value": "choice"}},
+    }
+    verification = mdf_loop.verify({"g": {"nodes": {"n": node}}})
+    assert (verification.bit_for_bit, verification.tolerance) == (True, 1e-12), str(verification)

@@ -22,9 +22,9 @@ import numpy as np
 
 from mdf_loop.cli.columns import IGNORED, read_columns
 from mdf_loop.errors import InputError
+from mdf_loop.files import read_arrays
 from mdf_loop.lower import suggestion
 from mdf_loop.onnx_types import numpy_dtype
-from mdf_loop.run.files import read_arrays
 
 
 def read_inputs(

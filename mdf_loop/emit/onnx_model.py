@@ -15,8 +15,8 @@ from mdf_loop import onnx_ops
 from mdf_loop.emit.if_node import write_if
 from mdf_loop.emit.loop_node import write_loop
 from mdf_loop.emit.scope import Scope, Writer, tensor_shape, value_type
-from mdf_loop.errors import ModelError
-from mdf_loop.ir import OPSET, Constant, Loop, Op, Operation, Program, Value
+from mdf_loop.errors import ModelError, UnsupportedError
+from mdf_loop.ir import OPSET, Constant, If, Loop, Op, Operation, Program, Value, bodies
 
 
 def to_onnx(program: Program) -> onnx.ModelProto:
@@ -24,8 +24,10 @@ def to_onnx(program: Program) -> onnx.ModelProto:
 
     Raises:
         ModelError: the program gives nothing.
+        UnsupportedError: bodies are nested deeper than a file can hold.
     """
     refuse_nothing(program.name, program.outputs)
+    _refuse_too_deep(program.ops)
     return oir.to_proto(_model(program))
 
 
@@ -38,6 +40,25 @@ def refuse_nothing(name: str, outputs: Collection[Any]) -> None:
             "add an output port, or name what a run is to give: record=['node.parameter'] "
             "(--record node.parameter)",
         )
+
+
+_DEEPEST = 31
+"""Bodies inside each other that can be read back: protobuf reads 100 messages inside each other,
+of which a body takes 3, and the model around it and a type inside it take 7."""
+
+
+def _refuse_too_deep(ops: Iterable[Operation], depth: int = 0) -> None:
+    for operation in ops:
+        for body in bodies(operation):
+            if depth == _DEEPEST:
+                assert isinstance(operation, Loop | If)
+                raise UnsupportedError(
+                    f"'{operation.name}' is inside {depth} loops and choices; an ONNX file can hold no more "
+                    "than that inside each other",
+                    operation.where,
+                    "nest less: compute some of it outside, or make two loops one",
+                )
+            _refuse_too_deep(body.ops, depth + 1)
 
 
 def _model(program: Program) -> oir.Model:

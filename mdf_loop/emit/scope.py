@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnx_ir as oir
 
-from mdf_loop import onnx_ops
 from mdf_loop.ir import Array, Operation, Program, Shape, Value
-from mdf_loop.onnx_types import TypeWord, inside, is_optional, is_sequence
+from mdf_loop.onnx_types import TypeWord, dtype_name, element_type, inside, is_optional, is_sequence
 
 
 def value_type(dtype: str) -> oir.TypeProtocol:
@@ -22,7 +21,7 @@ def value_type(dtype: str) -> oir.TypeProtocol:
         return oir.SequenceType(value_type(inside(dtype)))
     if is_optional(dtype):
         return oir.OptionalType(value_type(inside(dtype)))
-    return oir.TensorType(oir.DataType(onnx_ops.element_type(dtype)))
+    return oir.TensorType(oir.DataType(element_type(dtype)))
 
 
 def tensor_shape(shape: Shape) -> oir.Shape | None:
@@ -72,7 +71,7 @@ class Writer:
             tensor = _tensor(array, label)
             value = oir.Value(
                 name=label,
-                type=value_type(onnx_ops.dtype_name(array)),
+                type=value_type(dtype_name(array)),
                 shape=oir.Shape(array.shape),
             )
             value.const_value = tensor
@@ -149,7 +148,7 @@ WriteOps: TypeAlias = Callable[[Scope, Iterable[Operation]], None]
 
 
 def _tensor(array: Array, name: str | None = None) -> oir.TensorProtocol:
-    if onnx_ops.dtype_name(array) != "string":
+    if dtype_name(array) != "string":
         return oir.tensor(array, name=name)
     texts = [str(text).encode() for text in array.flat]
     return oir.StringTensor(texts, shape=oir.Shape(array.shape), name=name)

@@ -176,7 +176,7 @@ def unfolded_loop(graph: Flat, name: str, most: int) -> Unfolded:
     bodies = parameters_with_bodies(item, node)
     items = (*node.input_ports, *node.parameters, *node.functions)
     own = tuple(x.id for x in items if x.id not in bodies)
-    captured = [] if form.strict else [name for name in own if name != item.id]
+    captured = [] if form.owned.strict else [name for name in own if name != item.id]
     return Unfolded(
         node=node.id,
         function=item.id,

@@ -86,7 +86,7 @@ class GraphWriter:
         """A node with one function of other values; an output called "" is not taken."""
         reads = [name for name in dict.fromkeys(reads) if name]
         result = _WORDS.get(function, "result")
-        while result in reads:
+        while any(name == result or name.startswith(f"{result}[") for name in reads):
             result += "_"
         values = [result] if len(outputs) == 1 else [f"{result}[{k}]" for k in range(len(outputs))]
         node: Content = {

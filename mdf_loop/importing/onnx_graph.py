@@ -17,7 +17,7 @@ from mdf_loop import onnx_ops
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.graph_writer import Content, GraphWriter
 from mdf_loop.ir import Array, Shape
-from mdf_loop.onnx_types import is_tensor, type_of
+from mdf_loop.onnx_types import element_type, is_tensor, type_of
 
 OWN_DOMAINS = ("", "ai.onnx")
 _CONSTANTS = {
@@ -89,7 +89,7 @@ def _converted(writer: GraphWriter, name: str, dtype: str, shape: Shape) -> str:
     if not is_tensor(dtype):
         raise ModelError(f"a loop's body cannot take '{name}' as {dtype}: it is a single number")
     scalar, cast, axes = (writer.fresh(f"{name}_{what}") for what in ("scalar", "cast", "shape"))
-    to = onnx_ops.element_type(dtype)
+    to = element_type(dtype)
     writer.node("onnx::Cast", [cast], args={"input": scalar, "to": to}, reads=[scalar])
     writer.constant(axes, np.ones(len(shape or ()), np.int64))
     writer.node("onnx::Reshape", [name], args={"data": cast, "shape": axes}, reads=[cast, axes])

@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import onnx
 from onnx import external_data_helper
 
-from mdf_loop import onnx_ops
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.onnx_places import in_body, node_place
+from mdf_loop.onnx_types import dtype_of
 
 T = onnx.TensorProto
 _FIELDS: dict[int, str] = {
@@ -36,7 +36,7 @@ def check_dtype(code: int, where: str, what: str) -> None:
     if code not in T.DataType.values() or code == T.UNDEFINED:
         raise ModelError(f"{what} has element type number {code}, which ONNX does not have", where)
     try:
-        onnx_ops.dtype_of(code)
+        dtype_of(code)
     except KeyError:
         word = T.DataType.Name(code).lower()
         raise UnsupportedError(

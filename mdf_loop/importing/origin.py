@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import onnx
 
+from mdf_loop.files import write_arrays
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.importing.writing import plain
 from mdf_loop.ir import Array
 from mdf_loop.reading.content import content_of
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.tensors import stored, with_arrays
-from mdf_loop.run.files import write_arrays
 
 MODEL, ARRAYS, DIGEST = "mdf_loop.model", "mdf_loop.arrays", "mdf_loop.graph"
 _SIDE = "arrays"

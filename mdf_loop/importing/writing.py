@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.files import checked_target, write_arrays, write_whole
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.ir import Array
 from mdf_loop.reading.tensors import described, stored
-from mdf_loop.run.files import checked_target, write_arrays, write_whole
 
 LARGEST_WRITTEN = 64
 """Arrays of more elements than this go to the side file."""

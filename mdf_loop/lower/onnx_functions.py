@@ -25,6 +25,7 @@ from mdf_loop.lower.texts import equal_texts
 from mdf_loop.onnx_types import (
     TypeWord,
     dtype_words,
+    element_type,
     is_tensor,
     is_word,
     kind_of,
@@ -276,7 +277,7 @@ def _attribute(
     if formal.type == kinds.TYPE_PROTO:
         return _type_attribute(schema, formal, expression)
     if isinstance(expression, str) and formal.name in _DTYPES and expression in dtype_words():
-        return onnx_ops.element_type(expression)
+        return element_type(expression)
     if formal.type in (kinds.STRING, kinds.STRINGS):
         return _text_attribute(b, schema, formal, expression, scope)
     try:

@@ -13,13 +13,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mdf_loop import onnx_ops
 from mdf_loop.build import Builder
 from mdf_loop.errors import ExpressionError, OperandError
 from mdf_loop.ir import Array, Value
 from mdf_loop.onnx_types import (
     common,
     dtype_words,
+    element_type,
     is_tensor,
     kind_of,
     numpy_dtype,
@@ -128,7 +128,7 @@ def cast(b: Builder, value: Value, dtype: str) -> Value:
     if array is not None and dtype != "string" and value.dtype != "string":
         with np.errstate(all="ignore"):
             return b.constant(array.astype(numpy_dtype(dtype)), late=b.is_late(value))
-    return b.op("Cast", value, to=onnx_ops.element_type(dtype))
+    return b.op("Cast", value, to=element_type(dtype))
 
 
 def _wrapped(b: Builder, value: Value, dtype: str) -> Value:

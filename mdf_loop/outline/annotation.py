@@ -12,7 +12,7 @@ from typing import Any
 
 from mdf_loop.build import Options
 from mdf_loop.errors import LoopError
-from mdf_loop.ir import Array, Constant, Loop, Value, walk
+from mdf_loop.ir import Array, Constant, Loop, Value, always_true, is_true, walk
 from mdf_loop.reading import Document, read_annotated
 
 
@@ -34,6 +34,10 @@ class Annotations:
         """The value, if it is fixed by the model; a large one stays an array."""
         array = None if value is None else self.constants.get(value)
         return array if array is None or array.size > _SHOWN else array.tolist()
+
+    def always_true(self, loop: Loop) -> bool:
+        """Whether a loop's condition is true before the first and after every iteration."""
+        return always_true(loop, {v for v, array in self.constants.items() if is_true(array)})
 
 
 _SHOWN = 64

@@ -15,9 +15,12 @@ from mdf_loop.outline.parts import (
     OutputOutline,
 )
 from mdf_loop.outline.scope import Place, captured
-from mdf_loop.outline.site import Site, expressions, find_graph
+from mdf_loop.outline.site import Site, output_names
 from mdf_loop.outline.text import value_text
+from mdf_loop.reading.branch_graphs import branch_role
 from mdf_loop.reading.document import WrittenBody, written_bodies, written_body
+from mdf_loop.reading.entries import expressions
+from mdf_loop.reading.owned_graph import owned_graph
 
 
 def outline_if(site: Site) -> ChoiceOutline:
@@ -70,8 +73,10 @@ def _choice(site: Site, kind: str, selector: str, branches: list[BranchOutline])
 
 def _branch(site: Site, title: str, written: WrittenBody, key: str) -> BranchOutline:
     try:
-        found = find_graph(written, key, f"'{key}'", site)
-        body = site.read_body(found.graph, found.where, {}, found.outputs, site.place())
+        role = branch_role(site.name, key)
+        owned = owned_graph(written, site.item, site.where, role, site.document)
+        names = output_names(owned)
+        body = site.read_body(owned.graph, owned.where, {}, names, site.place())
     except LoopError as error:
         return BranchOutline(title, None, notes=tuple(f.what for f in error.findings))
     return BranchOutline(title, body, body.outputs)

@@ -88,7 +88,7 @@ def outline_loop(site: Site) -> LoopOutline:
         slices=slices,
         delays=delays,
         in_the_middle=form.mid_exit,
-        strict=form.strict,
+        strict=form.owned.strict,
     )
 
 
@@ -122,9 +122,16 @@ def _arguments(site: Site, loop: ir.Loop | None) -> dict[str, Any]:
         trip_count = None
     start = argument_of(written.get("cond"), node, None)
     kind = kind_of(trip_count, start, sliced=bool(written.get("slices")))
-    if kind == "endless" and written.get("exit") == "middle":
-        kind = "do-while"  # the condition counts though none is given
+    if start is None and written.get("exit") == "middle":
+        kind = _TESTED[kind]  # the condition counts though none is given
+    elif loop is not None and site.notes.always_true(loop):
+        kind = _UNTESTED.get(kind, kind)
     return {"trip_count": trip_count, "start": start, "kind": kind}
+
+
+_TESTED = {"for": "for-while", "sliced": "sliced-while", "endless": "while"}
+_UNTESTED = {"for-while": "for", "sliced-while": "sliced"}
+"""The same kinds of loops with a condition, and without."""
 
 
 def before_test(body: GraphOutline) -> GraphOutline:
@@ -183,7 +190,7 @@ def _signature(form: LoopForm, node: Any) -> tuple[tuple[Any, ...], PartialSigna
         return initial, _complete(find_signature(form, node, len(initial)))
     except LoopError as error:
         initial = tuple(form.initial.values() if isinstance(form.initial, dict) else form.initial)
-        inputs, outputs, n = form.inputs or (), form.outputs or (), len(initial)
+        inputs, outputs, n = form.owned.inputs or (), form.owned.outputs or (), len(initial)
         partial = PartialSignature(
             iteration=_at(inputs, 0),
             condition_in=_at(inputs, 1),

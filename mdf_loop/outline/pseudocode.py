@@ -60,6 +60,10 @@ def remarked(line: str, remark: str) -> str:
     return f"{line:<{REMARK}}  # {remark}" if remark else line
 
 
+_TESTED_FIRST = ("while", "for-while", "sliced-while")
+"""Kinds of loops whose condition is looked at before the first iteration."""
+
+
 def _before(loop: LoopOutline) -> Iterator[str]:
     for k, pair in enumerate(loop.carried):
         argument = ArgumentOutline(pair.initial, pair.initial_value)
@@ -67,7 +71,7 @@ def _before(loop: LoopOutline) -> Iterator[str]:
         remark = f"carried, starts as {value}" if value else "carried"
         initial = "?" if pair.initial is None else value_text(pair.initial)
         yield remarked(f"{pair.enter or f'carried_{k}'} = {initial}", remark)
-    if loop.start is not None and loop.kind != "do-while":
+    if loop.start is not None and loop.kind in _TESTED_FIRST:
         remark = "start condition" + (f", {fixed(loop.start)}" if fixed(loop.start) else "")
         yield remarked(f"{_going(loop)} = {value_text(loop.start.expression)}", remark)
     for recorded in loop.recorded:
@@ -92,7 +96,7 @@ def _head(loop: LoopOutline) -> str:
     if loop.kind in _ALONG:
         return remarked(f"for {loop.iteration or 'i'} over {sources(loop)}:", _ALONG[loop.kind])
     counted = f"{loop.iteration} = 0, 1, 2, …" if loop.iteration else ""
-    if loop.kind == "while":
+    if loop.kind == "while" and loop.start is not None:
         return remarked(f"while {_going(loop)}:", counted)
     return remarked("while True:", counted)
 
@@ -107,7 +111,7 @@ _ALONG = {
 
 
 def _body(loop: LoopOutline) -> Iterator[str]:
-    if loop.kind in ("for-while", "sliced-while"):
+    if loop.kind in ("for-while", "sliced-while") and loop.start is not None:
         yield f"if not {_going(loop)}: break"
     for part in loop.slices:
         yield remarked(f"{part.name or '?'} = {slice_text(part)}", part.how)
@@ -133,7 +137,7 @@ def _body(loop: LoopOutline) -> Iterator[str]:
 def _next(loop: LoopOutline) -> Iterator[str]:
     """All carried values change at once, then the condition is looked at."""
     pairs = [(pair.enter, pair.leave) for pair in loop.carried if pair.enter and pair.leave]
-    tested_first = loop.kind in ("while", "for-while", "sliced-while") and not loop.in_the_middle
+    tested_first = loop.kind in _TESTED_FIRST and not loop.in_the_middle
     if tested_first and loop.continue_name:
         pairs.append((_going(loop), loop.continue_name))
     if pairs:

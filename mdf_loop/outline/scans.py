@@ -2,58 +2,55 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 from mdf_loop.errors import LoopError
 from mdf_loop.outline.loops import no_loop, port_type, taking_ports
 from mdf_loop.outline.parts import (
+    CaptureOutline,
     CarriedOutline,
     GraphOutline,
     LoopOutline,
     RecordedOutline,
     SliceOutline,
 )
-from mdf_loop.outline.scope import captured, known_value, literal_value
-from mdf_loop.outline.site import FoundGraph, Site, expressions, find_graph
+from mdf_loop.outline.scope import captured, known_value
+from mdf_loop.outline.site import Site, output_names
 from mdf_loop.outline.slices import outline_slice, recorded_words
 from mdf_loop.reading.document import written_body
-from mdf_loop.reading.recordings import RecordingForm
-from mdf_loop.reading.slices import SliceForm
-
-_SCAN = (
-    *("initial_state_and_scan_inputs", "num_scan_inputs", "body"),
-    *("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions"),
-)
-_MAP = ("input_sequence", "additional_inputs", "body")
-"""Arguments of the functions' own; all others are captures under another name."""
+from mdf_loop.reading.entries import expressions
+from mdf_loop.reading.loop_forms import carried_expressions
+from mdf_loop.reading.owned_graph import OwnedGraph, Role, owned_graph
+from mdf_loop.reading.scan_form import BODY, scan_form
+from mdf_loop.reading.sequence_map import ARGUMENTS, body_role
 
 
 def outline_scan(site: Site) -> LoopOutline:
     """The outline of a Scan: states are carried, scanned inputs sliced, the rest is stacked."""
-    given = expressions(site.args.get("initial_state_and_scan_inputs"))
-    count = known_value(site.node, site.args.get("num_scan_inputs"))
-    states = max(len(given) - (count if isinstance(count, int) else len(given)), 0)
     try:
-        found = _body(site)
-        inputs, outputs = found.inputs, found.outputs
+        form, signature = scan_form(site.item, site.node, site.where, site.document)
     except LoopError as error:
-        return _unknown(site, "scan", error)
-    slices = tuple(
-        outline_slice(_slice(site, k, _at(inputs, states + k), source))
-        for k, source in enumerate(given[states:])
-    )
-    body = _outlined(site, found, inputs[:states], slices, _SCAN)
+        return _unknown_scan(site, error)
+    initial, states = carried_expressions(form), len(signature.enters)
+    slices = tuple(map(outline_slice, form.slices))
+    bound = tuple(form.bindings)
+    body = _outlined(site, form.owned, bound, signature.enters, slices)
     return replace(
         no_loop(site, "scan"),
-        carried=tuple(_state(site, k, given, inputs, outputs) for k in range(states)),
+        carried=tuple(
+            _state(site, k, *names)
+            for k, names in enumerate(zip(initial, signature.enters, signature.leaves, strict=True))
+        ),
         recorded=tuple(
-            _recorded(site, states + k, name, _stacked(site, k, name))
-            for k, name in enumerate(outputs[states:])
+            _recorded(site, states + k, name, recorded_words(form.recordings.get(name)))
+            for k, name in enumerate(signature.rows)
         ),
         slices=slices,
-        captures=_captures(site, body, _SCAN),
+        captures=_captures(site, body, bound),
         body=body,
     )
 
@@ -63,42 +60,25 @@ def outline_map(site: Site) -> LoopOutline:
     more = expressions(site.args.get("additional_inputs"))
     given = (site.args.get("input_sequence"), *more)
     try:
-        found = _body(site)
-        inputs, outputs = found.inputs, found.outputs
+        owned = _owned(site, body_role(site.name))
     except LoopError as error:
-        return _unknown(site, "map", error)
-    slices = tuple(_element(site, k, _at(inputs, k), source) for k, source in enumerate(given))
-    body = _outlined(site, found, (), slices, _MAP)
+        return replace(no_loop(site, "map"), notes=tuple(f.what for f in error.findings))
+    bound = tuple(name for name in site.args if name not in ARGUMENTS)
+    names = zip_longest((owned.inputs or ())[: len(given)], given, fillvalue="")
+    slices = tuple(_element(site, k, *pair) for k, pair in enumerate(names))
+    body = _outlined(site, owned, bound, (), slices)
     return replace(
         no_loop(site, "map"),
-        recorded=tuple(_recorded(site, k, name, "a sequence") for k, name in enumerate(outputs)),
+        recorded=tuple(
+            _recorded(site, k, name, "a sequence") for k, name in enumerate(output_names(owned))
+        ),
         slices=slices,
-        captures=_captures(site, body, _MAP),
+        captures=_captures(site, body, bound),
         body=body,
     )
 
 
-# --- arguments --------------------------------------------------------------------------------
-
-
-def _nth(site: Site, key: str, k: int) -> int:
-    """The k-th of a list of numbers, also where it is a text or stands in a parameter."""
-    value = known_value(site.node, site.args.get(key))
-    value = literal_value(value) if isinstance(value, str) else value
-    part = value[k] if isinstance(value, list | tuple) and k < len(value) else 0
-    return part if isinstance(part, int) else 0
-
-
-def _slice(site: Site, k: int, name: str, source: Any) -> SliceForm:
-    axis = _nth(site, "scan_input_axes", k)
-    if _nth(site, "scan_input_directions", k) == 1:
-        return SliceForm(name, source, axis, start=-1, end=0, stride=-1)
-    return SliceForm(name, source, axis)
-
-
-def _stacked(site: Site, k: int, name: str) -> str:
-    turned = _nth(site, "scan_output_directions", k) == 1
-    return recorded_words(RecordingForm(name, _nth(site, "scan_output_axes", k), reverse=turned))
+# --- parts ------------------------------------------------------------------------------------
 
 
 def _element(site: Site, k: int, name: str, source: Any) -> SliceOutline:
@@ -115,52 +95,47 @@ def _recorded(site: Site, k: int, name: str, how: str) -> RecordedOutline:
     return RecordedOutline(name, ports, port_type(site, ports), how)
 
 
-def _state(
-    site: Site, k: int, given: Sequence[Any], inputs: Sequence[str], outputs: Sequence[str]
-) -> CarriedOutline:
+def _state(site: Site, k: int, initial: Any, enter: str, leave: str) -> CarriedOutline:
     ports = taking_ports(site.node, site.item.id, k)
     return CarriedOutline(
-        initial=given[k],
-        enter=_at(inputs, k),
-        leave=_at(outputs, k),
+        initial=initial,
+        enter=enter,
+        leave=leave,
         ports=ports,
         type=port_type(site, ports),
-        initial_value=known_value(site.node, given[k]),
+        initial_value=known_value(site.node, initial),
     )
-
-
-def _at(names: Sequence[str], k: int) -> str:
-    return names[k] if k < len(names) else ""
 
 
 # --- the body ---------------------------------------------------------------------------------
 
 
-def _body(site: Site) -> FoundGraph:
-    return find_graph(written_body(site.item, site.node), "body", "the body", site)
+def _owned(site: Site, role: Role) -> OwnedGraph:
+    written = written_body(site.item, site.node)
+    return owned_graph(written, site.item, site.where, role, site.document)
 
 
-def _unknown(site: Site, kind: str, error: LoopError) -> LoopOutline:
-    return replace(no_loop(site, kind), notes=tuple(f.what for f in error.findings))
+def _unknown_scan(site: Site, error: LoopError) -> LoopOutline:
+    """A Scan whose arguments do not fit; its body is shown if there is one."""
+    loop = replace(no_loop(site, "scan"), notes=tuple(f.what for f in error.findings))
+    with contextlib.suppress(LoopError):
+        loop = replace(loop, body=_outlined(site, _owned(site, BODY), (), (), ()))
+    return loop
 
 
 def _outlined(
     site: Site,
-    found: FoundGraph,
+    owned: OwnedGraph,
+    bound: Sequence[str],
     states: Iterable[str],
     slices: Iterable[SliceOutline],
-    own: Sequence[str],
 ) -> GraphOutline:
     roles = dict.fromkeys(states, "carried")
     roles |= dict.fromkeys((part.name for part in slices if part.name), "sliced")
-    names = ("", *found.outputs)  # neither has a condition
-    return site.read_body(found.graph, found.where, roles, names, site.place(_bound(site, own)))
+    names = ("", *output_names(owned))  # neither has a condition
+    return site.read_body(owned.graph, owned.where, roles, names, site.place(bound))
 
 
-def _bound(site: Site, own: Sequence[str]) -> tuple[str, ...]:
-    return tuple(name for name in site.args if name not in own)
-
-
-def _captures(site: Site, body: GraphOutline, own: Sequence[str]) -> tuple[Any, ...]:
-    found = captured(body.inputs, site.place(_bound(site, own)))
+def _captures(site: Site, body: GraphOutline, bound: Sequence[str]) -> tuple[CaptureOutline, ...]:
+    found = captured(body.inputs, site.place(bound))
     return tuple(replace(c, type=site.notes.type_of(c.path)) for c in found)

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from mdf_loop.ir import Program
 from mdf_loop.passes.absorb_signs import absorb_signs
+from mdf_loop.passes.drop_empty_loops import drop_empty_loops
 from mdf_loop.passes.drop_neutral import drop_neutral
 from mdf_loop.passes.drop_true_conditions import drop_true_conditions
 from mdf_loop.passes.drop_unused import drop_unused
@@ -21,7 +22,8 @@ from mdf_loop.passes.stack_invariants import stack_invariants
 Pass: TypeAlias = Callable[[Program], Program]
 
 DEFAULT: tuple[Pass, ...] = (
-    drop_true_conditions,  # first: a condition left out needs nothing computed for it
+    drop_empty_loops,  # first: what they would have computed is wanted by nobody
+    drop_true_conditions,  # a condition left out needs nothing computed for it
     drop_unused,  # before the others, so that nothing is rewritten in vain
     logical_choices,
     drop_neutral,
@@ -47,6 +49,7 @@ __all__ = [
     "DEFAULT",
     "Pass",
     "absorb_signs",
+    "drop_empty_loops",
     "drop_neutral",
     "drop_true_conditions",
     "drop_unused",

@@ -18,8 +18,7 @@ from mdf_loop.ir import (
     Operation,
     Program,
     Value,
-    captures,
-    operands,
+    reads,
     results,
 )
 
@@ -40,7 +39,7 @@ def _live_ops(ops: tuple[Operation, ...], needed: Iterable[Value]) -> tuple[Oper
             operation = _live_loop(operation, live)
         elif isinstance(operation, If):
             operation = _live_choice(operation, live)
-        live.update(_reads(operation))
+        live.update(reads(operation))
         kept.append(operation)
     return tuple(reversed(kept))
 
@@ -56,7 +55,7 @@ def _live_loop(loop: Loop, live: set[Value]) -> Loop:
     carried = {c for c in loop.carried if c.final in live}
     while True:
         ops = _live_ops(loop.ops, wanted | {c.leave for c in carried})
-        read = {value for op in ops for value in _reads(op)} | wanted | {c.leave for c in carried}
+        read = {value for op in ops for value in reads(op)} | wanted | {c.leave for c in carried}
         more = {c for c in loop.carried if c.enter in read} - carried
         if not more:
             break
@@ -87,10 +86,6 @@ def _live_choice(choice: If, live: set[Value]) -> If:
         return choice
     outputs = tuple(choice.outputs[k] for k in places)
     return replace(choice, then=then, otherwise=otherwise, outputs=outputs)
-
-
-def _reads(operation: Operation) -> tuple[Value, ...]:
-    return (*operands(operation), *captures(operation))
 
 
 def _same(left: Loop, right: Loop) -> bool:

@@ -36,8 +36,8 @@ from mdf_loop.ir import (
     Program,
     Value,
     bodies,
-    captures,
     operands,
+    reads,
     results,
     with_bodies,
 )
@@ -125,7 +125,7 @@ def _moved(
         return None
     chosen = {value for k in group for value in results(ops[k])}
     between = (ops[k] for k in range(group[0], group[-1]) if k not in inside and k not in group)
-    needed = [value for op in (*between, *(ops[k] for k in inside)) for value in _reads(op)]
+    needed = [value for op in (*between, *(ops[k] for k in inside)) for value in reads(op)]
     needed += [leaf for side in sides for leaf in side.leaves]
     if not chosen.isdisjoint(needed):
         return None
@@ -162,7 +162,7 @@ def _side(
         if mine and _is_needed(ops, k, leaves, positions):
             positions.append(k)
         else:
-            others.update(_reads(ops[k]))
+            others.update(reads(ops[k]))
     return _Side(tuple(leaves), tuple(reversed(positions)))
 
 
@@ -170,7 +170,7 @@ def _is_needed(
     ops: Sequence[Operation], k: int, leaves: Sequence[Value], positions: Sequence[int]
 ) -> bool:
     """Whether the side reads what the operation makes."""
-    read = {*leaves, *(value for p in positions for value in _reads(ops[p]))}
+    read = {*leaves, *(value for p in positions for value in reads(ops[p]))}
     return not read.isdisjoint(results(ops[k]))
 
 
@@ -193,7 +193,3 @@ def _is_known(op: Op) -> bool:
     return all(
         v.shape is not None and all(isinstance(extent, int) for extent in v.shape) for v in values
     )
-
-
-def _reads(operation: Operation) -> tuple[Value, ...]:
-    return (*operands(operation), *captures(operation))

@@ -29,7 +29,7 @@ class Scopes:
 
     def seen_by(self, form: LoopForm) -> Scope:
         """The names that the body sees; a strict one sees only what is bound for it."""
-        return Scope(self.bound) if form.strict else self.node.inner(self.bound)
+        return Scope(self.bound) if form.owned.strict else self.node.inner(self.bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ class _BodyReader:
             names = [n for history in entering.histories for n in history.names]
             enters = self._carried(entering, names)
             past = self._take(iteration, enters, entering)
-        scope, strict = self.enclosing.inner(self.inputs), self.form.strict
-        inner = InnerGraph(b, self.form.body, scope, self.document, strict=strict)
+        scope, strict = self.enclosing.inner(self.inputs), self.form.owned.strict
+        inner = InnerGraph(b, self.form.owned, scope, self.document, strict=strict)
         condition_out, *outputs = self._outputs(inner)
         carried = len(signature.leaves)
         delayed, pushed = self._delayed(past, inner)

@@ -31,10 +31,12 @@ from mdf_loop.joins import any_shape, join_shapes
 from mdf_loop.lower import Scope, cast, lower_expression, tensor
 from mdf_loop.lower.choice import Join, Words, choose
 from mdf_loop.lower.operators import as_scalar, equal, greater_equal, guarded, less, truths
+from mdf_loop.reading.branch_graphs import branch_graph, branch_outputs, branch_role
 from mdf_loop.reading.control import BODIES, Reading, control, reads
 from mdf_loop.reading.document import Document, WrittenBody, written_bodies, written_body
-from mdf_loop.reading.inner_graph import InnerGraph, inner_graph
-from mdf_loop.reading.loop_forms import literal_parts
+from mdf_loop.reading.entries import expressions
+from mdf_loop.reading.inner_graph import InnerGraph
+from mdf_loop.reading.owned_graph import OwnedGraph, Role
 
 
 @reads("onnx::If")
@@ -44,8 +46,8 @@ def read_if(
     """The results of the branch that a condition chooses."""
     choice = _Choice(b, item, node, where, scope, document, "cond")
     condition = choice.condition()
-    then = choice.graph("then_branch", "the then branch")
-    otherwise = choice.graph("else_branch", "the else branch")
+    then = choice.graph("then_branch")
+    otherwise = choice.graph("else_branch")
     known = b.constant_of(condition)
     if known is not None:
         taken = (then if known else otherwise).read(b)
@@ -66,7 +68,7 @@ def read_case(
         raise ModelError(
             f"'{choice.name}' has no branches", where, "add branches: [a graph, another one, ...]"
         )
-    branches = [choice.graph(f"branches[{k}]", f"branch {k}") for k in range(count)]
+    branches = [choice.graph(f"branches[{k}]") for k in range(count)]
     default = choice.default()
     known = b.constant_of(index)
     if known is not None:
@@ -95,22 +97,27 @@ class _GraphBranch:
     """A branch that is a graph; it is looked up only when it is needed."""
 
     choice: _Choice
-    argument: str
-    word: str
+    role: Role
 
-    def graph(self) -> InnerGraph:
+    @property
+    def word(self) -> str:
+        return self.role.word
+
+    def graph(self) -> OwnedGraph:
         """The graph."""
         choice = self.choice
-        written = choice.written.get(self.argument, WrittenBody(None))
-        return inner_graph(
-            written, choice.item, choice.where, self.argument, self.word, choice.document
-        )
+        written = choice.written.get(self.role.argument, WrittenBody(None))
+        return branch_graph(written, choice.item, choice.where, self.role, choice.document)
 
     def names(self) -> tuple[str, ...]:
-        return self.graph().outputs
+        return branch_outputs(self.graph())
 
     def read(self, b: Builder) -> list[Value]:
-        return self.graph().read(b, self.choice.scope, self.choice.document)
+        choice, graph = self.choice, self.graph()
+        names = branch_outputs(graph)
+        inner = InnerGraph(b, graph, choice.scope.inner(), choice.document)
+        with b.at(graph.where):
+            return [inner.value(name) for name in names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,17 +245,17 @@ class _Choice:
 
     # --- branches -------------------------------------------------------------------------------
 
-    def graph(self, argument: str, word: str) -> _GraphBranch:
+    def graph(self, argument: str) -> _GraphBranch:
         """A branch that is a graph."""
-        return _GraphBranch(self, argument, f"{word} of '{self.name}'")
+        return _GraphBranch(self, branch_role(self.name, argument))
 
     def default(self) -> _Branch | None:
         """What happens for any other index: a graph, values passed through, or nothing (None)."""
         if "default" in self.written:
             if self.written["default"].value is None:
                 return None
-            return self.graph("default", "the default")
-        return _Passed(self, _expressions(written_body(self.item, self.node, "default").value))
+            return self.graph("default")
+        return _Passed(self, expressions(written_body(self.item, self.node, "default").value))
 
     def prepare(self, branches: Sequence[_Branch]) -> None:
         """Look every branch up; refuse different numbers of values."""
@@ -359,11 +366,3 @@ class _Among:
             for ends in ((self.first, middle), (middle, self.end))
         )
         return list(self.choice.between(b, lower, *halves))
-
-
-def _expressions(value: Any) -> tuple[Any, ...]:
-    """What a default passes through: one expression, or those of a list or of `(x, y)`."""
-    if isinstance(value, list | tuple):
-        return tuple(value)
-    parts = literal_parts(value) if isinstance(value, str) else None
-    return (value,) if parts is None else tuple(parts)

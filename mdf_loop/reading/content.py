@@ -27,7 +27,7 @@ def content_of(document: Document) -> dict[str, Any]:
 
 def _graph(graph: Any) -> Any:
     with quiet():
-        (content,) = _without_arrays(graph).to_dict().values()
+        (content,) = _writable(graph).to_dict().values()
     for node in graph.nodes:
         for section in ("functions", "parameters"):
             for part in getattr(node, section):
@@ -36,11 +36,20 @@ def _graph(graph: Any) -> Any:
                     written["args"] = _arguments(part.args)
                 if isinstance(part.value, np.ndarray):
                     written["value"] = part.value
+        for parameter in node.parameters:
+            conditions = parameter.conditions or ()
+            if any(isinstance(condition, Mapping) for condition in conditions):
+                written = content["nodes"][node.id]["parameters"][parameter.id]
+                written["conditions"] = list(conditions)
     return content
 
 
-def _without_arrays(graph: Any) -> Any:
-    """The graph with functions that hold no arrays: modeci_mdf asks whether those are true."""
+def _writable(graph: Any) -> Any:
+    """The graph without what modeci_mdf cannot write.
+
+    It asks whether arrays in functions are true, and reads conditions that it has itself written
+    as a list as mappings.
+    """
     bare = copy.copy(graph)
     bare.nodes = [copy.copy(node) for node in graph.nodes]
     for node in bare.nodes:
@@ -48,6 +57,10 @@ def _without_arrays(graph: Any) -> Any:
         for function in node.functions:
             if isinstance(function.value, np.ndarray):
                 function.value = None
+        node.parameters = [copy.copy(parameter) for parameter in node.parameters]
+        for parameter in node.parameters:
+            if any(isinstance(condition, Mapping) for condition in parameter.conditions or ()):
+                parameter.conditions = []
     return bare
 
 

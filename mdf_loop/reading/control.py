@@ -1,13 +1,13 @@
 """Functions that own graphs: which they are, which arguments are graphs, who reads them.
 
-A new one is a line in `BODIES`, and a reader marked `@reads(name)` in a file of its own.
+A new one is a line in `BODIES`, and a reader marked `@reads(name)` in a file of its own, which
+`reading/__init__.py` imports.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mdf_loop.build import Builder
@@ -50,8 +50,6 @@ Reader: TypeAlias = "Callable[[Builder, Any, Any, str, Scope, Document], Reading
 """(builder, function or parameter, its node, its path, names, document) -> results."""
 
 _READERS: dict[str, Reader] = {}
-_HOMES = ("loop", "scan_form", "branches", "sequence_map")
-"""Modules of this folder that hold readers; imported when the first is asked for."""
 
 
 def reads(function: str) -> Callable[[Reader], Reader]:
@@ -68,8 +66,6 @@ def read_control(
     b: Builder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
     """The results of a function or parameter that owns graphs."""
-    for home in _HOMES:
-        import_module(f"mdf_loop.reading.{home}")
     name = control(item.function)
     assert name is not None
     return _READERS[name](b, item, node, where, scope, document)

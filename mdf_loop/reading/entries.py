@@ -1,10 +1,12 @@
-"""Arguments that map names to descriptions: `slices`, `delays`, `recordings`.
+"""Arguments as they are written: lists of expressions, and names with descriptions.
 
+v_initial: (a, b + 1)             ->   "a", "b + 1"
 slices: {x_t: {of: x, axis: 1}}   ->   Entry("x_t", {"of": "x", "axis": 1})
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +14,9 @@ from typing import Any
 from mdf_loop.errors import ModelError
 from mdf_loop.lower import suggestion
 from mdf_loop.lower.syntax import number_of
+
+LARGEST = 2**62
+"""Whole numbers up to this can be added to extents in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,11 @@ class Entry:
         if isinstance(number, bool) or not isinstance(number, int):
             raise ModelError(
                 f"'{key}' of '{self.name}' must be a whole number, not {value!r}", self.where
+            )
+        if abs(number) > LARGEST:
+            raise ModelError(
+                f"'{key}' of '{self.name}' does not fit into 64 bits: {str(number)[:40]}",
+                self.where,
             )
         return number
 
@@ -89,3 +99,24 @@ def _entry(name: str, item: Any, where: str, known: tuple[str, ...], short: str)
         if key not in known:
             raise ModelError(f"'{name}' has a key '{key}'", place, suggestion(str(key), known))
     return Entry(name, dict(item), place)
+
+
+def literal_parts(text: str) -> list[str] | None:
+    """The expressions between the brackets of `(a, b)`, `[a, b]` or `a, b`; None if it is one."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    if isinstance(tree, ast.Tuple | ast.List):
+        return [ast.unparse(part) for part in tree.elts]
+    return None
+
+
+def expressions(value: Any) -> tuple[Any, ...]:
+    """The expressions of a list, or of a text such as `(x, y)`; none where nothing is written."""
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    if value is None or value == "":
+        return ()
+    parts = literal_parts(value) if isinstance(value, str) else None
+    return (value,) if parts is None else tuple(parts)

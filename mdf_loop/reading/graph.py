@@ -62,8 +62,12 @@ class GraphReader:
     def read(self) -> GraphReader:
         """Read all nodes; errors go to the builder's findings."""
         edges = self._usable_edges()
-        fed = frozenset((edge.receiver, edge.receiver_port) for edge in self.graph.edges)
-        ports = Ports(edges, fed, self.where, self.supply)
+        arriving: dict[tuple[str, str], list[Any]] = {
+            (edge.receiver, edge.receiver_port): [] for edge in self.graph.edges
+        }
+        for edge in edges:
+            arriving[edge.receiver, edge.receiver_port].append(edge)
+        ports = Ports(arriving, self.where, self.supply)
         self.executor = Executor(self.graph, self.where, ports, self.context, self.dt)
         with self.b.findings.catch():
             self._refuse_clashes()
@@ -189,23 +193,36 @@ def layers_of(graph: Any, waits: Mapping[str, Sequence[str]], where: str) -> Set
     Raises:
         CycleError: nodes wait for each other and no port between them has a default_value.
     """
+    order = {node.id: k for k, node in enumerate(graph.nodes)}
+    missing = {node: sum(sender in order for sender in waits[node]) for node in order}
+    receivers: dict[str, list[str]] = {node: [] for node in order}
+    for node in order:
+        for sender in waits[node]:
+            if sender in order:
+                receivers[sender].append(node)
     layers: list[tuple[str, ...]] = []
-    left = [node.id for node in graph.nodes]
-    while left:
-        waiting = set(left)
-        layer = tuple(node for node in left if waiting.isdisjoint(waits[node]))
-        if not layer:
-            circle = _circle(waits, left)
-            raise CycleError(
-                f"the nodes {', '.join(repr(i) for i in circle)} wait for each other"
-                if len(circle) > 1
-                else f"the node '{circle[0]}' waits for itself",
-                where,
-                "give an input port of the circle a default_value, or write the circle as a loop",
-            )
-        layers.append(layer)
-        left = [node for node in left if node not in layer]
+    layer = [node for node in order if not missing[node]]
+    while layer:
+        layers.append(tuple(layer))
+        freed = []
+        for node in (receiver for sender in layer for receiver in receivers[sender]):
+            missing[node] -= 1
+            if not missing[node]:
+                freed.append(node)
+        layer = sorted(freed, key=order.__getitem__)
+    if any(missing.values()):
+        raise _circular(_circle(waits, [node for node in order if missing[node]]), where)
     return tuple(layers)
+
+
+def _circular(circle: Sequence[str], where: str) -> CycleError:
+    return CycleError(
+        f"the nodes {', '.join(repr(i) for i in circle)} wait for each other"
+        if len(circle) > 1
+        else f"the node '{circle[0]}' waits for itself",
+        where,
+        "give an input port of the circle a default_value, or write the circle as a loop",
+    )
 
 
 def _circle(waits: Mapping[str, Sequence[str]], waiting: list[str]) -> list[str]:

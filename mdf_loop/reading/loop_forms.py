@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from mdf_loop.errors import ArityError, ModelError, SignatureError
+from mdf_loop.errors import ArityError, ModelError
 from mdf_loop.lower import suggestion
 from mdf_loop.lower.syntax import number_of
 from mdf_loop.reading.delays import DelayForm, delay_forms
-from mdf_loop.reading.document import Document, graph_by_id, graph_of, written_body
+from mdf_loop.reading.document import Document, written_body
+from mdf_loop.reading.entries import literal_parts
+from mdf_loop.reading.owned_graph import LOOP_BODY, OwnedGraph, owned_graph
 from mdf_loop.reading.recordings import RecordingForm, recording_forms
 from mdf_loop.reading.slices import SliceForm, slice_forms
 
@@ -27,10 +27,9 @@ class LoopForm:
     """A loop as the document writes it: expressions, body, signature; nothing computed yet.
 
     `initial` is a tuple of expressions, or a mapping from body input names to expressions.
-    `inputs` and `outputs` are the body's signature in order; None where it is not written.
-    With `mid_exit` the condition is tested as soon as it is known, not after the iteration; a
-    `strict` body captures nothing; `equal_slices` must have equally many parts. `as_onnx` is the
-    loop of an ONNX file: a trip count of -1 is no iteration there, not no trip count.
+    With `mid_exit` the condition is tested as soon as it is known, not after the iteration;
+    `equal_slices` must have equally many parts. `as_onnx` is the loop of an ONNX file: a trip
+    count of -1 is no iteration there, not no trip count.
     """
 
     name: str
@@ -38,19 +37,25 @@ class LoopForm:
     trip_count: Any | None
     condition: Any | None
     initial: tuple[Any, ...] | dict[str, Any]
-    body: Any
-    body_where: str
-    inputs: tuple[str, ...] | None
-    outputs: tuple[str, ...] | None
+    owned: OwnedGraph
     bindings: Mapping[str, Any]
     shapes: str | None = None
     slices: tuple[SliceForm, ...] = ()
     delays: tuple[DelayForm, ...] = ()
     recordings: Mapping[str, RecordingForm] = field(default_factory=dict)
     mid_exit: bool = False
-    strict: bool = False
     equal_slices: bool = False
     as_onnx: bool = False
+
+    @property
+    def body(self) -> Any:
+        """The graph of an iteration."""
+        return self.owned.graph
+
+    @property
+    def body_where(self) -> str:
+        """The path of that graph."""
+        return self.owned.where
 
 
 ARGUMENTS = ("M", "cond", "v_initial", "body", "slices", "delays", "recordings", "exit")
@@ -65,35 +70,31 @@ def loop_form(item: Any, node: Any, where: str, document: Document) -> LoopForm:
         SignatureError: the body's signature is written wrongly.
     """
     args = dict(item.args or {})
-    body, body_where, metadata = body_of(item, node, where, document)
-    as_onnx = is_as_onnx(metadata, body_where)
+    owned = owned_graph(written_body(item, node), item, where, LOOP_BODY, document)
+    as_onnx = _is_as_onnx(owned)
     return LoopForm(
         name=item.id,
         where=where,
-        trip_count=_trip_count(args.get("M")),
+        trip_count=_trip_count(args.get("M"), node),
         condition=_condition(args.get("cond"), node),
         initial=_initial(args, where),
-        body=body,
-        body_where=body_where,
-        inputs=names_of(metadata.get("inputs"), "inputs", body_where),
-        outputs=names_of(metadata.get("outputs"), "outputs", body_where),
+        owned=owned,
         bindings={k: v for k, v in args.items() if k not in ARGUMENTS and not k.startswith("arg_")},
-        shapes="dynamic" if as_onnx else metadata.get("shapes"),
+        shapes="dynamic" if as_onnx else owned.shapes,
         slices=slice_forms(args.get("slices"), f"{where}.args.slices"),
         delays=delay_forms(args.get("delays"), f"{where}.args.delays"),
         recordings=recording_forms(args.get("recordings"), f"{where}.args.recordings"),
         mid_exit=_mid_exit(args.get("exit"), where),
-        strict=is_strict(metadata, body_where),
         as_onnx=as_onnx,
     )
 
 
-def is_as_onnx(metadata: Mapping[str, Any], where: str) -> bool:
+def _is_as_onnx(owned: OwnedGraph) -> bool:
     """Whether a body says `semantics: onnx`: it is run exactly as ONNX's Loop."""
-    word = metadata.get("semantics")
+    word = owned.metadata.get("semantics")
     if word not in (None, "onnx"):
         raise ModelError(
-            f"the body's metadata.semantics is 'onnx' or left out, not {word!r}", where
+            f"the body's metadata.semantics is 'onnx' or left out, not {word!r}", owned.where
         )
     return word == "onnx"
 
@@ -108,22 +109,22 @@ def _mid_exit(value: Any, where: str) -> bool:
     )
 
 
-def is_strict(metadata: Mapping[str, Any], where: str) -> bool:
-    """Whether values enter a body through what is declared only."""
-    value = metadata.get("strict", False)
-    if not isinstance(value, bool):
-        raise ModelError(f"the body's metadata.strict is true or false, not {value!r}", where)
-    return value
-
-
 def _absent(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _trip_count(value: Any) -> Any | None:
+def _is_name(value: Any, node: Any) -> bool:
+    """Whether it is exactly what a value of the node is called, be that `-1` or `true`."""
+    known = (*node.parameters, *node.input_ports, *node.functions)
+    return isinstance(value, str) and value.strip() in {part.id for part in known}
+
+
+def _trip_count(value: Any, node: Any) -> Any | None:
     """None for a trip count left out, also in OpenVINO's way (-1)."""
     if _absent(value):
         return None
+    if _is_name(value, node):
+        return value
     number = number_of(value) if isinstance(value, str) else value
     if isinstance(number, int | float) and not isinstance(number, bool) and number == -1:
         return None
@@ -136,22 +137,10 @@ def _trip_count(value: Any) -> Any | None:
 def _condition(value: Any, node: Any) -> Any | None:
     if _absent(value):
         return None
-    if isinstance(value, str) and value.strip().lower() in {"true", "false"}:
-        known = {p.id for p in (*node.parameters, *node.input_ports, *node.functions)}
-        if value.strip() not in known:
-            return value.strip().lower() == "true"
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if word in {"true", "false"} and not _is_name(value, node):
+        return word == "true"
     return value
-
-
-def literal_parts(text: str) -> list[str] | None:
-    """The expressions between the brackets of `(a, b)`, `[a, b]` or `a, b`; None if it is one."""
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-    if isinstance(tree, ast.Tuple | ast.List):
-        return [ast.unparse(part) for part in tree.elts]
-    return None
 
 
 def _is_numbers(text: str) -> bool:
@@ -216,80 +205,13 @@ def _named_parts(text: str) -> dict[str, str] | None:
     return None
 
 
-# --- the body ---------------------------------------------------------------------------------
-
-
-def body_of(
-    item: Any, node: Any, where: str, document: Document
-) -> tuple[Any, str, dict[str, Any]]:
-    """The body graph, its path, and its metadata with what is written beside it.
-
-    Raises:
-        ModelError: the body is missing or is no graph.
-    """
-    body, path = _body(item, node, where, document)
-    beside = written_body(item, node).beside or {}
-    metadata = {**(body.metadata or {}), **{k: v for k, v in beside.items() if v is not None}}
-    return body, path, metadata
-
-
-def _body(item: Any, node: Any, where: str, document: Document) -> tuple[Any, str]:
-    """The body graph and its path."""
-    written = written_body(item, node)
-    path = f"{where}.args.body"
-    if written.parameters:
-        base = where.removesuffix(f".functions['{item.id}']").removesuffix(
-            f".parameters['{item.id}']"
-        )
-        path = f"{base}.parameters['{written.parameters[-1]}'].value"
-    if written.beside is not None:
-        path += ".graph"
-    value = written.value
-    if value is None:
-        raise ModelError(
-            "the loop has no body", path, "add 'body' to its args: a graph, or {graph: id}"
-        )
-    if isinstance(value, str):
-        return graph_by_id(value, path, document, "loop", "body"), document.sibling_where(value)
-    if isinstance(value, list | tuple | int | float | np.ndarray):
-        raise ModelError(
-            f"a loop body is a graph, not {type(value).__name__} ({value})",
-            path,
-            "write the graph here, or {graph: id of another graph}",
-        )
-    return graph_of(value, path), path
-
-
-def names_of(value: Any, what: str, where: str) -> tuple[str, ...] | None:
-    """The names of a signature, `inputs` or `outputs`; None if it is not written."""
-    if value is None:
-        return None
-    if isinstance(value, Mapping):
-        value = list(value)
-    if isinstance(value, str):
-        value = [part.strip() for part in value.split(",") if part.strip()]
-    if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
-        truths = isinstance(value, list | tuple) and any(isinstance(v, bool) for v in value)
-        raise SignatureError(
-            f"the body's metadata.{what} must be a list of names, not {value!r}",
-            where,
-            "YAML reads on, off, yes and no as truth values: put such a name in quotes"
-            if truths
-            else "",
-        )
-    repeated = [v for k, v in enumerate(value) if v in value[:k]]
-    if repeated and what == "inputs":
-        raise SignatureError(f"the body's metadata.inputs name '{repeated[0]}' twice", where)
-    return tuple(value)
-
-
 def carried_expressions(form: LoopForm) -> tuple[Any, ...]:
     """The initial values in the order of the signature."""
     if not isinstance(form.initial, dict):
         return form.initial
-    if form.inputs is None:
+    if form.owned.inputs is None:
         return tuple(form.initial.values())
-    names = form.inputs[2:]
+    names = form.owned.inputs[2:]
     unknown = [name for name in form.initial if name not in names]
     missing = [name for name in names if name not in form.initial]
     if unknown or missing:

@@ -14,7 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdf_loop.build import Builder
-from mdf_loop.ir import Carried, Loop, Recorded, Shape, StoppedBy, Value, bodies, results, walk
+from mdf_loop.ir import (
+    Carried,
+    Loop,
+    Recorded,
+    Shape,
+    StoppedBy,
+    Value,
+    bodies,
+    is_true,
+    original,
+    results,
+    walk,
+)
 from mdf_loop.lower import Term
 from mdf_loop.lower.operators import ensured
 from mdf_loop.onnx_types import numpy_dtype
@@ -176,7 +188,7 @@ class LoopWriter:
             lasts = {k: self._last(parts, k) for k in range(len(body.rows))}
             recorded = {
                 k: Recorded(
-                    row, b.new(row.dtype, self._stacked(row.shape), self._named(name)), name
+                    row, b.new(row.dtype, self._stacked(row.shape, body), self._named(name)), name
                 )
                 for k, (row, name) in enumerate(zip(body.rows, body.row_names, strict=True))
                 if lasts[k] is None
@@ -212,13 +224,23 @@ class LoopWriter:
     def _named(self, name: str) -> str:
         return f"{self.name}.{name}"
 
-    def _stacked(self, shape: Shape) -> Shape:
+    def _stacked(self, shape: Shape, body: Body) -> Shape:
         known = self.b.constant_of(self.arguments.trip_count)
         if shape is None:
             return None
-        if known is not None and self.arguments.condition is None:
+        if known is not None and self._is_for_loop(body):
             return (max(int(known), 0), *shape)
         return (self.b.name(f"{self.form.name}_iterations"), *shape)
+
+    def _is_for_loop(self, body: Body) -> bool:
+        """Whether there is no condition, or one that is always true."""
+        first, goes_on = self.arguments.condition, original(body.ops, body.condition_out)
+        stays = goes_on is body.condition_in or self._is_true(goes_on)
+        return first is None or (self._is_true(first) and stays)
+
+    def _is_true(self, value: Value) -> bool:
+        known = self.b.constant_of(value)
+        return known is not None and is_true(known)
 
     # --- its results ------------------------------------------------------------------------------
 

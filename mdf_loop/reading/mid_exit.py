@@ -20,7 +20,17 @@ import numpy as np
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import CarryTypeError, UnsupportedError
-from mdf_loop.ir import Branch, If, Operation, Shape, Value, captures, operands, results, walk
+from mdf_loop.ir import (
+    Branch,
+    If,
+    Operation,
+    Shape,
+    Value,
+    operands,
+    reads,
+    results,
+    walk,
+)
 from mdf_loop.joins import any_shape
 from mdf_loop.lower import cast
 from mdf_loop.lower.terms import ints
@@ -84,7 +94,7 @@ def _divided(
     for k in reversed(range(len(ops))):
         if needed.intersection(results(ops[k])):
             early.add(k)
-            needed.update((*operands(ops[k]), *captures(ops[k])))
+            needed.update(reads(ops[k]))
     return (
         [op for k, op in enumerate(ops) if k in early],
         [op for k, op in enumerate(ops) if k not in early],

@@ -38,38 +38,20 @@ LOOP_BODY = Role()
 
 @dataclass(frozen=True, slots=True)
 class OwnedGraph:
-    """A graph with its path; `metadata` are its own, and those beside its name."""
+    """A graph with its path, and what its metadata say; those beside its name come first.
+
+    `inputs` and `outputs` are None where they are not written. Values enter a `strict` graph
+    through what is declared only. `shapes` is strict, dynamic or nothing.
+    """
 
     graph: Any
     where: str
-    metadata: Mapping[str, Any]
     role: Role
-
-    @property
-    def inputs(self) -> tuple[str, ...] | None:
-        """The names of its inputs; None if they are not written."""
-        return _names(self.metadata.get("inputs"), "inputs", self)
-
-    @property
-    def outputs(self) -> tuple[str, ...] | None:
-        """The names of its outputs; None if they are not written."""
-        return _names(self.metadata.get("outputs"), "outputs", self)
-
-    @property
-    def shapes(self) -> str | None:
-        """What its metadata say about shapes: strict, dynamic or nothing."""
-        stated: str | None = self.metadata.get("shapes")
-        return stated
-
-    @property
-    def strict(self) -> bool:
-        """Whether values enter it through what is declared only."""
-        value = self.metadata.get("strict", False)
-        if not isinstance(value, bool):
-            raise ModelError(
-                f"the body's metadata.strict is true or false, not {value!r}", self.where
-            )
-        return value
+    metadata: Mapping[str, Any]
+    inputs: tuple[str, ...] | None
+    outputs: tuple[str, ...] | None
+    strict: bool
+    shapes: str | None
 
 
 def owned_graph(
@@ -78,11 +60,20 @@ def owned_graph(
     """The graph that stands for an argument of the function `item`.
 
     Raises:
-        ModelError: it is missing, is no graph, or contains itself.
+        ModelError: it is missing, is no graph, contains itself, or its metadata are wrong.
+        SignatureError: the names of its inputs or outputs are no names.
     """
     graph, path = _found(written, _path(written, item, where, role.argument), role, document)
     beside = {k: v for k, v in (written.beside or {}).items() if v is not None}
-    return OwnedGraph(graph, path, {**(graph.metadata or {}), **beside}, role)
+    metadata = {**(graph.metadata or {}), **beside}
+    inputs, outputs = (_names(metadata, key, role, path) for key in ("inputs", "outputs"))
+    strict = metadata.get("strict", False)
+    if not isinstance(strict, bool):
+        raise ModelError(
+            f"the {role.noun}'s metadata.strict is true or false, not {strict!r}", path
+        )
+    shapes = metadata.get("shapes")
+    return OwnedGraph(graph, path, role, metadata, inputs, outputs, strict, shapes)
 
 
 def _path(written: WrittenBody, item: Any, where: str, argument: str) -> str:
@@ -115,24 +106,25 @@ def _found(written: WrittenBody, path: str, role: Role, document: Document) -> t
     return graph_of(value, path), path
 
 
-def _names(value: Any, what: str, owned: OwnedGraph) -> tuple[str, ...] | None:
+def _names(metadata: Mapping[str, Any], key: str, role: Role, where: str) -> tuple[str, ...] | None:
+    """The names of its inputs or outputs; None if they are not written."""
+    value, said = metadata.get(key), f"the {role.noun}'s metadata.{key}"
     if value is None:
         return None
     if isinstance(value, Mapping):
         value = list(value)
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
-    metadata = f"the {owned.role.noun}'s metadata.{what}"
     if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
         truths = isinstance(value, list | tuple) and any(isinstance(v, bool) for v in value)
         raise SignatureError(
-            f"{metadata} must be a list of names, not {value!r}",
-            owned.where,
+            f"{said} must be a list of names, not {value!r}",
+            where,
             "YAML reads on, off, yes and no as truth values: put such a name in quotes"
             if truths
             else "",
         )
     repeated = [v for k, v in enumerate(value) if v in value[:k]]
-    if repeated and what == "inputs":
-        raise SignatureError(f"{metadata} name '{repeated[0]}' twice", owned.where)
+    if repeated and key == "inputs":
+        raise SignatureError(f"{said} name '{repeated[0]}' twice", where)
     return tuple(value)

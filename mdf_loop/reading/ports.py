@@ -34,16 +34,16 @@ _COMBINE: Mapping[str, Callable[[Builder, Value, Value], Value]] = {
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The input ports of a graph, with the edges that lead to them."""
+    """The input ports of a graph; `arriving` are the edges that lead to each port that is fed."""
 
-    edges: Sequence[Any]
-    fed: frozenset[tuple[str, str]]
+    arriving: Mapping[tuple[str, str], Sequence[Any]]
     where: str
     supply: Supply
 
     def term(self, memory: Memory, node: Any, port: Any, where: str) -> Term:
         """What a port holds now."""
-        if (node.id, port.id) not in self.fed:
+        edges = self.arriving.get((node.id, port.id))
+        if edges is None:
             return self.supply(node, port, where)
         mode = port.reduce or "overwrite"
         if mode not in _COMBINE:
@@ -54,8 +54,8 @@ class Ports:
         b = memory.b
         term: Term | None = None
         arrived: Truth = False
-        for edge in self.edges:
-            ran = memory.ran(edge.sender) if self._leads_to(edge, node, port) else False
+        for edge in edges:
+            ran = memory.ran(edge.sender)
             if ran is False:
                 continue
             sent = self._sent(memory, edge)
@@ -71,9 +71,6 @@ class Ports:
             first = memory.ran(node.id) is False and mode == "overwrite"
             return _absent(b, port, where, "int64" if first else b.float_dtype)
         return cast(b, term, edge_dtype(b, port, term)) if isinstance(term, Value) else term
-
-    def _leads_to(self, edge: Any, node: Any, port: Any) -> bool:
-        return bool((edge.receiver, edge.receiver_port) == (node.id, port.id))
 
     def _sent(self, memory: Memory, edge: Any) -> Term:
         """What an edge brings: the sender's last output, times the edge's weight."""

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop import onnx_ops
 from mdf_loop.build import Builder, Options
 from mdf_loop.check import check
 from mdf_loop.errors import ArityError, Finding, raise_findings
 from mdf_loop.ir import Data, Input, Program, Shape, Value
 from mdf_loop.lower import Scope, Term, tensor
+from mdf_loop.onnx_types import dtype_name
 from mdf_loop.reading.control import control
 from mdf_loop.reading.document import Document, Source, open_document
 from mdf_loop.reading.graph import GraphReader
@@ -123,7 +123,7 @@ class ProgramReader:
             with self.b.at(port.where):
                 self.declare_one(port.name, dtype, shape, (port.full_name,), data)
         for name, array in self.settings.arrays.items():
-            value = self.declare_one(name, onnx_ops.dtype_name(array), array.shape, (), array)
+            value = self.declare_one(name, dtype_name(array), array.shape, (), array)
             if self.settings.is_plain(name):
                 self.b.mark_weak(value)
 

@@ -10,31 +10,28 @@ Source: ONNX operators, Scan-11.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import ArityError, ModelError, SignatureError
 from mdf_loop.lower import Scope, suggestion
 from mdf_loop.reading.control import Reading, reads
-from mdf_loop.reading.document import Document
-from mdf_loop.reading.entries import Entry
+from mdf_loop.reading.document import Document, written_body
+from mdf_loop.reading.entries import Entry, expressions
 from mdf_loop.reading.loop import loop_of
-from mdf_loop.reading.loop_forms import (
-    LoopForm,
-    body_of,
-    is_strict,
-    literal_parts,
-    names_of,
-)
+from mdf_loop.reading.loop_forms import LoopForm
+from mdf_loop.reading.owned_graph import OwnedGraph, Role, owned_graph
 from mdf_loop.reading.recordings import RecordingForm
 from mdf_loop.reading.signature import Signature, free_ports
 from mdf_loop.reading.slices import SliceForm
 
-_ARGUMENTS = (
+ARGUMENTS = (
     *("initial_state_and_scan_inputs", "num_scan_inputs", "body"),
     *("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions"),
 )
+"""Arguments of a Scan's own; all others are captures under another name."""
+
+BODY = Role(owner="the scan", kind="scan")
 
 
 @reads("onnx::Scan")
@@ -42,9 +39,22 @@ def read_scan(
     b: Builder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
     """The results of the Scan that a Function or Parameter of `node` describes."""
-    body, body_where, metadata = body_of(item, node, where, document)
+    form, signature = scan_form(item, node, where, document)
+    _refuse_misspelt(form)
+    return loop_of(b, form, lambda _: signature, scope, document)
+
+
+def scan_form(item: Any, node: Any, where: str, document: Document) -> tuple[LoopForm, Signature]:
+    """The loop that says the same as a Scan, and its body's signature.
+
+    Raises:
+        ModelError: the body is missing or is no graph, or an argument is wrong.
+        SignatureError: the body's inputs or outputs are not written.
+        ArityError: the counts do not fit.
+    """
+    owned = owned_graph(written_body(item, node), item, where, BODY, document)
     args = Entry(item.id, dict(item.args or {}), f"{where}.args")
-    given = _expressions(args.fields.get("initial_state_and_scan_inputs"))
+    given = expressions(args.fields.get("initial_state_and_scan_inputs"))
     scanned = args.whole("num_scan_inputs", len(given))
     states = len(given) - scanned
     if states < 0 or scanned < 1:
@@ -54,45 +64,29 @@ def read_scan(
             where,
             "list the initial states first, then the scan inputs; at least one is scanned",
         )
-    inputs, outputs = _names(item.id, metadata, body_where, states, scanned)
-    own = Signature(None, None, inputs[:states], "", outputs[:states], outputs[states:])
+    inputs, outputs = _names(item.id, owned, states, scanned)
+    signature = Signature(None, None, inputs[:states], "", outputs[:states], outputs[states:])
     form = LoopForm(
         name=item.id,
         where=where,
         trip_count=None,
         condition=None,
         initial=given[:states],
-        body=body,
-        body_where=body_where,
-        inputs=None,
-        outputs=None,
-        bindings={k: v for k, v in args.fields.items() if k not in _ARGUMENTS},
-        shapes=metadata.get("shapes"),
+        owned=owned,
+        bindings={k: v for k, v in args.fields.items() if k not in ARGUMENTS},
+        shapes=owned.shapes,
         slices=_slices(args, inputs[states:], given[states:]),
-        recordings=_recordings(args, own.rows),
-        strict=is_strict(metadata, body_where),
+        recordings=_recordings(args, signature.rows),
         equal_slices=True,
     )
-    _refuse_misspelt(form)
-    return loop_of(b, form, lambda _: own, scope, document)
-
-
-def _expressions(value: Any) -> tuple[Any, ...]:
-    """The expressions of a list, or of a tuple written as text."""
-    if isinstance(value, list | tuple):
-        return tuple(value)
-    if value is None or value == "":
-        return ()
-    parts = literal_parts(value) if isinstance(value, str) else None
-    return (value,) if parts is None else tuple(parts)
+    return form, signature
 
 
 def _names(
-    name: str, metadata: Mapping[str, Any], where: str, states: int, scanned: int
+    name: str, owned: OwnedGraph, states: int, scanned: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The body's inputs and outputs: states first."""
-    inputs = names_of(metadata.get("inputs"), "inputs", where)
-    outputs = names_of(metadata.get("outputs"), "outputs", where)
+    inputs, outputs, where = owned.inputs, owned.outputs, owned.where
     if inputs is None or outputs is None:
         raise SignatureError(
             f"the order of the inputs and outputs of the body of the scan '{name}' is not written",
@@ -171,5 +165,5 @@ def _refuse_misspelt(form: LoopForm) -> None:
             raise ModelError(
                 f"the scan '{form.name}' has no argument '{key}', and its body does not read it",
                 f"{form.where}.args.{key}",
-                suggestion(key, _ARGUMENTS),
+                suggestion(key, ARGUMENTS),
             )

@@ -24,10 +24,11 @@ from mdf_loop.lower.sequences import as_sequence
 from mdf_loop.onnx_types import element_type, is_sequence, is_tensor, sequence_of, wrong_kind
 from mdf_loop.reading.control import Reading, reads
 from mdf_loop.reading.document import Document, written_body
-from mdf_loop.reading.inner_graph import InnerGraph, found_graph
-from mdf_loop.reading.loop_forms import names_of
+from mdf_loop.reading.inner_graph import InnerGraph
+from mdf_loop.reading.owned_graph import OwnedGraph, Role, owned_graph
 
-_ARGUMENTS = ("input_sequence", "additional_inputs", "body")
+ARGUMENTS = ("input_sequence", "additional_inputs", "body")
+"""Arguments of a SequenceMap's own; all others are captures under another name."""
 
 
 @reads("onnx::SequenceMap")
@@ -35,15 +36,12 @@ def read_sequence_map(
     b: Builder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
     """The sequences that a Function or Parameter of `node` describes."""
-    written = written_body(item, node)
     name = f"{node.id}.{item.id}"
-    word = f"the body of '{name}'"
-    graph, path = found_graph(written, item, where, "body", word, document)
-    metadata = {**(graph.metadata or {}), **(written.beside or {})}
-    inputs, outputs = (_names(metadata.get(key), key, path, word) for key in ("inputs", "outputs"))
+    owned = owned_graph(written_body(item, node), item, where, body_role(name), document)
+    inputs, outputs = _names(owned)
     args = dict(item.args or {})
     inner = scope.inner()
-    for key in (key for key in args if key not in _ARGUMENTS):
+    for key in (key for key in args if key not in ARGUMENTS):
         with b.at(f"{where}.args.{key}"):
             inner.define(key, lower_expression(b, args[key], scope))
     with b.at(where, name):
@@ -52,24 +50,30 @@ def read_sequence_map(
         raise ArityError(
             f"'{name}' has {len(given)} inputs, but metadata.inputs of its body names "
             f"{len(inputs)}: {list(inputs)}",
-            path,
+            owned.where,
         )
-    body = InnerGraph(graph, path, outputs, word, "body")
-    mapping = _Map(name, where, dict(zip(inputs, given, strict=True)), body, inner, document)
+    entries = dict(zip(inputs, given, strict=True))
+    mapping = _Map(name, where, entries, owned, outputs, inner, document)
     loop = b.append(mapping.loop(b))
     finals = tuple(carried.final for carried in loop.carried)
     return Reading(finals[0] if len(finals) == 1 else finals)
 
 
-def _names(value: Any, key: str, where: str, word: str) -> tuple[str, ...]:
-    names = names_of(value, key, where)
-    if not names:
-        raise SignatureError(
-            f"{word} does not say in which order its {key} stand",
-            where,
-            "write metadata: {inputs: [one name for each input], outputs: [...]}",
-        )
-    return names
+def body_role(name: str) -> Role:
+    """What errors call the body of a SequenceMap of this name."""
+    return Role(owner=f"'{name}'", kind="map")
+
+
+def _names(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The body's inputs and outputs."""
+    for key, names in (("inputs", owned.inputs), ("outputs", owned.outputs)):
+        if not names:
+            raise SignatureError(
+                f"{owned.role.word} does not say in which order its {key} stand",
+                owned.where,
+                "write metadata: {inputs: [one name for each input], outputs: [...]}",
+            )
+    return owned.inputs or (), owned.outputs or ()
 
 
 def _given(b: Builder, args: dict[str, Any], scope: Scope) -> list[Value]:
@@ -96,7 +100,8 @@ class _Map:
     name: str
     where: str
     given: dict[str, Value]
-    body: InnerGraph
+    body: OwnedGraph
+    outputs: tuple[str, ...]
     scope: Scope
     document: Document
 
@@ -107,11 +112,13 @@ class _Map:
             iteration = inside.new("int64", (), f"{self.name}.i")
             go = inside.new("bool", (), f"{self.name}.go")
             entries = {k: _member(inside, value, iteration) for k, value in self.given.items()}
-        made = self.body.read(inside, self.scope.inner(entries), self.document)
+        body = InnerGraph(inside, self.body, self.scope.inner(entries), self.document)
+        with inside.at(self.body.where):
+            made = [body.value(name) for name in self.outputs]
         with b.at(self.where, self.name), inside.at(self.where, self.name):
             carried = tuple(
                 self._collected(b, inside, member, name)
-                for member, name in zip(made, self.body.outputs, strict=True)
+                for member, name in zip(made, self.outputs, strict=True)
             )
             count = b.op("SequenceLength", next(iter(self.given.values())))
         return Loop(
@@ -130,7 +137,7 @@ class _Map:
     def _collected(self, b: Builder, inside: Builder, member: Value, name: str) -> Carried:
         """The sequence that an output of the body is put into."""
         if not is_tensor(member.dtype):
-            raise wrong_kind(member, f"the output '{name}' of {self.body.word}")
+            raise wrong_kind(member, f"the output '{name}' of {self.body.role.word}")
         dtype = sequence_of(member.dtype)
         empty = b.op("SequenceEmpty", dtype=element_type(member.dtype))
         enter = inside.new(dtype, None, f"{self.name}.{name}")

@@ -45,7 +45,7 @@ def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
         ArityError: the counts do not fit.
         SignatureError: nothing is written and more than one order is possible.
     """
-    inputs = form.inputs
+    inputs = form.owned.inputs
     if inputs is None:
         iteration, condition_in, enters = _infer_inputs(form, node, n_carried)
     else:
@@ -57,7 +57,9 @@ def find_signature(form: LoopForm, node: Any, n_carried: int) -> Signature:
                 form.body_where,
             )
         iteration, condition_in, enters = inputs[0], inputs[1], inputs[2:]
-    outputs = _infer_outputs(form, node, n_carried) if form.outputs is None else form.outputs
+    outputs = (
+        _infer_outputs(form, node, n_carried) if form.owned.outputs is None else form.owned.outputs
+    )
     if len(outputs) < 1 + n_carried:
         raise ArityError(
             f"the loop '{form.name}' has {_count(n_carried, 'initial value')}, so its body needs at "

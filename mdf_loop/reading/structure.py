@@ -16,6 +16,8 @@ from mdf_loop.errors import Finding, ModelError
 MOST_ALIASED = 100_000
 """Parts that aliases may stand for; a document that really writes more is read."""
 
+_DEEPEST = 200
+
 _PARTS = {
     "input_ports": "input port",
     "functions": "function",
@@ -47,9 +49,37 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _parse_yaml(file: TextIO) -> Any:
+    """By the parser in C, where it is there; what that one refuses, the other one says better."""
     import yaml
 
-    loader = yaml.SafeLoader(file)
+    quick = getattr(yaml, "CSafeLoader", None)
+    text = file.read()
+    if quick is not None:
+        try:
+            if _is_shallow(text, quick):
+                return _content(quick(text))
+        except yaml.YAMLError:
+            pass
+    file.seek(0)
+    return _content(yaml.SafeLoader(file))
+
+
+def _is_shallow(text: str, loader: Any) -> bool:
+    """Whether no part is nested too deep for a parser that goes down by recursion in C."""
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(text, loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                return False
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    return True
+
+
+def _content(loader: Any) -> Any:
     try:
         root = loader.get_single_node()
         if root is None:

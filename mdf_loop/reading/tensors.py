@@ -18,10 +18,9 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
-from mdf_loop import onnx_ops
 from mdf_loop.errors import ModelError
 from mdf_loop.ir import Array
-from mdf_loop.onnx_types import numpy_dtype
+from mdf_loop.onnx_types import dtype_name, dtype_words, numpy_dtype
 
 SideFiles: TypeAlias = Callable[[str], Mapping[str, Array]]
 """Name of a side file -> its arrays by name."""
@@ -37,7 +36,7 @@ def typed(array: Array) -> dict[str, Any]:
 
 def described(array: Array) -> dict[str, Any]:
     """The dtype of an array, and its shape where the nested list would not tell it."""
-    about: dict[str, Any] = {"dtype": onnx_ops.dtype_name(array)}
+    about: dict[str, Any] = {"dtype": dtype_name(array)}
     if not array.size and array.ndim > 1:
         about["shape"] = list(array.shape)
     return about
@@ -76,10 +75,10 @@ def _inside(where: str, key: Any) -> str:
 
 def _array(value: Any, about: Mapping[str, Any], side: SideFiles | None, where: str) -> Array:
     word = about["dtype"]
-    if not isinstance(word, str) or word not in onnx_ops.dtype_words():
-        known = ", ".join(onnx_ops.dtype_words())
+    if not isinstance(word, str) or word not in dtype_words():
+        known = ", ".join(dtype_words())
         raise ModelError(f"'{word}' is not a dtype", where, f"dtypes: {known}")
-    if isinstance(value, np.ndarray) and onnx_ops.dtype_name(value) == word:
+    if isinstance(value, np.ndarray) and dtype_name(value) == word:
         array = value
     elif isinstance(value, Mapping):
         array = _of_file(value, word, side, where)

@@ -29,8 +29,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from mdf_loop.errors import InputError
+from mdf_loop.files import checked_target, write_whole
 from mdf_loop.ir import Array
-from mdf_loop.run.files import checked_target, write_whole
 from mdf_loop.run.labels import Labelled, coordinates, outputs
 from mdf_loop.run.results import Results
 

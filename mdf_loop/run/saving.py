@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 
+from mdf_loop.files import checked_target, write_arrays, write_whole
 from mdf_loop.ir import Array
-from mdf_loop.run.files import checked_target, write_arrays, write_whole
 from mdf_loop.run.labels import Labelled, about, coordinates, dataset, outputs
 from mdf_loop.run.results import Results
 

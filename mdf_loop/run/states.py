@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mdf_loop.errors import InputError
+from mdf_loop.files import checked_target, read_arrays, write_arrays, write_whole
 from mdf_loop.ir import Array, Value
 from mdf_loop.onnx_types import numpy_dtype
-from mdf_loop.run.files import checked_target, read_arrays, write_arrays, write_whole
 from mdf_loop.run.labels import storable
 
 State: TypeAlias = Mapping[str, Array]

@@ -9,7 +9,7 @@ from mdf_loop.compiled import compile
 from mdf_loop.errors import LoopError, RunError
 from mdf_loop.ir import Data
 from mdf_loop.reading import Document, Source, bind, open_document, read
-from mdf_loop.reading.control import is_loop
+from mdf_loop.reading.control import control
 from mdf_loop.reading.inputs import Given
 from mdf_loop.reading.names import items, named_items
 from mdf_loop.reading.settings import bind_settings, with_values
@@ -173,5 +173,5 @@ def _compared(
 
 def _tolerance(document: Document, precision: str) -> float:
     functions = [x.function for n in document.graph.nodes for x in (*n.functions, *n.parameters)]
-    in_float32 = any(f and f.startswith("onnx::") and not is_loop(f) for f in functions)
+    in_float32 = any(f and f.startswith("onnx::") and control(f) is None for f in functions)
     return ENGINE_ONNX_TOLERANCE if in_float32 or precision == "float32" else TOLERANCE

@@ -330,7 +330,7 @@ TABLE = {
     "a body with a word that MDF does not have": Broken(
         ("output_ports: {w: {value: w}, below", "outputs: {w: {value: w}, below"),
         "UnknownNameError",
-        ["the body has no output port 'below'", IN_LOOP],
+        ["the body of the loop has no output port 'below'", IN_LOOP],
     ),
     "a body that contains itself": Broken(
         (BODY, "          body: {graph: graph}\n"),
@@ -457,13 +457,13 @@ TABLE = {
             "              nodes:\n                other: {output_ports: {w: {value: 1.0}}}\n                update",
         ),
         "ScopeError",
-        ["'w' could be 'other.w', 'update.w'", "write node.port"],
+        ["'w' of the body of the loop could be 'other.w', 'update.w'", "write node.port"],
     ),
     "a body port bound to nothing": Broken(
         ("input_ports: {v: {}, gain: {}}", "input_ports: {v: {}, gian: {}}"),
         "LoopError",
         [
-            "input port 'gian' of body node 'update' is bound to nothing",
+            "input port 'gian' of node 'update' in the body of the loop is bound to nothing",
             IN_BODY,
             "did you mean 'gain'",
         ],

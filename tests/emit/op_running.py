@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from mdf_loop import onnx_ops
 from mdf_loop.build import Builder
 from mdf_loop.emit import to_onnx
 from mdf_loop.emit.legalise import legalise
 from mdf_loop.ir import Carried, Input, Loop, Program, Recorded
+from mdf_loop.onnx_types import dtype_name
 
 Arrays = Sequence[np.ndarray | None]
 
@@ -36,7 +36,7 @@ def program_of(
         if a is None
         else b.constant(a)
         if k in constant
-        else b.new(onnx_ops.dtype_name(a), a.shape if shapes is None else shapes[k], f"x{k}")
+        else b.new(dtype_name(a), a.shape if shapes is None else shapes[k], f"x{k}")
         for k, a in enumerate(arrays)
     ]
     with b.at("$.here", "op"):
@@ -82,7 +82,7 @@ def run(program: Program, arrays: Arrays, *, inferred: bool = True) -> list[np.n
     feeds = {f"x{k}": np.asarray(a) for k, a in enumerate(arrays) if f"x{k}" in wanted}
     made = session_of(program).run(None, feeds)
     for array, (_, value) in zip(made, program.outputs, strict=True):
-        assert onnx_ops.dtype_name(array) == value.dtype
+        assert dtype_name(array) == value.dtype
         if value.shape is not None and inferred:
             assert len(array.shape) == len(value.shape)
             pairs = zip(array.shape, value.shape, strict=True)

@@ -21,8 +21,11 @@ from pathlib import Path
 from tests.fuzz.chain import outcome
 from tests.fuzz.mutations import mutated
 
-LARGEST_GROWTH = 2 * 2**20
+LARGEST_GROWTH = 2**20
 """KiB that one input may need on top of what the process has needed before."""
+
+LONGEST = 6_000
+"""Characters of a traceback, from its end."""
 
 
 def attempt(reader: str, seed: int, stored: bool) -> dict[str, str]:
@@ -33,11 +36,11 @@ def attempt(reader: str, seed: int, stored: bool) -> dict[str, str]:
         try:
             said = outcome(files.write(Path(folder)))
         except BaseException:  # noqa: BLE001 - whatever it is, it is what is looked for
-            return {"kind": "failure", "said": traceback.format_exc()}
+            return {"kind": "failure", "said": traceback.format_exc(chain=False)[-LONGEST:]}
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     if grown > LARGEST_GROWTH:
         return {"kind": "failure", "said": f"it took {grown // 1024} MiB: {said}"}
-    return {"kind": "result" if said.startswith("result") else "refusal", "said": said}
+    return {"kind": "result" if said.startswith("result") else "refusal", "said": said[:LONGEST]}
 
 
 def main() -> None:
@@ -48,7 +51,7 @@ def main() -> None:
     parser.add_argument("end", type=int)
     parser.add_argument("--stored", action="store_true")
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--memory", type=float, default=6, help="GiB of addresses")
+    parser.add_argument("--memory", type=float, default=3, help="GiB of addresses")
     asked = parser.parse_args()
     limit = int(asked.memory * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -19,6 +19,9 @@ CHUNK = 100
 """Seeds for one child: it then gives back its memory."""
 
 SECONDS = 20.0
+"""For one input."""
+
+CHILD = (sys.executable, "-m", "tests.fuzz.child")
 _TIMED_OUT = "Timeout ("
 
 
@@ -71,8 +74,8 @@ def _child(
     reader: str, first: int, end: int, stored: bool, seconds: float
 ) -> tuple[list[Outcome], int | None, str]:
     """Outcomes, the seed that was begun and not ended, and how the child died."""
-    command = [sys.executable, "-m", "tests.fuzz.child", reader, str(first), str(end)]
-    command += ["--seconds", str(seconds), *(["--stored"] if stored else [])]
+    command = [*CHILD, reader, str(first), str(end), "--seconds", str(seconds)]
+    command += ["--stored"] if stored else []
     told: list[Outcome] = []
     begun: int | None = None
     with tempfile.TemporaryFile("w+", errors="replace") as errors:

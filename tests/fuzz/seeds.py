@@ -22,6 +22,7 @@ from tests.fuzz.onnx_texts import TEXTS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+DRAWN = ROOT / "tests" / "drawing" / "models"
 CASES = ROOT.parent / "shared" / "cases"
 
 READERS = ("mdf", "onnx", "ir")
@@ -74,8 +75,13 @@ def _no_paths() -> list[Path]:
 
 
 def _mdf_paths() -> list[Path]:
-    folders = (ROOT / "examples", ROOT / "mdf_loop" / "demo", HERE / "models")
-    return [path for folder in folders for path in sorted(folder.rglob("*.yaml"))]
+    folders = (ROOT / "examples", ROOT / "mdf_loop" / "demo", HERE / "models", DRAWN)
+    return [
+        path
+        for folder in folders
+        for path in sorted(folder.rglob("*.yaml"))
+        if path.stem != "broken"
+    ]
 
 
 def _ir_paths() -> list[Path]:

@@ -340,7 +340,8 @@ def _formula(rng: random.Random, root: Any) -> None:
 
 def _long_formula(rng: random.Random, root: Any) -> None:
     holder, key = _any(rng, root, str)
-    text, many = str(holder[key]), rng.choice((50, 300, 3000))
+    text = str(holder[key])
+    many = min(rng.choice((50, 300, 3000)), 1 + 30_000 // (1 + len(text)))
     holder[key] = rng.choice(
         (
             *("(" * many + text + ")" * many, "-" * many + text, "not " * many + text),

@@ -312,7 +312,11 @@ HEAD = "b (int64 i, bool go, float[4] x) => (bool go, float[4] y)"
     [
         (HEAD + "{ y = Nag(x) }", UnknownFunctionError, "no operator 'Nag'"),
         (HEAD + "{ y = com.microsoft.Gelu(x) }", UnsupportedError, "com.microsoft::Gelu"),
-        (HEAD + "{ y = Add(x, w) }", ScopeError, "'w' of body node .* is bound to nothing"),
+        (
+            HEAD + "{ y = Add(x, w) }",
+            ScopeError,
+            "'w' of node .* in the body of the loop is bound to nothing",
+        ),
         (HEAD + "{ y = Add(x) }", LoopError, "needs the argument 'B'"),
         (HEAD + "{ z = Neg(x) }", LoopError, "no output port 'y'"),
         (HEAD + "{ y = MatMul<alpha = 1>(x, x) }", LoopError, "alpha|dtype|shape"),

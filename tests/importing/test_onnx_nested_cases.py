@@ -216,7 +216,7 @@ REFUSED = {
     "a scan of two lengths": (
         """g (float[n] x, float[m] y) => (float[n] r) {
             r = Scan <num_scan_inputs = 2, body = bd (float a, float b) => (float c) { c = Add(a, b) }> (x, y) }""",
-        {"x": f(1, 2), "y": f(1, 2, 3)}, "2.*3",
+        {"x": f(1, 2), "y": f(1, 2, 3)}, "different lengths",
     ),
 }  # fmt: skip
 

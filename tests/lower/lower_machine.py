@@ -11,6 +11,7 @@ from mdf_loop import ir, onnx_ops
 from mdf_loop.build import Builder, Options
 from mdf_loop.errors import LoopError
 from mdf_loop.lower import Scope, lower_expression, tensor
+from mdf_loop.onnx_types import dtype_name, element_type
 
 
 class Lowered:
@@ -20,7 +21,7 @@ class Lowered:
         self.b = Builder(Options(precision=precision))
         self.arrays = {name: np.asarray(value) for name, value in inputs.items()}
         self.values = {
-            name: self.b.new(onnx_ops.dtype_name(array), self._shape(name, array, dynamic), name)
+            name: self.b.new(dtype_name(array), self._shape(name, array, dynamic), name)
             for name, array in self.arrays.items()
         }
         scope = Scope(dict(self.values), is_node=True)
@@ -46,7 +47,7 @@ class Lowered:
                 feeds = [None if v is None else known[v] for v in op.inputs]
                 made = onnx_ops.evaluate(op.op_type, feeds, op.attributes, len(op.outputs))
                 for value, array in zip(op.outputs, made, strict=True):
-                    assert onnx_ops.dtype_name(array) == value.dtype, (op.op_type, value.type)
+                    assert dtype_name(array) == value.dtype, (op.op_type, value.type)
                     assert value.shape is None or len(value.shape) == array.ndim, value.type
                     for stated, extent in zip(value.shape or (), array.shape, strict=False):
                         assert isinstance(stated, str) or stated == extent, (
@@ -58,9 +59,7 @@ class Lowered:
 
     def model(self):
         def info(value):
-            return helper.make_tensor_value_info(
-                value.name, onnx_ops.element_type(value.dtype), value.shape
-            )
+            return helper.make_tensor_value_info(value.name, element_type(value.dtype), value.shape)
 
         nodes, constants = [], []
         for op in self.b.ops:

@@ -201,7 +201,7 @@ WRONG = [
     ("SequenceEmpty", "dtype: number", "the attribute 'dtype' of onnx::SequenceEmpty", ""),
     ("SequenceConstruct", "", "onnx::SequenceConstruct needs at least one argument", ""),
     ("SequenceAt", "input_sequence: s", "onnx::SequenceAt needs the argument 'position'", ""),
-    ("SequenceMap", "input_sequence: s", "the body of 'n.f' is missing", "add 'body' to the args"),
+    ("SequenceMap", "input_sequence: s", "'n.f' has no body", "add 'body' to its args"),
 ]
 
 

@@ -164,7 +164,9 @@ def test_names_of_the_body_do_not_meet_the_arguments() -> None:
     """`M` and `cond` in a body are not the loop's own."""
     own = body("i, go, x", "go_out, x_out", go_out="i < 9", x_out="x + M")
     own["nodes"]["n"]["input_ports"] = {"M": {}, "x": {}}
-    with pytest.raises(ScopeError, match="'M' of body node 'n' is bound to nothing"):
+    with pytest.raises(
+        ScopeError, match="'M' of node 'n' in the body of the loop is bound to nothing"
+    ):
         loop(2, None, 1, own)
 
 

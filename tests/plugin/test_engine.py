@@ -996,7 +996,9 @@ def test_the_engine_as_a_script(mdf: Mdf, tmp_path: Path, monkeypatch: pytest.Mo
     output_ports: {y: {value: f}}
 """)
     run(text.replace("x + drive", "x + 2").replace(", drive: {}", ""))
-    with pytest.raises(ScopeError, match="'drive' of body node 'n' is bound to nothing"):
+    with pytest.raises(
+        ScopeError, match="'drive' of node 'n' in the body of the loop is bound to nothing"
+    ):
         run(text)
 
 

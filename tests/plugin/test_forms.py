@@ -355,7 +355,7 @@ FORMS = [
           {"M": 2, "v_initial": {"x": "b"}}, body={"nodes": SCALING["nodes"]}),
     wrong("outputs not written", SignatureError, "metadata.outputs is missing",
           {"M": 2, "v_initial": "b"}, body={**NO_METADATA, "metadata": {"inputs": ["i", "go", "b_in"]}}),
-    wrong("unbound port", ScopeError, "'alpha' of body node 'step' is bound to nothing",
+    wrong("unbound port", ScopeError, "'alpha' of node 'step' in the body of the loop is bound to nothing",
           {"M": 2, "v_initial": "b"}, body=SCALING),
     wrong("condition that is no truth value", ConditionError, "must be a truth value, not int64",
           {"M": 2, "v_initial": "b"}, body={**DOUBLING, "metadata": {"inputs": ["i", "go", "x"], "outputs": ["x_out", "x_out"]}}),

@@ -298,7 +298,7 @@ def test_a_branch_that_is_missing_or_misspelt() -> None:
     args = m["graph"]["nodes"]["m"]["functions"]["choice"]["args"]
     kept = args.pop("else_branch")
     found = refused(m, ModelError, go=True, x=1.0)
-    assert found.what == "the else branch of 'm.choice' is missing"
+    assert found.what == "'m.choice' has no else branch"
     args["else_brnch"] = kept
     assert refused(m, ModelError, go=True, x=1.0).hint == "did you mean 'else_branch'?"
 
@@ -337,7 +337,7 @@ def test_a_branch_keeps_no_state() -> None:
     found = refused(m, UnsupportedError, go=True, x=1.0)
     assert found.what == (
         "the parameter 'level' of node 'n' in the else branch of 'm.choice' keeps a state, but a "
-        "branch remembers nothing"
+        "branch remembers nothing by itself"
     )
 
 

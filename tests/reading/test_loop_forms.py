@@ -156,7 +156,7 @@ def test_initial_values_by_name_in_the_order_of_the_body() -> None:
 def test_where_a_body_is(body: Any, parameters: dict[str, Any], where: str) -> None:
     found = form({"body": body}, parameters)
     assert found.body_where == where
-    assert found.inputs == ("i", "go", "x", "y")
+    assert found.owned.inputs == ("i", "go", "x", "y")
 
 
 @pytest.mark.parametrize(
@@ -196,14 +196,14 @@ def test_what_is_no_body(body: Any, parameters: dict[str, Any], match: str) -> N
 def test_signatures(written: Any, read: tuple[str, ...]) -> None:
     metadata = {"inputs": written, "outputs": ["i", "i"], "shapes": "dynamic"}
     found = form({"body": {"net": {"metadata": metadata, "nodes": {}}}})
-    assert (found.inputs, found.outputs, found.shapes) == (read, ("i", "i"), "dynamic")
+    assert (found.owned.inputs, found.owned.outputs, found.shapes) == (read, ("i", "i"), "dynamic")
 
 
 def test_a_signature_beside_the_body_goes_before_its_own() -> None:
     found = form({"body": {"inputs": ["j", "on"], "outputs": None, "graph": "other"}})
-    assert (found.inputs, found.outputs) == (("j", "on"), ("go", "x", "y"))
+    assert (found.owned.inputs, found.owned.outputs) == (("j", "on"), ("go", "x", "y"))
     bare = form({"body": {"net": {"nodes": {}}}})
-    assert (bare.inputs, bare.outputs, bare.shapes) == (None, None, None)
+    assert (bare.owned.inputs, bare.owned.outputs, bare.shapes) == (None, None, None)
 
 
 @pytest.mark.parametrize(

@@ -300,7 +300,8 @@ def test_a_strict_body_captures_nothing(run_everywhere):
         )
 
     with pytest.raises(
-        LoopError, match="'w' of body node 'step' is not declared, and the body is strict"
+        LoopError,
+        match="'w' of node 'step' in the body of the loop is not declared, and the body is strict",
     ) as caught:
         mdf_loop.compile(model({})).run()
     assert "add w: w to the loop's args" in caught.value.findings[0].hint

@@ -245,7 +245,9 @@ def test_r1_24_the_doc_sample_names_my_local(run_everywhere, shared):
 
 def test_r1_09_a_port_bound_to_nothing_is_never_zero(run_everywhere):
     model = WEIGHTS.replace("y: {}, twice_w: {}, x: {}", "y: {}, twice_w: {}, x: {}, z: {}")
-    with pytest.raises(ScopeError, match="input port 'z' of body node 'add' is bound to nothing"):
+    with pytest.raises(
+        ScopeError, match="input port 'z' of node 'add' in the body of the loop is bound to nothing"
+    ):
         run_everywhere(model)
 
 

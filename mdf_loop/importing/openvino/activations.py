@@ -7,21 +7,16 @@ from __future__ import annotations
 
 import math
 
-from mdf_loop.importing.openvino.call import LAYERS, Call, Result, Translator, layer, whole_list
+from mdf_loop.importing.openvino.call import LAYERS, Call, Result, layer, unary, whole_list
 from mdf_loop.importing.openvino.place import Op, Term, op
-
-
-def _unary(op_type: str) -> Translator:
-    return lambda call: op(op_type, call.input(0))
-
 
 LAYERS.update(
     {
-        "Tanh": _unary("Tanh"),
-        "Sigmoid": _unary("Sigmoid"),
-        "ReLU": _unary("Relu"),
-        "Relu": _unary("Relu"),
-        "SoftSign": _unary("Softsign"),
+        "Tanh": unary("Tanh"),
+        "Sigmoid": unary("Sigmoid"),
+        "ReLU": unary("Relu"),
+        "Relu": unary("Relu"),
+        "SoftSign": unary("Softsign"),
     }
 )
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.openvino.elements import Extents, numpy_dtype, whole, wholes
-from mdf_loop.importing.openvino.network import Layer, PortKey
+from mdf_loop.importing.openvino.network import Layer
 from mdf_loop.importing.openvino.place import Op, Place, Term, op
 from mdf_loop.ir import Array
-from mdf_loop.onnx_ops import element_type
+from mdf_loop.onnx_types import element_type
 
 Result: TypeAlias = Term | tuple[Term, ...]
 """What a layer gives: one value, or one for each of its output ports."""
@@ -43,6 +43,11 @@ def layer(*types: str) -> Callable[[Translator], Translator]:
         return translator
 
     return register
+
+
+def unary(op_type: str) -> Translator:
+    """The translator of a layer that is this operator of its one input."""
+    return lambda call: op(op_type, call.input(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +219,6 @@ class Call:
         return meanings[word]
 
     # --- results --------------------------------------------------------------------------------
-
-    def out_key(self, position: int = 0) -> PortKey:
-        """Which value it gives."""
-        if position >= len(self.layer.outputs):
-            raise ModelError(f"a {self.layer.type} needs an output port", self.layer.where)
-        return (self.layer.id, self.layer.outputs[position].id)
 
     def refused(self, what: str) -> UnsupportedError:
         """The error for what this layer asks and ONNX has not."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mdf_loop.importing.openvino.call import LAYERS, Call, Result, Translator, cast, layer
+from mdf_loop.importing.openvino.call import LAYERS, Call, Result, Translator, cast, layer, unary
 from mdf_loop.importing.openvino.elements import dtype_of_type
 from mdf_loop.importing.openvino.place import Op, Term, op
 from mdf_loop.ir import Array
@@ -26,10 +26,6 @@ def _binary(op_type: str) -> Translator:
         return op(op_type, call.input(0), call.input(1))
 
     return translate
-
-
-def _unary(op_type: str) -> Translator:
-    return lambda call: op(op_type, call.input(0))
 
 
 LAYERS.update(
@@ -48,29 +44,29 @@ LAYERS.update(
         "LogicalAnd": _binary("And"),
         "LogicalOr": _binary("Or"),
         "LogicalXor": _binary("Xor"),
-        "LogicalNot": _unary("Not"),
-        "Identity": _unary("Identity"),
-        "IsNaN": _unary("IsNaN"),
-        "Abs": _unary("Abs"),
-        "Negative": _unary("Neg"),
-        "Exp": _unary("Exp"),
-        "Log": _unary("Log"),
-        "Sqrt": _unary("Sqrt"),
-        "Erf": _unary("Erf"),
-        "Sign": _unary("Sign"),
-        "Floor": _unary("Floor"),
-        "Ceiling": _unary("Ceil"),
-        "Sin": _unary("Sin"),
-        "Cos": _unary("Cos"),
-        "Tan": _unary("Tan"),
-        "Asin": _unary("Asin"),
-        "Acos": _unary("Acos"),
-        "Atan": _unary("Atan"),
-        "Sinh": _unary("Sinh"),
-        "Cosh": _unary("Cosh"),
-        "Asinh": _unary("Asinh"),
-        "Acosh": _unary("Acosh"),
-        "Atanh": _unary("Atanh"),
+        "LogicalNot": unary("Not"),
+        "Identity": unary("Identity"),
+        "IsNaN": unary("IsNaN"),
+        "Abs": unary("Abs"),
+        "Negative": unary("Neg"),
+        "Exp": unary("Exp"),
+        "Log": unary("Log"),
+        "Sqrt": unary("Sqrt"),
+        "Erf": unary("Erf"),
+        "Sign": unary("Sign"),
+        "Floor": unary("Floor"),
+        "Ceiling": unary("Ceil"),
+        "Sin": unary("Sin"),
+        "Cos": unary("Cos"),
+        "Tan": unary("Tan"),
+        "Asin": unary("Asin"),
+        "Acos": unary("Acos"),
+        "Atan": unary("Atan"),
+        "Sinh": unary("Sinh"),
+        "Cosh": unary("Cosh"),
+        "Asinh": unary("Asinh"),
+        "Acosh": unary("Acosh"),
+        "Atanh": unary("Atanh"),
     }
 )
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mdf_loop import onnx_ops
 from mdf_loop.errors import ConditionError, EndlessLoopError, ModelError
 from mdf_loop.importing.graph_writer import Content, GraphWriter
 from mdf_loop.importing.openvino.graph import owner, write_layers
 from mdf_loop.importing.openvino.network import Layer, Network, child, read_network
 from mdf_loop.importing.openvino.place import Place
 from mdf_loop.importing.openvino.ports import Ports, Tie, read_ports
+from mdf_loop.onnx_types import element_type
 
 _TAKEN = ("M", "cond", "v_initial", "body", "slices", "delays", "recordings", "exit", "shapes")
 """Arguments of a loop: no value of a body is called so."""
@@ -216,7 +216,7 @@ class _LoopWriter:
         value = number
         if dtype == "int32":
             value = writer.fresh(f"{name}_int32") if listed else name
-            to = onnx_ops.element_type(dtype)
+            to = element_type(dtype)
             writer.node("onnx::Cast", [value], args={"input": number, "to": to}, reads=[number])
         if listed:
             axes = self.inside.value(np.ones(1, np.int64), name)

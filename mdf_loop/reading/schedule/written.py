@@ -15,6 +15,7 @@ from typing import Any
 
 from mdf_loop.errors import ConditionError, UnknownNameError, UnsupportedError
 from mdf_loop.lower import suggestion
+from mdf_loop.reading.entries import LARGEST
 from mdf_loop.reading.schedule.conditions import (
     ALWAYS,
     NEVER,
@@ -78,6 +79,10 @@ class Written:
         """The argument `n`."""
         n = self.get("n")
         n = self.needed("n") if n is None and default is None else default if n is None else n
+        if isinstance(n, int | float) and LARGEST < abs(n) != math.inf:
+            raise ConditionError(
+                f"'n' of the condition '{self.type}' does not fit into 64 bits", self.where
+            )
         if isinstance(n, bool) or not isinstance(n, int | float) or not math.isfinite(n):
             raise ConditionError(
                 f"'n' of the condition '{self.type}' must be a number, not {n!r}", self.where

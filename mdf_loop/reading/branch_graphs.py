@@ -1,0 +1,56 @@
+"""The graphs that a choice chooses from: what errors call them, and what they give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mdf_loop.errors import ArityError, SignatureError
+from mdf_loop.reading.document import Document, WrittenBody
+from mdf_loop.reading.owned_graph import OwnedGraph, Role, owned_graph
+from mdf_loop.reading.signature import end_ports
+
+
+def branch_role(name: str, argument: str) -> Role:
+    """What errors call a branch (`then_branch`, `branches[1]`) of the choice of this name."""
+    part = argument.removesuffix("]").replace("branches[", "branch ").replace("_", " ")
+    return Role(argument, part, f"'{name}'", "choice")
+
+
+def branch_graph(
+    written: WrittenBody, item: Any, where: str, role: Role, document: Document
+) -> OwnedGraph:
+    """The graph of a branch, which is given nothing.
+
+    Raises:
+        ModelError: it is missing, or is no graph.
+        SignatureError: it has inputs.
+    """
+    owned = owned_graph(written, item, where, role, document)
+    if owned.inputs:
+        raise SignatureError(
+            f"{role.word} names metadata.inputs, but a branch is given nothing",
+            owned.where,
+            "leave them out: its ports read the values of the node that owns it by their names",
+        )
+    return owned
+
+
+def branch_outputs(owned: OwnedGraph) -> tuple[str, ...]:
+    """The names of a branch's outputs: those written, else its only end.
+
+    Raises:
+        SignatureError, ArityError: they are not written, and it has several ends or none.
+    """
+    if owned.outputs is not None:
+        return owned.outputs
+    ends, word = end_ports(owned.graph), owned.role.word
+    if not ends:
+        raise ArityError(f"{word} gives nothing", owned.where, "write metadata: {outputs: [...]}")
+    if len(ends) > 1:
+        names = [port.id for _, port in ends]
+        raise SignatureError(
+            f"the order of the outputs of {word} is not written: it may give {names}",
+            owned.where,
+            "write metadata: {outputs: [...]}",
+        )
+    return tuple(f"{node.id}.{port.id}" for node, port in ends)

@@ -1,0 +1,95 @@
+"""Broken models of all three readers: each ends in a result or a clean error, and the fuzzing sees it.
+
+`make fuzz` tries more. A failure names the command that repeats it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import children
+from tests.fuzz.chain import outcome
+from tests.fuzz.children import ROOT, outcomes
+from tests.fuzz.mutations import mutated
+from tests.fuzz.seeds import READERS, corpus
+
+MANY = 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 2 * MANY, MANY))
+@pytest.mark.parametrize("reader", READERS)
+def test_broken_models_end_in_a_result_or_a_clean_error(reader: str, first: int) -> None:
+    found = list(outcomes(reader, first, MANY))
+    assert [each.seed for each in found] == list(range(first, first + MANY))
+    failures = [f"{each.repeat}\n{each.said}" for each in found if each.kind == "failure"]
+    assert not failures, "\n\n".join(failures)
+    assert {each.kind for each in found} == {"result", "refusal"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", READERS)
+def test_the_models_that_are_broken_are_sound_before(reader: str, tmp_path: Path) -> None:
+    said = []
+    for k, seed in enumerate(corpus(reader)):
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        said.append(outcome(seed().write(folder)))
+    refused = [each for each in said if not each.startswith(("result", "RunError"))]
+    assert not refused  # a RunError is one for the inputs, which are zeros
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_seed_makes_the_same_files_in_every_process(reader: str) -> None:
+    here = [mutated(reader, seed) for seed in range(5)]
+    script = (
+        "from tests.fuzz.mutations import mutated\n"
+        f"print([mutated({reader!r}, seed) for seed in range(5)], end='')"
+    )
+    there = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={"PYTHONHASHSEED": "7"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert there.stdout == repr(here)
+
+
+FAKE = """
+import faulthandler, json, os, sys, time
+first, end, seconds = int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[5])
+for seed in range(first, end):
+    print(json.dumps({"seed": seed}), flush=True)
+    faulthandler.dump_traceback_later(seconds, exit=True)
+    if seed == 2:
+        os.abort()
+    time.sleep(60 if seed == 4 else 0.5 if seed == 5 else 0)
+    faulthandler.cancel_dump_traceback_later()
+    print(json.dumps({"seed": seed, "kind": "refusal", "said": "no"}), flush=True)
+"""
+
+
+def test_what_kills_or_holds_up_a_child_is_found_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fake.py").write_text(FAKE)
+    monkeypatch.setattr(children, "CHILD", (sys.executable, str(tmp_path / "fake.py")))
+    monkeypatch.setattr(children, "SECONDS", 0.3)
+    found = {each.seed: each for each in outcomes("mdf", 0, 7)}
+    assert [seed for seed, each in found.items() if each.kind == "failure"] == [2, 4]
+    assert found[2].said.startswith("exit -6")
+    assert "Timeout" in found[4].said
+    assert found[4].repeat == "python -m tests.fuzz.run --reader mdf --seed 4"
+    assert len(found) == 7
+
+
+def test_a_child_that_cannot_begin_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "CHILD", (sys.executable, "-c", "import nowhere"))
+    with pytest.raises(RuntimeError, match="the fuzzing itself failed"):
+        list(outcomes("mdf", 0, 1))

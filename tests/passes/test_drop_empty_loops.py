@@ -1,0 +1,123 @@
+"""Loops that never run: before and after, what stays a loop, equal numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.ir import Carried, Loop, Program, Recorded
+from mdf_loop.passes import drop_empty_loops
+from tests.passes.sketch import Sketch, same_bits, text
+
+GIVEN = {"n": np.array(3), "x0": np.array([1.0, -0.0]), "a": np.array([2.0, np.nan])}
+
+
+def empty(**fields: object) -> tuple[Sketch, Loop]:
+    """A loop that adds and records; its trip count is 0 unless the fields say something else."""
+    s = Sketch()
+    total = s.body.op("Add", s.x, s.a)
+    if "trip_count" not in fields:
+        fields["trip_count"] = s.b.constant(np.array(0), name="zero")
+    return s, s.loop(total, total, **fields)
+
+
+def given(s: Sketch, loop: Loop) -> Program:
+    """The program of everything that the loop gives."""
+    final, rows = loop.carried[0].final, loop.recorded[0].stack
+    return s.program(y=final, rows=rows, count=loop.count, last=loop.last_condition)
+
+
+def test_what_it_gives_is_said_without_it() -> None:
+    program = given(*empty())
+    assert any(line.startswith("  loop") for line in text(program))
+    assert text(drop_empty_loops(program)) == [
+        "program(%n: int64[], %x0: float64[2], %a: float64[2])",
+        "  %true: bool[] = True",
+        "  %zero: int64[] = 0",
+        "  %trace0: float64[t, 2] = []",
+        "  %count: int64[] = 0",
+        "  %last: bool[] = True",
+        "  output y = %x0",
+        "  output rows = %trace0",
+        "  output count = %count",
+        "  output last = %last",
+    ]
+    same_bits(drop_empty_loops, program, **GIVEN)
+
+
+def test_a_condition_that_is_false_at_the_start() -> None:
+    s = Sketch()
+    false = s.b.constant(np.array(False), name="false")
+    total = s.body.op("Add", s.x, s.a)
+    program = given(s, s.loop(total, total, trip_count=None, condition=false))
+    after = drop_empty_loops(program)
+    assert text(after)[-4:] == [
+        "  output y = %x0",
+        "  output rows = %trace0",
+        "  output count = %count",
+        "  output last = %false",
+    ]
+    same_bits(drop_empty_loops, program, **GIVEN)
+
+
+def test_one_inside_another() -> None:
+    s = Sketch()
+    b = s.body
+    inside = b.body()
+    enter = inside.new("float64", (2,), "v")
+    leave = inside.op("Add", enter, s.x)
+    carried = Carried(s.x, enter, leave, b.new("float64", (2,), "inner"))
+    inner = Loop(
+        name="B.f",
+        trip_count=s.b.constant(np.array(-2), name="none"),
+        condition=None,
+        iteration=inside.new("int64", (), "k"),
+        condition_in=inside.new("bool", (), "on"),
+        condition_out=s.true,
+        carried=(carried,),
+        recorded=(),
+        ops=tuple(inside.ops),
+    )
+    b.append(inner)
+    program = s.program(y=s.loop(b.op("Mul", carried.final, s.a)).carried[0].final)
+    after = str(drop_empty_loops(program))
+    assert (str(program).count("loop "), after.count("loop ")) == (2, 1)
+    assert "Mul(%x, %a)" in after
+    same_bits(drop_empty_loops, program, **GIVEN)
+
+
+def test_loops_that_may_run_and_rows_of_unknown_shape_stay() -> None:
+    s = Sketch()
+    may_run = s.program(y=s.loop(s.body.op("Add", s.x, s.a)).carried[0].final)
+    assert drop_empty_loops(may_run) is may_run
+    s, loop = empty()
+    stack = replace(loop.recorded[0].stack, shape=("t", "k"))
+    open_rows = replace(loop, recorded=(Recorded(loop.recorded[0].row, stack),))
+    program = replace(given(s, loop), ops=(*s.b.ops[:-1], open_rows))
+    assert drop_empty_loops(program) is program
+
+
+@pytest.mark.parametrize("limits", [{"M": 0}, {"cond": False}, {"M": 3, "cond": False}])
+def test_results_still_tell_about_it(limits: dict[str, object]) -> None:
+    body = {
+        "metadata": {"inputs": ["i", "c", "x"], "outputs": ["go", "y", "y"]},
+        "nodes": {
+            "n": {
+                "input_ports": {"x": {}},
+                "output_ports": {"go": {"value": "x < 5"}, "y": {"value": "x + 1"}},
+            }
+        },
+    }
+    call = {
+        "function": "onnx::Loop",
+        "args": {**limits, "v_initial": "(1.5,)", "body": {"b": body}},
+    }
+    ports = {"final": {"value": "f[0]"}, "rows": {"value": "f[1]"}}
+    model = {"g": {"nodes": {"A": {"functions": {"f": call}, "output_ports": ports}}}}
+    results = mdf_loop.compile(model).run()
+    assert results["A.final"] == 1.5
+    assert results["A.rows"].shape == (0,)
+    assert results.loops["A.f"].iterations == 0
