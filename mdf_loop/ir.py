@@ -347,6 +347,8 @@ def is_true(array: Array) -> bool:
 
 def always_true(loop: Loop, true_values: set[Value]) -> bool:
     """Whether the loop's condition is true before the first and after every iteration."""
+    if loop.condition_out is None:
+        return False
     goes_on = original(loop.ops, loop.condition_out)
     stays = goes_on in true_values or goes_on is loop.condition_in
     return loop.condition in true_values and stays

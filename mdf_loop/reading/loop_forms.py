@@ -72,10 +72,11 @@ def loop_form(item: Any, node: Any, where: str, document: Document) -> LoopForm:
     args = dict(item.args or {})
     owned = owned_graph(written_body(item, node), item, where, LOOP_BODY, document)
     as_onnx = _is_as_onnx(owned)
+    unlimited = not as_onnx and _is_minus_one(args.get("M"), node)
     return LoopForm(
         name=item.id,
         where=where,
-        trip_count=_trip_count(args.get("M"), node),
+        trip_count=None if unlimited else _trip_count(args.get("M"), node),
         condition=_condition(args.get("cond"), node),
         initial=_initial(args, where),
         owned=owned,
@@ -120,18 +121,21 @@ def _is_name(value: Any, node: Any) -> bool:
 
 
 def _trip_count(value: Any, node: Any) -> Any | None:
-    """None for a trip count left out, also in OpenVINO's way (-1)."""
+    """The trip count as an expression; None for one left out."""
     if _absent(value):
         return None
-    if _is_name(value, node):
+    if _is_name(value, node) or not isinstance(value, str) or not value.strip().startswith("["):
         return value
+    parts = literal_parts(value)
+    return parts[0] if parts is not None and len(parts) == 1 else value
+
+
+def _is_minus_one(value: Any, node: Any) -> bool:
+    """Whether it is written as -1, OpenVINO's way of leaving the trip count out."""
+    if _is_name(value, node):
+        return False
     number = number_of(value) if isinstance(value, str) else value
-    if isinstance(number, int | float) and not isinstance(number, bool) and number == -1:
-        return None
-    if isinstance(value, str) and value.strip().startswith("["):
-        parts = literal_parts(value)
-        return parts[0] if parts is not None and len(parts) == 1 else value
-    return value
+    return isinstance(number, int | float) and not isinstance(number, bool) and number == -1
 
 
 def _condition(value: Any, node: Any) -> Any | None:

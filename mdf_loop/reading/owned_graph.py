@@ -73,6 +73,10 @@ def owned_graph(
             f"the {role.noun}'s metadata.strict is true or false, not {strict!r}", path
         )
     shapes = metadata.get("shapes")
+    if shapes not in (None, "strict", "dynamic"):
+        raise ModelError(
+            f"the {role.noun}'s metadata.shapes is strict or dynamic, not {shapes!r}", path
+        )
     return OwnedGraph(graph, path, role, metadata, inputs, outputs, strict, shapes)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mdf_loop
 from mdf_loop.errors import ArityError, ModelError, SignatureError
 from mdf_loop.reading.document import Document, graph_of
 from mdf_loop.reading.loop_forms import LoopForm, carried_expressions, loop_form
@@ -217,3 +218,16 @@ def test_a_signature_beside_the_body_goes_before_its_own() -> None:
 def test_signatures_that_are_none(inputs: Any, match: str) -> None:
     with pytest.raises(SignatureError, match=match):
         form({"body": {"net": {"metadata": {"inputs": inputs}, "nodes": {}}}})
+
+
+@pytest.mark.parametrize(("trips", "iterations"), [(-1, 0), ("-1", 0), (2, 2)])
+def test_minus_one_is_no_iteration_for_a_loop_of_onnx(trips, iterations):
+    graph = {"g": {"nodes": {"n": {
+        "parameters": {"x": {"value": 1.0}},
+        "functions": {"loop": {"function": "onnx::Loop", "args": {"M": trips, "v_initial": "x",
+            "body": {"b": {"metadata": {"semantics": "onnx", "inputs": ["i", "go", "v"],
+                                        "outputs": ["go", "w"]},
+                "nodes": {"double": {"input_ports": {"v": {}},
+                                     "output_ports": {"w": {"value": "v * 2"}}}}}}}}},
+        "output_ports": {"y": {"value": "loop"}}}}}}  # fmt: skip
+    assert mdf_loop.compile(graph, device="cpu").run()["y"] == 2.0**iterations
