@@ -154,7 +154,11 @@ def array_of(tensor: onnx.TensorProto) -> Array:
     """The numbers (or text) of a tensor in its own dtype."""
     if tensor.data_type == onnx.TensorProto.UNDEFINED:
         raise ModelError(f"the tensor '{tensor.name}' has no element type and no numbers")
-    array: Array = numpy_helper.to_array(tensor)
+    try:
+        array: Array = numpy_helper.to_array(tensor)
+    except ValueError:  # no elements, but extents beyond all memory
+        shape = list(tensor.dims)
+        raise ModelError(f"the tensor '{tensor.name}' cannot have the shape {shape}") from None
     if tensor.data_type == onnx.TensorProto.STRING:
         texts = [_text(part) for part in array.reshape(-1)]
         return np.array(texts, object).reshape(array.shape)

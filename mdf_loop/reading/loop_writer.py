@@ -333,4 +333,5 @@ def _joined(enter: Shape, leave: Shape, dynamic: bool) -> Shape:
 
 
 def _wider(dim: int | str, axis: int) -> str:
-    return dim if isinstance(dim, str) else f"?{axis}"
+    """A name that no other extent has: an extent that changes is none of those outside."""
+    return dim if isinstance(dim, str) and dim.startswith("?") else f"?{axis}"

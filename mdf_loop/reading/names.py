@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mdf_loop.errors import UnknownNameError
+from mdf_loop.errors import ModelError, UnknownNameError
 from mdf_loop.lower import suggestion
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.memory import Kind, State
@@ -87,6 +87,12 @@ def output_names(document: Document) -> dict[str, str]:
     stated = (graph.metadata or {}).get("outputs")
     if isinstance(stated, Mapping) and stated:
         return {str(name): str(item) for name, item in stated.items()}
+    if stated and not isinstance(stated, list | tuple):
+        raise ModelError(
+            f"metadata.outputs is a list of names, or a mapping of them, not {str(stated)[:60]!r}",
+            document.where,
+            "write outputs: [node.port, ...] or outputs: {name: node.port}",
+        )
     if stated:
         index = _Index(document)
         return {index.find(str(name)).name: str(name) for name in stated}

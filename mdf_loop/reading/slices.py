@@ -29,6 +29,9 @@ from mdf_loop.lower.reductions import axis_of, count_of
 from mdf_loop.lower.terms import extents
 from mdf_loop.reading.entries import Entry, entries
 
+LARGEST_PART = 10_000_000
+"""Elements that one part of a slice may have along its axis."""
+
 _KEYS = ("of", "axis", "start", "end", "stride", "part_size")
 
 
@@ -72,6 +75,12 @@ def _form(entry: Entry) -> SliceForm:
             f"the part_size of the slice '{form.name}' is {part}",
             entry.where,
             "leave it out for one element without the axis, or give 1 or more",
+        )
+    if part > LARGEST_PART:
+        raise ModelError(
+            f"the part_size of the slice '{form.name}' is {part}, more than {LARGEST_PART}",
+            entry.where,
+            "capture the whole array, and slice it in the body",
         )
     wrong = form.start < form.end if down else form.start > form.end
     if form.start >= 0 and form.end >= 0 and wrong:

@@ -226,8 +226,14 @@ def _part_findings(part: Mapping[str, Any], where: str) -> Iterator[Finding]:
             yield _no_mapping("function", arguments, where)
     shape = part.get("shape")
     sizes = shape if isinstance(shape, list | tuple) else [None]
-    if shape is not None and not all(str(n).lstrip("-").isdecimal() for n in sizes):
+    if shape is not None and not all(_is_extent(n) for n in sizes):
         yield _finding(f"a shape is a list of whole numbers, not {shape!r}", where, "e.g. [2, 3]")
+
+
+def _is_extent(written: Any) -> bool:
+    """Whether it is a whole number of at most 63 bits, also as text."""
+    text = str(written)[:40]
+    return text.lstrip("-").isdecimal() and abs(int(text)) < 2**63
 
 
 def _metadata(part: Mapping[str, Any], what: str, where: str) -> Iterator[Finding]:

@@ -228,6 +228,17 @@ def test_negative_whole_powers_and_powers_of_many():
     ]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("exponent", ["uint8", "uint32", "uint64", "int8"])
+def test_powers_of_floats_with_whole_exponents(dtype, exponent):
+    x = np.array([1.5, -2.0, 3.0], dtype)
+    n = np.array([4, 5, 6], exponent)
+    (found,) = legal_run("Pow", [x, n])
+    expected = np.power(x.astype(np.float64), n.astype(np.float64)).astype(dtype)
+    np.testing.assert_allclose(found, expected, rtol=1e-3 if dtype == "float16" else 1e-6)
+    assert found.dtype == dtype
+
+
 @pytest.mark.parametrize("trans_a", [0, 1])
 @pytest.mark.parametrize("trans_b", [0, 1])
 def test_gemm(trans_a, trans_b):

@@ -238,3 +238,13 @@ def test_a_function_of_the_file_with_a_loop_inside(tmp_path: Path) -> None:
         given = {"x": x, "n": n, "c": np.array(c)}
         expected = [np.array(8.0, np.float32), np.array(z, np.float32)]
         check(model_of(graph, 15, FUNCTIONS), given, expected, tmp_path)
+
+
+def test_all_results_of_a_normalization(tmp_path: Path) -> None:
+    model = model_of(
+        """g (float[2,3] x, float[3] w) => (float[2,3] y, float[2,1] mean, float[2,1] inverse) {
+            y, mean, inverse = LayerNormalization(x, w) }""",
+        17,
+    )
+    x = np.array([[1, 2, 4], [0, 3, 5]], np.float32)
+    check(model, {"x": x, "w": np.ones(3, np.float32)}, None, tmp_path)

@@ -131,3 +131,49 @@ def test_an_iteration_number_of_another_kind(kind: str, tmp_path: Path) -> None:
     else:
         with pytest.raises(mdf_loop.LoopError):
             mdf_loop.read(path)
+
+
+def test_a_tensor_of_no_elements_and_an_extent_beyond_memory(tmp_path: Path) -> None:
+    model, path = _onnx("g (float x) => (float y) { y = Neg(x) }", tmp_path)
+    model.graph.initializer.add(name="w", data_type=1, dims=[0, 2**62, 2**30], raw_data=b"")
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(mdf_loop.LoopError, match="'w' cannot have the shape"):
+        mdf_loop.read(path)
+
+
+SMALL = {"n": {"parameters": {"p": {"value": 1.0}}, "output_ports": {"y": {"value": "p"}}}}
+
+
+@pytest.mark.parametrize("outputs", [3.5, "n.y", True])
+def test_outputs_that_are_no_list(outputs: object) -> None:
+    graph = {"g": {"metadata": {"outputs": outputs}, "nodes": SMALL}}
+    with pytest.raises(mdf_loop.LoopError, match=r"metadata\.outputs is a list of names"):
+        mdf_loop.read(graph)
+
+
+def test_an_extent_of_a_shape_beyond_64_bits() -> None:
+    node = {**SMALL["n"], "output_ports": {"y": {"value": "p", "shape": [2**64]}}}
+    with pytest.raises(mdf_loop.LoopError, match="a shape is a list of whole numbers"):
+        mdf_loop.compile({"g": {"nodes": {"n": node}}}, device="cpu").to_onnx()
+
+
+def test_a_condition_whose_type_is_a_list() -> None:
+    part = {"type": ["After"], "kwargs": {}}
+    condition = {"type": "All", "kwargs": {"args": [part]}}
+    conditions = {"node_specific": {"n": condition}}
+    with pytest.raises(mdf_loop.LoopError):
+        mdf_loop.read({"g": {"nodes": SMALL, "conditions": conditions}})
+
+
+def test_a_part_of_a_slice_beyond_all_memory() -> None:
+    body = {"b": {"metadata": {"inputs": ["i", "go", "v"], "outputs": ["go", "v"]},
+                  "nodes": {}}}  # fmt: skip
+    args = {"v_initial": "p", "slices": {"r": {"of": "x", "part_size": 2**31}}, "body": body}
+    node = {
+        "input_ports": {"x": {"shape": [-1]}},
+        "parameters": {"p": {"value": 1.0}},
+        "functions": {"f": {"function": "onnx::Loop", "args": args}},
+        "output_ports": {"y": {"value": "f"}},
+    }
+    with pytest.raises(mdf_loop.LoopError, match=r"part_size of the slice 'r' is 2147483648"):
+        mdf_loop.read({"g": {"nodes": {"n": node}}})
