@@ -226,7 +226,8 @@ def _stated_outputs(graph: Any) -> dict[str, str]:
     stated = (graph.metadata or {}).get("outputs") or ()
     if isinstance(stated, Mapping):
         return {str(place): str(name) for name, place in stated.items()}
-    return {str(place): str(place).rsplit(".", 1)[-1] for place in stated}
+    listed = stated if isinstance(stated, list | tuple) else ()  # reading says what is wrong
+    return {str(place): str(place).rsplit(".", 1)[-1] for place in listed}
 
 
 def _computing(node: Any) -> Iterable[tuple[str, Any]]:

@@ -149,6 +149,7 @@ def test_outputs_that_are_no_list(outputs: object) -> None:
     graph = {"g": {"metadata": {"outputs": outputs}, "nodes": SMALL}}
     with pytest.raises(mdf_loop.LoopError, match=r"metadata\.outputs is a list of names"):
         mdf_loop.read(graph)
+    assert "n" in mdf_loop.explain(graph)  # shown as far as it is known
 
 
 def test_an_extent_of_a_shape_beyond_64_bits() -> None:
@@ -161,8 +162,10 @@ def test_a_condition_whose_type_is_a_list() -> None:
     part = {"type": ["After"], "kwargs": {}}
     condition = {"type": "All", "kwargs": {"args": [part]}}
     conditions = {"node_specific": {"n": condition}}
-    with pytest.raises(mdf_loop.LoopError):
-        mdf_loop.read({"g": {"nodes": SMALL, "conditions": conditions}})
+    graph = {"g": {"nodes": SMALL, "conditions": conditions}}
+    with pytest.raises(mdf_loop.LoopError, match=r"a condition is written as \{type: "):
+        mdf_loop.read(graph)
+    assert "n" in mdf_loop.explain(graph)
 
 
 def test_a_part_of_a_slice_beyond_all_memory() -> None:

@@ -126,8 +126,6 @@ def _greatest_divisor(numbers: Sequence[Fraction]) -> Fraction:
 def _found(written: Any, where: str) -> Iterable[Points]:
     """The absolute conditions that a condition is made of."""
     kind, arguments = type_and_arguments(written)
-    if not isinstance(kind, str):
-        return  # reading the condition says what is wrong
     if kind in _ABSOLUTE:
         yield _points(kind, arguments, where)
     elif kind in _COMPOSITE:

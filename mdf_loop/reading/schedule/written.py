@@ -305,7 +305,7 @@ def read_condition(
         UnsupportedError: no program can express conditions of its type; the sentence names it.
     """
     kind, arguments = type_and_arguments(written)
-    if not isinstance(kind, str):
+    if kind is None:
         raise ConditionError(
             f"a condition is written as {{type: ..., kwargs: ...}}, not {written!r}", where
         )
@@ -321,8 +321,11 @@ def read_condition(
     return _TYPES[kind](Written(kind, arguments, owner, where, nodes, absolute))
 
 
-def type_and_arguments(written: Any) -> tuple[Any, Mapping[str, Any]]:
-    """Type and arguments of a condition, however it is held."""
+def type_and_arguments(written: Any) -> tuple[str | None, Mapping[str, Any]]:
+    """Type and arguments of a condition, however it is held; no type if that is no text."""
     if isinstance(written, Mapping):
-        return written.get("type"), dict(written.get("kwargs") or written.get("args") or {})
-    return getattr(written, "type", None), dict(getattr(written, "kwargs", None) or {})
+        kind, arguments = written.get("type"), written.get("kwargs") or written.get("args")
+    else:
+        kind, arguments = getattr(written, "type", None), getattr(written, "kwargs", None)
+    named = dict(arguments) if isinstance(arguments, Mapping) else {}
+    return kind if isinstance(kind, str) else None, named
