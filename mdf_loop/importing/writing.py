@@ -67,7 +67,7 @@ def plain(content: Any, side: str, large: dict[str, Array], name: str = "") -> A
         return {"value": _value(content, side, large, name), **described(content)}
     if isinstance(content, Mapping):
         made = {
-            key: plain(part, side, large, _below(name, key))
+            _key(key): plain(part, side, large, _below(name, key))
             for key, part in content.items()
             if key != "args"
         }
@@ -79,6 +79,11 @@ def plain(content: Any, side: str, large: dict[str, Array], name: str = "") -> A
     if isinstance(content, list | tuple):
         return [plain(part, side, large, f"{name}[{k}]") for k, part in enumerate(content)]
     return content.item() if isinstance(content, np.generic) else content
+
+
+def _key(key: Any) -> Any:
+    """A key as JSON has it: YAML may have read a date."""
+    return key if isinstance(key, str | int | float) else str(key)
 
 
 def _arguments(args: Any, side: str, large: dict[str, Array], name: str) -> Any:

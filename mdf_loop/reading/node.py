@@ -265,8 +265,8 @@ class NodeReader:
         """`where(test, value, current)` for each condition in order."""
         for condition in parameter.conditions:
             fields = condition if isinstance(condition, dict) else vars_of(condition)
-            test = truths(self.b, tensor(self.b, self._expression(fields["test"], scope)))
-            value = tensor(self.b, self._expression(fields["value"], scope))
+            test = truths(self.b, tensor(self.b, self._expression(fields.get("test"), scope)))
+            value = tensor(self.b, self._expression(fields.get("value"), scope))
             then, otherwise = promote(self.b, value, tensor(self.b, term))
             term = self.b.op("Where", test, then, otherwise)
         return term

@@ -180,3 +180,20 @@ def test_a_part_of_a_slice_beyond_all_memory() -> None:
     }
     with pytest.raises(mdf_loop.LoopError, match=r"part_size of the slice 'r' is 2147483648"):
         mdf_loop.read({"g": {"nodes": {"n": node}}})
+
+
+def test_a_parameter_condition_without_a_value() -> None:
+    parameter = {"value": 1.0, "conditions": [{"id": "c", "test": "1 > 0"}]}
+    node = {"parameters": {"p": parameter}, "output_ports": {"y": {"value": "p"}}}
+    with pytest.raises(mdf_loop.LoopError):
+        mdf_loop.read({"g": {"nodes": {"n": node}}})
+
+
+def test_a_date_as_a_key_of_metadata(tmp_path: Path) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text(
+        "m: {graphs: {g: {metadata: {2026-01-01: x}, nodes: {n: {parameters: {p: {value: 1.0}}, "
+        "output_ports: {y: {value: p}}}}}}}"
+    )
+    proto = mdf_loop.compile(path, device="cpu").to_onnx()
+    assert mdf_loop.from_onnx(proto).graphs[0].metadata == {"2026-01-01": "x"}
