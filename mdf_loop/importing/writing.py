@@ -15,7 +15,7 @@ from mdf_loop.ir import Array
 from mdf_loop.reading.tensors import described, stored
 
 LARGEST_WRITTEN = 64
-"""Arrays of more elements than this go to the side file."""
+"""Arrays of more elements than this go to the side file, and complex numbers, which YAML lacks."""
 
 
 def write_model(content: Content, path: str | Path) -> list[Path]:
@@ -114,7 +114,7 @@ def _below(name: str, key: Any) -> str:
 
 
 def _value(array: Array, side: str, large: dict[str, Array], name: str) -> Any:
-    if array.size <= LARGEST_WRITTEN:
+    if array.size <= LARGEST_WRITTEN and array.dtype.kind != "c":
         return array.tolist()
     key, k = name or "array", 1
     while key in large:

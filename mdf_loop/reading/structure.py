@@ -224,10 +224,27 @@ def _part_findings(part: Mapping[str, Any], where: str) -> Iterator[Finding]:
             yield _finding("a function has one name", where, "write function: name, args: {...}")
         elif not _may_be_mapping(arguments):
             yield _no_mapping("function", arguments, where)
+    yield from _condition_findings(part.get("conditions"), where)
     shape = part.get("shape")
     sizes = shape if isinstance(shape, list | tuple) else [None]
     if shape is not None and not all(_is_extent(n) for n in sizes):
         yield _finding(f"a shape is a list of whole numbers, not {shape!r}", where, "e.g. [2, 3]")
+
+
+_CONDITIONS = "write conditions: {name: {test: ..., value: ...}}"
+
+
+def _condition_findings(conditions: Any, where: str) -> Iterator[Finding]:
+    """What is wrong with a parameter's conditions, which are a mapping or a list of mappings."""
+    listed = list(conditions.values()) if isinstance(conditions, Mapping) else conditions
+    if listed is None:
+        return
+    if not isinstance(listed, list | tuple):
+        yield _finding(f"'conditions' is {_said(conditions)}", where, _CONDITIONS)
+        return
+    for part in listed:
+        if not isinstance(part, Mapping) and not hasattr(part, "test"):
+            yield _finding(f"a condition is {_said(part)}", where, _CONDITIONS)
 
 
 def _is_extent(written: Any) -> bool:

@@ -59,6 +59,13 @@ def test_large_arrays_go_to_a_side_file(name: str, tmp_path: Path) -> None:
     same(held(open_document(path)), array)
 
 
+def test_complex_numbers_go_to_a_side_file(tmp_path: Path) -> None:
+    array = np.array(1 - 2j, np.complex64)
+    path = tmp_path / "model.yaml"
+    assert write_model(parameter(typed(array)), path) == [path, tmp_path / "model.npz"]
+    same(held(open_document(path)), array)
+
+
 def test_arrays_in_args_keep_their_dtype() -> None:
     content = {"function": "f", "args": {"value": np.array([0], np.float32), "axis": 1}}
     written = plain(content, "side.npz", {})

@@ -50,7 +50,7 @@ TABLE = {
     ),
     "conditions that are a number": (
         "m: {graphs: {g: {nodes: {n: {parameters: {p: {conditions: 5.0}}}}}}}",
-        "'conditions' must be a list",
+        "'conditions' is a number, 5.0",
     ),
 }  # fmt: skip
 
@@ -197,3 +197,11 @@ def test_a_date_as_a_key_of_metadata(tmp_path: Path) -> None:
     )
     proto = mdf_loop.compile(path, device="cpu").to_onnx()
     assert mdf_loop.from_onnx(proto).graphs[0].metadata == {"2026-01-01": "x"}
+
+
+@pytest.mark.parametrize("conditions", ["x > 0", 3, ["x > 0"], {"c": "x > 0"}, [None]])
+def test_parameter_conditions_that_are_no_mappings(conditions: object) -> None:
+    node = {"parameters": {"p": {"value": 1.0, "conditions": conditions}},
+            "output_ports": {"y": {"value": "p"}}}  # fmt: skip
+    with pytest.raises(mdf_loop.LoopError, match="write conditions: "):
+        mdf_loop.read({"g": {"nodes": {"n": node}}})
