@@ -18,9 +18,11 @@ import numpy as np
 import onnxruntime
 
 from mdf_loop.build import Builder, Options
-from mdf_loop.emit.legalise import runnable
+from mdf_loop.emit.legalise import legalise
 from mdf_loop.ir import Carried, Input, Loop, Program, Value
 from mdf_loop.lower.choice import choose
+from mdf_loop.passes import DEFAULT
+from mdf_loop.passes.lazy_choices import lazy_choices
 from mdf_loop.run.session import Session
 
 Work = Callable[[Builder, Value], Value]
@@ -70,6 +72,13 @@ def program(way: Way, work: Work, size: int) -> Program:
     return Program("p", tuple(map(Input, (steps, every, x0))), tuple(b.ops), (("x", final),))
 
 
+def prepared(made: Program) -> Program:
+    """The program after all default passes but the one that this is about."""
+    for apply in DEFAULT:
+        made = made if apply is lazy_choices else apply(made)
+    return legalise(made, Options())
+
+
 def medians(
     sessions: Sequence[Session], given: dict[str, np.ndarray], iterations: int, rounds: int
 ) -> list[float]:
@@ -111,9 +120,7 @@ def main() -> None:
     print(f"{'work, elements':>16} {'true':>5} {'both':>8} {'one':>8}")
     for name, (work, size) in CASES.items():
         iterations = max(200, asked.iterations // max(1, size // 30))
-        sessions = [
-            Session(runnable(program(way, work, size), Options()), "cpu") for way in (both, one)
-        ]
+        sessions = [Session(prepared(program(way, work, size)), "cpu") for way in (both, one)]
         for every in (0, 2, 4):
             given = {
                 "steps": np.array(iterations),

@@ -1,8 +1,8 @@
 """What operations cost on ONNX Runtime: a lower bound in microseconds.
 
 Measured with `benchmarks/lazy_choices.py` (onnxruntime 1.31.1, AMD EPYC, one core): an operation
-costs 0.3 us, and for each element 0.2 ns, or 3 ns where it is transcendental; a product of matrices
-0.3 ns for each multiplication. A loop costs 3 us, and each of its iterations 1.5 us and its body.
+costs 0.2 us, and for each element 0.2 ns, or 3 ns where it is transcendental; a product of matrices
+0.15 ns for each multiplication. A loop costs 3 us, and each of its iterations 1.5 us and its body.
 Extents that are not known count as 1.
 """
 
@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from mdf_loop.build import Builder
 from mdf_loop.ir import Constant, If, Loop, Op, Operation, Value, bodies
 
-_CALL, _LOOP, _ITERATION = 0.3, 3.0, 1.5
-_ELEMENT, _SLOW_ELEMENT, _MULTIPLICATION = 0.0002, 0.003, 0.0003
+_CALL, _LOOP, _ITERATION = 0.2, 3.0, 1.5
+_ELEMENT, _SLOW_ELEMENT, _MULTIPLICATION = 0.0002, 0.003, 0.00015
 _SLOW = frozenset(
     (
         *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Celu", "Cos", "Cosh", "Elu", "Erf"),

@@ -11,13 +11,13 @@ where not all by one truth value can move. Measured (onnxruntime 1.31.1, AMD EPY
 `benchmarks/lazy_choices.py`, us for each iteration of a loop, wanted in 0, 50, 100 %):
 
     side                         both sides            one side
-    4 Abs of 3 elements          3.3   4.0   3.4       2.8   4.1   3.4     stays
-    16 Abs of 3 elements         9.9   9.3   8.5       3.1   6.1   9.2     moves
-    Tanh of 1000 elements        6.4   6.5   6.6       2.3   4.3   6.0     moves
-    MatMul 300 x 300            60    87    89         2.3  58    82       moves
+    4 Abs of 3 elements          3.3   3.3   3.3       2.1   2.8   3.4     stays
+    16 Abs of 3 elements         5.3   5.4   5.4       2.0   3.8   5.6     moves
+    Tanh of 1000 elements        6.3   6.3   8.0       2.2   4.1   7.5     moves
+    MatMul 300 x 300            18    33    30         2.1  18    33       moves
 
-An `If` costs less than 1 us more than the choice that it replaces, also if its side is always
-wanted. (Not measured on a GPU, where an `If` waits for its condition.)
+If its side is always wanted, an `If` costs about what the choice costs that it replaces, at most a
+tenth more. (Not measured on a GPU, where an `If` waits for its condition.)
 """
 
 from __future__ import annotations
