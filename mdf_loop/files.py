@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -66,6 +67,10 @@ def write_arrays(
                 np.lib.format.write_array(file, array, allow_pickle=False)
 
 
+ARCHIVE_ERRORS = (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
+"""What numpy, zip and zlib raise for an `.npz` file that is damaged, or is none."""
+
+
 def read_arrays(path: str | Path) -> dict[str, Array]:
     """The arrays of a `.npz` file by name.
 
@@ -78,5 +83,5 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
     try:
         with np.load(source, allow_pickle=False) as archive:
             return dict(archive)
-    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except ARCHIVE_ERRORS as error:
         raise InputError(f"'{source.name}' is not an npz file: {error}") from None

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from mdf_loop.files import write_arrays
+from mdf_loop.files import ARCHIVE_ERRORS, write_arrays
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.importing.writing import plain
 from mdf_loop.ir import Array
@@ -54,7 +54,7 @@ def origin_of(proto: onnx.ModelProto) -> Content | None:
     try:
         content = json.loads(entries[MODEL])
         arrays = _unpacked(entries.get(ARRAYS, ""))
-    except (ValueError, RecursionError, OSError):
+    except (*ARCHIVE_ERRORS, RecursionError):
         return None
     made: Content = with_arrays(content, lambda _: arrays)
     return made

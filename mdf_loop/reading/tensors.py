@@ -10,7 +10,6 @@ An `.npz` file lies beside the document, nowhere else.
 from __future__ import annotations
 
 import functools
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,6 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from mdf_loop.errors import ModelError
+from mdf_loop.files import ARCHIVE_ERRORS
 from mdf_loop.ir import Array
 from mdf_loop.onnx_types import dtype_name, dtype_words, numpy_dtype
 
@@ -131,7 +131,7 @@ def _of_file(value: Mapping[str, Any], word: str, side: SideFiles | None, where:
         return from_stored(arrays[key], word, where)
     except FileNotFoundError:
         raise ModelError(f"there is no file '{file}' beside the document", where) from None
-    except (OSError, ValueError, TypeError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+    except (*ARCHIVE_ERRORS, MemoryError) as error:
         raise ModelError(f"'{file}' is not an npz file: {error}", where) from None
 
 

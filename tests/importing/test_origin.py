@@ -87,3 +87,15 @@ def test_other_metadata_mean_nothing() -> None:
     del proto.metadata_props[:]
     proto.metadata_props.add(key="author", value="me")
     assert origin_of(proto) is None
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.5, 0.9])
+def test_damaged_arrays_are_read_from_the_graph(keep: float) -> None:
+    proto = exported(large(5000))
+    for entry in proto.metadata_props:
+        if entry.key == ARRAYS:
+            text = entry.value
+            entry.value = text[: int(len(text) * keep) // 4 * 4] + "AAAA"
+    assert origin_of(proto) is None
+    (values,) = mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu").run().values()
+    np.testing.assert_array_equal(values, np.arange(5000, dtype=np.float32) * 2, strict=True)
