@@ -280,13 +280,17 @@ class Compiled:
         return proto
 
     def to_onnx(self, inputs: Mapping[str, Any] | None = None) -> Any:
-        """The model as an `onnx.ModelProto`; importing that gives this MDF model back."""
+        """The model as an `onnx.ModelProto`; importing that gives this MDF model back.
+
+        Not if it computes in float32: the model that would come back computes in float64.
+        """
         from mdf_loop.emit import portable, to_onnx
         from mdf_loop.importing.origin import with_origin
 
         program = read(self.document, inputs or {}, options=self.options)
         proto = to_onnx(runnable(program, self.options))
-        return with_origin(portable(proto, stated_shapes(self.document)), self.document)
+        made = portable(proto, stated_shapes(self.document))
+        return with_origin(made, self.document) if self.options.precision == "float64" else made
 
 
 def _report(loop: Loop, made: Mapping[str, Data]) -> LoopReport:

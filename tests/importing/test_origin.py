@@ -99,3 +99,13 @@ def test_damaged_arrays_are_read_from_the_graph(keep: float) -> None:
     assert origin_of(proto) is None
     (values,) = mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu").run().values()
     np.testing.assert_array_equal(values, np.arange(5000, dtype=np.float32) * 2, strict=True)
+
+
+def test_a_file_that_computes_in_float32_is_read_from_its_graph() -> None:
+    """The model that it was made of computes in float64: other numbers than the file's."""
+    node = {"input_ports": {"x": {"shape": [2]}}, "output_ports": {"y": {"value": "x / 3"}}}
+    graph = {"g": {"nodes": {"A": node}}}
+    proto = mdf_loop.compile(graph, device="cpu", precision="float32").to_onnx({"x": [1.0, 2.0]})
+    assert origin_of(proto) is None
+    (given,) = mdf_loop.compile(mdf_loop.from_onnx(proto), device="cpu").run({"x": [1, 2]}).values()
+    np.testing.assert_array_equal(given, np.array([1, 2], np.float32) / np.float32(3), strict=True)
