@@ -3,6 +3,7 @@
     y: float64[n] = Tan(x)    ->   n = Round(x * 2/pi); ...; y = Where(...)
     y: int16[n] = Max(a, b)   ->   y = Cast(Max(Cast(a), Cast(b)))      in int32
     y: float64[n] = Exp(x)    ->   the same
+    q: int64[n] = Div(a, b)   ->   q = Mul(Div(a, divisor), sign)      where b may be -1
 
 Keeps: the values of ONNX's definition, in the dtype of the model; elementary functions within
 4 ulp, everything else as exact as its sums. float64 never passes through float32. Attributes
@@ -17,6 +18,7 @@ from mdf_loop import onnx_ops
 from mdf_loop.build import Builder, Options
 from mdf_loop.emit.compositions import COMPOSITIONS, REFUSED
 from mdf_loop.emit.compositions.registry import cast
+from mdf_loop.emit.divisions import safe_divisions
 from mdf_loop.emit.kernels import has_kernel
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Program, Value
@@ -83,7 +85,7 @@ def legalise(program: Program, options: Options | None = None) -> Program:
     while True:
         legal = rewrite(program, _replacement, options)
         if legal is program:
-            return program
+            return safe_divisions(program, options)
         program = legal
 
 

@@ -33,6 +33,16 @@ def mean(b: Builder, op: Op) -> Value:
 
 @composes("Mod")
 def mod(b: Builder, op: Op) -> Value:
+    """The rest of `x / y` where ONNX Runtime has no kernel or a wrong one."""
+    if kind_of(operand(op).dtype) == "f":
+        return _float_mod(b, op)
+    x, y = operand(op, 0), operand(op, 1)
+    if kind_of(x.dtype) == "u":
+        return b.op("Mod", x, y)
+    return b.op("Sub", x, b.op("Mul", b.op("Div", x, y), y))  # fmod, of 64 bits
+
+
+def _float_mod(b: Builder, op: Op) -> Value:
     """`x - floor(x / y) * y`, exactly: fmod, then one correction, as numpy.mod does.
 
         r = fmod(x, y); Where(r != 0 and (r < 0) != (y < 0), r + y, r)
