@@ -1,0 +1,130 @@
+"""Lengths of time: what is written is what is meant, or it is refused."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdf_loop.durations import as_text, has_unit, seconds
+from mdf_loop.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (90, 90.0),
+        (0.25, 0.25),
+        (np.float64(1.5), 1.5),
+        (np.int64(3), 3.0),
+        ("90", 90.0),
+        (" 1e3 ", 1000.0),
+        (".5", 0.5),
+        ("90s", 90.0),
+        ("90 sec", 90.0),
+        ("1 second", 1.0),
+        ("5min", 300.0),
+        ("5 mins", 300.0),
+        ("5m", 300.0),
+        ("5 MIN", 300.0),
+        ("1.5h", 5400.0),
+        ("2 h 30 min", 9000.0),
+        ("2h30m", 9000.0),
+        ("2 hours 1 minute 1 s", 7261.0),
+        ("1d", 86400.0),
+        ("1 day 1 hr", 90000.0),
+        ("250ms", 0.25),
+        ("1 s 500 ms", 1.5),
+        ("1.h", 3600.0),
+    ],
+)
+def test_what_is_written_is_what_is_meant(value, expected: float) -> None:
+    assert seconds(value, "the time limit") == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", " ", "soon", "5 bananas", "min", "2h30", "5min 5min", "30 min 2 h", "1,5h", "-5min"],
+)
+def test_a_text_that_is_no_length_of_time_is_refused(value: str) -> None:
+    assert_refused(value)
+
+
+@pytest.mark.parametrize(
+    "value", ["1_000", "nan", "inf", "٣s", "5 mi n", "1e3s", "5ſ", True, None, [5], 2j, b"5s"]
+)
+def test_nor_is_anything_else(value) -> None:
+    assert_refused(value)
+
+
+def assert_refused(value: object) -> None:
+    with pytest.raises(InputError) as error:
+        seconds(value, "the time limit")
+    assert str(error.value) == (
+        f"InputError: the time limit is {value!r}, which is not a length of time\n"
+        "  hint: give a number of seconds or a text with a unit, e.g. 90, 30s, 5min, 2h"
+    )
+
+
+@pytest.mark.parametrize("value", [0, -1, -0.5, "0", "-3", "0 min"])
+def test_nothing_and_less_are_refused(value) -> None:
+    with pytest.raises(InputError, match="must be longer than zero"):
+        seconds(value, "the time limit")
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), "1e999", "9" * 400 + "h"])
+def test_endless_is_refused(value) -> None:
+    with pytest.raises(InputError, match="must be finite"):
+        seconds(value, "the time limit")
+
+
+def test_a_whole_number_beyond_all_floats_is_refused() -> None:
+    with pytest.raises(InputError, match="must be finite"):
+        seconds(10**400, "the time limit")
+
+
+@pytest.mark.parametrize("text", ["5min", "1h", " 250 ms ", "2 h 30 min", "0s"])
+def test_a_length_of_time_has_a_unit(text: str) -> None:
+    assert has_unit(text)
+
+
+@pytest.mark.parametrize("text", ["10", "", "1e3", "5 bananas", "h", "-5min"])
+def test_anything_else_has_none(text: str) -> None:
+    assert not has_unit(text)
+
+
+@pytest.mark.parametrize(
+    ("length", "text"),
+    [
+        (0, "0 s"),
+        (0.25, "0.25 s"),
+        (3, "3 s"),
+        (12.34, "12.3 s"),
+        (59.9, "59.9 s"),
+        (59.97, "1 min"),
+        (60, "1 min"),
+        (125, "2 min 5 s"),
+        (3599.7, "1 h"),
+        (3840, "1 h 4 min"),
+        (7199, "2 h"),
+        (86_399, "1 d"),
+        (90_000, "1 d 1 h"),
+        (172_800, "2 d"),
+    ],
+)
+def test_the_text_of_a_length(length: float, text: str) -> None:
+    assert as_text(length) == text
+
+
+@given(st.floats(min_value=1e-3, max_value=1e7))
+def test_the_text_says_the_length(length: float) -> None:
+    assert seconds(as_text(length), "it") == pytest.approx(length, rel=0.03)
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    with suppress(InputError):
+        assert seconds(text, "it") > 0
