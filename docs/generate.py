@@ -117,6 +117,17 @@ def requirements() -> str:
     return "\n".join(rows) + "\n"
 
 
+# --- reasons ----------------------------------------------------------------------------------
+
+
+def reasons() -> str:
+    """Why a loop or a run ended: the words and the sentences."""
+    from mdf_loop.ir import StoppedBy
+
+    rows = [f"| `{r.name}` | `{r.word}` | {r.value} |" for r in StoppedBy]
+    return "\n".join(["| name | word | sentence |", "|---|---|---|", *rows]) + "\n"
+
+
 # --- dependencies -----------------------------------------------------------------------------
 
 
@@ -152,6 +163,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "onnx_functions": onnx_functions,
     "command_help": command_help,
     "requirements": requirements,
+    "reasons": reasons,
 }
 
 

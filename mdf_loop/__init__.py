@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from mdf_loop.explanation import explain
     from mdf_loop.folding import fold, unfold
     from mdf_loop.importing import from_onnx
+    from mdf_loop.ir import StoppedBy
     from mdf_loop.plugin.loop_call import loop
     from mdf_loop.reading import read
+    from mdf_loop.run.progress import Progress
     from mdf_loop.run.results import Results
     from mdf_loop.verification import Verification, verify
 
@@ -36,7 +38,9 @@ __version__ = "0.1.0"
 _HOMES = {
     "Compiled": "mdf_loop.compiled",
     "LoopError": "mdf_loop.errors",
+    "Progress": "mdf_loop.run.progress",
     "Results": "mdf_loop.run.results",
+    "StoppedBy": "mdf_loop.ir",
     "Drawing": "mdf_loop.drawing",
     "Verification": "mdf_loop.verification",
     "compile": "mdf_loop.compiled",
@@ -55,7 +59,9 @@ __all__ = [
     "Compiled",
     "Drawing",
     "LoopError",
+    "Progress",
     "Results",
+    "StoppedBy",
     "Verification",
     "compile",
     "draw",

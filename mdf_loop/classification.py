@@ -37,6 +37,7 @@ from mdf_loop.ir import (
 from mdf_loop.onnx_ops import RANDOM_OPS
 from mdf_loop.reading import Document, Source, open_document, read_annotated
 from mdf_loop.reading.inputs import bind_types
+from mdf_loop.reading.names import OUTPUTS
 from mdf_loop.reading.over_time import What, before, read_over_time
 from mdf_loop.reading.settings import Settings
 
@@ -79,7 +80,7 @@ def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[D
     options = Options(max_iterations=1)  # loops without an end are classified too
     given = bind_types(document, inputs or {}, options)
     try:
-        what = What(document, given, Settings(), (), options, _integrates(document))
+        what = What(document, given, Settings(), OUTPUTS, options, _integrates(document))
         over_time = read_over_time(what)
     except LoopError:
         over_time = None

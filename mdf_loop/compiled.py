@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +14,23 @@ from mdf_loop.build import Options
 from mdf_loop.emit.legalise import runnable
 from mdf_loop.errors import InputError, ModelError
 from mdf_loop.files import write_whole
-from mdf_loop.ir import Array, Data, Loop, Program, StoppedBy, loops
-from mdf_loop.onnx_types import is_tensor
+from mdf_loop.ir import Array, Data, Program
 from mdf_loop.passes import report_loops
 from mdf_loop.passes.batch import batch
 from mdf_loop.reading import Document, Source, open_document, read
-from mdf_loop.reading.names import stated_shapes
+from mdf_loop.reading.names import Chosen, stated_shapes
 from mdf_loop.reading.over_time import What, read_over_time
 from mdf_loop.reading.program import read_once
-from mdf_loop.reading.settings import with_values
 from mdf_loop.reading.units import units_of
-from mdf_loop.request import Request, request
+from mdf_loop.request import Request, checked_reduce, names, request
 from mdf_loop.run.device import DEVICES, Device
-from mdf_loop.run.engine import ENGINES, engine_results, only_given
-from mdf_loop.run.missing import with_missing
-from mdf_loop.run.over_time import TimedSession, Wanted, checked_steps, refuse_without_steps
-from mdf_loop.run.results import Axis, LoopReport, Results
+from mdf_loop.run.once import Once
+from mdf_loop.run.over_time import TimedSession
+from mdf_loop.run.oversight import checked_oversight
+from mdf_loop.run.progress import Callback
+from mdf_loop.run.results import Results
 from mdf_loop.run.session import Session
+from mdf_loop.running import Choices, run
 
 PRECISIONS = ("float64", "float32")
 SHAPES = ("strict", "dynamic")
@@ -47,7 +49,7 @@ def compile(
 
     Args:
         source: a path, a modeci_mdf Model or Graph, or a graph's dict.
-        device: `cpu`, `cuda`, or `auto` (CUDA if it can really be used).
+        device: `cpu`, `cuda`, or `auto` (the faster one, found by a race where CUDA can be used).
         precision: `float64`, or `float32` for all numbers with a point.
         shapes: `strict` refuses carried values that change their shape, `dynamic` allows them.
         max_iterations: the most iterations a loop without a trip count may run.
@@ -85,45 +87,80 @@ def checked_options(
 
 
 class Compiled:
-    """A model ready to run; sessions are made once for each set of input types and kept."""
+    """A model ready to run; sessions are made once for each set of input types and kept.
+
+    It may be used from several threads at once.
+    """
 
     def __init__(self, document: Document, device: str, options: Options) -> None:
         self.document = document
         self.options = options
-        self._device = device
-        self._sessions: dict[Any, tuple[Program, Session]] = {}
+        self.wanted_device = device
+        self._once: dict[Any, tuple[Program, Once]] = {}
         self._timed: dict[Any, TimedSession] = {}
-        self._latest: tuple[Program, Session] | None = None
+        self._lock = threading.Lock()
+        self._latest: tuple[Program, Once] | None = None
         self._taken: Device | None = None
 
-    def _request(self, steps: int | None = None, **asked: Any) -> Request:
-        nothing: dict[str, Any] = {"inputs": {}, "record": (), "parameters": {}, "sweep": {}}
-        return request(self.document, self.options, steps=steps, **{**nothing, **asked})
+    # --- made ready ---------------------------------------------------------------------------
 
-    def _prepare(self, asked: Request) -> tuple[Program, Session]:
-        """The program for what is asked, and its session."""
-        if asked.key not in self._sessions:
-            program = read_once(
-                self.document, asked.given, asked.settings, asked.record, self.options
-            ).program
-            ready = batch(program, asked.swept) if asked.swept else report_loops(program)
-            session = Session(runnable(ready, self.options), self._device)
-            self._sessions[asked.key] = (program, session)
-        self._latest = self._sessions[asked.key]
-        self._taken = self._latest[1].device
-        return self._latest
+    def once(self, asked: Request) -> tuple[Program, Once]:
+        """The program of one evaluation for what is asked, and that program ready to run."""
+        with self._lock:
+            if asked.key not in self._once:
+                program = read_once(
+                    self.document, asked.given, asked.settings, asked.chosen, asked.options
+                ).program
+                ready = batch(program, asked.swept) if asked.swept else report_loops(program)
+                once = Once(runnable(ready, asked.options), self.wanted_device)
+                self._once[asked.key] = (program, once)
+            self._latest = self._once[asked.key]
+            self._taken = None  # told by what will have run
+            return self._latest
+
+    def over_time(self, asked: Request, *, has_dt: bool, executed: bool) -> TimedSession:
+        """The model over time for what is asked, ready to run."""
+        key = (asked.key, has_dt, executed)
+        with self._lock:
+            if key not in self._timed:
+                what = What(
+                    self.document,
+                    asked.given,
+                    asked.settings,
+                    asked.chosen,
+                    asked.options,
+                    has_dt,
+                    executed,
+                )
+                self._timed[key] = TimedSession(
+                    read_over_time(what), asked.options, self.wanted_device, asked.swept
+                )
+            return self._timed[key]
+
+    @cached_property
+    def units(self) -> Mapping[str, str]:
+        """The unit of every `node.item` that has one."""
+        return units_of(self.document)
+
+    def ran_on(self, device: Device) -> None:
+        """Note where the last run was."""
+        self._taken = device
 
     def prepare(
         self, inputs: Mapping[str, Any], record: Sequence[str] = ()
     ) -> tuple[dict[str, Data], Program, Session]:
         """The arrays of all inputs, the program for their types, and its session."""
-        asked = self._request(inputs=inputs, record=record)
-        return (asked.arrays, *self._prepare(asked))
+        asked = self._request(inputs, record)
+        program, once = self.once(asked)
+        return asked.arrays, program, once.session
+
+    def _request(self, inputs: Mapping[str, Any], record: Sequence[str] = ()) -> Request:
+        return request(self.document, self.options, inputs=inputs, chosen=Chosen(tuple(record)))
 
     @property
     def program(self) -> Program:
         """The program that was evaluated last (at first: for the model's own defaults)."""
-        return (self._latest or self._prepare(self._request()))[0]
+        return (self._latest or self.once(self._request({})))[0]
 
     @property
     def device(self) -> str:
@@ -137,28 +174,44 @@ class Compiled:
 
     def _taken_device(self) -> Device:
         """The device of the last run; a model not yet run is prepared for its defaults."""
-        return self._taken or self._prepare(self._request())[1].device
+        return self._taken or (self._latest or self.once(self._request({})))[1].device
+
+    # --- running ------------------------------------------------------------------------------
 
     def run(
         self,
         inputs: Mapping[str, Any] | None = None,
         *,
         record: Sequence[str] = (),
+        only: Sequence[str] | None = None,
         set: Mapping[str, Any] | None = None,
         sweep: Mapping[str, Any] | None = None,
         steps: int | None = None,
         dt: float | None = None,
         every: int = 1,
+        when: str | None = None,
+        reduce: Mapping[str, str | Sequence[str]] | None = None,
         state: Mapping[str, Array] | None = None,
         execution_list: bool = False,
         engine: str = "onnxruntime",
+        time_limit: float | str | None = None,
+        nan: str = "ignore",
+        progress: bool | Callback | None = None,
+        output: str | Path | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: float | str | None = None,
+        resume: str | Path | None = None,
     ) -> Results:
         """One evaluation of the model, or (with `steps`) the model over time.
+
+        A run that is stopped (Ctrl-C, `time_limit`, `nan`, a full disk) gives what it has reached,
+        and says why in `results.stopped_by`.
 
         Args:
             inputs: values by port id (`node.port` where ambiguous); the rest have their defaults.
                 Over time a value holds in every step, or has a row for each in front.
             record: `node.port`, `node.parameter` or `node.function` to give besides the outputs.
+            only: give these instead of the model's outputs.
             set: parameters by `node.parameter`; of one that keeps a state, what it starts from.
             sweep: lists of values for parameters or inputs: all runs at once, an axis in front.
             steps: how often the model is evaluated; every output then has an axis of time in
@@ -166,103 +219,51 @@ class Compiled:
             dt: the time in seconds between one evaluation and the next; none passes before the
                 first. Without it no time passes.
             every: keep a row of every `every`-th evaluation only, the first among them.
+            when: keep only the rows in which this is true: `node.port` and so on.
+            reduce: `mean`, `last`, `min` or `max` (or several) of an output over all evaluations,
+                given as `node.port.mean` instead of its rows.
             state: `results.state` of an earlier run: go on where it ended.
             execution_list: over time, say in `results.execution_list` which nodes ran also where
                 that is decided while running (it then takes a call of ONNX Runtime for each step).
             engine: `onnxruntime`, or `modeci` for modeci_mdf's own engine.
+            time_limit: the run is stopped after so many seconds, or after e.g. `"10min"`.
+            nan: what happens when a value of the model becomes nan or infinite: `ignore`; `stop`
+                the run there; `error`, which raises with what was reached in `error.results`.
+            progress: None for a bar on stderr if that is a terminal, True for one always, False for
+                none; or a function that is called with a `Progress`, and may return False to stop
+                the run.
+            output: where to save the results. Rows are written to a `.zarr` folder while they are
+                computed, and are then not kept in memory; other files are written at the end.
+            checkpoint: a file to which is written, again and again, all that is needed to go on.
+            checkpoint_every: how often: seconds, or e.g. `"5min"`; a minute if nothing is said.
+            resume: go on from such a file, with the same model and arguments. It is written to
+                further, if `checkpoint` names no other.
 
         Raises:
             LoopError: an input does not fit, or the model failed; the sentence names the place.
         """
-        if engine not in ENGINES:
-            raise InputError(f"engine cannot be '{engine}'", hint=f"use {' or '.join(ENGINES)}")
-        if steps is None:
-            refuse_without_steps(
-                dt=dt,
-                state=state,
-                every=None if every == 1 else every,
-                execution_list=execution_list or None,
-            )
-        else:
-            steps, dt, every = checked_steps(steps, dt, every)
-        asked = self._request(
-            steps, inputs=inputs or {}, record=record, parameters=set or {}, sweep=sweep or {}
+        chosen = Chosen(
+            names(record, "record"), None if only is None else names(only, "only"), nan != "ignore"
         )
-        wanted = Wanted(
-            asked.arrays, asked.given.over_time, steps or 1, dt, every, state, execution_list
-        )
-        if engine == "modeci":
-            return self._run_in_engine(asked, inputs or {}, wanted, steps)
-        if steps is None:
-            return self._run_once(asked)
-        return self._run_over_time(asked, wanted)
-
-    def _run_once(self, asked: Request) -> Results:
-        program, session = self._prepare(asked)
-        made = session.run(asked.arrays)
-        outputs = with_missing({name: made[name] for name, _ in program.outputs})
-        reports = {
-            loop.name: _report(loop, made)
-            for loop in loops(program)
-            if f"{loop.name}.iterations" in made
-        }
-        dtypes = {name: v.dtype for name, v in program.outputs if not is_tensor(v.dtype)}
-        return self._results(asked, outputs, session.device, loops=reports, dtypes=dtypes)
-
-    def _run_over_time(self, asked: Request, wanted: Wanted) -> Results:
-        key = (asked.key, wanted.dt is None, wanted.executed)
-        if key not in self._timed:
-            what = What(
-                self.document,
-                asked.given,
-                asked.settings,
-                asked.record,
-                self.options,
-                wanted.dt is not None,
-                wanted.executed,
-            )
-            self._timed[key] = TimedSession(
-                read_over_time(what), self.options, self._device, asked.swept
-            )
-        ran = self._timed[key].run(wanted)
-        self._taken = ran.device
-        return self._results(
-            asked,
-            ran.rows,
-            ran.device,
-            axes=(ran.axis,),
-            state=ran.state,
-            execution_list=ran.execution_list,
-        )
-
-    def _run_in_engine(
-        self, asked: Request, inputs: Mapping[str, Any], wanted: Wanted, steps: int | None
-    ) -> Results:
-        if asked.members or wanted.state is not None:
-            what = "sweep" if asked.members else "state"
-            raise InputError(
-                f"modeci_mdf's engine takes no {what}",
-                hint="leave it out, or run the model compiled",
-            )
-        return engine_results(
-            with_values(self.document, asked.settings),
-            only_given(self.document, inputs, asked.given),
+        choices = Choices(
+            inputs=inputs or {},
+            chosen=chosen,
+            set=set or {},
+            sweep=sweep or {},
             steps=steps,
-            dt=wanted.dt,
-            every=wanted.every,
-            record=asked.record,
-            device=self._device,
-            precision=self.options.precision,
+            dt=dt,
+            every=every,
+            when=when,
+            reduce=checked_reduce(reduce or {}),
+            state=state,
+            execution_list=execution_list,
+            engine=engine,
+            output=output,
         )
-
-    def _results(
-        self, asked: Request, outputs: Mapping[str, Data], device: Device, **more: Any
-    ) -> Results:
-        if asked.members:
-            more["axes"] = (Axis("batch", asked.members), *more.get("axes", ()))
-        units = units_of(self.document)
-        more = {"loops": {}, "units": units, **more}
-        return Results(outputs, device=device.name, precision=self.options.precision, **more)
+        oversight = checked_oversight(
+            time_limit, nan, progress, checkpoint, checkpoint_every, resume
+        )
+        return run(self, choices, oversight)
 
     def save(self, path: str | Path, inputs: Mapping[str, Any] | None = None) -> Any:
         """Write a standard `.onnx` file that plain ONNX Runtime and OpenVINO run.
@@ -291,11 +292,3 @@ class Compiled:
         proto = to_onnx(runnable(program, self.options))
         made = portable(proto, stated_shapes(self.document))
         return with_origin(made, self.document) if self.options.precision == "float64" else made
-
-
-def _report(loop: Loop, made: Mapping[str, Data]) -> LoopReport:
-    limit = StoppedBy.MAX_ITERATIONS if loop.trip_count is None else StoppedBy.TRIP_COUNT
-    last = made.get(f"{loop.name}.condition")
-    goes_on = loop.condition is None or (last is not None and bool(last))
-    stopped_by = limit if goes_on else StoppedBy.CONDITION
-    return LoopReport(int(made[f"{loop.name}.iterations"]), stopped_by)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 LONGEST = 1500
 """Characters of a sentence that anyone reads; what is longer is shortened in its middle."""
@@ -41,7 +42,13 @@ def _shortened(text: str) -> str:
 
 
 class LoopError(Exception):
-    """Anything this library refuses to do, said in the modeller's words."""
+    """Anything this library refuses to do, said in the modeller's words.
+
+    Attributes:
+        results: of an error that has ended a run: what was reached (`Results`); else None.
+    """
+
+    results: Any = None
 
     def __init__(self, what: str, where: str = "", hint: str = "") -> None:
         self.findings: tuple[Finding, ...] = (Finding(type(self).__name__, what, where, hint),)
@@ -123,12 +130,20 @@ class InputError(LoopError, ValueError):
     """A value given to a run does not fit the model's input."""
 
 
+class DiskFullError(InputError):
+    """What was to be written does not fit onto the disk."""
+
+
 class DeviceError(LoopError, RuntimeError):
     """The device that was asked for cannot be used."""
 
 
 class RunError(LoopError, RuntimeError):
     """The compiled model failed while it ran."""
+
+
+class NotFiniteError(RunError):
+    """A value became nan or infinite, in a run where that was to be an error."""
 
 
 def _kinds(cls: type[LoopError]) -> dict[str, type[LoopError]]:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import glob
+import itertools
+import lzma
+import math
 import os
+import platform
+import secrets
+import shutil
+import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO, Protocol
 
 import numpy as np
 
-from mdf_loop.errors import InputError
+from mdf_loop.errors import DiskFullError, InputError
 from mdf_loop.ir import Array
 
 
@@ -29,12 +38,34 @@ def checked_target(path: str | Path, suffixes: Collection[str], what: str) -> Pa
         raise InputError(
             f"cannot save {what} as '{target.suffix or target.name}'", hint=f"use {words}"
         )
+    _check_folder(target)
+    return target
+
+
+def checked_place(path: str | Path) -> Path:
+    """The place that a path means, if a file of any name can be written or replaced there.
+
+    Raises:
+        InputError: there is something else, no such folder, or one that may not be written to.
+    """
+    target = Path(os.path.realpath(path))  # a link stays a link
+    if target.exists() and not target.is_file():
+        raise InputError(f"cannot write '{path}': it is no file", hint="give another name")
+    _check_folder(target)
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(
+            f"cannot write '{path}': no files may be created in '{target.parent}'",
+            hint="name another folder",
+        )
+    return target
+
+
+def _check_folder(target: Path) -> None:
     if not target.parent.is_dir():
         raise InputError(
             f"cannot write '{target}': there is no folder '{target.parent}'",
             hint="create it first",
         )
-    return target
 
 
 def write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -43,20 +74,116 @@ def write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:
     Raises:
         InputError: the file cannot be written; what was there before is untouched.
     """
-    part = target.with_name(target.name + ".part")
     try:
-        with part.open("wb") as stream:
-            write(stream)
-        os.replace(part, target)
+        with beside(target) as part:
+            with part.open("x+b") as stream:
+                write(stream)
+            os.replace(part, target)
     except OSError as error:
-        raise InputError(f"cannot write '{target}': {error.strerror or error}") from None
+        raise not_written(target, error) from None
+
+
+@contextlib.contextmanager
+def beside(target: Path) -> Iterator[Path]:
+    """A free name beside the target, for a file or folder; what is left there is removed.
+
+    Whoever else writes the same target has another name. What killed processes left beside the
+    target is removed, too.
+    """
+    part = target.with_name(f"{target.name}{_mark(os.getpid())}{next(_NUMBERS)}.part")
+    _remove_abandoned(target)
+    try:
+        yield part
     finally:
-        with contextlib.suppress(OSError):  # after a success there is none
-            part.unlink()
+        _remove(part)
+
+
+def _remove(part: Path) -> None:
+    """Remove a file or a folder, if it is there and may be removed."""
+    with contextlib.suppress(OSError):  # others may do the same
+        if part.is_dir():
+            shutil.rmtree(part, ignore_errors=True)
+        else:
+            part.unlink(missing_ok=True)
+
+
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+"""What the system says where a disk is full, or somebody's part of it."""
+
+
+def not_written(target: Path, error: OSError) -> InputError:
+    """The error about a file that could not be written."""
+    kind = DiskFullError if error.errno in NO_SPACE else InputError
+    return kind(f"cannot write '{target}': {error.strerror or error}")
+
+
+_HOST = f"{zlib.crc32(platform.node().encode()):08x}"
+_PROCESS = secrets.token_hex(4)  # a process in a container may have the number of the one before
+_NUMBERS = itertools.count()
+
+
+def _mark(process: int) -> str:
+    """What stands in the names of files that a process writes, after the name of the target."""
+    return f".{_HOST}-{process}-{_PROCESS}-"
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove what processes of this machine that are no more left beside the target."""
+    pattern = f"{glob.escape(target.name)}.{_HOST}-*-*-*.part"
+    for part in target.parent.glob(pattern):
+        _, process, *_ = part.name[len(target.name) :].split("-")
+        ours = part.name.startswith(target.name + _mark(os.getpid()))
+        if not ours and process.isdecimal() and not _is_alive(int(process)):
+            _remove(part)
+
+
+def _is_alive(process: int) -> bool:
+    """Whether a process that is not this one runs; if it cannot be told, it does."""
+    if process == os.getpid():  # one before this had its number
+        return False
+    if os.name != "posix":  # elsewhere to ask would be to end it
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+class Rows(Protocol):
+    """What is like an array, and is read or made where it is looked at."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """What its elements are."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How long it is along each axis."""
+
+    def __getitem__(self, place: Any, /) -> Any:
+        """A part, as an array."""
+
+
+BLOCK = 1 << 22
+"""How many bytes of an array are made at once, if a row is not longer."""
+
+
+def in_blocks(rows: Rows) -> Iterator[tuple[Any, Array]]:
+    """Parts of an array and where they are, one after the other along its first axis."""
+    if not rows.shape:
+        yield (), np.asarray(rows[()])
+        return
+    length = max(1, BLOCK // max(1, rows.dtype.itemsize * math.prod(rows.shape[1:])))
+    for start in range(0, rows.shape[0], length):
+        place = slice(start, start + length)
+        yield place, np.asarray(rows[place])
 
 
 def write_arrays(
-    stream: BinaryIO, arrays: Mapping[str, Array], compression: int = zipfile.ZIP_STORED
+    stream: BinaryIO, arrays: Mapping[str, Rows], compression: int = zipfile.ZIP_STORED
 ) -> None:
     """Write arrays as an `.npz` file; unlike numpy's own function under any names."""
     with zipfile.ZipFile(stream, "w", compression) as archive:
@@ -64,10 +191,37 @@ def write_arrays(
             entry = zipfile.ZipInfo(f"{name}.npy")  # without the time of day
             entry.compress_type = compression
             with archive.open(entry, "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, array, allow_pickle=False)
+                if isinstance(array, np.ndarray):
+                    np.lib.format.write_array(file, array, allow_pickle=False)
+                else:
+                    _write_rows(file, array)
 
 
-ARCHIVE_ERRORS = (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
+def _write_rows(file: IO[bytes], rows: Rows) -> None:
+    """What numpy writes of an array that is in memory."""
+    about = {
+        "descr": np.lib.format.dtype_to_descr(rows.dtype),
+        "fortran_order": False,
+        "shape": rows.shape,
+    }
+    np.lib.format.write_array_header_1_0(file, about)
+    for _, block in in_blocks(rows):
+        file.write(block.tobytes())
+
+
+ARCHIVE_ERRORS = (
+    OSError,
+    ValueError,
+    TypeError,
+    EOFError,
+    MemoryError,  # of sizes that are damaged
+    OverflowError,
+    RuntimeError,  # of flags that zip has not, or not here
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+)
 """What numpy, zip and zlib raise for an `.npz` file that is damaged, or is none."""
 
 

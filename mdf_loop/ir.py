@@ -35,18 +35,25 @@ OPSET = 17
 
 
 class StoppedBy(Enum):
-    """Why a loop stopped; the value is the sentence for the user.
+    """Why a loop or a run stopped; the value is the sentence for the user.
 
-    A loop whose condition became false in its last allowed iteration stopped by the condition.
+    The first three are about loops of a model, the others about runs from outside of the model. A
+    loop whose condition became false in its last allowed iteration stopped by the condition.
     """
 
     TRIP_COUNT = "all iterations of its trip count were run"
     CONDITION = "its condition became false"
     MAX_ITERATIONS = "it reached the bound that was set for this run (max_iterations)"
+    COMPLETED = "all of it was computed"
+    TIME_LIMIT = "the time limit of the run was over"
+    INTERRUPTED = "the run was interrupted"
+    NOT_FINITE = "a value was nan or infinite"
+    FAILED = "the model failed"
+    DISK_FULL = "the disk was full"
 
     @property
     def word(self) -> str:
-        """The reason as written in results: `trip_count`, `condition`, `max_iterations`."""
+        """The reason as written in results: `trip_count`, `condition`, `max_iterations`, ..."""
         return self.name.lower()
 
     @property

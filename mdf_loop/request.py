@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,10 @@ from mdf_loop.ir import Array, Data
 from mdf_loop.reading import Document, bind
 from mdf_loop.reading.given import given_rows
 from mdf_loop.reading.inputs import Given, OpenPort, open_ports
+from mdf_loop.reading.names import Chosen
 from mdf_loop.reading.settings import Settings, bind_settings, input_name
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,8 @@ class Request:
 
     given: Given
     settings: Settings
-    record: tuple[str, ...]
+    chosen: Chosen
+    options: Options
     swept: Mapping[str, Array] = field(default_factory=dict)
     members: Mapping[str, Array] = field(default_factory=dict)
 
@@ -40,7 +45,7 @@ class Request:
         """What a program is made for: names, dtypes and shapes."""
         settings = ((name, str(a.dtype), a.shape) for name, a in self.settings.arrays.items())
         types = (*self.given.types.items(), *settings)
-        return types, self.given.over_time, self.record, tuple(self.swept)
+        return types, self.given.over_time, self.chosen, self.options, tuple(self.swept)
 
 
 def request(
@@ -48,10 +53,10 @@ def request(
     options: Options,
     *,
     inputs: Mapping[str, Any],
-    record: Sequence[str],
-    parameters: Mapping[str, Any],
-    sweep: Mapping[str, Any],
-    steps: int | None,
+    chosen: Chosen,
+    parameters: Mapping[str, Any] = NOTHING,
+    sweep: Mapping[str, Any] = NOTHING,
+    steps: int | None = None,
 ) -> Request:
     """What is asked for, checked.
 
@@ -75,7 +80,7 @@ def request(
     for name in to_parameters:
         target = input_name(name)
         swept[target] = members[name].astype(settings.arrays[target].dtype)
-    return Request(given, settings, tuple(record), swept, members)
+    return Request(given, settings, chosen, options, swept, members)
 
 
 def _members(name: str, values: Any) -> Array:
@@ -104,6 +109,8 @@ def _swept_ports(
     document: Document, inputs: Collection[str], members: Collection[str]
 ) -> list[tuple[OpenPort, str]]:
     """The open ports that are swept, each with the name that says so."""
+    if not members:
+        return []
     ports = open_ports(document)
     names = {*inputs, *members}
     found = [(p, name) for p in ports if (name := p.given_as(names)) in members and name]
@@ -113,3 +120,34 @@ def _swept_ports(
             other = meant[0].given_as(names)
             raise InputError(f"'{name}' is swept, but '{other}' means the same input")
     return found
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def names(given: Any, what: str) -> tuple[str, ...]:
+    """Names that are given as a list, or as one text.
+
+    Raises:
+        InputError: they are neither.
+    """
+    found = (given,) if isinstance(given, str) else given
+    if not isinstance(found, Iterable) or not all(isinstance(name, str) for name in (*found,)):
+        raise InputError(
+            f"{what} is no list of names: {given!r}"[:200], hint=f"e.g. {what}=['node.port']"
+        )
+    return tuple(found)
+
+
+def checked_reduce(given: Any) -> dict[str, tuple[str, ...]]:
+    """Words by the names of outputs.
+
+    Raises:
+        InputError: they are given otherwise.
+    """
+    if not isinstance(given, Mapping):
+        raise InputError(
+            f"reduce is no mapping of names to words: {given!r}"[:200],
+            hint="e.g. reduce={'node.port': 'mean'}",
+        )
+    return {str(name): names(words, f"reduce of '{name}'") for name, words in given.items()}

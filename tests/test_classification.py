@@ -10,6 +10,7 @@ from mdf_loop.build import Options
 from mdf_loop.classification import Decision, classify, decisions
 from mdf_loop.reading import open_document
 from mdf_loop.reading.inputs import bind
+from mdf_loop.reading.names import OUTPUTS
 from mdf_loop.reading.program import read_once
 from mdf_loop.reading.settings import bind_settings
 from tests.control_models import body, case, choose, give, model, repeat
@@ -130,6 +131,6 @@ def test_a_parameter_that_can_be_set_is_variable_once_it_is() -> None:
     assert told(m) == {"m.choice condition": "constant: true"}
     document, options = open_document(m), Options()
     settings = bind_settings(document, {"m.limit": 2}, "float64")
-    reading = read_once(document, bind(document, {}, options), settings, (), options)
+    reading = read_once(document, bind(document, {}, options), settings, OUTPUTS, options)
     (found,) = decisions(reading.program, reading.types)
     assert found.why == "depends on parameter 'm.limit', which is set"

@@ -44,11 +44,8 @@ def set_option(command: _F) -> _F:
 
 
 def time_options(command: _F) -> _F:
-    """`--steps`, `--dt`, `--every`."""
+    """`--steps`, `--dt`."""
     for option in (
-        click.option(
-            "--every", type=int, default=1, help="Keep only the rows of every so many steps."
-        ),
         click.option("--dt", type=float, help="Seconds between one evaluation and the next."),
         click.option(
             "--steps", type=int, help="Evaluate the model this often; outputs get an axis of time."

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
 import click
 
+from mdf_loop.cli.long_run_options import keeping_options, long_run_arguments, stopping_options
 from mdf_loop.cli.options import (
     compile_options,
     device_option,
@@ -12,6 +18,14 @@ from mdf_loop.cli.options import (
     set_option,
     time_options,
 )
+from mdf_loop.errors import DiskFullError, InputError, LoopError, NotFiniteError
+
+if TYPE_CHECKING:
+    from mdf_loop.compiled import Compiled
+    from mdf_loop.run.results import Results
+
+_COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll")
+"""The options about the program that the model becomes, as `compile` takes them."""
 
 
 @click.command("run")
@@ -26,12 +40,7 @@ from mdf_loop.cli.options import (
     "Several are swept member by member.",
 )
 @time_options
-@click.option(
-    "--record",
-    multiple=True,
-    metavar="NAME",
-    help="Give node.port, node.parameter or node.function too.",
-)
+@keeping_options
 @click.option(
     "--initial-state", metavar="FILE", help="Go on where the run ended that wrote this .npz file."
 )
@@ -47,85 +56,142 @@ from mdf_loop.cli.options import (
 )
 @compile_options
 @device_option
-@click.option("--output", metavar="FILE", help="Save as .npz, .json, .csv, .h5 or .nc.")
+@stopping_options
+@click.option(
+    "--output",
+    metavar="FILE",
+    help="Save as .npz, .json, .csv, .h5 or .nc; or as .zarr, which is written during the run.",
+)
 @click.option(
     "--plot",
     metavar="FILE",
     help="Draw the outputs over time, or those recorded, as .png, .svg or .pdf.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-def command(
-    model: str,
-    pairs: tuple[str, ...],
-    files: tuple[str, ...],
-    settings: tuple[str, ...],
-    sweep: tuple[str, ...],
-    steps: int | None,
-    dt: float | None,
-    every: int,
-    record: tuple[str, ...],
-    initial_state: str | None,
-    final_state: str | None,
-    execution_list: bool,
-    engine: str,
-    device: str,
-    precision: str,
-    shapes: str,
-    max_iterations: int | None,
-    unroll: int | None,
-    output: str | None,
-    plot: str | None,
-    as_json: bool,
-) -> None:
+@click.pass_context
+def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     """Run one evaluation of MODEL, or MODEL over time, and print its outputs."""
-    from mdf_loop.cli.inputs import read_inputs, read_settings, read_sweep
-    from mdf_loop.cli.text import as_json_text, as_text
     from mdf_loop.compiled import compile
-    from mdf_loop.run.states import load_state, save_state
+    from mdf_loop.ir import StoppedBy
 
-    _check_files(output, plot, final_state)
-    compiled = compile(
-        model,
-        device=device,
-        precision=precision,
-        shapes=shapes,
-        max_iterations=max_iterations,
-        unroll=unroll,
-    )
-    results = compiled.run(
-        read_inputs(pairs, files, steps),
-        record=record,
-        set=read_settings(settings),
-        sweep=read_sweep(sweep),
-        steps=steps,
-        dt=dt,
-        every=every,
-        state=load_state(initial_state) if initial_state else None,
-        execution_list=execution_list,
-        engine=engine,
-    )
-    if output:
-        results.save(output)
-    if plot:
-        results.plot(plot, record or None, title=compiled.document.graph.id)
-    if final_state:
-        save_state(final_state, results.state)
-    ran = results.execution_list if execution_list else None
-    reason = "modeci_mdf's engine" if engine == "modeci" else compiled.device_reason
-    click.echo(as_json_text(results, ran) if as_json else as_text(results, reason, ran))
+    _check_files(options)
+    compiled = compile(model, **{name: options[name] for name in _COMPILED})
+    results, failure = _run(compiled, _arguments(options))
+    failure = _write_files(compiled, results, options, failure)
+    if failure is None or isinstance(failure, InputError):
+        for part in _shown(compiled, results, options):
+            click.echo(part, nl=False)
+        click.echo()
+    if failure is not None:
+        raise failure
+    ctx.exit(130 if results.stopped_by is StoppedBy.INTERRUPTED else 0)
 
 
-def _check_files(output: str | None, plot: str | None, final_state: str | None) -> None:
+def _check_files(options: Mapping[str, Any]) -> None:
     """Refuse before the run what could not be written after it."""
-    if output:
+    from mdf_loop.files import checked_place
+
+    if options["output"]:
         from mdf_loop.run.saving import check_file
 
-        check_file(output)
-    if plot:
-        from mdf_loop.run.plotting import check_picture
+        check_file(options["output"])
+    if options["plot"]:
+        from mdf_loop.run.plotting import check_picture, no_axis
 
-        check_picture(plot)
-    if final_state:
-        from mdf_loop.run.states import check_state_file
+        checked_place(check_picture(options["plot"]))
+        if options["steps"] is None:
+            raise no_axis()
+    if options["final_state"]:
+        from mdf_loop.run.states import check_state_file, no_state
 
-        check_state_file(final_state)
+        checked_place(check_state_file(options["final_state"]))
+        if options["steps"] is None or options["engine"] == "modeci":
+            raise no_state()
+    _check_that_they_differ(options)
+
+
+def _check_that_they_differ(options: Mapping[str, Any]) -> None:
+    """Refuse to write two things to one file."""
+    written: dict[str, str] = {}
+    for name in ("output", "plot", "final_state", "checkpoint", "resume"):
+        if options[name]:
+            option = f"--{name.replace('_', '-')}"
+            other = written.setdefault(os.path.realpath(options[name]), option)
+            if other != option and {other, option} != {"--checkpoint", "--resume"}:
+                raise InputError(
+                    f"{other} and {option} both name '{options[name]}'", hint="give two names"
+                )
+
+
+def _arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `Compiled.run`."""
+    from mdf_loop.cli.inputs import read_inputs, read_settings, read_sweep
+    from mdf_loop.run.states import load_state
+
+    start = options["initial_state"]
+    return {
+        "inputs": read_inputs(options["pairs"], options["files"], options["steps"]),
+        "set": read_settings(options["settings"]),
+        "sweep": read_sweep(options["sweep"]),
+        "state": load_state(start) if start else None,
+        **{name: options[name] for name in ("steps", "dt", "execution_list", "engine")},
+        "output": options["output"] or None,
+        **long_run_arguments(options),
+    }
+
+
+def _run(compiled: Compiled, arguments: Mapping[str, Any]) -> tuple[Results, LoopError | None]:
+    """What was reached, and what went wrong on the way or in writing it."""
+    try:
+        return compiled.run(**arguments), None
+    except LoopError as error:
+        if error.results is None:
+            raise
+        (first, *others) = error.findings
+        hint = _hint(error, first.hint, None if others else arguments["output"], arguments)
+        error.findings = (replace(first, hint=hint), *others)
+        return error.results, error
+
+
+def _hint(error: LoopError, hint: str, output: str | None, arguments: Mapping[str, Any]) -> str:
+    """What to do, in words of the command line; `output` has what was reached, if it is given."""
+    if isinstance(error, DiskFullError):
+        saved = arguments["checkpoint"] or arguments["resume"]
+        if saved:
+            return f"make room, and go on with --resume '{saved}'"
+        return "make room; a run with --checkpoint FILE can go on where it was stopped"
+    if isinstance(error, InputError):  # it could not be written
+        return hint
+    where = f"'{output}' has what was reached" if output else "--output saves what was reached"
+    return where if isinstance(error, NotFiniteError) or not hint else f"{hint}; {where}"
+
+
+def _write_files(
+    compiled: Compiled, results: Results, options: Mapping[str, Any], failure: LoopError | None
+) -> LoopError | None:
+    """Write what the run itself does not; what went wrong until then or now."""
+    from mdf_loop.run.states import save_state
+
+    try:
+        if options["final_state"]:
+            save_state(options["final_state"], results.state)
+        if options["plot"]:
+            title = compiled.document.graph.id
+            results.plot(options["plot"], options["record"] or None, title=title)
+    except InputError as error:
+        if failure is None:
+            return error
+        failure.findings += error.findings
+    return failure
+
+
+def _shown(compiled: Compiled, results: Results, options: Mapping[str, Any]) -> Iterable[str]:
+    """What is printed, part by part."""
+    from mdf_loop.cli.text import as_json, as_text
+
+    ran = results.execution_list if options["execution_list"] else None
+    if options["as_json"]:
+        return as_json(results, ran)
+    in_engine = options["engine"] == "modeci"
+    reason = "modeci_mdf's engine" if in_engine else compiled.device_reason
+    return (as_text(results, reason, ran),)

@@ -3,40 +3,46 @@
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from mdf_loop.ir import Array, Data
+from mdf_loop.ir import Array, Data, StoppedBy
 from mdf_loop.onnx_types import content_type
 from mdf_loop.run.execution_list import ExecutionList, Sets
+from mdf_loop.run.json_text import in_parts
 from mdf_loop.run.labels import coordinates
 from mdf_loop.run.results import Results
 
 _LINES = 12
 """How many lines of an array or an order of execution are shown."""
 
+_VALUES = 40
+"""How many values of an array are shown; of one that has more, those at its ends."""
 
-def as_json_text(results: Results, ran: ExecutionList | None = None) -> str:
-    """What `--json` prints; `ran` says which nodes ran."""
-    content = results.to_dict()
-    return json.dumps(content if ran is None else {**content, "execution_list": ran})
+
+def as_json(results: Results, ran: ExecutionList | None = None) -> Iterator[str]:
+    """What `--json` prints, part by part; `ran` says which nodes ran."""
+    content = results.content()
+    return in_parts(content if ran is None else {**content, "execution_list": list(ran)})
 
 
 def as_text(results: Results, reason: str, ran: ExecutionList | None = None) -> str:
     """What stands along the axes, outputs, loops, the order of execution, the device."""
-    front = tuple(axis.name for axis in results.axes)
     lines = []
     for along in coordinates(results):
         lines += _array(along.name, along.array, along.dims, along.unit)
     for name, data in results.items():
+        front = tuple(axis.name for axis in results.axes_of(name))
         lines += _output(name, data, front, results.units.get(name, ""), results.dtypes.get(name))
     for name, report in results.loops.items():
         times = "1 iteration" if report.iterations == 1 else f"{report.iterations} iterations"
         lines.append(f"loop {name}: {times}; {report.stopped_by.value}")
     lines += [] if ran is None else _order(ran)
     lines.append(f"device: {results.device} ({reason}), precision: {results.precision}")
+    if results.stopped_by is not StoppedBy.COMPLETED:
+        lines.append(f"stopped: {results.reason}")
     return "\n".join(lines)
 
 
@@ -55,22 +61,38 @@ def _output(name: str, data: Data, front: Sequence[str], unit: str, dtype: str |
     return lines
 
 
-def _array(name: str, array: Array, front: Sequence[str], unit: str) -> list[str]:
+def _array(name: str, array: Any, front: Sequence[str], unit: str) -> list[str]:
     """`FNpop.V: float64[time=2000, 1] mV`, then the first and last of its values."""
     extents = [
         f"{axis}={extent}" if axis else str(extent)
         for axis, extent in itertools.zip_longest(front, array.shape)
     ]
     many_lines = array.ndim > 1 and array.size > _LINES * array.shape[-1]
+    is_long = many_lines or array.size > _VALUES
+    edge = 3 if array.ndim < 3 else 1
     shown = np.array2string(
-        array,
+        _ends(array, edge) if is_long else np.asarray(array),
         separator=", ",
         max_line_width=100,
-        threshold=0 if many_lines else 40,
-        edgeitems=3 if array.ndim < 3 else 1,
+        threshold=0 if is_long else _VALUES,
+        edgeitems=edge,
     )
     head = f"{name}: {array.dtype}[{', '.join(extents)}]" + (f" {unit}" if unit else "")
     return [head, *(f"  {line}" for line in shown.splitlines() if line)]
+
+
+def _ends(array: Any, edge: int, place: tuple[slice, ...] = ()) -> Array:
+    """What numpy shows of a long array: `edge` parts at the ends of each axis, one for all between.
+
+    Only that is read of an array on disk, and made of times.
+    """
+    axis = len(place)
+    if axis == array.ndim:
+        return np.asarray(array[place])
+    extent = array.shape[axis]
+    long = extent > 2 * edge + 1
+    parts = (slice(edge + 1), slice(extent - edge, extent)) if long else (slice(extent),)
+    return np.concatenate([_ends(array, edge, (*place, part)) for part in parts], axis)
 
 
 def _order(ran: ExecutionList) -> list[str]:

@@ -12,7 +12,7 @@ are watched, so ordinary recordings cost nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import onnx_ir as oir
@@ -75,6 +75,11 @@ def row_error(message: str, where: str, loops: list[Loop]) -> RecordShapeError |
     where, _, output = where.partition(f" {WATCHED}")
     names = [output] if output else [r.name for p in loops if p.where == where for r in watched(p)]
     first, other = (f"[{extents.replace(',', ', ')}]" for extents in found.groups())
+    return rows_differ(names, first, other, where)
+
+
+def rows_differ(names: Sequence[str], first: str, other: str, where: str) -> RecordShapeError:
+    """The error of rows that differ; `names` are the recorded values that may be meant."""
     which = f"the recorded value {' or '.join(map(repr, names))}" if names else "a recorded value"
     return RecordShapeError(
         f"{which} has shape {first} at first, but {other} in a later iteration",

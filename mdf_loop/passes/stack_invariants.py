@@ -1,9 +1,10 @@
 """Repeat after a loop what every iteration would record alike.
 
-    loop i < M: ...; record a giving rows   ->   loop i < M: ...
-    (a from outside)                             rows = Expand(a, [max(M, 0), ...])
+    loop i < M: ...; record a giving rows   ->   loop i < M: ...; count giving n
+    (a from outside)                             rows = Expand(a, [n, ...])
 
-Keeps: results bit for bit. Only where the trip count says how many rows there are.
+Keeps: results bit for bit. Only where the trip count says how many rows there are: then they cost
+nothing in the loop. The count is read, not M, as a run may be stopped before its end.
 """
 
 from __future__ import annotations
@@ -46,9 +47,10 @@ def _scope(b: Builder, ops: Iterable[Operation]) -> tuple[Operation, ...]:
         alike = _invariant(operation) if isinstance(operation, Loop) else ()
         if isinstance(operation, Loop) and alike:
             kept = tuple(r for r in operation.recorded if r not in alike)
-            b.append(replace(operation, recorded=kept))
+            count = operation.count or b.new("int64", (), f"{operation.name}:iterations")
+            b.append(replace(operation, recorded=kept, count=count))
             for recorded in alike:
-                _repeat(b, operation, recorded)
+                _repeat(b, count, recorded, operation.where)
         else:
             b.ops.append(operation)
     return tuple(b.ops)
@@ -68,13 +70,11 @@ def _is_known(row: Value) -> bool:
     return fixed and row.dtype in ("float64", "float32", "int64", "int32", "bool")
 
 
-def _repeat(b: Builder, loop: Loop, recorded: Recorded) -> None:
+def _repeat(b: Builder, count: Value, recorded: Recorded, where: str) -> None:
     """Append what gives the stack."""
-    assert loop.trip_count is not None
-    with b.at(loop.where, recorded.stack.name):
-        trip = b.op("Reshape", loop.trip_count, b.constant(np.array([1])))
-        shape = b.op("Max", trip, b.constant(np.array([0])))
+    with b.at(where, recorded.stack.name):
+        shape = b.op("Reshape", count, b.constant(np.array([1])))
         if recorded.row.shape:
             extents = b.constant(np.array(recorded.row.shape, np.int64))
             shape = b.op("Concat", shape, extents, axis=0)
-    b.ops.append(Op("Expand", (recorded.row, shape), (recorded.stack,), where=loop.where))
+    b.ops.append(Op("Expand", (recorded.row, shape), (recorded.stack,), where=where))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mdf_loop.errors import ModelError, UnknownNameError
@@ -16,6 +16,18 @@ KINDS: dict[str, Kind] = {
     "functions": "function",
 }
 """What can be given by name; where ids clash, the first of these is meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a model is to give: its outputs, or `only` these; and `record` besides.
+
+    With `watch` also everything else that could become nan.
+    """
+
+    record: tuple[str, ...] = ()
+    only: tuple[str, ...] | None = None
+    watch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +113,23 @@ def output_names(document: Document) -> dict[str, str]:
     return {f"{node}.{port}": f"{node}.{port}" for node, port in ports if (node, port) not in sent}
 
 
-def named_items(document: Document, record: Sequence[str] = ()) -> dict[str, Item]:
-    """The model's outputs and what else is recorded, as results call them.
+OUTPUTS = Chosen()
+"""The model's outputs."""
+
+
+def named_items(document: Document, chosen: Chosen = OUTPUTS) -> dict[str, Item]:
+    """What the model is to give, as results call it: its own outputs by the names it has for them.
 
     Raises:
         UnknownNameError: something is named that the model does not have.
     """
     index = _Index(document)
-    found = {shown: index.find(name) for shown, name in output_names(document).items()}
+    outputs = {shown: index.find(name) for shown, name in output_names(document).items()}
+    own = {item: shown for shown, item in reversed(outputs.items())}
+    more = [index.find(name) for name in (*(chosen.only or ()), *chosen.record)]
+    found = outputs if chosen.only is None else {}
     known = set(found.values())
-    more = (index.find(name) for name in record)
-    return {**found, **{item.name: item for item in more if item not in known}}
+    return {**found, **{own.get(item, item.name): item for item in more if item not in known}}
 
 
 def stated_shapes(document: Document) -> dict[str, tuple[int, ...]]:

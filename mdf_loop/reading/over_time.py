@@ -27,6 +27,7 @@ from mdf_loop.reading.document import Document
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.inputs import Given
 from mdf_loop.reading.memory import PLACES, LoopMemory, State
+from mdf_loop.reading.names import Chosen
 from mdf_loop.reading.passes_loop import SETS
 from mdf_loop.reading.program import ProgramReader, current
 from mdf_loop.reading.schedule.plan import Schedule, Sets
@@ -60,12 +61,14 @@ class OverTime:
     `first` gives recorded values, then states; `later` takes inputs, states, `steps` and `dt`, and
     gives recorded values with an axis of time, then states. `plans` are the orders of execution in
     both programs, None where that is decided while running. `types` are what the places of the
-    model became in the later one.
+    model became in the later one. `watched` are floats by the name of the model, and which output
+    each is: in the first program, and in the later one.
     """
 
     first: Program
     later: Program
     recorded: tuple[str, ...]
+    watched: tuple[Mapping[str, str], Mapping[str, str]]
     states: tuple[State, ...]
     schedule: Schedule
     plans: tuple[Sets | None, Sets | None]
@@ -79,7 +82,7 @@ class What:
     document: Document
     given: Given
     settings: Settings
-    record: Sequence[str]
+    chosen: Chosen
     options: Options
     has_dt: bool
     executed: bool = False
@@ -109,7 +112,15 @@ def read_over_time(what: What) -> OverTime:
         )
     )
     plans = (first.graph.plan, later.graph.plan)
-    return OverTime(*programs, later.recorded, states, first.graph.schedule, plans, later.b.types)
+    return OverTime(
+        *programs,
+        later.recorded,
+        (first.watched, later.watched),
+        states,
+        first.graph.schedule,
+        plans,
+        later.b.types,
+    )
 
 
 def _not_arrays(document: Document, enters: Mapping[State, Value]) -> Iterator[Finding]:
@@ -129,11 +140,12 @@ class _FirstReader(ProgramReader):
     """Reads the first evaluation."""
 
     def __init__(self, what: What) -> None:
-        super().__init__(what.document, what.options, what.settings, what.record)
+        super().__init__(what.document, what.options, what.settings, what.chosen)
         self.declare(what.given)
         self.graph = self.read_graph(self.memory)
         self.recorded = self.outputs(self.graph)
         raise_findings(self.b.findings.found)
+        self.watched = self.watch(self.graph, self.recorded) if what.chosen.watch else {}
         if what.executed and self.graph.plan is None:
             self.recorded[EXECUTED] = tensor(self.b, self.memory.get(SETS))
 
@@ -150,7 +162,7 @@ class _LaterReader(ProgramReader):
     """Reads the loop; states are carried as they are asked for."""
 
     def __init__(self, what: What, first: _FirstReader) -> None:
-        super().__init__(what.document, what.options, what.settings, what.record)
+        super().__init__(what.document, what.options, what.settings, what.chosen)
         self.what = what
         self.first = first
         self.given_rows: dict[str, Value] = {}
@@ -181,6 +193,7 @@ class _LaterReader(ProgramReader):
         """Read the body; whether it must be read again, with wider types."""
         self.graph: GraphReader = self.read_graph(self.carrying, self.dt)
         self.rows = self.outputs(self.graph)
+        self.watched = self.watch(self.graph, self.rows) if self.what.chosen.watch else {}
         if self.what.executed and self.graph.plan is None:
             self.rows[EXECUTED] = tensor(self.body, self.carrying.get(SETS))
         raise_findings(self.b.findings.found)

@@ -6,21 +6,22 @@ A program is specific to the dtypes and shapes of its inputs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.build import Builder, Options
 from mdf_loop.check import check
-from mdf_loop.errors import ArityError, Finding, raise_findings
-from mdf_loop.ir import Data, Input, Program, Shape, Value
+from mdf_loop.errors import ArityError, Finding, LoopError, Poisoned, raise_findings
+from mdf_loop.ir import Data, Input, Program, Shape, Value, results
 from mdf_loop.lower import Scope, Term, tensor
-from mdf_loop.onnx_types import dtype_name
+from mdf_loop.onnx_types import dtype_name, kind_of
 from mdf_loop.reading.control import control
 from mdf_loop.reading.document import Document, Source, open_document
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.inputs import Given, bind_types, open_ports
 from mdf_loop.reading.memory import Memory, State, nothing_yet
-from mdf_loop.reading.names import Item, named_items
+from mdf_loop.reading.names import OUTPUTS, Chosen, Item, items, named_items
 from mdf_loop.reading.node import Context
 from mdf_loop.reading.schedule.known import value_of
 from mdf_loop.reading.settings import Settings, with_settings
@@ -31,6 +32,9 @@ HAS_RUN = "has run: "
 
 Only outputs whose node may not have run have one.
 """
+
+WATCHED = "watched: "
+"""With a name: a further output, of something that is only watched for nan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +78,14 @@ def read_annotated(
     document = open_document(source)
     options = options or Options()
     given = bind_types(document, inputs or {}, options)
-    return read_once(document, given, Settings(), record, options)
+    return read_once(document, given, Settings(), Chosen(tuple(record)), options)
 
 
 def read_once(
-    document: Document, given: Given, settings: Settings, record: Sequence[str], options: Options
+    document: Document, given: Given, settings: Settings, chosen: Chosen, options: Options
 ) -> Reading:
     """One evaluation, for values of these types."""
-    reader = ProgramReader(document, options, settings, record)
+    reader = ProgramReader(document, options, settings, chosen)
     reader.declare(given)
     graph = reader.read_graph(reader.memory)
     outputs = reader.outputs(graph)
@@ -95,7 +99,7 @@ class ProgramReader:
     """Puts a program together: inputs, graph, outputs."""
 
     def __init__(
-        self, document: Document, options: Options, settings: Settings, record: Sequence[str]
+        self, document: Document, options: Options, settings: Settings, chosen: Chosen = OUTPUTS
     ) -> None:
         self.document = with_settings(document, settings)
         self.settings = settings
@@ -108,7 +112,7 @@ class ProgramReader:
         parts = (part for node in graph.nodes for part in (*node.functions, *node.parameters))
         self._has_bodies = any(control(part.function) for part in parts)
         with self.b.findings.catch():
-            self.items = named_items(document, record)
+            self.items = named_items(document, chosen)
 
     def declare(self, given: Given, over_time: Iterable[str] = ()) -> None:
         """Make open ports and parameters that are set inputs of the program.
@@ -189,6 +193,31 @@ class ProgramReader:
                 if memory.ran(item.node) is not True:
                     outputs[HAS_RUN + name] = value_of(memory.b, memory.ran(item.node))
         return outputs
+
+    def watch(self, graph: GraphReader, outputs: dict[str, Value]) -> dict[str, str]:
+        """Add all floats that the graph computes to the outputs.
+
+        Gives the output that each of them is, in the order in which they are computed.
+        """
+        memory = graph.memory
+        steps = {v: step for step, op in enumerate(memory.b.ops) for v in results(op)}
+        floats: dict[Value, Item] = {}
+        made = (item for item in items(self.document) if item.state in memory.held)
+        for item in made:  # asking for others would carry them from step to step
+            with suppress(LoopError, Poisoned):
+                term = current(graph, item.state)
+                if isinstance(term, Value) and term in steps and kind_of(term.dtype) == "f":
+                    floats.setdefault(term, item)
+        names = {value: name for name, value in reversed(outputs.items())}
+        watched = {}
+        for value in sorted(floats, key=steps.__getitem__):
+            item = floats[value]
+            name = names.get(value, WATCHED + item.name)
+            watched[item.name] = name
+            outputs[name] = value
+            if memory.ran(item.node) is not True:
+                outputs[HAS_RUN + name] = value_of(memory.b, memory.ran(item.node))
+        return watched
 
 
 def current(graph: GraphReader, state: State) -> Term:

@@ -1,10 +1,11 @@
-"""Which device a model runs on, and whether it really does.
+"""ONNX Runtime on a device, and whether a model really runs there.
 
 ONNX Runtime falls back to the CPU without a word; here that is an error that says why.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,13 @@ from mdf_loop.emit.scans import with_scans
 from mdf_loop.errors import DeviceError
 
 DEVICES = ("auto", "cpu", "cuda")
-INEXACT_FUSIONS = ("MatMulScaleFusion", "DivMulFusion", "MatmulTransposeFusion")
+INEXACT_FUSIONS = (
+    *("MatMulScaleFusion", "DivMulFusion", "MatmulTransposeFusion"),
+    "EliminateIdentity",
+)
 """Optimisations of ONNX Runtime that change numbers: `0.1 * (a @ b)` gets its 0.1 in float32,
-`1 / x * y` is rounded once instead of twice, `a.T @ v` with a vector becomes `a @ v`."""
+`1 / x * y` is rounded once instead of twice, `a.T @ v` with a vector becomes `a @ v`; copies of
+rows (see `emit.scans`) are left out."""
 
 _CUDA = "CUDAExecutionProvider"
 _CPU = "CPUExecutionProvider"
@@ -28,6 +33,19 @@ class Device:
 
     name: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A model that the runtime has on a device."""
+
+    session: Any
+    device: Device
+
+    def run(self, names: Sequence[str], feeds: Mapping[str, Any], options: Any) -> list[Any]:
+        """The outputs of these names."""
+        made: list[Any] = self.session.run(names, feeds, options)
+        return made
 
 
 def runtime_package() -> str:
@@ -51,40 +69,35 @@ def cuda_problem() -> str | None:
     return f"the package '{runtime_package()}' {onnxruntime.__version__} has none"
 
 
-def open_session(model: onnx.ModelProto, device: str, options: Any) -> tuple[Any, Device]:
-    """An InferenceSession on the device asked for.
-
-    Raises:
-        DeviceError: CUDA was asked for and is not really used; the sentence says why.
-    """
-    if device not in DEVICES:
-        raise DeviceError(f"there is no device '{device}'", hint="use auto, cpu or cuda")
-    if device == "cpu":
-        return _cpu_session(model, options), Device("cpu", "asked for")
-    problem = cuda_problem()
-    if problem is None:
-        try:
-            session = _cuda_session(model, options)
-            return session, _cuda_device(session)
-        except DeviceError as error:
-            problem = error.findings[0].what
-    if device == "cuda":
-        raise DeviceError(
-            f"CUDA was asked for, but {problem}",
-            hint="use device='cpu' or 'auto', or install onnxruntime-gpu (see docs/gpu.md)",
-        )
-    return _cpu_session(model, options), Device("cpu", f"no CUDA: {problem}")
-
-
-def _cpu_session(model: onnx.ModelProto, options: Any) -> Any:
+def on_cpu(model: onnx.ModelProto, options: Any, reason: str) -> Placed:
+    """The model on the CPU."""
     import onnxruntime
 
-    return onnxruntime.InferenceSession(
+    session = onnxruntime.InferenceSession(
         with_scans(model).SerializeToString(),
         options,
         providers=[_CPU],
         disabled_optimizers=list(INEXACT_FUSIONS),
     )
+    return Placed(session, Device("cpu", reason))
+
+
+def on_cuda(model: onnx.ModelProto, options: Any) -> Placed:
+    """The model on CUDA; the reason tells the operators that the runtime has on the CPU all the same.
+
+    Raises:
+        DeviceError: CUDA would not really be used; the sentence says why.
+    """
+    problem = cuda_problem()
+    if problem is not None:
+        raise DeviceError(problem)
+    session = _cuda_session(model, options)
+    placed = placement(session)
+    left = placed.get(_CPU, ())
+    if left and _CUDA not in placed:
+        raise DeviceError(f"the runtime put all operations on the CPU ({', '.join(left)})")
+    reason = f"on the CPU: {', '.join(left)}" if left else "CUDA is available"
+    return Placed(session, Device("cuda", reason))
 
 
 def _cuda_session(model: onnx.ModelProto, options: Any) -> Any:
@@ -105,15 +118,6 @@ def _cuda_session(model: onnx.ModelProto, options: Any) -> Any:
     if session.get_providers()[0] != _CUDA:
         raise DeviceError("its libraries could not be loaded (driver, CUDA or cuDNN missing)")
     return session
-
-
-def _cuda_device(session: Any) -> Device:
-    """CUDA, with the operators that the runtime nevertheless put on the CPU."""
-    placed = placement(session)
-    on_cpu = placed.get(_CPU, ())
-    if on_cpu and _CUDA not in placed:
-        raise DeviceError(f"the runtime put all operations on the CPU ({', '.join(on_cpu)})")
-    return Device("cuda", f"on the CPU: {', '.join(on_cpu)}" if on_cpu else "CUDA is available")
 
 
 def placement(session: Any) -> dict[str, tuple[str, ...]]:

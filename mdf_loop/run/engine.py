@@ -25,7 +25,7 @@ from mdf_loop.errors import InputError, LoopError, RecordShapeError, RunError
 from mdf_loop.ir import Array, StoppedBy
 from mdf_loop.reading import Document
 from mdf_loop.reading.inputs import Given, open_ports
-from mdf_loop.reading.names import Item, find_item, items, named_items
+from mdf_loop.reading.names import OUTPUTS, Chosen, Item, find_item, items, named_items
 from mdf_loop.reading.units import units_of
 from mdf_loop.run.engine_graph import EngineGraph
 from mdf_loop.run.execution_list import ExecutionList
@@ -96,11 +96,11 @@ def engine_results(
     steps: int | None = None,
     dt: float | None = None,
     every: int = 1,
-    record: Sequence[str] = (),
+    chosen: Chosen = OUTPUTS,
     device: str = "auto",
     precision: str = "float64",
 ) -> Results:
-    """What a compiled model's `run` gives, from modeci_mdf's engine: the model's outputs, `record`.
+    """What a compiled model's `run` gives, from modeci_mdf's engine: what was chosen.
 
     Raises:
         InputError: the engine cannot compute on that device, or in that precision.
@@ -111,7 +111,7 @@ def engine_results(
             "modeci_mdf's engine computes on the CPU, in float64",
             hint="leave device and precision out, or run the model compiled",
         )
-    shown = named_items(document, record)
+    shown = named_items(document, chosen)
     names = [item.name for item in shown.values()]
     made = run_in_engine(document, given, steps=steps, dt=dt, record=names)
     units = units_of(document)

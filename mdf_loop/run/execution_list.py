@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, repeat
+from typing import Any, TypeAlias, overload
 
 from mdf_loop.ir import Array
 from mdf_loop.reading.schedule.plan import Schedule
@@ -10,8 +13,82 @@ from mdf_loop.reading.schedule.plan import Schedule
 Sets: TypeAlias = tuple[tuple[str, ...], ...]
 """The sets of nodes that ran together; ids within a set are in document order."""
 
-ExecutionList: TypeAlias = tuple[Sets, ...]
-"""What ran: for each evaluation its sets of nodes."""
+
+ExecutionList: TypeAlias = Sequence[Sets]
+"""What ran: for each evaluation its sets of nodes, in order."""
+
+Mark: TypeAlias = tuple[int, int]
+"""Where an `OrderOfExecution` ends: how many runs of equal evaluations, and how long the last is."""
+
+
+_SHOWN = 20
+"""How many evaluations are printed."""
+
+
+class OrderOfExecution(Sequence[Sets]):
+    """An `ExecutionList` of any length.
+
+    Evaluations that are alike are kept once: `runs` are their sets, and how many there are.
+    """
+
+    def __init__(self, runs: Iterable[tuple[Sets, int]] = ()) -> None:
+        self.runs = list(runs)
+
+    @classmethod
+    def of(cls, runs: Iterable[Any]) -> OrderOfExecution:
+        """The list of these runs, as JSON has them."""
+        return cls((tuple(tuple(nodes) for nodes in sets), int(times)) for sets, times in runs)
+
+    def add(self, sets: Sets, times: int) -> None:
+        """Add so many evaluations."""
+        if self.runs and self.runs[-1][0] == sets:
+            self.runs[-1] = (sets, self.runs[-1][1] + times)
+        else:
+            self.runs.append((sets, times))
+
+    def mark(self) -> Mark:
+        """Where the list ends now."""
+        return len(self.runs), self.runs[-1][1] if self.runs else 0
+
+    def back(self, mark: Mark) -> None:
+        """Forget what was added since."""
+        length, times = mark
+        del self.runs[length:]
+        if self.runs:
+            self.runs[-1] = (self.runs[-1][0], times)
+
+    def __len__(self) -> int:
+        return sum(times for _, times in self.runs)
+
+    @overload
+    def __getitem__(self, place: int) -> Sets: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Sets, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Sets | tuple[Sets, ...]:
+        if isinstance(place, slice):
+            return tuple(self)[place]
+        if not -len(self) <= place < len(self):
+            raise IndexError(place)
+        ends = list(accumulate(times for _, times in self.runs))
+        return self.runs[bisect_right(ends, place % len(self))][0]
+
+    def __iter__(self) -> Iterator[Sets]:
+        for sets, times in self.runs:
+            yield from repeat(sets, times)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, OrderOfExecution):
+            return self.runs == other.runs
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]  # it can grow
+
+    def __repr__(self) -> str:
+        if len(self) <= _SHOWN:
+            return repr(tuple(self))
+        return f"{repr(self[:_SHOWN])[:-1]}, ... {len(self)} evaluations)"
 
 
 def sets_that_ran(flags: Array, schedule: Schedule) -> Sets:

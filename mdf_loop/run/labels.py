@@ -10,13 +10,14 @@ A sweep of `FNpop.a` over time:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mdf_loop.errors import InputError
-from mdf_loop.ir import Array
+from mdf_loop.ir import Array, StoppedBy
 from mdf_loop.onnx_types import dtype_name
+from mdf_loop.run.recording.ticks import Ticks
 from mdf_loop.run.results import Results
 
 if TYPE_CHECKING:
@@ -25,21 +26,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labelled:
-    """An array with its name, the names of its dimensions, and its unit (or none)."""
+    """An array with its name, the names of its dimensions, and its unit (or none).
+
+    Times (`Ticks`) are made when they are looked at, a part of them with `array[first:last]`.
+    """
 
     name: str
     dims: tuple[str, ...]
-    array: Array
+    array: Any
     unit: str
 
 
 def coordinates(results: Results) -> list[Labelled]:
     """What stands along the axes that all outputs have in front."""
+    taken = set(results)  # whole names: `time in results` is true of an output A.time, too
     return [
         Labelled(
-            f"{name} (swept)" if name in results else name,
+            f"{name} (swept)" if name in taken else name,
             (axis.name,),
-            storable(array),
+            array if isinstance(array, Ticks) else storable(array),
             results.units.get(name, ""),
         )
         for axis in results.axes
@@ -54,16 +59,17 @@ def outputs(results: Results) -> list[Labelled]:
         InputError: an output is no array.
     """
     for name, data in results.items():
-        if not isinstance(data, np.ndarray):
+        if not hasattr(data, "dtype"):
             what = "absent" if data is None else "a sequence of arrays"
             raise InputError(
                 f"the output '{name}' is {what}, which only JSON can hold",
                 hint="save as .json, or join the members with onnx::ConcatFromSequence",
             )
-    front = tuple(axis.name for axis in results.axes)
-    taken = {*results, *front, *(along.name for along in coordinates(results))}
+    names = (axis.name for axis in results.axes)
+    taken = {*results, *names, *(along.name for along in coordinates(results))}
     found = []
     for name, array in results.items():
+        front = tuple(axis.name for axis in results.axes_of(name))
         own = range(array.ndim - len(front))
         dims = (*front, *(_free(f"{name}_{k}", taken) for k in own))
         found.append(Labelled(name, dims, storable(array), results.units.get(name, "")))
@@ -83,11 +89,33 @@ def storable(array: Array) -> Array:
     return array.astype(np.float32) if dtype_name(array) == "bfloat16" else array
 
 
+_UNSAFE = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
+
+
+def safe_name(name: str) -> str:
+    """A name that HDF5 and Zarr take for one name, not for a path of groups; `/` becomes `%2F`."""
+    return name.translate(_UNSAFE)
+
+
+def attributes(name: str, unit: str) -> dict[str, str]:
+    """The unit, and the true name where a file cannot have it."""
+    return {
+        **({"units": unit} if unit else {}),
+        **({"long_name": name} if name != safe_name(name) else {}),
+    }
+
+
+ENDS = ("stopped_by", "reason")
+"""What is said of a run that did not compute all."""
+
+
 def about(results: Results) -> dict[str, str]:
-    """Where the numbers come from."""
+    """Where the numbers come from, and why there are no more."""
     from mdf_loop import __version__
 
+    ends = dict(zip(ENDS, (results.stopped_by.word, results.reason), strict=True))
     return {
+        **({} if results.stopped_by is StoppedBy.COMPLETED else ends),
         "device": results.device,
         "precision": results.precision,
         "mdf_loop_version": __version__,
@@ -99,7 +127,7 @@ def dataset(results: Results) -> Dataset:
     import xarray
 
     def variable(item: Labelled) -> tuple[tuple[str, ...], Array, dict[str, str]]:
-        return item.dims, item.array, {"units": item.unit} if item.unit else {}
+        return item.dims, np.asarray(item.array), {"units": item.unit} if item.unit else {}
 
     return xarray.Dataset(
         {item.name: variable(item) for item in outputs(results)},

@@ -15,7 +15,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -118,8 +118,13 @@ def _along(results: Results, axis: str) -> Labelled:
     """
     for along in coordinates(results):
         if along.dims == (axis,):
-            return along
-    raise InputError(
+            return replace(along, array=np.asarray(along.array))
+    raise no_axis(axis)
+
+
+def no_axis(axis: str = "time") -> InputError:
+    """The error about results that have nothing to be drawn along."""
+    return InputError(
         f"there is nothing to plot: the results have no axis of {axis}",
         hint="run the model over time: give steps, and dt where time passes",
     )
@@ -167,13 +172,13 @@ def _full_name(results: Results, name: str) -> str:
 
 
 def _is_drawable(item: Labelled) -> bool:
-    return item.array.dtype.kind in "biuf" and item.array.size > 0
+    return "time" in item.dims and item.array.dtype.kind in "biuf" and item.array.size > 0
 
 
 def _panels_of(results: Results, item: Labelled) -> list[_Panel]:
     """One panel, or in a sweep one for each element."""
     front = [axis.name for axis in results.axes]
-    array = np.moveaxis(item.array, front.index("time"), 0)
+    array = np.moveaxis(np.asarray(item.array), front.index("time"), 0)
     shape = array.shape[len(front) :]
     extents = (len(array), math.prod(array.shape[1 : len(front)]), math.prod(shape))
     array = array.reshape(extents).swapaxes(0, 1)

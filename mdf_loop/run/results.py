@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,8 @@ import numpy as np
 from mdf_loop.ir import Array, Data, StoppedBy
 from mdf_loop.onnx_types import content_type, dtype_name
 from mdf_loop.run.execution_list import ExecutionList
+from mdf_loop.run.json_text import as_plain, in_parts
+from mdf_loop.run.recording.ticks import Ticks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,11 +33,12 @@ class Axis:
     """An axis that all outputs have in front.
 
     `name` is `time` or `batch`; `coordinates` are what stands along it, each of one dimension:
-    `time` in seconds, or `step` where no time passes; for a batch the swept values by name.
+    `time` in seconds, or `step` where no time passes; for a batch the swept values by name. Those
+    of time are made when they are looked at (`numpy.asarray`).
     """
 
     name: str
-    coordinates: Mapping[str, Array]
+    coordinates: Mapping[str, Array | Ticks]
 
 
 class Results(Mapping[str, Data]):
@@ -52,6 +54,9 @@ class Results(Mapping[str, Data]):
         units: the unit of each output and coordinate that has one, e.g. `mV`.
         state: what the model carried into its next evaluation, for a run over time; else None.
         dtypes: of the outputs that are no arrays, e.g. `sequence(float32)`.
+        reduced: the outputs that are reductions of a run over time: they have no axis of time.
+        stopped_by: why the run ended: `StoppedBy.COMPLETED`, or what has stopped it.
+        reason: the same as a sentence, with how far it came.
         execution_list: for each evaluation of a run over time the sets of nodes that ran, in
             order; None if that was decided while running and not asked for.
     """
@@ -68,6 +73,9 @@ class Results(Mapping[str, Data]):
         state: Mapping[str, Array] | None = None,
         execution_list: ExecutionList | None = None,
         dtypes: Mapping[str, str] | None = None,
+        reduced: Collection[str] = (),
+        stopped_by: StoppedBy = StoppedBy.COMPLETED,
+        reason: str = "",
     ) -> None:
         self._arrays = dict(arrays)
         self.dtypes = dict(dtypes or {})
@@ -77,6 +85,9 @@ class Results(Mapping[str, Data]):
         self.axes = axes
         self.state = state
         self.execution_list = execution_list
+        self.reduced = frozenset(reduced)
+        self.stopped_by = stopped_by
+        self.reason = reason or stopped_by.value
         along = [name for axis in axes for name in axis.coordinates]
         known = {**(units or {}), "time": "s"}
         self.units = {name: known[name] for name in (*along, *self._arrays) if name in known}
@@ -85,7 +96,13 @@ class Results(Mapping[str, Data]):
     def time(self) -> Array | None:
         """The time of each row in seconds, for a model run over time with `dt`; else None."""
         found = [axis.coordinates["time"] for axis in self.axes if "time" in axis.coordinates]
-        return found[0] if found else None
+        return np.asarray(found[0]) if found else None
+
+    def axes_of(self, name: str) -> tuple[Axis, ...]:
+        """The axes that an output has in front."""
+        if name in self.reduced:
+            return tuple(axis for axis in self.axes if axis.name != "time")
+        return self.axes
 
     def __getitem__(self, name: str) -> Data:
         return self._arrays[self.full_name(name)]
@@ -115,6 +132,10 @@ class Results(Mapping[str, Data]):
 
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes, as a dict of plain numbers, texts and lists."""
+        return dict(as_plain(self.content()))
+
+    def content(self) -> dict[str, Any]:
+        """What `to_dict` gives, with arrays as they are."""
         from mdf_loop.run.labels import coordinates
 
         outputs = {name: self._written(name, data) for name, data in self._arrays.items()}
@@ -123,7 +144,9 @@ class Results(Mapping[str, Data]):
             for name, report in self.loops.items()
         }
         about = {"device": self.device, "precision": self.precision}
-        axes = {along.name: _plain(along.array.tolist()) for along in coordinates(self)}
+        if self.stopped_by is not StoppedBy.COMPLETED:
+            about |= {"stopped_by": self.stopped_by.word, "reason": self.reason}
+        axes = {along.name: along.array for along in coordinates(self)}
         return {"outputs": outputs, "loops": loops, **about, **({"axes": axes} if axes else {})}
 
     def _written(self, name: str, data: Data) -> dict[str, Any] | None:
@@ -133,14 +156,16 @@ class Results(Mapping[str, Data]):
         if isinstance(data, list):
             dtype = content_type(self.dtypes[name], data)
             return {"dtype": dtype, "data": [_tensor(member) for member in data]} | units
-        return _tensor(data) | units
+        return (_tensor(data) if isinstance(data, np.ndarray) else _streamed(data)) | units
 
     def to_json(self) -> str:
         """One JSON object: outputs with dtype, shape, data and units; loops; device; precision.
 
-        For a run over time or a sweep also `axes`: the coordinates by name.
+        Outputs that were streamed to a Zarr store have its name as `file` instead of data. For a
+        run over time or a sweep also `axes`: the coordinates by name. For a run that was stopped
+        also `stopped_by`, and `reason`, which is a sentence.
         """
-        return json.dumps(self.to_dict())
+        return "".join(in_parts(self.content()))
 
     def to_xarray(self) -> Dataset:
         """An `xarray.Dataset`: a variable for each output, with dims, coordinates and units."""
@@ -193,14 +218,14 @@ def _tensor(array: Array) -> dict[str, Any]:
     return {
         "dtype": dtype_name(array),
         "shape": list(array.shape),
-        "data": _plain(array.tolist()),
+        "data": array,
     }
 
 
-def _plain(data: Any) -> Any:
-    """Nan and infinities as text, since JSON has none."""
-    if isinstance(data, list):
-        return [_plain(part) for part in data]
-    if isinstance(data, float) and not np.isfinite(data):
-        return str(data)
-    return data
+def _streamed(array: Any) -> dict[str, Any]:
+    """An array of a Zarr store, without the data, which may be longer than memory."""
+    return {
+        "dtype": dtype_name(array),
+        "shape": list(array.shape),
+        "file": str(array.store.root.parent),
+    }

@@ -1,8 +1,8 @@
 """Results as files. A new format is one function here and one line in `FORMATS`.
 
-Each writes all outputs and the coordinates of their axes. `.npz`, `.h5` and `.nc` keep every dtype
-(bfloat16 as float32, which holds it exactly);
-`.json` names it; `.csv` has as many digits as the number needs.
+Each writes all outputs and the coordinates of their axes. `.npz`, `.h5`, `.nc` and `.zarr` keep
+every dtype (bfloat16 as float32, which holds it exactly); `.json` names it; `.csv` has as many
+digits as the number needs.
 """
 
 from __future__ import annotations
@@ -10,18 +10,39 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 
-from mdf_loop.files import checked_target, write_arrays, write_whole
+from mdf_loop.files import (
+    Rows,
+    checked_place,
+    checked_target,
+    in_blocks,
+    write_arrays,
+    write_whole,
+)
 from mdf_loop.ir import Array
-from mdf_loop.run.labels import Labelled, about, coordinates, dataset, outputs
+from mdf_loop.run.json_text import in_parts
+from mdf_loop.run.labels import (
+    Labelled,
+    about,
+    attributes,
+    coordinates,
+    dataset,
+    outputs,
+    safe_name,
+)
 from mdf_loop.run.results import Results
+from mdf_loop.run.sure_stream import without_failing
 
-Writer: TypeAlias = Callable[[Results, BinaryIO], None]
+_CSV_ROWS = 4096
+"""How many rows of csv are made at once."""
+
+Writer: TypeAlias = Callable[[Results, Path], None]
+Content: TypeAlias = Callable[[Results, BinaryIO], None]
 
 
 def _npz(results: Results, stream: BinaryIO) -> None:
@@ -30,41 +51,63 @@ def _npz(results: Results, stream: BinaryIO) -> None:
 
 
 def _json(results: Results, stream: BinaryIO) -> None:
-    stream.write(results.to_json().encode() + b"\n")
+    for part in in_parts(results.content()):
+        stream.write(part.encode())
+    stream.write(b"\n")
 
 
 # --- csv: a row for each step, of each member of a sweep -------------------------------------
 
 
 def _csv(results: Results, stream: BinaryIO) -> None:
-    columns = [*_columns_of_coordinates(results), *_columns_of_outputs(results)]
+    """Each output is in the rows of all axes, also if it has not all of them."""
+    items = outputs(results)
+    used = {dim for item in items for dim in item.dims}
+    ticks = [item for item in coordinates(results) if item.dims[0] in used]
+    extents = {tick.dims[0]: tick.array.shape[0] for tick in ticks}
+    ordered = [tick for axis in reversed(extents) for tick in ticks if tick.dims == (axis,)]
     text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([name for name, _ in columns])
-    writer.writerows(zip(*(_cells(column) for _, column in columns), strict=True))
+    writer.writerow(name for item in (*ordered, *items) for name in _names(item, extents))
+    for place, count in _places(extents):
+        cells = [
+            column
+            for item in (*ordered, *items)
+            for column in _columns(item.array, item.dims, place, count)
+        ]
+        writer.writerows(zip(*cells, strict=True))
     text.detach()
 
 
-def _columns_of_coordinates(results: Results) -> Iterator[tuple[str, Array]]:
-    """The coordinates of each row; the innermost axis, time, is first."""
-    found = coordinates(results)
-    extents = {along.dims[0]: len(along.array) for along in found}
-    rows = dict(zip(extents, np.indices(tuple(extents.values())), strict=True))
-    for axis in reversed(extents):
-        for along in found:
-            if along.dims == (axis,):
-                yield along.name, along.array[rows[axis].ravel()]
+def _names(item: Labelled, axes: Collection[str]) -> Iterator[str]:
+    """The name of each element: `FNpop.V`, or `FNpop.V[0]`, `FNpop.V[1,0]` for arrays."""
+    own = [n for n, dim in zip(item.array.shape, item.dims, strict=True) if dim not in axes]
+    for index in np.ndindex(*own):
+        yield item.name + (f"[{','.join(map(str, index))}]" if own else "")
 
 
-def _columns_of_outputs(results: Results) -> Iterator[tuple[str, Array]]:
-    """A column for each element: `FNpop.V`, or `FNpop.V[0]`, `FNpop.V[1,0]` for arrays."""
-    front = len(results.axes)
-    for item in outputs(results):
-        grid, shape = item.array.shape[:front], item.array.shape[front:]
-        columns = item.array.reshape(math.prod(grid), math.prod(shape)).T
-        for index, column in zip(np.ndindex(shape), columns, strict=True):
-            place = f"[{','.join(map(str, index))}]" if shape else ""
-            yield item.name + place, column
+def _places(extents: Mapping[str, int]) -> Iterator[tuple[dict[str, Any], int]]:
+    """Some thousand rows each: where they are along the axes, and how many they are."""
+    if not extents:
+        yield {}, 1
+        return
+    *outer, inner = extents
+    for index in np.ndindex(*(extents[axis] for axis in outer)):
+        for start in range(0, extents[inner], _CSV_ROWS):
+            stop = min(start + _CSV_ROWS, extents[inner])
+            yield dict(zip(outer, index, strict=True)) | {inner: slice(start, stop)}, stop - start
+
+
+def _columns(
+    rows: Rows, dims: Sequence[str], place: Mapping[str, Any], count: int
+) -> Iterator[list[Any]]:
+    """A column for each element, in these rows."""
+    front = sum(dim in place for dim in dims)
+    part = np.asarray(rows[tuple(place[dim] for dim in dims[:front])])
+    if not any(isinstance(place[dim], slice) for dim in dims[:front]):
+        part = np.broadcast_to(part, (count, *part.shape))
+    for column in part.reshape(count, math.prod(part.shape[1:])).T:
+        yield _cells(column)
 
 
 def _cells(column: Array) -> list[Any]:
@@ -73,33 +116,14 @@ def _cells(column: Array) -> list[Any]:
     return list((column.astype(str) if short else column).tolist())
 
 
-# --- HDF5 and netCDF -------------------------------------------------------------------------
-
-_UNSAFE = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
-
-
-def safe_name(name: str) -> str:
-    """A name that HDF5 takes for one name, not for a path of groups; `/` becomes `%2F`."""
-    return name.translate(_UNSAFE)
-
-
-def _attributes(name: str, unit: str) -> dict[str, str]:
-    """The unit, and the true name where HDF5 cannot have it."""
-    return {
-        **({"units": unit} if unit else {}),
-        **({"long_name": name} if name != safe_name(name) else {}),
-    }
+# --- HDF5, netCDF and Zarr ---------------------------------------------------------------------
 
 
 def _h5(results: Results, stream: BinaryIO) -> None:
-    """A dataset for each output and coordinate, with dimension labels and scales.
-
-    It is made in memory first: HDF5 ends the whole process when a disk is full.
-    """
+    """A dataset for each output and coordinate, with dimension labels and scales."""
     import h5py
 
-    memory = io.BytesIO()
-    with h5py.File(memory, "w", track_order=True) as file:
+    with without_failing(stream) as sure, h5py.File(sure, "w", track_order=True) as file:
         file.attrs.update(about(results))
         scales: dict[str, list[Any]] = {}
         for along in coordinates(results):
@@ -112,50 +136,76 @@ def _h5(results: Results, stream: BinaryIO) -> None:
                 made.dims[position].label = dim
                 for scale in scales.get(dim, ()):
                     made.dims[position].attach_scale(scale)
-    stream.write(memory.getbuffer())
 
 
 def _h5_dataset(file: Any, item: Labelled) -> Any:
     import h5py
 
     texts = item.array.dtype.kind == "U"
-    made = file.create_dataset(
-        safe_name(item.name),
-        data=item.array.astype(object) if texts else item.array,
-        dtype=h5py.string_dtype() if texts else None,
-    )
-    made.attrs.update(_attributes(item.name, item.unit))
+    dtype = h5py.string_dtype() if texts else item.array.dtype
+    made = file.create_dataset(safe_name(item.name), item.array.shape, dtype)
+    for place, block in in_blocks(item.array):
+        made[place] = block.astype(object) if texts else block
+    made.attrs.update(attributes(item.name, item.unit))
     return made
 
 
 def _nc(results: Results, stream: BinaryIO) -> None:
-    """The xarray dataset as netCDF 4, made in memory first like HDF5."""
+    """The xarray dataset as netCDF 4."""
     plain = dataset(results)
     for name, variable in plain.variables.items():
-        variable.attrs.update(_attributes(str(name), ""))
+        variable.attrs.update(attributes(str(name), ""))
     names = {str(name): safe_name(str(name)) for name in (*plain.variables, *plain.dims)}
-    memory = io.BytesIO()
-    plain.rename(names).to_netcdf(memory, engine="h5netcdf")
-    stream.write(memory.getbuffer())
+    with without_failing(stream) as sure:
+        plain.rename(names).to_netcdf(sure, engine="h5netcdf")
+
+
+def _zarr(results: Results, target: Path) -> None:
+    from mdf_loop.run.recording.zarr_folder import create
+
+    create(target, results)
+
+
+# --- all of them ------------------------------------------------------------------------------
+
+
+def _file(content: Content) -> Writer:
+    """A format that is one file."""
+
+    def write(results: Results, target: Path) -> None:
+        write_whole(target, lambda stream: content(results, stream))
+
+    return write
 
 
 FORMATS: Mapping[str, Writer] = {
-    ".npz": _npz,
-    ".json": _json,
-    ".csv": _csv,
-    ".h5": _h5,
-    ".nc": _nc,
+    ".npz": _file(_npz),
+    ".json": _file(_json),
+    ".csv": _file(_csv),
+    ".h5": _file(_h5),
+    ".nc": _file(_nc),
+    ".zarr": _zarr,
 }
 """How results are written, by the suffix of the file."""
 
 
 def check_file(path: str | Path) -> Path:
-    """The path of a file that results can be saved to, or an InputError."""
+    """The path of a file that results can be saved to later, or an InputError."""
+    target = _target(path)
+    if target.suffix.lower() == ".zarr":
+        from mdf_loop.run.recording.zarr_folder import checked_store
+
+        checked_store(target)
+    else:
+        checked_place(target)
+    return target
+
+
+def _target(path: str | Path) -> Path:
     return checked_target(path, FORMATS, "results")
 
 
 def save(results: Results, path: str | Path) -> None:
     """Write results to a file of the format that its suffix names."""
-    target = check_file(path)
-    write = FORMATS[target.suffix.lower()]
-    write_whole(target, lambda stream: write(results, stream))
+    target = _target(path)
+    FORMATS[target.suffix.lower()](results, target)

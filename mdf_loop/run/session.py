@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 
@@ -10,11 +11,12 @@ import numpy as np
 from mdf_loop.emit import to_onnx
 from mdf_loop.emit.row_shapes import row_error
 from mdf_loop.errors import LoopError, RunError
-from mdf_loop.ir import Data, Loop, Program, Value, results, walk
+from mdf_loop.ir import Data, Loop, Program, StoppedBy, Value, results, walk
 from mdf_loop.lower.guards import GUARD
-from mdf_loop.run.device import open_session
+from mdf_loop.run.choosing import open_session
+from mdf_loop.run.device import Device
 from mdf_loop.run.float32_ends import fed, taken, with_float32_ends
-from mdf_loop.run.interrupt import interruptible
+from mdf_loop.run.stopping import Stopped, Stopping
 
 SMALL = 50_000
 """Up to this many elements per value one thread is fastest (measured on ONNX Runtime 1.31)."""
@@ -23,48 +25,70 @@ SMALL = 50_000
 class Session:
     """A program that is ready to run.
 
-    A session may be used from several threads at once.
+    A session may be used from several threads at once. One of a part of a program computes on as
+    many threads as the `whole` would: on how many changes the last bits (Log, MatMul).
     """
 
-    def __init__(self, program: Program, device: str = "auto") -> None:
+    def __init__(
+        self, program: Program, device: str = "auto", whole: Program | None = None
+    ) -> None:
         import onnxruntime
 
         self.program = program
         self.names = [name for name, _ in program.outputs]
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
-        if _largest(program) <= SMALL:
+        if _largest(whole or program) <= SMALL:
             options.intra_op_num_threads = 1
         model = to_onnx(with_float32_ends(program))
         try:
-            self._session, self.device = open_session(model, device, options)
+            self._session = open_session(model, device, options)
         except LoopError:
             raise
         except onnxruntime_errors() as error:
             raise _translated(error, program) from None
 
-    def run(self, arrays: Mapping[str, Data]) -> dict[str, Data]:
+    @property
+    def device(self) -> Device:
+        """Where the program runs, and why; `auto` may leave it open until the first run."""
+        return self._session.device
+
+    def run(self, arrays: Mapping[str, Data], stopping: Stopping | None = None) -> dict[str, Data]:
         """The outputs by name, for inputs by name.
 
         Raises:
             RunError: the model failed; the sentence names the place in the MDF.
             RecordShapeError: the rows of a recorded value differ in shape.
-            KeyboardInterrupt: Ctrl-C, within milliseconds.
+            Stopped: `stopping` has ended it.
+            KeyboardInterrupt: Ctrl-C, within milliseconds, if there is no `stopping`.
         """
+        if stopping is not None:
+            return self._run(arrays, stopping)
+        with Stopping(grace=0.0) as alone:
+            try:
+                made = self._run(arrays, alone)
+            except Stopped:
+                raise KeyboardInterrupt from None
+        if alone.reason is StoppedBy.INTERRUPTED:
+            raise KeyboardInterrupt
+        return made
+
+    def _run(self, arrays: Mapping[str, Data], stopping: Stopping) -> dict[str, Data]:
         import onnxruntime
 
         options = onnxruntime.RunOptions()
         feeds = {name: fed(data) for name, data in arrays.items()}
         try:
-            with interruptible(options):
+            with stopping.watching(options):
                 made = self._session.run(self.names, feeds, options)
         except onnxruntime_errors() as error:
             if options.terminate:
-                raise KeyboardInterrupt from None
+                raise Stopped from None
             raise _translated(error, self.program) from None
         return taken(dict(zip(self.names, made, strict=True)), self.program)
 
 
+@functools.cache
 def onnxruntime_errors() -> tuple[type[Exception], ...]:
     """The exceptions that ONNX Runtime raises."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state

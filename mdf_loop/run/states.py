@@ -36,7 +36,8 @@ def in_type(array: Array, value: Value, front: int = 0) -> Array:
     deep = wide.reshape((*wide.shape[:front], *(1,) * missing, *wide.shape[front:]))
     extents = zip(value.shape, deep.shape[front:], strict=True)
     fixed = (extent if isinstance(extent, int) else own for extent, own in extents)
-    return np.array(np.broadcast_to(deep, (*deep.shape[:front], *fixed)))
+    shape = (*deep.shape[:front], *fixed)
+    return deep if deep.shape == shape else np.array(np.broadcast_to(deep, shape))
 
 
 def is_swept(array: Array, value: Value) -> bool:
@@ -47,25 +48,6 @@ def is_swept(array: Array, value: Value) -> bool:
 def without_members(array: Array) -> Array:
     """What all members share, without their axis; as it is if they differ."""
     return array[0, ...] if (array == array[:1]).all() else array
-
-
-# --- time -----------------------------------------------------------------------------------------
-
-
-def clock(state: State, dt: float | None, steps: int) -> State:
-    """Steps and time after `steps` more evaluations."""
-    step = int(state["step"]) + steps
-    return {"step": np.array(step), "time": np.array(times(state, dt, step - 1))}
-
-
-def times(state: State, dt: float | None, numbers: Any) -> Any:
-    """The time of evaluations by their numbers: `number * dt` as long as dt has been the same."""
-    if dt is None:
-        return float(state["time"])
-    last = int(state["step"]) - 1
-    if float(state["time"]) == last * dt:
-        return numbers * dt
-    return float(state["time"]) + (numbers - last) * dt
 
 
 # --- from outside ---------------------------------------------------------------------------------
@@ -167,6 +149,14 @@ def check_state_file(path: str | Path) -> Path:
     return checked_target(path, (".npz",), "a state")
 
 
+def no_state() -> InputError:
+    """The error about a run that ends in no state."""
+    return InputError(
+        "only a compiled model run over time ends in a state",
+        hint="give steps, and run the model compiled",
+    )
+
+
 def save_state(path: str | Path, state: State | None) -> None:
     """Write a state to a `.npz` file.
 
@@ -174,10 +164,7 @@ def save_state(path: str | Path, state: State | None) -> None:
         InputError: there is no state, or the file cannot be written; no half of it is left.
     """
     if state is None:
-        raise InputError(
-            "only a compiled model run over time ends in a state",
-            hint="give steps, and run the model compiled",
-        )
+        raise no_state()
     plain = {name: storable(array) for name, array in state.items()}
     write_whole(check_state_file(path), lambda stream: write_arrays(stream, plain))
 

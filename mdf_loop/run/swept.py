@@ -14,9 +14,10 @@ import numpy as np
 
 from mdf_loop.build import Options
 from mdf_loop.emit.legalise import runnable
-from mdf_loop.ir import Array, Op, Program, Value, loops
+from mdf_loop.ir import Data, Op, Program, Value, loops
 from mdf_loop.passes.batch import batch
 from mdf_loop.run.session import Session
+from mdf_loop.run.stopping import Stopping
 
 
 class SweptSession(Session):
@@ -30,9 +31,9 @@ class SweptSession(Session):
         self._turned, self._alike = viewed.turned, viewed.alike
         super().__init__(runnable(viewed.program, options), device)
 
-    def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    def run(self, arrays: Mapping[str, Data], stopping: Stopping | None = None) -> dict[str, Data]:
         """The outputs by name, members in front."""
-        made = super().run(arrays)
+        made = super().run(arrays, stopping)
         members = len(arrays[self._swept])
         for name in self._turned:
             made[name] = np.swapaxes(made[name], 0, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import signal
 import subprocess
 import sys
 import time
@@ -155,30 +154,3 @@ def test_an_interrupt_ends_with_130(cli, sample, monkeypatch):
     monkeypatch.setattr(Compiled, "run", interrupted)
     outcome = cli("run", sample, "--json")
     assert (outcome.code, outcome.out, outcome.err) == (130, "", "interrupted\n")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_ctrl_c_stops_a_loop_that_is_running(endless):
-    program = (
-        "import sys, mdf_loop.compiled, onnxruntime\n"
-        "print('ready', flush=True)\n"
-        "from mdf_loop.cli import main\n"
-        "main()"
-    )
-    arguments = ("run", str(endless), "--max-iterations", str(2**62), "--json")
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(1.5)
-        assert process.poll() is None, "the loop should still run"
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
-    finally:
-        process.kill()
-    assert (process.returncode, out, err) == (130, "", "interrupted\n")

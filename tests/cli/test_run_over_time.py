@@ -229,7 +229,7 @@ def test_an_order_that_changes_often_is_cut(cli, tmp_path):
     [
         (("--every", 2), "every needs steps"),
         (("--steps", 3, "--every", 0), "every must be a whole number above 0"),
-        (("--steps", 3, "--every", "x"), "'x' is not a valid integer"),
+        (("--steps", 3, "--every", "x"), "--every 'x' is neither a whole number of steps"),
         (("--execution-list",), "execution_list needs steps"),
         (("--set", "fn.q=1"), "the model has no parameter 'fn.q'"),
         (("--set", "fn.I=1"), "'fn.I' is an input port: give it as an input"),

@@ -16,6 +16,7 @@ from mdf_loop.emit.legalise import runnable
 from mdf_loop.emit.scans import MOST, with_scans
 from mdf_loop.errors import RunError
 from mdf_loop.ir import Carried, Program
+from mdf_loop.passes.in_pieces import in_pieces
 from mdf_loop.run.session import Session
 from tests.passes.sketch import Sketch
 
@@ -62,6 +63,25 @@ def test_a_scan_gives_what_the_loop_gives(n: int) -> None:
     assert op_types(scanned.graph) >= {"Scan", "Loop", "If"}
     onnx.checker.check_model(scanned, full_check=True)
     arrays = {"n": np.array(n), "x0": np.array([0.1, -0.0]), "a": np.array([1 / 3, 0.7])}
+    for left, right in zip(run(proto, arrays), run(scanned, arrays), strict=True):
+        assert (left.dtype, left.shape) == (right.dtype, right.shape)
+        assert left.tobytes() == right.tobytes()
+
+
+@pytest.mark.parametrize(("most", "done"), [(0, 4), (1, 0), (1, 9), (6, 9), (6, -9)])
+def test_numbers_that_begin_later_cost_no_operation(most: int, done: int) -> None:
+    pieces = in_pieces(runnable(recording(), Options()))
+    assert pieces is not None
+    proto = to_onnx(pieces[0].program)
+    scanned = with_scans(proto)
+    onnx.checker.check_model(scanned, full_check=True)
+    (chosen,) = (node for node in scanned.graph.node if node.op_type == "If")
+    (scan,) = (node for node in chosen.attribute[-1].g.node if node.op_type == "Scan")
+    (body,) = (attribute.g for attribute in scan.attribute if attribute.name == "body")
+    assert body.input[-1].name == "i"
+    assert [node.op_type for node in body.node].count("Add") == 1
+    state = {"x_before": np.array([0.1, -0.0]), "u_before": np.array([0.5, 2.0])}
+    arrays = {"a": np.array([1 / 3, 0.7]), "most": np.array(most), "done": np.array(done), **state}
     for left, right in zip(run(proto, arrays), run(scanned, arrays), strict=True):
         assert (left.dtype, left.shape) == (right.dtype, right.shape)
         assert left.tobytes() == right.tobytes()

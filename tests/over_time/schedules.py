@@ -23,6 +23,7 @@ from mdf_loop.build import Options
 from mdf_loop.errors import LoopError
 from mdf_loop.reading import Document, open_document, passes_loop
 from mdf_loop.reading.inputs import bind
+from mdf_loop.reading.names import Chosen
 from mdf_loop.reading.over_time import What, read_over_time
 from mdf_loop.reading.schedule import plan
 from mdf_loop.reading.settings import Settings
@@ -140,7 +141,7 @@ def decides_while_running(source: Model, record: list[str], dt: float | None) ->
     """Whether the order of execution is not known while reading."""
     document = opened(source)
     given = bind(document, {}, Options(), 2)
-    what = What(document, given, Settings(), record, Options(), dt is not None)
+    what = What(document, given, Settings(), Chosen(tuple(record)), Options(), dt is not None)
     return None in read_over_time(what).plans
 
 

@@ -17,6 +17,7 @@ from mdf_loop.ir import StoppedBy
 from mdf_loop.reading import open_document
 from mdf_loop.reading.document import quiet
 from mdf_loop.reading.inputs import Given
+from mdf_loop.reading.names import Chosen
 from mdf_loop.run import engine_graph
 from mdf_loop.run.engine import drive, engine_results, only_given, run_in_engine
 from mdf_loop.run.engine_graph import EngineGraph, unformatted, with_copies
@@ -162,7 +163,7 @@ def test_a_loop_node(shared):
 
 def test_results(opened):
     document = opened(PAIR)
-    results = engine_results(document, steps=3, dt=0.5, record=["A.n"])
+    results = engine_results(document, steps=3, dt=0.5, chosen=Chosen(("A.n",)))
     assert list(results) == ["B.y", "A.n"]
     assert results["B.y"].tolist() == [10, 20, 30]
     assert results.time.tolist() == [0, 0.5, 1.0]

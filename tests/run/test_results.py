@@ -59,9 +59,10 @@ def test_repr_shows_types(results: Results) -> None:
 
 
 def test_the_reasons_are_sentences() -> None:
-    assert [r.word for r in StoppedBy] == ["trip_count", "condition", "max_iterations"]
-    assert [r.code for r in StoppedBy] == [0, 1, 2]
-    assert all(len(r.value.split()) > 3 for r in StoppedBy)
+    of_loops = [StoppedBy.TRIP_COUNT, StoppedBy.CONDITION, StoppedBy.MAX_ITERATIONS]
+    assert [r.word for r in of_loops] == ["trip_count", "condition", "max_iterations"]
+    assert [r.code for r in of_loops] == [0, 1, 2]
+    assert all(len(r.value.split()) > 2 for r in StoppedBy)
 
 
 # --- axes and units -----------------------------------------------------------------------------

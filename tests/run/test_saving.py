@@ -47,6 +47,7 @@ def arrays(*front: int) -> dict[str, Any]:
 
 TIME = Axis("time", {"time": np.arange(4) * 0.1})
 BATCH = Axis("batch", {"A.gain": np.array([0.1, 0.2, 0.3])})
+FILES = [suffix for suffix in FORMATS if suffix != ".zarr"]
 CASES = {
     "over time": ((4,), (TIME,)),
     "in steps": ((4,), (Axis("time", {"step": np.arange(4)}),)),
@@ -69,7 +70,8 @@ def along(results: Results) -> dict[str, Any]:
 def same(read: Any, saved: Any) -> None:
     """Equal in shape, dtype and every value; texts are texts."""
     read, saved = (
-        a.astype(str) if a.dtype == object else a for a in map(np.asarray, (read, saved))
+        a.astype(object).astype(str) if a.dtype.kind in "OT" else a
+        for a in map(np.asarray, (read, saved))
     )
     assert read.shape == saved.shape
     assert read.dtype.kind == saved.dtype.kind
@@ -169,6 +171,21 @@ def test_nc(tmp_path, results):
         assert data.attrs["precision"] == "float64"
 
 
+@pytest.mark.filterwarnings("error")
+def test_zarr(tmp_path, results):
+    results.save(tmp_path / "r.zarr")
+    with xarray.open_zarr(tmp_path / "r.zarr") as data:
+        assert list(data.data_vars) == [safe_name(name) for name in results]
+        assert set(data.coords) == set(along(results))
+        for name, array in {**along(results), **results}.items():
+            read = data[safe_name(name)]
+            same(read.values, array)
+            assert read.attrs.get("units", "") == results.units.get(name, "")
+            assert read.attrs.get("long_name", name) == name
+        assert data["A.v"].dims[: len(results.axes)] == tuple(axis.name for axis in results.axes)
+        assert data.attrs["precision"] == "float64"
+
+
 def test_safe_names_differ_where_names_do():
     names = ["a/b", "a%2Fb", "a.b", "a%b", "/", "a\0b"]
     assert [safe_name(name) for name in names[:3]] == ["a%2Fb", "a%252Fb", "a.b"]
@@ -194,7 +211,7 @@ def small() -> Results:
 def test_other_files_are_refused(tmp_path, small, name):
     with pytest.raises(InputError, match=r"cannot save results as") as error:
         small.save(tmp_path / name)
-    assert "use .npz, .json, .csv, .h5 or .nc" in str(error.value)
+    assert "use .npz, .json, .csv, .h5, .nc or .zarr" in str(error.value)
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
@@ -203,7 +220,7 @@ def test_a_folder_that_is_not_there(tmp_path, small, suffix):
         small.save(tmp_path / "missing" / f"r{suffix}")
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("suffix", FILES)
 def test_a_target_that_is_a_folder(tmp_path, small, suffix):
     (tmp_path / f"r{suffix}").mkdir()
     with pytest.raises(InputError, match=r"cannot write '.*': Is a directory"):
@@ -211,7 +228,7 @@ def test_a_target_that_is_a_folder(tmp_path, small, suffix):
     assert [path.name for path in tmp_path.iterdir()] == [f"r{suffix}"]
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("suffix", FILES)
 def test_a_full_disk_leaves_what_was_there(tmp_path, small, suffix):
     target: Path = tmp_path / f"r{suffix}"
     target.write_text("what was there")
@@ -223,6 +240,29 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, small, suffix):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert target.read_text() == "what was there"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch])
+def test_what_is_no_store_is_not_replaced(tmp_path, small, make):
+    make(tmp_path / "r.zarr")
+    with pytest.raises(InputError, match=r"is there already, and is no Zarr store of mdf_loop"):
+        small.save(tmp_path / "r.zarr")
+    assert [path.name for path in tmp_path.iterdir()] == ["r.zarr"]
+
+
+def test_a_store_is_replaced_whole_or_not_at_all(tmp_path, small):
+    target = tmp_path / "r.zarr"
+    for number in (1.0, 2.0):
+        Results({"A.x": np.array(number)}, {}, "cpu", "float64").save(target)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+    try:
+        with pytest.raises(InputError, match=r"cannot write '.*': File too large"):
+            small.save(target)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert xarray.open_zarr(target)["A.x"].values == 2.0
     assert list(tmp_path.iterdir()) == [target]
 
 

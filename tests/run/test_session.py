@@ -9,8 +9,8 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import LoopError, RunError
-from mdf_loop.run.interrupt import interruptible
 from mdf_loop.run.session import _translated
+from mdf_loop.run.stopping import Stopping
 
 
 def node(expression: str, **ports: dict[str, object]) -> dict[str, object]:
@@ -78,9 +78,11 @@ def test_watching_for_interrupts_leaves_signals_as_they_were() -> None:
 
     before = signal.set_wakeup_fd(-1)
     try:
-        with interruptible(object()):
+        with Stopping():
             assert signal.set_wakeup_fd(-1) != -1
+            assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
         assert signal.set_wakeup_fd(-1) == -1
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.set_wakeup_fd(before)
 

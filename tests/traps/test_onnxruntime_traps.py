@@ -481,11 +481,8 @@ import mdf_loop
 compiled = mdf_loop.compile(sys.argv[1], device="cpu")
 compiled.run({"n": 3})
 print("ready", flush=True)
-try:
-    compiled.run({"n": 10**12})
-    print("finished")
-except KeyboardInterrupt:
-    print("interrupted at", time.time(), flush=True)
+stopped = compiled.run({"n": 10**12})
+print(stopped.stopped_by.word, time.time(), flush=True)
 print(compiled.run({"n": 3})["x"], flush=True)
 """
 
@@ -507,8 +504,8 @@ def test_ctrl_c_stops_a_run_of_1e12_iterations(tmp_path, body):
             pressed = time.time()
             process.send_signal(signal.SIGINT)
             words = process.stdout.readline().split()
-            assert words[:2] == ["interrupted", "at"]
-            assert float(words[2]) - pressed < 1.0
+            assert words[0] == "interrupted"
+            assert float(words[1]) - pressed < 1.0
             assert process.stdout.readline().strip(), "the model can be run again"
             assert process.wait(10) == 0
         finally:

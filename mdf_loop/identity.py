@@ -1,0 +1,79 @@
+"""What a run is, so that only the same one goes on from its checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Data, Op, Program, walk
+from mdf_loop.onnx_ops import RANDOM_OPS
+from mdf_loop.run.checkpoint import digest_of_arrays, digest_of_document
+
+if TYPE_CHECKING:
+    from mdf_loop.compiled import Compiled
+    from mdf_loop.request import Request
+    from mdf_loop.running import Choices
+
+
+def identity(
+    compiled: Compiled, asked: Request, choices: Choices, kept: Iterable[str]
+) -> dict[str, str]:
+    """Everything that the numbers of a run depend on, and the names of what is kept of them.
+
+    Not the number of steps: a longer run is the same one.
+    """
+    options = compiled.options  # without what a time limit allows
+    said = {
+        "run": "one evaluation" if choices.steps is None else "over time",
+        "kept": ", ".join(kept),
+        "device": compiled.wanted_device,
+        "precision": options.precision,
+        "shapes": options.shapes,
+        "max_iterations": options.max_iterations,
+        "unroll": options.unroll,
+        "dt": choices.dt,
+        "every": choices.every,
+        "when": choices.when,
+        "execution_list": choices.execution_list or None,
+        "output": choices.output if choices.streams else None,
+        "nan": "watched" if choices.chosen.watch else None,
+    }
+    settings = asked.settings.arrays.items()
+    return {
+        "model": digest_of_document(compiled.document),
+        **{word: str(value) for word, value in said.items() if value is not None},
+        **_digests("input", asked.given.arrays),
+        **_digests("parameter", {name.removeprefix("set "): array for name, array in settings}),
+        **_digests("sweep", asked.members),
+        **({} if choices.state is None else {"state": digest_of_arrays(choices.state)}),
+    }
+
+
+def refuse_random(*programs: Program) -> None:
+    """Refuse programs that draw random numbers: the runtime's generator cannot be saved.
+
+    Raises:
+        UnsupportedError: a program does.
+    """
+    for program in programs:
+        for op in walk(program.ops):
+            if isinstance(op, Op) and op.op_type in RANDOM_OPS:
+                raise UnsupportedError(
+                    f"{op.op_type} draws random numbers: a run that goes on from a checkpoint "
+                    "would draw the first ones again",
+                    op.where,
+                    "leave checkpoint and resume out, or give the noise as an input over time",
+                )
+
+
+def _digests(kind: str, arrays: Mapping[str, Data]) -> dict[str, str]:
+    return {f"{kind} {name}": _digest(name, data) for name, data in arrays.items()}
+
+
+def _digest(name: str, data: Any) -> str:
+    """A digest of an array, of the members of a sequence, or of nothing."""
+    members = [data] if isinstance(data, np.ndarray) else list(data or ())
+    return digest_of_arrays({f"{name} {k}": np.asarray(m) for k, m in enumerate(members)})

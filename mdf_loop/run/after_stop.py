@@ -1,0 +1,102 @@
+"""What of a straight part can be computed when a loop before it was stopped before its end.
+
+A program may rest on how many rows a loop records, where its trip count is a constant: the mean of
+50 rows is their sum divided by 50. With fewer rows it would fail, or be wrong without a word; so
+what reads such rows is not computed. The rows themselves are given, as many as there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from mdf_loop.errors import LoopError
+from mdf_loop.ir import Data, Loop, Op, Program, Value, reads, results
+from mdf_loop.passes.drop_unused import drop_unused
+from mdf_loop.run.session import Session
+
+_SIZES = ("Concat", "Reshape")
+"""How `passes.stack_invariants` makes the shape of rows of a number of them."""
+
+
+@dataclass(slots=True)
+class Cut:
+    """What loops that were stopped have left behind.
+
+    Attributes:
+        short: rows that are fewer than the program says.
+        counts: numbers of iterations that are less than the program says.
+        errors: what could not be computed, because it failed with what there is.
+    """
+
+    short: set[Value] = field(default_factory=set)
+    counts: set[Value] = field(default_factory=set)
+    errors: list[LoopError] = field(default_factory=list)
+
+    def stopped(self, loop: Loop, made: Mapping[Value, Data]) -> None:
+        """A loop was stopped before its end, and gave this."""
+        stacks = (recorded.stack for recorded in loop.recorded if recorded.stack in made)
+        self.short.update(v for v in stacks if _is_sized(v) and v.shape != made[v].shape)
+        if loop.count is not None:
+            self.counts.add(loop.count)
+
+    def outputs(self, program: Program) -> tuple[tuple[str, Value], ...]:
+        """The outputs of a straight part that do not rest on rows that are not there."""
+        resting: set[Value] = set()
+        sizes = set(self.counts)
+        for operation in program.ops:
+            if not (self.short | resting).isdisjoint(reads(operation)):
+                resting.update(results(operation))
+            elif isinstance(operation, Op) and not sizes.isdisjoint(reads(operation)):
+                if operation.op_type in _SIZES:
+                    sizes.update(operation.outputs)
+                elif operation.op_type == "Expand" and _is_sized(operation.outputs[0]):
+                    self.short.add(operation.outputs[0])
+        return tuple((name, value) for name, value in program.outputs if value not in resting)
+
+
+def _is_sized(rows: Value) -> bool:
+    """Whether the program says how many rows there are."""
+    return bool(rows.shape) and isinstance((rows.shape or ("",))[0], int)
+
+
+def what_can_be(
+    program: Program,
+    known: Mapping[Value, Data],
+    cut: Cut,
+    session_of: Callable[[Program], Session],
+) -> dict[Value, Data]:
+    """The values that a straight part gives: all at once, or each alone if that is not possible."""
+    outputs = cut.outputs(program)
+    part = _only(program, outputs)
+    if outputs and _inputs(part) <= known.keys():
+        try:
+            return _run(session_of(part), known)
+        except LoopError as error:
+            cut.errors.append(error)
+    made: dict[Value, Data] = {}
+    for output in outputs if len(outputs) > 1 else ():
+        alone = _only(program, (output,))
+        if _inputs(alone) <= known.keys():
+            try:
+                made |= _run(session_of(alone), known)
+            except LoopError as error:
+                cut.errors.append(error)
+    return made
+
+
+def _run(session: Session, known: Mapping[Value, Data]) -> dict[Value, Data]:
+    program = session.program
+    made = session.run({value.name: known[value] for value in _inputs(program)})
+    return {value: made[name] for name, value in program.outputs}
+
+
+def _inputs(program: Program) -> set[Value]:
+    return {entry.value for entry in program.inputs}
+
+
+def _only(program: Program, outputs: tuple[tuple[str, Value], ...]) -> Program:
+    """The program with these outputs alone, and the inputs that they need."""
+    small = drop_unused(replace(program, outputs=outputs))
+    read = {value for _, value in outputs} | {v for op in small.ops for v in reads(op)}
+    return replace(small, inputs=tuple(entry for entry in small.inputs if entry.value in read))

@@ -1,0 +1,83 @@
+"""A course is followed in chunks, so that it can be watched, stopped and saved between them.
+
+    while not finished:
+        block = course.advance(length)            # about 20 ms
+        take(block)                               # rows are kept; progress, checkpoints
+
+Nothing that is computed depends on where a chunk ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from mdf_loop.errors import LoopError
+from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.run.course import Block, Course
+from mdf_loop.run.stopping import Stopped, Stopping
+
+SECONDS = 0.02
+"""How long a chunk shall take: Ctrl-C is obeyed between chunks, and a call costs 0.1 ms."""
+
+BYTES = 8 << 20
+"""The most that the rows of a chunk may be."""
+
+GROWTH = 8
+"""How many times the length of a chunk the next one may have."""
+
+
+class Lengths:
+    """How many steps a chunk has: what took the right time so far."""
+
+    def __init__(self) -> None:
+        self.next = 1
+
+    def took(self, steps: int, seconds: float, size: int) -> None:
+        """A chunk of so many steps took so long, and gave rows of so many bytes."""
+        if 2 * steps < self.next and seconds < SECONDS:
+            return  # it was cut short, so it says little
+        in_time = int(steps * SECONDS / max(seconds, 1e-9))
+        in_memory = BYTES * steps // max(size, 1)
+        self.next = max(1, min(in_time, in_memory, GROWTH * self.next))
+
+    def failed(self) -> None:
+        """A step of the chunk has failed: those before it are done in shorter ones."""
+        self.next //= 2
+
+
+def follow(
+    course: Course, stopping: Stopping, take: Callable[[Block], StoppedBy | None]
+) -> StoppedBy | None:
+    """Follow a course to its end, or until it is stopped; None if nothing has stopped it.
+
+    Args:
+        course: what is computed; it is left where it was stopped, or before the step that failed.
+        stopping: what may stop it from outside.
+        take: what is done with the rows of each chunk; a reason to stop, or None.
+    """
+    lengths = Lengths()
+    while not course.finished:
+        if stopping.reason is not None:
+            return stopping.reason
+        before, begun = course.done, time.perf_counter()
+        try:
+            block = course.advance(lengths.next, stopping)
+        except Stopped:
+            return stopping.reason
+        except LoopError as error:
+            if lengths.next == 1:
+                stopping.failure = error
+                return StoppedBy.FAILED
+            lengths.failed()
+            continue
+        seconds = time.perf_counter() - begun
+        lengths.took(course.done - before, seconds, _size(block))
+        if (reason := take(block)) is not None:
+            return reason
+    return stopping.reason if stopping.reason is StoppedBy.INTERRUPTED else None
+
+
+def _size(block: Block) -> int:
+    arrays: Iterable[Array] = (*block.rows.values(), *block.watched.values())
+    return sum(array.nbytes for array in arrays)

@@ -1,0 +1,64 @@
+"""Results as JSON: arrays become lists where they are written, a block of them after the other.
+
+as_plain({"data": np.array([1.0, nan])})       {"data": [1.0, "nan"]}
+"".join(in_parts(...))                         '{"data": [1.0, "nan"]}'
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.files import BLOCK, in_blocks
+
+
+def as_plain(content: Any) -> Any:
+    """The content with lists instead of arrays; nan and infinities are texts, as JSON has none."""
+    if isinstance(content, Mapping):
+        return {name: as_plain(part) for name, part in content.items()}
+    if _is_array(content):
+        return as_plain(np.asarray(content).tolist())
+    if isinstance(content, list):
+        return [as_plain(part) for part in content]
+    if isinstance(content, float) and not math.isfinite(content):
+        return str(content)
+    return content
+
+
+def in_parts(content: Any) -> Iterator[str]:
+    """What `json.dumps` writes of the content as plain numbers, texts and lists, part by part."""
+    if isinstance(content, Mapping):
+        entries = ((f"{json.dumps(name)}: ", in_parts(part)) for name, part in content.items())
+        yield from _within("{", entries, "}")
+    elif isinstance(content, list) and any(isinstance(part, Mapping) for part in content):
+        yield from _within("[", (("", in_parts(part)) for part in content), "]")
+    elif _is_array(content) and content.shape:
+        yield from _within("[", (("", rows) for rows in _rows(content)), "]")
+    else:
+        yield json.dumps(as_plain(content))
+
+
+def _rows(array: Any) -> Iterator[Iterable[str]]:
+    """The text of rows of an array: of many at once, or of one in parts if it is long."""
+    for _, block in in_blocks(array):
+        if len(block) == 1 and block.nbytes > BLOCK:
+            yield in_parts(block[0])
+        elif len(block):
+            yield (json.dumps(as_plain(block))[1:-1],)
+
+
+def _within(first: str, entries: Iterable[tuple[str, Iterable[str]]], last: str) -> Iterator[str]:
+    lead = first
+    for name, parts in entries:
+        yield lead + name
+        yield from parts
+        lead = ", "
+    yield last if lead != first else first + last
+
+
+def _is_array(content: Any) -> bool:
+    return hasattr(content, "dtype") and hasattr(content, "shape")

@@ -1,0 +1,275 @@
+"""One evaluation of a model whose loops are followed in chunks (see `passes.in_pieces`).
+
+    for piece in pieces:
+        straight part: values |= session.run(values)
+        loop:          follow(course, ...); values |= course.results()
+
+When it is stopped in a loop, what comes after is computed with what the loop has reached; loops
+that would have begun later are not begun: their carried values are the initial ones, after 0
+iterations, for the same reason. What cannot be computed so is left out of the outputs, and the reason
+is told (see `after_stop`). Stopped within a straight part, what needs that part is left out.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from mdf_loop.ir import Array, Constant, Data, Program, StoppedBy, Value, reads, results
+from mdf_loop.onnx_types import numpy_dtype
+from mdf_loop.passes.in_pieces import Piece, Straight
+from mdf_loop.passes.loop_piece import LoopPiece
+from mdf_loop.run.after_stop import Cut, what_can_be
+from mdf_loop.run.choosing import UNDECIDED
+from mdf_loop.run.chunks import follow
+from mdf_loop.run.device import Device
+from mdf_loop.run.loop_course import LoopCourse
+from mdf_loop.run.results import LoopReport
+from mdf_loop.run.session import Session
+from mdf_loop.run.stopping import Stopped, Stopping
+
+LONG = 100_000
+"""Iterations of a loop that are sure to take a while."""
+
+Follower: TypeAlias = Callable[[LoopCourse, Stopping], StoppedBy | None]
+"""Follows a course to its end or until it is stopped, and lets it keep (`take`) its rows."""
+
+
+def follow_loop(course: LoopCourse, stopping: Stopping) -> StoppedBy | None:
+    """Follow a loop; nothing but `stopping` stops it."""
+    return follow(course, stopping, course.take)
+
+
+class Pieces:
+    """A program in pieces and their sessions, which are made when they are first needed.
+
+    Several threads may use it at once.
+    """
+
+    def __init__(self, program: Program, pieces: tuple[Piece, ...], device: str = "auto") -> None:
+        self.program = program
+        self.pieces = pieces
+        self.needed = _needed(program, pieces)
+        self.constants: dict[Value, Data] = {
+            op.value: op.array for op in program.ops if isinstance(op, Constant)
+        }
+        loops = (piece.loop for piece in pieces if isinstance(piece, LoopPiece))
+        trips = {loop.trip_count for loop in loops if loop.condition is None}
+        given = {entry.value: entry.value.name for entry in program.inputs}
+        self._given_trips = [given[trip] for trip in trips if trip in given]
+        constants = (self.constants[trip] for trip in trips if trip in self.constants)
+        self._is_long = any(np.max(trip) > LONG for trip in constants)
+        self._wanted_device = device
+        self._sessions: dict[int, Session] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def device(self) -> Device:
+        """Where the pieces run, and why: the first one that has decided it."""
+        made = [session.device for _, session in sorted(self._sessions.items())]
+        decided = (device for device in made if device is not UNDECIDED)
+        return next(decided, None) or self.session(0).device
+
+    def is_long(self, arrays: Mapping[str, Data]) -> bool:
+        """Whether a loop is known to run for long, before anything was computed."""
+        return self._is_long or any(arrays[name].max() > LONG for name in self._given_trips)
+
+    def session(self, place: int) -> Session:
+        """The session of a piece."""
+        with self._lock:
+            if place not in self._sessions:
+                self._sessions[place] = self.session_of(self.pieces[place].program)
+            return self._sessions[place]
+
+    def session_of(self, part: Program) -> Session:
+        """A new session of a part of the program."""
+        return Session(part, self._wanted_device, self.program)
+
+
+def _needed(program: Program, pieces: tuple[Piece, ...]) -> tuple[frozenset[Value], ...]:
+    """For each piece the values that it, later ones or the outputs of the whole need."""
+    needed = frozenset(value for _, value in program.outputs)
+    made = []
+    for piece in reversed(pieces):
+        own = reads(piece.loop) if isinstance(piece, LoopPiece) else _inputs(piece.program)
+        needed |= frozenset(own)
+        made.append(needed)
+    return tuple(reversed(made))
+
+
+def _inputs(program: Program) -> tuple[Value, ...]:
+    return tuple(entry.value for entry in program.inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What an evaluation has come to.
+
+    Attributes:
+        outputs: those of the whole program that were made, by name.
+        loops: how each loop that was followed went, by name; of one that stands in the program
+            several times the last that was begun.
+        stopped_by: what has stopped it from outside; None if nothing has.
+        missing: why outputs could not be made with what was reached, by name.
+    """
+
+    outputs: Mapping[str, Data]
+    loops: Mapping[str, LoopReport]
+    stopped_by: StoppedBy | None
+    missing: Mapping[str, str]
+
+
+def run_in_pieces(
+    pieces: Pieces,
+    arrays: Mapping[str, Data],
+    stopping: Stopping,
+    follower: Follower = follow_loop,
+    resume: Mapping[str, Array] | None = None,
+) -> Reached:
+    """Evaluate a program piece by piece.
+
+    Args:
+        pieces: the program.
+        arrays: its inputs by name.
+        stopping: what may stop it from outside; it is entered.
+        follower: follows each loop. Its course's `snapshot` is all that is needed to go on later.
+        resume: such a snapshot, of a run of this program with these arrays.
+
+    Raises:
+        LoopError: the model failed before anything has stopped it.
+    """
+    run = _Evaluation(pieces, arrays, stopping, follower)
+    if resume is not None:
+        run.restore(resume)
+    return run.reached()
+
+
+class _Evaluation:
+    """One run through the pieces: the values that are still needed, and how it went."""
+
+    def __init__(
+        self, pieces: Pieces, arrays: Mapping[str, Data], stopping: Stopping, follower: Follower
+    ) -> None:
+        self.pieces = pieces
+        self.stopping = stopping
+        self.follower = follower
+        self.given = pieces.constants | {
+            entry.value: arrays[entry.value.name] for entry in pieces.program.inputs
+        }
+        self.values: dict[Value, Data] = {}
+        self.reports: dict[str, LoopReport] = {}
+        self.reason: StoppedBy | None = None
+        self.cut = Cut()
+        self.first = 0
+        self.resume: Mapping[str, Array] | None = None
+
+    def reached(self) -> Reached:
+        """Go through the pieces that are left."""
+        for place in range(self.first, len(self.pieces.pieces)):
+            piece = self.pieces.pieces[place]
+            self._keep(place)
+            if isinstance(piece, Straight):
+                self._run_straight(place, piece.program)
+            else:
+                self._run_loop(place, piece)
+        whole = self.pieces.program.outputs
+        outputs = {name: self.values[value] for name, value in whole if value in self.values}
+        missing = {name: self._why() for name, value in whole if value not in self.values}
+        return Reached(outputs, self.reports, self.reason, missing)
+
+    def _why(self) -> str:
+        """Why an output could not be made."""
+        if self.cut.errors:
+            return str(self.cut.errors[0])
+        assert self.reason is not None
+        return self.reason.value
+
+    def _keep(self, place: int) -> None:
+        """Forget what is not needed any more."""
+        needed = self.pieces.needed[place]
+        self.values = {value: data for value, data in self.values.items() if value in needed}
+
+    def _known(self) -> dict[Value, Data]:
+        """What can be computed with: not rows of which the program says that there are more."""
+        known = {**self.given, **self.values}
+        return {value: data for value, data in known.items() if value not in self.cut.short}
+
+    # --- straight parts -------------------------------------------------------------------------
+
+    def _run_straight(self, place: int, program: Program) -> None:
+        known = self._known()
+        if self.reason is not None:
+            self.values |= what_can_be(program, known, self.cut, self._session_of(place))
+            return
+        feeds = {entry.value.name: known[entry.value] for entry in program.inputs}
+        try:
+            made = self.pieces.session(place).run(feeds, self.stopping)
+        except Stopped:
+            self.reason = self.stopping.reason
+        else:
+            self.values |= {value: made[name] for name, value in program.outputs}
+
+    def _session_of(self, place: int) -> Callable[[Program], Session]:
+        """Gives a session for the part at a place, or for some of its outputs."""
+        outputs = self.pieces.pieces[place].program.outputs
+
+        def session_of(part: Program) -> Session:
+            whole = part.outputs == outputs
+            return self.pieces.session(place) if whole else self.pieces.session_of(part)
+
+        return session_of
+
+    # --- loops ----------------------------------------------------------------------------------
+
+    def _run_loop(self, place: int, piece: LoopPiece) -> None:
+        known = self._known()
+        if not all(value in known for value in reads(piece.loop)):
+            return
+        around = {} if self.reason else self._snapshot(place)
+        course = LoopCourse(self.pieces.session(place), piece, known, around)
+        if self.resume is not None:
+            course.restore(self.resume)
+            self.resume = None
+        begun = self.reason is None
+        if begun:
+            self.reason = self.follower(course, self.stopping)
+        made = course.results()
+        self.values |= made
+        stopped_by = course.ended_by or self.reason
+        assert stopped_by is not None
+        if not course.finished:
+            self.cut.stopped(piece.loop, made)
+        if begun or course.name not in self.reports:
+            self.reports[course.name] = LoopReport(course.done, stopped_by)
+
+    # --- to go on later -------------------------------------------------------------------------
+
+    def _snapshot(self, place: int) -> dict[str, Array]:
+        """What is known when a loop begins: values, and how earlier loops went."""
+        parts = {f"value {value.name}": np.asarray(data) for value, data in self.values.items()}
+        for name, report in self.reports.items():
+            parts[f"loop {name}"] = np.array([report.iterations, report.stopped_by.code])
+        return {"piece": np.array(place, np.int64), **parts}
+
+    def restore(self, parts: Mapping[str, Array]) -> None:
+        """Go on in the loop in which the snapshot was taken."""
+        self.first = int(parts["piece"])
+        self.resume = parts
+        for piece in self.pieces.pieces[: self.first]:
+            for value in _made_by(piece):
+                if (data := parts.get(f"value {value.name}")) is not None:
+                    self.values[value] = np.asarray(data).astype(numpy_dtype(value.dtype))
+            name = piece.loop.name if isinstance(piece, LoopPiece) else ""
+            if (report := parts.get(f"loop {name}")) is not None:
+                reason = list(StoppedBy)[int(report[1])]
+                self.reports[name] = LoopReport(int(report[0]), reason)
+
+
+def _made_by(piece: Piece) -> tuple[Value, ...]:
+    if isinstance(piece, LoopPiece):
+        return tuple(results(piece.loop))
+    return tuple(value for _, value in piece.program.outputs)

@@ -1,0 +1,114 @@
+"""What is kept of the rows of a run: traces, thinned and chosen, and reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mdf_loop.errors import InputError
+from mdf_loop.ir import Array
+from mdf_loop.run.course import Block, Numbers, Sink
+from mdf_loop.run.missing import with_missing
+from mdf_loop.run.recording.keeping import Keeping
+from mdf_loop.run.recording.reductions import Reductions
+from mdf_loop.run.recording.rows import Column
+from mdf_loop.run.recording.ticks import Clock, Ticks
+
+
+class Recorder:
+    """Takes block after block, and gives what was to be kept.
+
+    `axis` is where time is: 0, or 1 behind the members of a sweep.
+    """
+
+    def __init__(self, keeping: Keeping, sink: Sink, clock: Clock, axis: int) -> None:
+        self.keeping = keeping
+        self.sink = sink
+        self.clock = clock
+        self.axis = axis
+        self._reductions = Reductions(keeping.reduce)
+        self._chosen = Column("the numbers of the steps")
+        self._first: int | None = None
+
+    def take(self, block: Block) -> None:
+        """Keep of the block what is to be kept."""
+        rows = with_missing(block.rows)
+        if self.keeping.reduce:
+            self._reductions.add({n: rows[n] for n in self.keeping.reduce}, self.axis)
+        numbers, places = self._places(block.numbers, rows)
+        kept = {name: self._at(rows[name], places) for name in self.keeping.traces}
+        if self._first is None and len(numbers):
+            self._first = int(numbers[0])
+        if self.keeping.when is not None:
+            self._chosen.add(np.asarray(numbers, np.int64))
+        self.sink.add(np.asarray(Ticks(numbers, self.clock)), kept)
+
+    def _places(self, numbers: Numbers, rows: Mapping[str, Array]) -> tuple[Numbers, slice | Array]:
+        """The numbers of the rows that are kept, and where they are."""
+        every, when = self.keeping.every, self.keeping.when
+        if when is None and isinstance(numbers, range):
+            first = -numbers.start % every if numbers.step < every else 0
+            places = slice(first, None, max(1, every // numbers.step))
+            return numbers[places], places
+        all_numbers = np.asarray(numbers)
+        mask = all_numbers % every == 0
+        if when is not None:
+            mask &= _truths(when, rows[when], len(all_numbers))
+        found = np.flatnonzero(mask)
+        return all_numbers[found], found
+
+    def _at(self, rows: Array, places: slice | Array) -> Array:
+        return rows[(slice(None),) * self.axis + (places,)]
+
+    def flush(self) -> None:
+        """Let everything be safe that was taken."""
+        self.sink.flush()
+
+    # --- what was kept ------------------------------------------------------------------------
+
+    def ticks(self) -> Ticks:
+        """What stands along the axis of time."""
+        if self.keeping.when is not None:
+            return Ticks(self._chosen.rows.astype(np.int64), self.clock)
+        first, every = self._first or 0, self.keeping.every
+        return Ticks(range(first, first + every * self.sink.length, every), self.clock)
+
+    def reduced(self) -> dict[str, Array]:
+        """The reductions by name, e.g. `FNpop.V.mean`."""
+        return self._reductions.arrays() if self.keeping.reduce else {}
+
+    # --- checkpoints --------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Array]:
+        """All that is needed to go on."""
+        first = {} if self._first is None else {"first": np.array(self._first)}
+        reduced = {f"reduction {k}": v for k, v in self._reductions.snapshot().items()}
+        chosen = {} if self.keeping.when is None else {"chosen": self._chosen.rows}
+        rows = {f"rows {name}": array for name, array in self.sink.snapshot().items()}
+        return {**first, **reduced, **chosen, **rows, "length": np.array(self.sink.length)}
+
+    def restore(self, parts: Mapping[str, Array]) -> None:
+        """Go on with what a snapshot had."""
+        self._first = int(parts["first"]) if "first" in parts else None
+        if "chosen" in parts:
+            self._chosen.add(parts["chosen"])
+        self._reductions.restore(_called("reduction ", parts))
+        self.sink.restore(_called("rows ", parts), int(parts["length"]))
+
+
+def _called(word: str, parts: Mapping[str, Array]) -> dict[str, Array]:
+    """Those parts whose names begin with a word, without it."""
+    return {name.removeprefix(word): v for name, v in parts.items() if name.startswith(word)}
+
+
+def _truths(name: str, rows: Array, length: int) -> Array:
+    """Whether each row is true."""
+    if rows.size != length or rows.dtype.kind not in "biuf":
+        raise InputError(
+            f"when: '{name}' is {rows.dtype}{list(rows.shape[1:])} in each step, "
+            "but must be one truth value",
+            hint="name a port with one value that is true where a row shall be kept",
+        )
+    truths: Array = (rows.reshape(length) != 0) & ~np.isnan(rows.reshape(length).astype(float))
+    return truths

@@ -1,0 +1,393 @@
+"""Reductions over all rows of a run, without keeping them. A new one is a class and a line below.
+
+    mean   mean(rows, axis=time), in float64; floats come out in their own dtype
+    last   rows[-1]
+    min    min(rows, axis=time); nan if there is one
+    max    max(rows, axis=time); nan if there is one
+
+They are the same bit for bit however the rows are cut into blocks, and on every machine. For that
+the mean adds what the rows of a block of fixed length hold in the order of a binary tree, and block
+after block together with what rounding loses. A zero or a nan that is the least or the greatest
+has no sign.
+
+Where there was no row they are nan.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mdf_loop.errors import Finding, InputError, raise_findings
+from mdf_loop.ir import Array
+from mdf_loop.onnx_types import common, dtype_name, kind_of, numpy_dtype
+from mdf_loop.run.labels import storable
+from mdf_loop.run.recording.rows import deepened
+
+WAITING = 4096
+"""Elements that may wait for the rest of their block; of larger rows there waits none."""
+
+_AT_ONCE = 1 << 17
+"""Elements that are added at once: as many as stay in the processor's cache."""
+
+
+class Reduction(ABC):
+    """Takes rows `[time, ...]` block by block.
+
+    The result has the dtype and the shape of rows that hold for all of them.
+    """
+
+    kinds: ClassVar[str] = "biuf"
+    """The kinds of dtypes that it takes."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._dtypes: list[str] = []
+        self._dtype = np.dtype(np.float64)
+        self._shape: tuple[int, ...] = ()
+
+    def add(self, rows: Array) -> None:
+        """Take further rows.
+
+        Raises:
+            OperandError: they have no common dtype with those before.
+        """
+        if (word := dtype_name(rows)) not in self._dtypes:
+            self._dtypes.append(word)
+            self._dtype = _common(self._dtypes)
+        with np.errstate(all="ignore"):
+            if rows.shape[1:] != self._shape:
+                shape = np.broadcast_shapes(self._shape, rows.shape[1:])
+                if shape != self._shape:
+                    self._widen(shape)
+                rows = deepened(rows, 1 + len(shape))
+            if len(rows):
+                self._take(rows)
+            self.rows += len(rows)
+
+    def value(self) -> Array:
+        """The reduction of all rows so far."""
+        if not self.rows:
+            is_float = kind_of(str(self._dtype)) == "f"
+            return np.full(self._shape, np.nan, self._dtype if is_float else np.float64)
+        with np.errstate(all="ignore"):
+            return np.array(np.broadcast_to(self._result(), self._shape))
+
+    def snapshot(self) -> dict[str, Array]:
+        """All that is needed to go on."""
+        return {
+            "rows": np.array(self.rows),
+            "dtypes": np.array(self._dtypes, str),
+            "shape": np.array(self._shape, np.int64),
+            **(self._parts() if self.rows else {}),
+        }
+
+    def restore(self, parts: Mapping[str, Array]) -> None:
+        """Go on from there."""
+        self.rows = int(parts["rows"])
+        self._dtypes = parts["dtypes"].tolist()
+        self._dtype = _common(self._dtypes)
+        self._widen(tuple(parts["shape"].tolist()))
+        if self.rows:
+            self._take_parts(parts)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a value, be it nan; text cannot be nan."""
+        return self.rows > 0 or (bool(self._dtypes) and self._dtype.kind != "O")
+
+    def _widen(self, shape: tuple[int, ...]) -> None:
+        """From now on rows have this shape."""
+        self._shape = shape
+
+    @abstractmethod
+    def _take(self, rows: Array) -> None:
+        """Take at least one row."""
+
+    @abstractmethod
+    def _result(self) -> Array:
+        """The reduction of at least one row; its shape may lack axes."""
+
+    @abstractmethod
+    def _parts(self) -> dict[str, Array]:
+        """What at least one row left, as files hold it."""
+
+    @abstractmethod
+    def _take_parts(self, parts: Mapping[str, Array]) -> None:
+        """The other way round."""
+
+
+def _common(dtypes: Sequence[str]) -> np.dtype[Any]:
+    """The dtype of rows of these dtypes, put together; of none `float64`."""
+    if set(dtypes) == {"string"}:
+        return numpy_dtype("string")
+    return numpy_dtype(common(dtypes) if dtypes else "float64")
+
+
+# --- one row --------------------------------------------------------------------------------------
+
+
+class _Chosen(Reduction):
+    """One value is chosen for each element of a row; none is computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._row: Array = np.empty(0)
+
+    def _result(self) -> Array:
+        return self._row.astype(self._dtype)
+
+    def _parts(self) -> dict[str, Array]:
+        return {"row": storable(self._row)}
+
+    def _take_parts(self, parts: Mapping[str, Array]) -> None:
+        self._row = parts["row"].astype(self._dtype)
+
+
+class Last(_Chosen):
+    """The last row."""
+
+    kinds = "biufcU"
+
+    def _take(self, rows: Array) -> None:
+        self._row = rows[-1:].reshape(rows.shape[1:]).astype(self._dtype)
+
+
+class _Extreme(_Chosen):
+    """The least or the greatest."""
+
+    of_two: ClassVar[np.ufunc]
+
+    def _take(self, rows: Array) -> None:
+        row = np.asarray(self.of_two.reduce(rows, axis=0)).astype(self._dtype)
+        if self.rows:
+            row = np.asarray(self.of_two(self._row.astype(self._dtype), row))
+        self._row = row
+
+    def _result(self) -> Array:
+        row = super()._result()
+        if kind_of(str(row.dtype)) == "f":
+            row[np.isnan(row)] = np.nan
+            row[row == 0] = 0
+        return row
+
+
+class Minimum(_Extreme):
+    """The least of each element."""
+
+    of_two = np.minimum
+
+
+class Maximum(_Extreme):
+    """The greatest of each element."""
+
+    of_two = np.maximum
+
+
+# --- mean -----------------------------------------------------------------------------------------
+
+
+class Mean(Reduction):
+    """The mean of each element: blocks of `length` rows, counted from the first row on.
+
+    `_sum + _lost` is the sum of all full blocks; the first `_filled` rows of `_waiting` are the
+    begin of the next one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sum: Array = np.zeros(())
+        self._lost: Array = np.zeros(())
+        self._filled = 0
+        self._waiting: Array = np.zeros((_length(()),))
+
+    def _widen(self, shape: tuple[int, ...]) -> None:
+        """A new shape begins a new block."""
+        self._sum, self._lost = self._total()
+        self._filled = 0
+        self._waiting = np.zeros((_length(shape), *shape))
+        super()._widen(shape)
+
+    def _take(self, rows: Array) -> None:
+        fitted = np.broadcast_to(rows, (len(rows), *self._shape))
+        length = len(self._waiting)
+        start = min(-self._filled % length, len(fitted))
+        self._wait(fitted[:start])
+        stop = len(fitted) - (len(fitted) - start) % length
+        at_once = max(1, _AT_ONCE // max(1, self._waiting.size)) * length
+        for place in range(start, stop, at_once):
+            self._add_blocks(fitted[place : min(place + at_once, stop)])
+        self._wait(fitted[stop:])
+
+    def _wait(self, rows: Array) -> None:
+        """Put rows into the block that is not full."""
+        self._waiting[self._filled : self._filled + len(rows)] = rows
+        self._filled += len(rows)
+        if self._filled == len(self._waiting):
+            self._add_blocks(self._waiting)
+            self._filled = 0
+
+    def _add_blocks(self, rows: Array) -> None:
+        """Add full blocks."""
+        blocks = rows.reshape(len(rows) // len(self._waiting), *self._waiting.shape)
+        for block in _halved(blocks.astype(np.float64, copy=False)):
+            self._sum, self._lost = _added(self._sum, self._lost, block)
+
+    def _total(self) -> tuple[Array, Array]:
+        """The sum of all rows, and what rounding lost of it."""
+        if not self._filled:
+            return self._sum, self._lost
+        self._waiting[self._filled :] = 0
+        return _added(self._sum, self._lost, _halved(self._waiting[None])[0])
+
+    def _result(self) -> Array:
+        total, lost = self._total()
+        mean = np.asarray(np.where(np.isfinite(total), total + lost, total) / self.rows)
+        mean[np.isnan(mean)] = np.nan
+        is_float = kind_of(str(self._dtype)) == "f"
+        return mean.astype(self._dtype) if is_float else mean
+
+    def _parts(self) -> dict[str, Array]:
+        waiting = self._waiting[: self._filled].copy()
+        return {"sum": np.array(self._sum), "lost": np.array(self._lost), "waiting": waiting}
+
+    def _take_parts(self, parts: Mapping[str, Array]) -> None:
+        self._sum, self._lost = parts["sum"], parts["lost"]
+        self._filled = 0
+        self._wait(parts["waiting"])
+
+
+def _length(shape: tuple[int, ...]) -> int:
+    """How many rows a block has: a power of two."""
+    fitting = WAITING // max(1, math.prod(shape))
+    return 1 << (max(1, fitting).bit_length() - 1)
+
+
+def _halved(blocks: Array) -> Array:
+    """The sum of each block `[blocks, rows, ...]`.
+
+    Its second half is added to the first, again and again: the order is the same wherever the rows
+    lie in memory.
+    """
+    while blocks.shape[1] > 1:
+        half = blocks.shape[1] // 2
+        blocks = blocks[:, :half] + blocks[:, half:]
+    return blocks[:, 0]
+
+
+def _added(total: Array, lost: Array, more: Array) -> tuple[Array, Array]:
+    """`total + more`, and `lost` with what that loses by rounding, which is exact.
+
+    D. E. Knuth, The Art of Computer Programming 2, 4.2.2, theorem B.
+    """
+    made = total + more
+    seen = made - total
+    return made, lost + ((total - (made - seen)) + (more - seen))
+
+
+# --- all of a run ---------------------------------------------------------------------------------
+
+REDUCTIONS: Mapping[str, Callable[[], Reduction]] = {
+    "mean": Mean,
+    "last": Last,
+    "min": Minimum,
+    "max": Maximum,
+}
+"""Reductions by the word that asks for them."""
+
+
+class Reductions:
+    """The reductions that were asked for: words by the name of an output.
+
+    Raises:
+        InputError: a word is none.
+    """
+
+    def __init__(self, words: Mapping[str, Sequence[str]]) -> None:
+        raise_findings(_unknown(words))
+        self._axis = 0
+        self._made = {
+            name: {word: REDUCTIONS[word]() for word in asked} for name, asked in words.items()
+        }
+
+    def add(self, rows: Mapping[str, Array], axis: int) -> None:
+        """Take further rows; the axis of time is 0, or 1 in a sweep.
+
+        Raises:
+            InputError: there are texts, of which only the last can be had.
+        """
+        raise_findings(self._unfit(rows))
+        self._axis = axis
+        for name, made in self._made.items():
+            in_front = _members_last(rows[name]) if axis else rows[name]
+            for reduction in made.values():
+                reduction.add(in_front)
+
+    def arrays(self) -> dict[str, Array]:
+        """The values so far, `node.port.mean` etc.; in a sweep members are in front."""
+        there = {name: made.value() for name, made in self._all().items() if made.is_there}
+        return {n: np.moveaxis(a, -1, 0) for n, a in there.items()} if self._axis else there
+
+    def snapshot(self) -> dict[str, Array]:
+        """All that is needed to go on, as files hold it."""
+        parts = {
+            f"{name}/{key}": part
+            for name, made in self._all().items()
+            for key, part in made.snapshot().items()
+        }
+        return {"axis": np.array(self._axis), **parts}
+
+    def restore(self, parts: Mapping[str, Array]) -> None:
+        """Go on from there.
+
+        Raises:
+            InputError: other reductions were asked for.
+        """
+        for name, made in self._all().items():
+            prefix = f"{name}/"
+            own = {k.removeprefix(prefix): v for k, v in parts.items() if k.startswith(prefix)}
+            if not own:
+                raise InputError(
+                    f"the run that is to be resumed did not have '{name}'",
+                    hint="give the same reduce as for that run",
+                )
+            made.restore(own)
+        self._axis = int(parts["axis"])
+
+    def _all(self) -> dict[str, Reduction]:
+        return {
+            f"{name}.{word}": reduction
+            for name, made in self._made.items()
+            for word, reduction in made.items()
+        }
+
+    def _unfit(self, rows: Mapping[str, Array]) -> Iterable[Finding]:
+        for name, made in self._made.items():
+            dtype = dtype_name(rows[name])
+            for word, reduction in made.items():
+                if kind_of(dtype) not in reduction.kinds:
+                    yield Finding(
+                        "InputError",
+                        f"reduce: '{name}' is {dtype}, which has no {word}",
+                        hint=f"reduce it to its last value: {{'{name}': 'last'}}",
+                    )
+
+
+def _unknown(words: Mapping[str, Sequence[str]]) -> Iterable[Finding]:
+    for name, asked in words.items():
+        for word in asked:
+            if word not in REDUCTIONS:
+                yield Finding(
+                    "InputError",
+                    f"reduce: '{name}' cannot be reduced to {word!r}",
+                    hint=f"the words are {', '.join(REDUCTIONS)}",
+                )
+
+
+def _members_last(rows: Array) -> Array:
+    """`[members, time, ...]` as `[time, ..., members]`: rows of different shapes still broadcast."""
+    return np.moveaxis(rows, 0, -1)

@@ -1,0 +1,273 @@
+"""Rows on disk: a Zarr store that grows while the run goes on.
+
+Whoever looks sees complete rows, at any moment, also after a crash. New rows are written behind the
+end that the store says it has; then the outputs are said to be longer, then what stands along them,
+then all of them at once in the metadata of the whole, by which xarray and zarr open it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mdf_loop.errors import DiskFullError, InputError
+from mdf_loop.files import NO_SPACE, checked_target
+from mdf_loop.ir import Array
+from mdf_loop.run.labels import coordinates, outputs
+from mdf_loop.run.recording import zarr_folder as folder
+from mdf_loop.run.recording.growing import Growing
+from mdf_loop.run.recording.spare import Spare
+from mdf_loop.run.results import Axis, Results
+
+if TYPE_CHECKING:
+    import zarr
+
+BUFFER = 16 << 20
+"""How many bytes of rows wait in memory at most before they are written."""
+
+INTERVAL = 1.0
+"""How many seconds they wait at most, while rows come."""
+
+ROOM = 1 << 15
+"""How many bytes of a disk each array may need besides its rows, while they are written."""
+
+STREAMED = "streamed_along"
+"""The attribute of a store that grows: the name of the coordinate that grows with the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """An output: the dtype and the shape that all its rows can have, and its unit or none."""
+
+    name: str
+    dtype: np.dtype[Any]
+    row_shape: tuple[int, ...]
+    unit: str = ""
+
+
+class Stream:
+    """A store that rows are added to."""
+
+    def __init__(self, path: Path) -> None:
+        root = folder.read_json(path)
+        metadata = root["consolidated_metadata"]["metadata"]
+        along = root["attributes"][STREAMED]
+        dim = metadata[along]["dimension_names"][0]
+        growing = [
+            name for name, entry in metadata.items() if dim in entry.get("dimension_names", ())
+        ]
+        order = sorted(growing, key=lambda name: name == along)
+        self._path = path
+        self._metadata = [*((path / name, metadata[name]) for name in order), (path, root)]
+        self._growing = [Growing(*entry, dim) for entry in self._metadata[:-1]]
+        self._stored = self.length = int(metadata[along]["shape"][0])
+        self._waiting = 0
+        self._written_at = time.monotonic()
+        self._at_once = min(growing.chunk_rows for growing in self._growing)
+        self._room = ROOM * len(self._metadata) + max(g.chunk_bytes for g in self._growing)
+        with folder.writing(path):
+            self._spare = Spare(path / along / ".reserve", BUFFER + self._room)
+            self._has_room()
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        columns: Sequence[Column],
+        axes: tuple[Axis, ...],
+        device: str,
+        precision: str,
+        units: Mapping[str, str] | None = None,
+    ) -> Stream:
+        """A new store without rows; one of ours that was there is replaced.
+
+        Args:
+            path: the folder, `x.zarr`.
+            columns: the outputs.
+            axes: those of the results; rows grow along the last one, whose coordinate has a dtype.
+            device: where the model runs.
+            precision: the dtype of numbers with a point.
+            units: of the coordinates that have one.
+
+        Raises:
+            InputError: it cannot be written, or something else is there.
+        """
+        target = checked_target(path, (".zarr",), "rows while they are computed")
+        *members, last = axes
+        ((along, ticks),) = last.coordinates.items()
+        front = (*(len(next(iter(axis.coordinates.values()))) for axis in members), 0)
+        empty = Results(
+            {c.name: np.empty((*front, *c.row_shape), c.dtype) for c in columns},
+            {},
+            device,
+            precision,
+            axes=(*members, Axis(last.name, {along: ticks[:0]})),
+            units={**(units or {}), **{c.name: c.unit for c in columns if c.unit}},
+        )
+        folder.create(target, empty, {STREAMED: along}, _rows_at_once(empty))
+        return cls(target)
+
+    @classmethod
+    def resume(cls, path: str | Path, length: int) -> Stream:
+        """Go on with the store of an earlier run, behind its first `length` rows.
+
+        Raises:
+            InputError: there is no such store, or it has fewer rows.
+        """
+        target = Path(path)
+        if STREAMED not in folder.attributes_of(target):
+            raise InputError(
+                f"cannot go on with '{path}': there is no Zarr store that a run was streamed to"
+            )
+        with folder.writing(target):
+            for part in target.rglob("*.partial"):  # of a run that was killed
+                part.unlink(missing_ok=True)
+            made = cls(target)
+            if made.length >= length:
+                made._cut(length)
+                return made
+            made.close()
+        raise InputError(
+            f"cannot go on with '{path}' after row {length}: it has only {made.length} rows",
+            hint="name the store that was written together with the checkpoint",
+        )
+
+    # --- rows ---------------------------------------------------------------------------------
+
+    def add(self, coordinate: Array, rows: Mapping[str, Array]) -> None:
+        """Add rows, and the time or the number of the step of each.
+
+        Raises:
+            DiskFullError: the disk is full; what was added before is written, and these if they fit.
+            InputError: a row is not like those of the store.
+        """
+        count = len(coordinate)
+        *others, along = self._growing
+        parts = [*(g.fitted(rows[g.name], count) for g in others), along.fitted(coordinate, count)]
+        size = sum(part.nbytes for part in parts)
+        with folder.writing(self._path):
+            full = not self._has_room(size) and not self._is_written()
+            if count:
+                self._take(parts, count, size)
+            if full:
+                self._write_what_fits()
+                raise self._disk_full()
+            self._write_what_is_due()
+
+    def flush(self) -> None:
+        """Write what waits.
+
+        Raises:
+            DiskFullError: the disk is full; what waited is written.
+        """
+        with folder.writing(self._path):
+            if not self._is_written():
+                raise self._disk_full()
+
+    def close(self) -> None:
+        """Write what waits, and give up what was kept of the disk."""
+        try:
+            self.flush()
+        finally:
+            self._spare.give_up()
+
+    def arrays(self) -> dict[str, zarr.Array[Any]]:
+        """What is stored of the outputs, read from the disk where it is looked at."""
+        return {g.name: folder.open_array(g.place) for g in self._growing[:-1]}
+
+    # --- the disk -----------------------------------------------------------------------------
+
+    def _has_room(self, size: int = 0) -> bool:
+        """Whether what waits, and so much more, can be written even if the disk gets full."""
+        return self._spare.covers(self._waiting + size + self._room)
+
+    def _write_what_is_due(self) -> None:
+        """Write whole chunks as soon as they are there, so that none has to be written twice."""
+        edge = self.length - self.length % self._at_once
+        late = time.monotonic() > self._written_at + INTERVAL
+        if late or self._waiting >= BUFFER or not self._has_room():
+            self.flush()
+        elif edge > self._stored and not self._is_written(edge):
+            raise self._disk_full()
+
+    def _take(self, parts: Sequence[Array], count: int, size: int) -> None:
+        for growing, part in zip(self._growing, parts, strict=True):
+            growing.wait(part)
+        self.length += count
+        self._waiting += size
+
+    def _is_written(self, end: int | None = None) -> bool:
+        """Write what waits, up to row `end`; False if the disk is full.
+
+        Then all that waits is written with the room that was spare.
+        """
+        count = (self.length if end is None else end) - self._stored
+        try:
+            if count:
+                self._write(count)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            self._spare.give_up()
+            self._write_what_fits()
+            return False
+        return True
+
+    def _write_what_fits(self) -> None:
+        """Write all that waits; if it does not fit, as many rows as do."""
+        count = self.length - self._stored
+        while count:
+            try:
+                self._write(count)
+                count = min(count, self.length - self._stored)
+            except OSError as error:
+                if error.errno not in NO_SPACE:
+                    raise
+                count //= 2
+        self.length, self._waiting = self._stored, 0
+        for growing in self._growing:
+            growing.clear()
+
+    def _write(self, count: int) -> None:
+        """Write so many of the rows that wait: first the data, then that they are there."""
+        for growing in self._growing:
+            growing.write(self._stored, count)
+        self._publish(self._stored + count)
+        self._stored += count
+        self._waiting = sum(growing.forget(count) for growing in self._growing)
+        self._written_at = time.monotonic()
+
+    def _publish(self, length: int) -> None:
+        """Let all arrays be so long; what stands along never is longer than an output."""
+        grows = length > self._stored
+        for (_, document), growing in zip(self._metadata, self._growing, strict=False):
+            document["shape"][growing.axis] = length
+        for place, document in self._metadata if grows else reversed(self._metadata):
+            folder.write_json(place, document)
+
+    def _disk_full(self) -> DiskFullError:
+        return DiskFullError(
+            f"the disk is full; '{self._path}' has the first {self._stored} rows",
+            hint="make room, and go on from a checkpoint if there is one",
+        )
+
+    def _cut(self, length: int) -> None:
+        """Take back the rows behind the first `length`."""
+        self._publish(length)
+        for growing in self._growing:
+            growing.cut(length)
+        self._stored = self.length = length
+
+
+def _rows_at_once(results: Results) -> int:
+    """How many rows of all arrays are a chunk each, and half the buffer together."""
+    arrays = [item.array for item in (*outputs(results), *coordinates(results)[-1:])]
+    sizes = [math.prod((n for n in a.shape if n), start=a.dtype.itemsize) for a in arrays]
+    rows: int = min(BUFFER // 2 // sum(sizes), folder.CHUNK // max(sizes))
+    return max(1, rows)

@@ -1,0 +1,79 @@
+"""What stands along the axis of time: made when it is looked at, as it can be as long as the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.ir import Array
+from mdf_loop.run.course import Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The time of each step: `number * dt` as long as dt has been the same, from step 0 on.
+
+    `step` is the number of a step whose time is known, `dt` None where no time passes.
+    """
+
+    step: int
+    time: float
+    dt: float | None
+
+    def at(self, numbers: Any) -> Any:
+        """The time of steps in seconds."""
+        if self.dt is None:
+            return self.time + 0.0 * numbers
+        if self.time == self.step * self.dt:
+            return numbers * self.dt
+        return self.time + (numbers - self.step) * self.dt
+
+    def snapshot(self) -> dict[str, Array]:
+        """What makes the clock."""
+        return {"step": np.array(self.step), "time": np.array(self.time)}
+
+    def restored(self, parts: Mapping[str, Array]) -> Clock:
+        """The clock of the run that goes on."""
+        return Clock(int(parts["step"]), float(parts["time"]), self.dt)
+
+
+class Ticks:
+    """Times of steps (their numbers, where no time passes), like an array of one dimension."""
+
+    ndim = 1
+
+    def __init__(self, numbers: Numbers, clock: Clock) -> None:
+        self._numbers = numbers
+        self._clock = clock
+        self.dtype = np.dtype(np.int64 if clock.dt is None else np.float64)
+        self.shape = (len(numbers),)
+        self.size = len(numbers)
+
+    def __repr__(self) -> str:
+        if self.size <= 6:
+            return f"Ticks({np.asarray(self).tolist()})"
+        ends = (", ".join(map(str, self[part].tolist())) for part in (slice(3), slice(-3, None)))
+        return f"Ticks([{', ..., '.join(ends)}], {self.size} of them)"
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, tuple) and len(place) == 1:
+            (place,) = place
+        if isinstance(place, slice):
+            return np.asarray(Ticks(self._numbers[place], self._clock))
+        return np.asarray(self)[place]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        numbers = self._numbers
+        made = (
+            numbers
+            if isinstance(numbers, np.ndarray)
+            else np.arange(numbers.start, numbers.stop, numbers.step)
+        )
+        whole: Array = made if self._clock.dt is None else self._clock.at(made)
+        return np.asarray(whole, dtype)

@@ -1,0 +1,58 @@
+"""Where a run first went wrong: the first nan, the first infinite value."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from mdf_loop.ir import Array
+from mdf_loop.run.course import Block
+
+_AT_ONCE = 1 << 16
+"""Elements that are looked at at once: as many as stay in the processor's cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A value that is not finite: in the `row` of its block, the number of the step, its name."""
+
+    row: int
+    step: int
+    name: str
+    word: Literal["nan", "infinite"]
+
+    def sentence(self, time: float | None) -> str:
+        """E.g. "'FNpop.V' was nan at step 1234 (time 0.0617 s)"."""
+        when = "" if time is None else f" (time {time:.6g} s)"
+        return f"'{self.name}' was {self.word} at step {self.step}{when}"
+
+
+def first_not_finite(block: Block, axis: int = 0) -> Found | None:
+    """The first row with a nan or an infinite value, and what has it that was computed first.
+
+    Args:
+        block: rows; what is looked at is `watched`.
+        axis: where time is: 0, or 1 behind the members of a sweep.
+    """
+    first, found = len(block.numbers), None
+    for name, watched in block.watched.items():
+        rows = watched.swapaxes(0, axis)
+        row = _first(rows[:first])
+        if row is not None:
+            word: Literal["nan", "infinite"] = "nan" if np.isnan(rows[row]).any() else "infinite"
+            first, found = row, Found(row, int(block.numbers[row]), name, word)
+    return found
+
+
+def _first(rows: Array) -> int | None:
+    """The first row that is not finite."""
+    at_once = max(1, _AT_ONCE // max(1, math.prod(rows.shape[1:])))
+    for start in range(0, len(rows), at_once):
+        finite = np.isfinite(rows[start : start + at_once])
+        if not finite.all():
+            whole = finite.reshape(len(finite), -1).all(axis=1)
+            return start + int(np.argmin(whole))
+    return None

@@ -1,0 +1,229 @@
+"""Results in a folder `x.zarr`: an array for each output and coordinate, in Zarr's third format.
+
+    x.zarr/zarr.json                where the numbers come from, and once more all of the following
+    x.zarr/time/zarr.json           shape, dtype, dimensions, unit
+    x.zarr/time/c/0                 a chunk: about 1 MB of rows
+    x.zarr/FNpop.V/...
+
+A folder is made beside its place and moved there. Every file in it is written beside its place and
+moved there. So whoever reads always finds something whole. (https://zarr-specs.readthedocs.io)
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from mdf_loop.errors import InputError
+from mdf_loop.files import beside, not_written
+from mdf_loop.ir import Array
+from mdf_loop.run.labels import ENDS, Labelled, about, attributes, coordinates, outputs, safe_name
+from mdf_loop.run.results import Results
+
+if TYPE_CHECKING:
+    import zarr
+
+CHUNK = 1 << 20
+"""How many bytes of rows are in a chunk, if a row is not longer."""
+
+LEAST = 1 << 16
+"""How many bytes of small rows are in a chunk at least: many small files are slow to read."""
+
+OURS = "mdf_loop_version"
+"""The attribute of a store that says that it is one of ours."""
+
+METADATA = "zarr.json"
+
+
+def create(
+    path: Path, results: Results, more: Mapping[str, str] | None = None, rows: int | None = None
+) -> None:
+    """Write results as a new store; one of ours that was there is replaced.
+
+    Args:
+        path: where; its folder is there.
+        results: what is written; the innermost of its axes is the one that is cut into chunks.
+        more: attributes of the whole.
+        rows: how many rows of all arrays are written at once, if they are still to come.
+
+    Raises:
+        InputError: something else is there, or it cannot be written; nothing is changed.
+    """
+    place = checked_store(path)
+    along = results.axes[-1].name if results.axes else ""
+    arrays = [*coordinates(results), *outputs(results)]
+    with writing(path), beside(place) as made:
+        new = made / "new"
+        new.mkdir(parents=True)
+        for item in arrays:
+            _write_array(new, item, along, rows)
+        documents = {name: read_json(new / name) for name in map(_place, arrays)}
+        write_json(new, _root(documents, {**_about(results), **(more or {})}))
+        if place.exists():
+            place.rename(made / "old")
+        new.rename(place)
+
+
+def complete(path: Path, results: Results) -> None:
+    """Add to a streamed store what is known at the end: reductions, and why the run has ended.
+
+    Raises:
+        InputError: it cannot be written; the rows are as they were.
+    """
+    reduced = [item for item in outputs(results) if item.name in results.reduced]
+    with writing(path):
+        root = read_json(path)
+        for item in reduced:
+            _write_array(path, item, "", None)
+        documents = {name: read_json(path / name) for name in map(_place, reduced)}
+        root["consolidated_metadata"]["metadata"].update(documents)
+        for word in ENDS:  # of the run that this one goes on from
+            root["attributes"].pop(word, None)
+        root["attributes"].update(about(results))
+        write_json(path, root)
+
+
+def checked_store(path: Path) -> Path:
+    """The place that a path means, if a store can be written or replaced there.
+
+    Raises:
+        InputError: something else is there.
+    """
+    place = Path(os.path.realpath(path))
+    if place.exists() and OURS not in attributes_of(place):
+        raise InputError(
+            f"cannot write '{path}': it is there already, and is no Zarr store of mdf_loop",
+            hint="give another name, or remove it first",
+        )
+    return place
+
+
+def attributes_of(path: Path) -> Mapping[str, Any]:
+    """The attributes of a store, if there is one that was written here."""
+    try:
+        found = read_json(path)["attributes"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return {}
+    return found if isinstance(found, dict) and OURS in found else {}
+
+
+def _about(results: Results) -> dict[str, str]:
+    """Where the numbers come from; and the coordinates, as xarray looks for them."""
+    names = [safe_name(along.name) for along in coordinates(results)]
+    found = " ".join(name for name in names if len(name.split()) == 1)
+    return about(results) | ({"coordinates": found} if found else {})
+
+
+def _place(item: Labelled) -> str:
+    return safe_name(item.name)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What the system says against writing is an InputError."""
+    try:
+        yield
+    except OSError as error:
+        raise not_written(path, error) from None
+
+
+# --- arrays -----------------------------------------------------------------------------------
+
+
+def _write_array(store: Path, item: Labelled, along: str, rows: int | None) -> None:
+    import zarr
+    from zarr.codecs import BloscCodec
+
+    axis, rows = (item.dims.index(along), rows) if along in item.dims else (0, None)
+    array = as_stored(item.array)
+    text = array.dtype.kind == "T"
+    made = zarr.create_array(
+        store,
+        name=_place(item),
+        shape=array.shape,
+        dtype=array.dtype if text else np.dtype(array.dtype.name),  # C's long long is int64, too
+        chunks=_chunks(array, axis, rows),
+        compressors="auto" if text else BloscCodec(cname="lz4", clevel=1, shuffle="shuffle"),
+        dimension_names=item.dims,
+        attributes={**attributes(item.name, item.unit)},
+        config={"write_empty_chunks": True},  # else -0.0 would become 0.0
+        overwrite=True,  # a reduction, when a run goes on
+    )
+    for place in _pieces(array.shape, axis, made.chunks):
+        made[place] = np.asarray(array[place])
+
+
+def as_stored(array: Array) -> Array:
+    """Texts of any length instead of numpy's of one length."""
+    return array.astype(np.dtypes.StringDType()) if array.dtype.kind == "U" else array
+
+
+def _chunks(array: Array, axis: int, rows: int | None) -> tuple[int, ...]:
+    """Whole rows: about `CHUNK` bytes; for rows to come some times `rows`, if they are small."""
+    if not array.ndim:
+        return ()
+    full = [max(1, extent) for extent in array.shape]
+    row = array.dtype.itemsize * math.prod(full[:axis] + full[axis + 1 :])
+    if rows is None:
+        full[axis] = min(full[axis], max(1, CHUNK // row))
+    else:
+        full[axis] = rows * max(1, LEAST // (rows * row))
+    return tuple(full)
+
+
+def _pieces(
+    shape: tuple[int, ...], axis: int, chunks: tuple[int, ...]
+) -> Iterator[tuple[slice, ...]]:
+    """Where the chunks of an array are, one after the other: it may be longer than memory."""
+    if not shape:
+        yield ()
+    elif 0 not in shape:
+        for start in range(0, shape[axis], chunks[axis]):
+            yield (*(slice(None),) * axis, slice(start, start + chunks[axis]))
+
+
+def open_array(place: Path, mode: Literal["r", "r+"] = "r") -> zarr.Array[Any]:
+    """An array of a store, which is read from the disk where it is looked at."""
+    import zarr
+
+    return zarr.open_array(place, mode=mode)
+
+
+# --- metadata ---------------------------------------------------------------------------------
+
+
+def _root(documents: Mapping[str, Any], attributes: Mapping[str, str]) -> dict[str, Any]:
+    """The whole, which has the metadata of all arrays in it: they change together in one moment."""
+    return {
+        "zarr_format": 3,
+        "node_type": "group",
+        "attributes": dict(attributes),
+        "consolidated_metadata": {
+            "kind": "inline",
+            "must_understand": False,
+            "metadata": dict(documents),
+        },
+    }
+
+
+def read_json(folder: Path) -> Any:
+    """The metadata of an array, or of the whole."""
+    return json.loads((folder / METADATA).read_bytes())
+
+
+def write_json(folder: Path, document: Mapping[str, Any]) -> None:
+    """Replace the metadata of an array, or of the whole."""
+    part = folder / f"{METADATA}.partial"
+    try:
+        part.write_text(json.dumps(document), encoding="utf-8")
+        part.replace(folder / METADATA)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,166 @@
+"""A model over time, evaluation by evaluation: the first one, then a loop of ONNX Runtime."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdf_loop.ir import Array
+from mdf_loop.reading.program import HAS_RUN
+from mdf_loop.run.course import Block
+from mdf_loop.run.execution_list import Mark, OrderOfExecution, Sets
+from mdf_loop.run.recording.ticks import Clock
+from mdf_loop.run.states import State
+from mdf_loop.run.stopping import Stopping
+
+if TYPE_CHECKING:
+    from mdf_loop.run.over_time import TimedSession, Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """Where a run is; `ran` is where its order of execution is."""
+
+    done: int
+    held: State | None
+    ran: Mark | None
+
+
+class TimedCourse:
+    """The evaluations of one run."""
+
+    def __init__(self, session: TimedSession, wanted: Wanted) -> None:
+        self.total = wanted.steps
+        held = None
+        if wanted.state is not None:
+            held = {name: wanted.state[name] for name in session.carried}
+        self._session = session
+        self._wanted = wanted
+        self._ran: OrderOfExecution | None = OrderOfExecution()
+        self._reached = self._before = _Reached(0, held, self._ran.mark())
+
+    @property
+    def done(self) -> int:
+        """How many evaluations were done."""
+        return self._reached.done
+
+    @property
+    def finished(self) -> bool:
+        """Whether all were done."""
+        return self.done >= self.total
+
+    @property
+    def ran(self) -> OrderOfExecution | None:
+        """Which nodes ran; None if that was decided while running, and not asked for."""
+        return self._ran
+
+    def state(self, clock: Clock) -> State | None:
+        """What is carried into the next evaluation; None before the first."""
+        if self._reached.held is None:
+            return None
+        number = self._wanted.first + self.done
+        at = {"step": np.array(number), "time": np.array(float(clock.at(number - 1)))}
+        return {**at, **self._reached.held}
+
+    # --- going on -----------------------------------------------------------------------------
+
+    def advance(self, most: int, stopping: Stopping) -> Block:
+        """Do at least one evaluation, and at most so many."""
+        if self._reached.held is None:
+            return self._first_one(stopping)
+        return self._further(min(most, self.total - self.done), stopping)
+
+    def back(self) -> None:
+        """Forget the last `advance`."""
+        self._reached = self._before
+        if self._ran is not None:
+            assert self._reached.ran is not None
+            self._ran.back(self._reached.ran)
+
+    def _first_one(self, stopping: Stopping) -> Block:
+        session = self._session
+        made = session.first.run(session.given(self._wanted, 0), stopping)
+        rows = {name: np.expand_dims(array, session.axis) for name, array in made.items()}
+        self._go_to(1, session.held(made), session.sets(made, 0))
+        return self._block(range(1), rows, 0)
+
+    def _further(self, most: int, stopping: Stopping) -> Block:
+        number, every = self._wanted.first + self.done, self._wanted.thinned
+        if self._wanted.executed and self._session.decided_while_running:
+            most = 1
+        steps, rows = _cut(number, most, every)
+        held = self._reached.held
+        assert held is not None
+        session = self._session.later(held, thinned=every > 1)
+        feeds = self._session.going_on(session, self._wanted, held, self.done, steps, rows)
+        made = session.run(feeds, stopping)
+        self._go_to(steps, self._session.held(made), self._session.sets(made, 1))
+        first = number + steps // max(rows, 1) - 1
+        numbers = range(first, number + steps, every) if _is_kept(first, every) else range(0)
+        return self._block(numbers, made, 1)
+
+    def _go_to(self, steps: int, held: State, sets: Sets | None) -> None:
+        self._before = self._reached
+        if self._ran is not None and sets is not None:
+            self._ran.add(sets, steps)
+        else:
+            self._ran = None
+        mark = None if self._ran is None else self._ran.mark()
+        self._reached = _Reached(self.done + steps, held, mark)
+
+    def _block(self, numbers: range, made: Mapping[str, Array], which: int) -> Block:
+        """The rows of the first evaluation (0), or of further ones (1)."""
+        cut = (slice(None),) * self._session.axis + (slice(len(numbers)),)
+        rows = {name: made[name][cut] for name in self._session.programs.recorded if name in made}
+        watched = {
+            shown: _where_run(made[name], made.get(HAS_RUN + name), self._session.axis)
+            for shown, name in self._session.programs.watched[which].items()
+        }
+        return Block(numbers, rows, watched)
+
+    # --- checkpoints --------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Array]:
+        """Everything that is needed to go on."""
+        held, ran = self._reached.held or {}, self._ran
+        kept = {f"state {name}": array for name, array in held.items()}
+        order = {} if ran is None else {"ran": np.array(json.dumps(ran.runs))}
+        return {"done": np.array(self.done), **order, **kept}
+
+    def restore(self, parts: Mapping[str, Array]) -> None:
+        """Go on from there."""
+        word = "state "
+        held = {k.removeprefix(word): v for k, v in parts.items() if k.startswith(word)}
+        self._ran = OrderOfExecution.of(json.loads(str(parts["ran"]))) if "ran" in parts else None
+        mark = None if self._ran is None else self._ran.mark()
+        done = int(parts["done"])
+        begun = done > 0 or self._wanted.state is not None  # what is held may be nothing
+        self._reached = self._before = _Reached(done, held if begun else None, mark)
+
+
+def _cut(number: int, most: int, every: int) -> tuple[int, int]:
+    """How many evaluations one run of the loop does, from a number on, and how many rows it has.
+
+    A row is that of the last of `steps / rows` evaluations; one whose number is no multiple of
+    `every` is not kept.
+    """
+    lead = -number % every + 1
+    if lead > most or lead < every:
+        return min(lead, most), 1
+    return most // every * every, most // every
+
+
+def _is_kept(number: int, every: int) -> bool:
+    return number % every == 0
+
+
+def _where_run(rows: Array, flags: Array | None, axis: int) -> Array:
+    """The rows, with zeros where the node had not run."""
+    if flags is None or np.all(flags):
+        return rows
+    deep = flags.reshape(*flags.shape, *(1,) * (rows.ndim - flags.ndim))
+    return np.where(deep, rows, np.zeros((), rows.dtype))

@@ -1,0 +1,163 @@
+"""Ctrl-C in `mdf-loop run`, sent to real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+LONG = 1_000_000_000
+MAIN = "from mdf_loop.cli import main\nmain()\n"
+IMPORTED = "import mdf_loop.compiled, onnxruntime, matplotlib.figure, sys\n"
+READY = "print('ready', file=sys.stderr, flush=True)\n"
+
+SLOW_DISK = """
+import time
+import mdf_loop.run.saving as saving
+
+def write(stream, arrays):
+    stream.write(b"half")
+    stream.flush()
+    print("saving", file=sys.stderr, flush=True)
+    time.sleep(60)
+
+saving.write_arrays = write
+"""
+
+
+class Process:
+    """`mdf-loop run` with these words, as soon as everything is imported."""
+
+    def __init__(self, *words: Any, before: str = "") -> None:
+        self.running = subprocess.Popen(
+            [sys.executable, "-c", IMPORTED + before + READY + MAIN, "run", *map(str, words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.wait_for("ready")
+
+    def wait_for(self, word: str) -> None:
+        """Wait for a line on standard error."""
+        assert self.running.stderr is not None
+        assert self.running.stderr.readline() == f"{word}\n"
+
+    def wait_for_file(self, path: Path) -> None:
+        """Wait until the run has written a file."""
+        end = time.monotonic() + 60
+        while not path.exists():
+            assert self.running.poll() is None, self.running.communicate()
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        self.running.send_signal(signal.SIGINT)
+
+    def ended(self) -> tuple[int, str, str]:
+        """The exit code, and what was printed."""
+        out, err = self.running.communicate(timeout=60)
+        return self.running.returncode, out, err
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[..., Process]]:
+    """Start processes, which do not outlive the test."""
+    made: list[Process] = []
+
+    def start(*words: Any, before: str = "") -> Process:
+        made.append(Process(*words, before=before))
+        return made[-1]
+
+    yield start
+    for process in made:
+        process.running.kill()
+        process.running.communicate()
+
+
+@pytest.fixture
+def decay(tmp_path: Path) -> Path:
+    path = tmp_path / "decay.yaml"
+    path.write_text(
+        "Decay: {format: ModECI MDF v0.4, graphs: {g: {nodes: {cell: {\n"
+        "  parameters: {v: {default_initial_value: 1.0, time_derivative: -v}},\n"
+        "  output_ports: {v: {value: v}}}}}}}\n"
+    )
+    return path
+
+
+def test_a_loop_gives_what_it_has_reached(started, endless):
+    process = started(endless, "--max-iterations", 2**62, "--device", "cpu", "--json")
+    time.sleep(1)
+    assert process.running.poll() is None, "the loop should still run"
+    process.interrupt()
+    code, out, err = process.ended()
+    assert (code, err) == (130, "")
+    found = json.loads(out)
+    assert found["stopped_by"] == "interrupted"
+    assert found["reason"].endswith("the run was interrupted")
+    iterations = found["loops"]["grow.f"]["iterations"]
+    assert found["outputs"]["grow.x_final"]["data"] == 1 + iterations > 1000
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_run_over_time_gives_and_saves_what_it_has_reached(started, decay, tmp_path, as_json):
+    names = {"--output": "out.npz", "--final-state": "state.npz", "--plot": "plot.png"}
+    files = [word for name, file in names.items() for word in (name, tmp_path / file)]
+    words = ("--steps", LONG, "--dt", 1e-6, "--every", 1000, "--every", "20ms", "--device", "cpu")
+    process = started(
+        *(decay, *words, "--checkpoint", tmp_path / "checkpoint", *files),
+        *(["--json"] if as_json else []),
+    )
+    process.wait_for_file(tmp_path / "checkpoint")
+    process.interrupt()
+    code, out, err = process.ended()
+    assert (code, err) == (130, "")
+    with np.load(tmp_path / "state.npz") as archive:
+        done = int(archive["step"])
+    reason = f"{done} of {LONG} steps; the run was interrupted"
+    with np.load(tmp_path / "out.npz") as archive:
+        rows = archive["cell.v"]
+    assert len(rows) == len(range(0, done, 1000))
+    assert (tmp_path / "plot.png").stat().st_size > 0
+    if as_json:
+        found = json.loads(out)
+        assert found["outputs"]["cell.v"]["data"] == rows.tolist()
+        assert (found["stopped_by"], found["reason"]) == ("interrupted", reason)
+    else:
+        assert out.splitlines()[-1] == f"stopped: {reason}"
+
+
+def test_nothing_reached_is_interrupted(started, tmp_path):
+    model = tmp_path / "pipe.json"
+    os.mkfifo(model)  # whoever reads the model waits for it
+    process = started(model)
+    time.sleep(0.3)
+    process.interrupt()
+    assert process.ended() == (130, "", "interrupted\n")
+
+
+def test_a_second_ctrl_c_while_saving_leaves_no_halves(started, decay, tmp_path):
+    saved = tmp_path / "out.npz"
+    saved.write_text("what was there")
+    words = ("--steps", LONG, "--every", 1000, "--device", "cpu", "--json")
+    files = ("--output", saved, "--checkpoint", tmp_path / "checkpoint", "--every", "20ms")
+    process = started(decay, *words, *files, before=SLOW_DISK)
+    process.wait_for_file(tmp_path / "checkpoint")
+    process.interrupt()
+    process.wait_for("saving")
+    process.interrupt()
+    assert process.ended() == (130, "", "interrupted\n")
+    assert saved.read_text() == "what was there"
+    assert {path.name for path in tmp_path.iterdir()} == {"decay.yaml", "out.npz", "checkpoint"}

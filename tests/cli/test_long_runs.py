@@ -1,0 +1,406 @@
+"""`mdf-loop run`: what is kept of a long run, what stops it, and how it goes on."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from mdf_loop.cli.long_run_options import read_every
+from mdf_loop.compiled import Compiled
+from mdf_loop.errors import DiskFullError, InputError
+from mdf_loop.ir import StoppedBy
+from mdf_loop.run.results import Results
+
+LONG = 1_000_000_000
+
+
+def node(value: str, first: float = 1.0) -> dict[str, Any]:
+    return {
+        "parameters": {"x": {"default_initial_value": first, "value": value}},
+        "output_ports": {"x": {"value": "x"}, "big": {"value": "x > 0.5"}},
+    }
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A chaotic map, and what becomes infinite after 309 steps."""
+    graph = {"nodes": {"walk": node("3.9 * x * (1 - x)", 0.25), "grow": node("10 * x")}}
+    content = {"long": {"format": "ModECI MDF v0.4", "graphs": {"g": graph}}}
+    path = tmp_path / "model.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return path
+
+
+@pytest.fixture
+def run(cli, model, tmp_path, monkeypatch):
+    """Run the model in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def started(*words: Any) -> Any:
+        return cli("run", model, "--device", "cpu", *words)
+
+    return started
+
+
+@pytest.fixture
+def asked(run, monkeypatch):
+    """What `Compiled.run` is asked for."""
+
+    class Asked(Exception):  # noqa: N818 - a way out
+        pass
+
+    def noted(self: Compiled, inputs: Any, **words: Any) -> Results:
+        raise Asked(words)
+
+    monkeypatch.setattr(Compiled, "run", noted)
+
+    def words(*options: Any) -> dict[str, Any]:
+        with pytest.raises(Asked) as caught:
+            run(*options)
+        return caught.value.args[0]
+
+    return words
+
+
+def data(outcome: Any, name: str = "walk.x") -> Any:
+    assert (outcome.code, outcome.err) == (0, "")
+    return outcome.json["outputs"][name]["data"]
+
+
+# --- what is kept -------------------------------------------------------------------------------
+
+
+def test_only_is_instead_of_the_outputs(run):
+    found = run("--steps", 3, "--only", "walk.x", "--only", "grow.big", "--json").json
+    assert set(found["outputs"]) == {"walk.x", "grow.big"}
+
+
+def test_when_keeps_the_rows_in_which_it_is_true(run):
+    words = ("--steps", 50, "--only", "walk.x", "--json")
+    every_row = data(run(*words))
+    chosen = run(*words, "--when", "walk.big")
+    assert data(chosen) == [x for x in every_row if x > 0.5]
+    assert chosen.json["axes"]["step"] == [k for k, x in enumerate(every_row) if x > 0.5]
+
+
+def test_every_with_a_number_is_about_rows(run):
+    words = ("--steps", 50, "--only", "walk.x", "--json")
+    assert data(run(*words, "--every", 10)) == data(run(*words))[::10]
+
+
+@pytest.mark.parametrize(
+    "words", [("walk.x=mean,max",), ("walk.x=mean", "--reduce", "walk.x = max")]
+)
+def test_reductions_are_instead_of_rows(run, words):
+    whole = np.array(data(run("--steps", 50, "--json")))
+    outcome = run("--steps", 50, "--only", "grow.x", "--reduce", *words)
+    assert outcome.code == 0
+    assert f"walk.x.max: float64[]\n  {whole.max():.8f}" in outcome.out
+    assert "walk.x.mean: float64[]\n" in outcome.out
+    assert "walk.x: " not in outcome.out
+    assert "grow.x: float64[time=50]\n" in outcome.out
+
+
+def test_reductions_of_a_sweep_have_its_axis(run):
+    outcome = run("--steps", 5, "--sweep", "walk.x=[0.1, 0.2]", "--reduce", "walk.x=last")
+    assert "walk.x.last: float64[batch=2]\n" in outcome.out
+    assert "grow.x: float64[batch=2, time=5]\n" in outcome.out
+
+
+# --- options reach the run ----------------------------------------------------------------------
+
+
+def test_nothing_said(asked):
+    words = asked()
+    assert words["only"] is None
+    assert words["reduce"] == {}
+    assert words["progress"] is None
+    assert words["output"] is None
+    assert not {"every", "checkpoint_every"} & set(words)
+
+
+def test_everything_said(asked):
+    words = asked(
+        *("--steps", 9, "--every", 2, "--every", "1.5h", "--when", "w", "--reduce", "a=min"),
+        *("--time-limit", "10min", "--nan", "stop", "--checkpoint", "c", "--resume", "c"),
+        *("--quiet", "--output", "x.zarr"),
+    )
+    assert words["every"] == 2
+    assert words["checkpoint_every"] == 5400
+    assert words["when"] == "w"
+    assert words["reduce"] == {"a": ("min",)}
+    assert words["time_limit"] == "10min"
+    assert words["nan"] == "stop"
+    assert (words["checkpoint"], words["resume"], words["output"]) == ("c", "c", "x.zarr")
+    assert words["progress"] is False
+
+
+def test_every_is_told_apart_by_its_unit():
+    assert read_every(["10"]) == {"every": 10}
+    assert read_every(["30 s", "10"]) == {"every": 10, "checkpoint_every": 30}
+    assert read_every([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--every", "x"), "--every 'x' is neither a whole number of steps nor a time with a unit"),
+        (("--every", "1.5"), "--every '1.5' is neither a whole number of steps nor a time"),
+        (("--every", "2", "--every", "3"), "--every is given twice for rows"),
+        (("--every", "2s", "--every", "3s"), "--every is given twice for checkpoints"),
+        (("--every", "0s"), "the time between checkpoints is '0s'; it must be longer than zero"),
+        (("--every", "5min"), "a time between checkpoints needs a file for them"),
+        (("--every", "-1"), "every must be a whole number above 0"),
+        (("--reduce", "walk.x"), "--reduce 'walk.x' is not NAME=WORDS"),
+        (("--reduce", "walk.x="), "--reduce 'walk.x=' is not NAME=WORDS"),
+        (("--reduce", "walk.x=mean,"), "--reduce 'walk.x=mean,' is not NAME=WORDS"),
+        (("--reduce", "=mean"), "--reduce '=mean' is not NAME=WORDS"),
+        (("--reduce", "walk.x=median"), "median"),
+        (("--reduce", "walk.y=mean"), "the model has no output 'walk.y'"),
+        (("--only", "walk.y"), "the model has no output 'walk.y'"),
+        (("--when", "walk.y"), "the model has no output 'walk.y'"),
+        (("--time-limit", "soon"), "the time limit is 'soon', which is not a length of time"),
+        (("--time-limit", "0"), "the time limit is '0'; it must be longer than zero"),
+        (("--nan", "maybe"), "nan cannot be 'maybe'"),
+        (("--resume", "none"), "there is no "),
+        (("--checkpoint", "no/folder"), "there is no folder"),
+        (("--engine", "modeci", "--time-limit", "1s"), "modeci_mdf's engine takes no time limit"),
+        (("--output", "folder.npz"), "cannot write 'folder.npz': it is no file"),
+        (("--output", "folder.zarr"), "and is no Zarr store of mdf_loop"),
+        (("--plot", "folder.png"), "cannot write 'folder.png': it is no file"),
+        (("--final-state", "folder.npz"), "cannot write 'folder.npz': it is no file"),
+        (
+            ("--output", "a.npz", "--final-state", "./a.npz"),
+            "--output and --final-state both name './a.npz'",
+        ),
+        (("--output", "a.npz", "--resume", "a.npz"), "--output and --resume both name 'a.npz'"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_run(run, tmp_path, words, sentence):
+    for name in ("folder.npz", "folder.zarr", "folder.png"):
+        (tmp_path / name).mkdir()
+    before = sorted(tmp_path.iterdir())
+    outcome = run("--steps", LONG, *words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert sentence in outcome.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--plot", "a.png"), "the results have no axis of time"),
+        (("--final-state", "a.npz"), "only a compiled model run over time ends in a state"),
+        (("--when", "walk.big"), "when needs steps"),
+        (("--reduce", "walk.x=mean"), "reduce needs steps"),
+    ],
+)
+def test_what_needs_steps_is_refused_before_the_run(cli, endless, tmp_path, words, sentence):
+    outcome = cli("run", endless, "--max-iterations", LONG, *words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert sentence in outcome.err
+
+
+# --- stopped ------------------------------------------------------------------------------------
+
+
+def test_a_time_limit_gives_what_was_reached(run, tmp_path):
+    outcome = run(
+        *("--steps", LONG, "--time-limit", "0.3s", "--only", "walk.x"),
+        *("--output", "out.npz", "--final-state", "state.npz"),
+    )
+    assert (outcome.code, outcome.err) == (0, "")
+    last = outcome.out.splitlines()[-1]
+    said = re.fullmatch(
+        rf"stopped: ([0-9]+) of {LONG} steps; the time limit of the run was over", last
+    )
+    assert said is not None
+    done = int(said[1])
+    assert f"walk.x: float64[time={done}]" in outcome.out
+    with np.load(tmp_path / "out.npz") as archive:
+        assert len(archive["walk.x"]) == len(archive["step"]) == done
+    with np.load(tmp_path / "state.npz") as archive:
+        assert archive["step"] == done
+
+
+def test_a_time_limit_for_a_loop_without_end(cli, endless):
+    outcome = cli("run", endless, "--time-limit", "0.3s", "--device", "cpu", "--json")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.json["stopped_by"] == "time_limit"
+    assert outcome.json["loops"]["grow.f"]["stopped_by"] == "time_limit"
+    iterations = outcome.json["loops"]["grow.f"]["iterations"]
+    assert outcome.json["outputs"]["grow.x_final"]["data"] == iterations + 1
+
+
+def test_a_bound_of_iterations_is_said(cli, endless):
+    outcome = cli("run", endless, "--max-iterations", 7)
+    assert outcome.code == 0
+    assert outcome.out.splitlines()[-1].startswith("stopped: 7 iterations of grow.f; it reached")
+
+
+def test_nan_stop(run):
+    outcome = run("--steps", 1000, "--nan", "stop", "--only", "grow.x", "--json")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.json["stopped_by"] == "not_finite"
+    assert "grow.x" in outcome.json["reason"]
+    rows = outcome.json["outputs"]["grow.x"]["data"]
+    assert rows[-1] == "inf"
+    assert "inf" not in rows[:-1]
+
+
+@pytest.mark.parametrize("as_json", [(), ("--json",)])
+def test_nan_error(run, tmp_path, as_json):
+    words = ("--steps", 1000, "--nan", "error", "--record", "walk.x", *as_json)
+    outcome = run(*words, "--output", "out.npz", "--final-state", "state.npz", "--plot", "a.png")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("NotFiniteError: ")
+    assert "hint: 'out.npz' has what was reached\n" in outcome.err
+    with np.load(tmp_path / "out.npz") as archive:
+        assert archive["grow.x"][-1] == np.inf
+    assert (tmp_path / "state.npz").exists()
+    assert (tmp_path / "a.png").exists()
+    assert "hint: --output saves what was reached\n" in run(*words).err
+
+
+def test_a_run_to_its_end_says_nothing_of_a_stop(run):
+    outcome = run("--steps", 5)
+    assert "stopped" not in outcome.out
+    assert "stopped_by" not in run("--steps", 5, "--json").json
+
+
+def test_interrupted_with_something_reached(run, monkeypatch):
+    monkeypatch.setattr(Compiled, "run", lambda *_, **__: reached(StoppedBy.INTERRUPTED))
+    outcome = run("--json")
+    assert (outcome.code, outcome.err) == (130, "")
+    assert outcome.json["stopped_by"] == "interrupted"
+    assert run().out.splitlines()[-1] == "stopped: 1 of 2 steps"
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def raised(*_: Any, **__: Any) -> None:
+        raise error
+
+    return raised
+
+
+def reached(stopped_by: StoppedBy = StoppedBy.COMPLETED) -> Results:
+    rows = {"walk.x": np.ones(1)}
+    return Results(rows, {}, "cpu", "float64", stopped_by=stopped_by, reason="1 of 2 steps")
+
+
+# --- a full disk --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        ((), "make room; a run with --checkpoint FILE can go on where it was stopped"),
+        (("--checkpoint", "c"), "make room, and go on with --resume 'c'"),
+        (("--resume", "c"), "make room, and go on with --resume 'c'"),
+    ],
+)
+def test_a_disk_that_gets_full_during_the_run(run, monkeypatch, words, advice):
+    error = DiskFullError("the disk is full", hint="look at error.results")
+    error.results = reached(StoppedBy.DISK_FULL)
+    monkeypatch.setattr(Compiled, "run", raising(error))
+    outcome = run("--json", *words)
+    assert outcome.code == 2
+    assert outcome.json["stopped_by"] == "disk_full"
+    assert outcome.err == f"DiskFullError: the disk is full\n  hint: {advice}\n"
+    assert run(*words).out.splitlines()[-1] == "stopped: 1 of 2 steps"
+
+
+FULL = DiskFullError("cannot write 'x': No space left on device")
+REFUSED = InputError("cannot write 'x': Permission denied", hint="ask")
+
+
+@pytest.mark.parametrize("error", [FULL, REFUSED])
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        (("--output", "out.npz"), (Results, "save")),
+        (("--plot", "a.png"), (Results, "plot")),
+        (("--final-state", "a.npz"), "mdf_loop.run.states.save_state"),
+    ],
+)
+def test_what_cannot_be_written_is_printed(run, monkeypatch, words, where, error):
+    place = (where,) if isinstance(where, str) else where
+    monkeypatch.setattr(*place, raising(copy(error)))
+    outcome = run("--steps", 3, "--json", *words)
+    assert outcome.code == 2
+    assert outcome.json["outputs"]["walk.x"]["shape"] == [3]
+    assert outcome.err.startswith(f"{type(error).__name__}: {error.findings[0].what}\n")
+
+
+def test_what_cannot_be_written_of_a_run_that_failed_is_said_too(run, monkeypatch):
+    for place in ((Results, "save"), (Results, "plot")):
+        monkeypatch.setattr(*place, raising(copy(REFUSED)))
+    words = ("--steps", 1000, "--nan", "error", "--output", "out.npz", "--plot", "a.png")
+    outcome = run(*words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("NotFiniteError: ")
+    assert outcome.err.count("InputError: cannot write 'x': Permission denied") == 2
+    assert "has what was reached" not in outcome.err
+
+
+# --- checkpoints --------------------------------------------------------------------------------
+
+
+def test_a_run_that_was_stopped_goes_on(run, tmp_path):
+    words = ("--steps", 400_000, "--only", "walk.x", "--reduce", "walk.x=mean")
+    broken = run(*words, "--checkpoint", "c", "--every", "50ms", "--time-limit", "0.02s", "--json")
+    assert broken.code == 0
+    assert broken.json["stopped_by"] == "time_limit"
+    resumed = run(*words, "--resume", "c", "--output", "resumed.npz")
+    assert (resumed.code, resumed.err) == (0, "")
+    run(*words, "--output", "whole.npz")
+    assert (tmp_path / "resumed.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
+
+
+def test_the_same_command_begins_or_goes_on(run):
+    words = ("--steps", 1000, "--checkpoint", "c", "--resume", "c", "--json")
+    first = run(*words)
+    assert (first.code, first.err) == (0, "")
+    assert run(*words).out == first.out
+
+
+# --- streamed -----------------------------------------------------------------------------------
+
+
+def test_rows_in_a_store_are_shown_by_their_ends(run, tmp_path):
+    words = ("--steps", 5000, "--dt", "0.5", "--reduce", "grow.x=max", "--record", "walk.x")
+    streamed = run(*words, "--output", "x.zarr")
+    assert (streamed.code, streamed.err) == (0, "")
+    assert streamed.out == run(*words).out
+    assert (tmp_path / "x.zarr" / "walk.x").is_dir()
+
+
+def test_json_names_the_store_instead_of_data(run):
+    outcome = run("--steps", 50, "--reduce", "walk.x=last", "--output", "x.zarr", "--json")
+    outputs = outcome.json["outputs"]
+    assert outputs["grow.x"] == {"dtype": "float64", "shape": [50], "file": "x.zarr"}
+    assert set(outputs["walk.x.last"]) == {"dtype", "shape", "data"}
+    assert outcome.json["axes"]["step"] == list(range(50))
+
+
+def test_results_of_one_evaluation_are_saved_once_they_are_there(run, tmp_path):
+    outcome = run("--output", "x.zarr", "--json")
+    assert outcome.json["outputs"]["walk.x"]["data"] == 0.73125
+    assert json.loads((tmp_path / "x.zarr" / "zarr.json").read_text())["node_type"] == "group"
+
+
+def test_a_stopped_run_has_its_rows_in_the_store(run):
+    words = ("--record", "walk.x", "--nan", "stop", "--plot", "a.png", "--json")
+    outcome = run("--steps", 1000, *words, "--output", "x.zarr")
+    assert (outcome.code, outcome.err) == (0, "")
+    shape = outcome.json["outputs"]["grow.x"]["shape"]
+    assert shape == [len(outcome.json["axes"]["step"])]
+    assert shape[0] < 400

@@ -1,0 +1,191 @@
+"""Programs run in pieces, beside the same programs run at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.build import Options
+from mdf_loop.check import check
+from mdf_loop.emit.legalise import runnable
+from mdf_loop.ir import Program, StoppedBy
+from mdf_loop.passes import report_loops
+from mdf_loop.passes.in_pieces import in_pieces
+from mdf_loop.passes.loop_piece import LoopPiece
+from mdf_loop.reading import bind, open_document, read
+from mdf_loop.run.loop_course import LoopCourse
+from mdf_loop.run.pieces import Follower, Pieces, Reached, run_in_pieces
+from mdf_loop.run.session import Session
+from mdf_loop.run.stopping import Stopping
+from tests.conftest import document_of
+from tests.loop_models import loop_model
+
+NEWTON = loop_model(
+    {"cond": True, "v_initial": "(1.0,)"},
+    {"x_next": "(x + a / x) / 2", "residue": "x * x - a"},
+    given={"a": 2.0},
+    carried="x",
+    recorded="residue",
+    go="abs((x + a / x) / 2 - x) > 1e-12",
+)
+"""A loop without a trip count."""
+
+
+CHAIN = """
+nodes:
+  A:
+    input_ports: {x: {default_value: 1.5}, n: {type: int, default_value: 8}}
+    functions:
+      f:
+        function: onnx::Loop
+        args:
+          M: n
+          v_initial: (x,)
+          body: {g: {metadata: {inputs: [i, c, v], outputs: [c, w, w]}, nodes: {s: {
+            input_ports: {v: {}, i: {}}, output_ports: {w: {value: numpy.sin(v) + i}}}}}}
+    output_ports: {last: {value: "f[0]"}, rows: {value: "f[1]"}}
+  B:
+    input_ports: {x: {}, rows: {}}
+    functions:
+      mean: {value: x * numpy.sum(rows)}
+      f:
+        function: onnx::Loop
+        args:
+          cond: true
+          v_initial: (mean,)
+          body: {g: {metadata: {inputs: [i, c, v], outputs: [go, w, w]}, nodes: {s: {
+            input_ports: {v: {}}, output_ports: {w: {value: v / 2}, go: {value: abs(v) > 0.001}}}}}}
+    output_ports: {last: {value: "f[0]"}, rows: {value: "f[1]"}, n: {value: f.iterations}}
+  C:
+    input_ports: {x: {}, rows: {}, k: {type: int}}
+    output_ports: {y: {value: x + numpy.sum(rows)}, z: {value: "rows[0] + k"}, x: {value: x}}
+edges:
+  e1: {sender: A, receiver: B, sender_port: last, receiver_port: x}
+  e2: {sender: A, receiver: B, sender_port: rows, receiver_port: rows}
+  e3: {sender: A, receiver: C, sender_port: last, receiver_port: x}
+  e4: {sender: B, receiver: C, sender_port: rows, receiver_port: rows}
+  e5: {sender: B, receiver: C, sender_port: n, receiver_port: k}
+metadata:
+  outputs: [A.rows, A.last, B.rows, B.last, C.y, C.z, C.x]
+"""
+"""Two loops, and something computed before, between and after them."""
+
+
+def opened(
+    source: Any, options: Options | None = None, **inputs: Any
+) -> tuple[Program, Mapping[str, Any]]:
+    """The program of a model as a session takes it, and the arrays of its inputs."""
+    document = open_document(document_of(source) if isinstance(source, str) else source)
+    options = options or Options()
+    arrays = bind(document, inputs, options).arrays
+    return ready(read(document, inputs, options=options), options), arrays
+
+
+class Break(Exception):  # noqa: N818 - it ends a run, as a crash does
+    """A run that ends at once; what is left is the course's snapshot."""
+
+    def __init__(self, snapshot: Mapping[str, np.ndarray]) -> None:
+        self.snapshot = snapshot
+
+
+def by_chance(rng: np.random.Generator, longest: int = 5, *, breaks: bool = False) -> Follower:
+    """Chunks of random lengths, some of them done twice; with `breaks` runs end on the way."""
+
+    def follower(course: LoopCourse, stopping: Stopping) -> None:
+        while not course.finished:
+            length = int(rng.integers(1, longest + 1))
+            if rng.random() < 0.2:
+                course.advance(int(rng.integers(1, longest + 1)), stopping)
+                course.back()
+            before = course.done
+            block = course.advance(length, stopping)
+            assert 1 <= len(block.numbers) <= length
+            assert list(block.numbers) == list(range(before, course.done))
+            course.take(block)
+            if breaks and rng.random() < 0.5:
+                raise Break(copied(course.snapshot()))
+
+    return follower
+
+
+def copied(parts: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Copies, in which nothing changes later."""
+    assert all(isinstance(part, np.ndarray) for part in parts.values())
+    return {name: part.copy() for name, part in parts.items()}
+
+
+def after(iterations: int, reason: StoppedBy = StoppedBy.INTERRUPTED) -> Follower:
+    """Stopped after so many iterations of the first loop that has more."""
+
+    def follower(course: LoopCourse, stopping: Stopping) -> StoppedBy | None:
+        while not course.finished:
+            if course.done == iterations:
+                return reason
+            course.take(course.advance(iterations - course.done, stopping))
+        return None
+
+    return follower
+
+
+def ready(program: Program, options: Options | None = None) -> Program:
+    """The program as a session takes it."""
+    return runnable(report_loops(program), options or Options())
+
+
+def cut(program: Program, *, watch: bool = False) -> Pieces | None:
+    """A ready program in pieces, each of which is a sound program."""
+    pieces = in_pieces(program, watch)
+    if pieces is None:
+        return None
+    for piece in pieces:
+        assert not check(piece.program), str(piece.program)
+        names = [name for name, _ in piece.program.outputs]
+        assert len(set(names)) == len(names) > 0
+    assert any(isinstance(piece, LoopPiece) for piece in pieces)
+    return Pieces(program, pieces, "cpu")
+
+
+def run(pieces: Pieces, arrays: Mapping[str, Any], follower: Follower) -> Reached:
+    """The program's outputs, piece by piece; what breaks off is resumed."""
+    resume = None
+    while True:
+        try:
+            with Stopping() as stopping:
+                return run_in_pieces(pieces, arrays, stopping, follower, resume)
+        except Break as broken:
+            resume = broken.snapshot
+
+
+def same(program: Program, arrays: Mapping[str, Any], seed: int, *, breaks: bool = False) -> bool:
+    """Whether a ready program can be cut; if so, all its outputs have the same bits."""
+    pieces = cut(program)
+    if pieces is None:
+        return False
+    unbroken = Session(program, "cpu").run(arrays)
+    reached = run(pieces, arrays, by_chance(np.random.default_rng(seed), breaks=breaks))
+    assert (reached.stopped_by, reached.missing) == (None, {})
+    same_outputs(reached.outputs, unbroken)
+    return True
+
+
+def same_outputs(given: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    """Equal names, in order, and equal bits."""
+    assert list(given) == list(expected)
+    for name, wanted in expected.items():
+        same_bits(given[name], wanted, name)
+
+
+def same_bits(given: Any, wanted: Any, name: str = "") -> None:
+    """One dtype, one shape, the same bits; of a sequence member by member."""
+    if wanted is None or isinstance(wanted, list):
+        assert type(given) is type(wanted), name
+        for one, other in zip(given or (), wanted or (), strict=True):
+            same_bits(one, other, name)
+        return
+    assert (given.dtype, given.shape) == (wanted.dtype, wanted.shape), name
+    if wanted.dtype == object:
+        assert given.tolist() == wanted.tolist(), name
+    else:
+        assert np.ascontiguousarray(given).tobytes() == np.ascontiguousarray(wanted).tobytes(), name

@@ -1,0 +1,406 @@
+"""Reductions over the rows of a run equal numpy's over its trace, however it is cut."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from mdf_loop.errors import InputError, LoopError, OperandError
+from mdf_loop.files import read_arrays, write_arrays
+from mdf_loop.run.recording.reductions import REDUCTIONS, WAITING, Reductions
+
+NUMPY = {"mean": np.mean, "min": np.min, "max": np.max, "last": lambda rows, axis: rows[-1]}
+DTYPES = (
+    *("float64", "float32", "float16", ml_dtypes.bfloat16),
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint64"),
+)
+SHAPES = ((), (1,), (3,), (2, 3), (7, 100), (WAITING + 1,), (0,))
+
+
+def random_rows(seed, dtype, shape=(), length=9000, odd=False):
+    """Rows of large and small numbers; `odd`: with nan, inf and zeros of both signs."""
+    draw = np.random.default_rng(seed)
+    length = max(5, min(length, 200_000 // max(1, math.prod(shape))))
+    rows = draw.normal(size=(length, *shape)) * 10.0 ** draw.integers(-2, 3, size=(length, *shape))
+    if np.dtype(dtype).kind in "biu":
+        return (np.abs(rows) % 100).astype(dtype)
+    if odd:
+        places = draw.integers(0, rows.size, size=6)
+        rows.reshape(-1)[places] = (np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0)
+    return rows.astype(dtype)
+
+
+def cut(rows, seed, pieces=12):
+    """The rows in blocks, some of them empty."""
+    places = np.sort(np.random.default_rng(seed).integers(0, len(rows) + 1, size=pieces))
+    return [rows[a:b] for a, b in pairwise([0, *places, len(rows)])]
+
+
+def reduced(word, blocks):
+    made = REDUCTIONS[word]()
+    for block in blocks:
+        made.add(block)
+    return made.value()
+
+
+def same_bits(left, right):
+    assert (left.dtype, left.shape) == (right.dtype, right.shape)
+    assert left.tobytes() == right.tobytes()
+
+
+def trace(parts):
+    """The parts as one array, in the dtype and the shape of rows that hold for all."""
+    shape = np.broadcast_shapes(*(part.shape[1:] for part in parts))
+    deep = [p.reshape(len(p), *(1,) * (len(shape) + 1 - p.ndim), *p.shape[1:]) for p in parts]
+    return np.concatenate([np.broadcast_to(part, (len(part), *shape)) for part in deep])
+
+
+# --- as numpy on the whole trace ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["min", "max", "last"])
+@pytest.mark.parametrize("odd", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
+def test_chosen_values_are_numpys(dtype, odd, word):
+    for shape in SHAPES:
+        rows = random_rows(1, dtype, shape, odd=odd and shape != (0,))
+        got = reduced(word, cut(rows, 2))
+        with np.errstate(invalid="ignore"):
+            expected = np.asarray(NUMPY[word](rows, axis=0))
+        assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_array_equal(got.astype(float), expected.astype(float))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
+def test_the_mean_is_that_of_exact_sums(dtype):
+    for shape in SHAPES:
+        rows = random_rows(3, dtype, shape)
+        got = reduced("mean", cut(rows, 4))
+        is_float = rows.dtype.kind not in "biu"
+        assert got.dtype == (rows.dtype if is_float else np.float64)
+        assert got.shape == shape
+        columns = rows.reshape(len(rows), -1).astype(float).T[:50]
+        for column, mean in zip(columns, got.reshape(-1)[:50], strict=True):
+            exact = math.fsum(column) / len(rows)
+            assert abs(exact - float(mean)) <= allowed(column, exact, got.dtype)
+
+
+def allowed(column, exact, dtype):
+    """Half of the last digit of the dtype, and what 12 additions of halves may lose."""
+    return abs(exact) * float(ml_dtypes.finfo(dtype).eps) + 12 * 1.2e-16 * np.abs(column).mean()
+
+
+def test_the_mean_keeps_what_rounding_loses():
+    rows = np.full(1 << 20, 0.1)
+    rows[0], rows[-1] = 1e16, -1e16
+    exact = math.fsum(rows) / len(rows)
+    assert abs(reduced("mean", cut(rows, 5)) - exact) < 1e-2  # what the blocks of these two lose
+    assert reduced("mean", [np.full(3_000_000, 0.1)]) == 0.1
+
+
+@pytest.mark.parametrize(
+    "special",
+    [
+        [np.nan],
+        [np.inf],
+        [-np.inf],
+        [np.inf, np.inf],
+        [np.inf, -np.inf],
+        [np.inf, np.nan],
+        [1.7e308] * 2,
+        [-1.7e308] * 3,
+    ],
+)
+@pytest.mark.parametrize("places", [0, 4095, 4096, 9000])
+def test_a_mean_that_is_not_finite_is_numpys(special, places):
+    rows = np.ones(10_000)
+    rows[places : places + len(special)] = special
+    with np.errstate(all="ignore"):
+        expected = np.mean(rows)
+    np.testing.assert_equal(float(reduced("mean", cut(rows, 6))), float(expected))
+
+
+def test_a_mean_is_not_finite_only_where_its_rows_are_not():
+    rows = np.ones((100, 3))
+    rows[7, 1] = np.inf
+    assert reduced("mean", [rows]).tolist() == [1.0, np.inf, 1.0]
+
+
+def test_half_floats_add_up_beyond_their_range():
+    assert reduced("mean", [np.full(1000, 6e4, np.float16)]) == np.float16(6e4)
+
+
+# --- independent of blocks ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", list(REDUCTIONS))
+@pytest.mark.parametrize("shape", SHAPES)
+def test_cuts_change_no_bit(word, shape):
+    for dtype in ("float64", "float32", "int64"):
+        rows = random_rows(7, dtype, shape, odd=shape not in ((), (0,)))
+        whole = reduced(word, [rows])
+        for seed in range(8):
+            same_bits(reduced(word, cut(rows, seed)), whole)
+        same_bits(reduced(word, [rows[k : k + 1] for k in range(len(rows))]), whole)
+
+
+@pytest.mark.parametrize("word", ["min", "max"])
+def test_zeros_and_nans_have_no_sign(word):
+    for pair in ([0.0, -0.0], [-0.0, 0.0], [-0.0, -0.0], [np.nan, -np.nan], [-np.nan, np.nan]):
+        got = reduced(word, [np.array(pair)])
+        assert not np.signbit(got)
+
+
+@pytest.mark.parametrize("word", list(REDUCTIONS))
+def test_memory_order_changes_no_bit(word):
+    rows = random_rows(8, "float64", (3, 5))
+    same_bits(reduced(word, [np.asfortranarray(rows)]), reduced(word, [rows]))
+    same_bits(reduced(word, [np.repeat(rows, 2, 0)[::2]]), reduced(word, [rows]))
+
+
+@pytest.mark.parametrize("word", list(REDUCTIONS))
+@pytest.mark.parametrize("dtype", ["float64", "float16", ml_dtypes.bfloat16, "bool", "uint64"])
+def test_a_snapshot_goes_on_as_if_nothing_had_been(word, dtype, tmp_path):
+    for shape in ((), (2, 3), (WAITING + 1,)):
+        rows = random_rows(9, dtype, shape, odd=True)
+        whole = reduced(word, [rows])
+        made = REDUCTIONS[word]()
+        for k, block in enumerate(cut(rows, 10, pieces=4)):
+            path = tmp_path / f"{k}.npz"
+            with path.open("wb") as stream:
+                write_arrays(stream, made.snapshot())
+            made.value()
+            made = REDUCTIONS[word]()
+            made.restore(read_arrays(path))
+            made.add(block)
+        same_bits(made.value(), whole)
+
+
+@pytest.mark.parametrize("word", list(REDUCTIONS))
+def test_a_snapshot_does_not_change_afterwards(word):
+    rows = random_rows(11, "float64", (2,))
+    made = REDUCTIONS[word]()
+    made.add(rows[:100])
+    parts = made.snapshot()
+    before = {name: part.copy() for name, part in parts.items()}
+    made.add(rows[100:])
+    for name, part in parts.items():
+        np.testing.assert_array_equal(part, before[name])
+
+
+# --- types that change ----------------------------------------------------------------------------
+
+TYPES = [
+    ("int64", "float64"),
+    ("int64", "float32"),
+    ("bool", "int8"),
+    ("float64", "int64"),
+    ("int8", "float16"),
+    ("int8", "uint8"),
+    ("uint64", "int64"),
+    ("float16", "float32"),
+    (ml_dtypes.bfloat16, "float32"),
+    ("bool", ml_dtypes.bfloat16),
+]
+
+
+@pytest.mark.parametrize("word", list(REDUCTIONS))
+@pytest.mark.parametrize(("first", "later"), TYPES)
+def test_a_dtype_that_changes_is_that_of_the_trace(word, first, later):
+    for length in (1, 5000):
+        parts = [random_rows(12, first)[:length], random_rows(13, later)]
+        for ordered in (parts, parts[::-1]):
+            whole = trace(ordered)
+            got = reduced(word, ordered)
+            same_bits(got, reduced(word, [whole]))
+            if word != "mean":
+                expected = np.asarray(NUMPY[word](whole, axis=0))
+                assert got.dtype == expected.dtype
+                assert float(got) == float(expected)
+
+
+@pytest.mark.parametrize("word", list(REDUCTIONS))
+def test_large_whole_numbers_become_floats_once(word):
+    big = 2**62 + 2**8 + 1
+    parts = [np.array([big - 3, big]), np.array([1.0, float(2**62)])]
+    expected = np.asarray(NUMPY[word](trace(parts), axis=0))
+    same_bits(reduced(word, parts), expected)
+
+
+@pytest.mark.parametrize("word", list(REDUCTIONS))
+@pytest.mark.parametrize(
+    ("first", "later"), [((), (1,)), ((), (2, 3)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((2, 3), ())]
+)
+def test_a_shape_that_changes_is_broadcast(word, first, later):
+    for length in (1, 5, 5000):
+        parts = [random_rows(14, "float64", first)[:length], random_rows(15, "float64", later)]
+        expected = np.asarray(NUMPY[word](trace(parts), axis=0))
+        got = reduced(word, parts)
+        assert got.shape == expected.shape
+        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12 if word == "mean" else 0)
+        for seed in range(4):
+            same_bits(reduced(word, [b for part in parts for b in cut(part, seed)]), got)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("word", list(REDUCTIONS))
+def test_rows_that_are_not_finite_give_no_warnings(word):
+    parts = [np.array([np.inf]), np.array([[-np.inf, np.nan, 1.0]]), np.full((9, 3), 1.7e308)]
+    got = reduced(word, parts)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(got, NUMPY[word](trace(parts), axis=0))
+
+
+@pytest.mark.parametrize("word", list(REDUCTIONS))
+def test_empty_blocks_have_a_part_in_the_type(word):
+    parts = [np.arange(5), np.zeros((0, 2), np.float64)]
+    got = reduced(word, parts)
+    assert got.dtype == np.float64
+    np.testing.assert_array_equal(got, NUMPY[word](trace(parts), axis=0))
+
+
+def test_dtypes_without_a_common_one_are_refused():
+    made = REDUCTIONS["last"]()
+    made.add(np.arange(3))
+    with pytest.raises(OperandError, match="no common dtype of int64 and string"):
+        made.add(np.array(["a"], object))
+
+
+# --- no rows --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", list(REDUCTIONS))
+@pytest.mark.parametrize(("dtype", "is_nan"), [("float32", "float32"), ("int64", "float64")])
+def test_without_rows_there_is_nan(word, dtype, is_nan):
+    same_bits(reduced(word, [np.zeros((0, 2), dtype)]), np.full(2, np.nan, is_nan))
+
+
+def test_of_texts_without_rows_there_is_nothing():
+    reductions = Reductions({"A.x": ("last",), "B.y": ("mean",)})
+    assert reductions.arrays() == {}
+    reductions.add({"A.x": np.zeros(0, object), "B.y": np.zeros(0)}, 0)
+    assert list(reductions.arrays()) == ["B.y.mean"]
+
+
+# --- reductions of a run --------------------------------------------------------------------------
+
+ASKED = {"A.x": ("mean", "max"), "B.y": ("last",)}
+
+
+def test_names_are_those_of_outputs_and_words():
+    reductions = Reductions(ASKED)
+    reductions.add({"A.x": np.arange(6.0), "B.y": np.eye(6), "C.z": np.arange(6)}, 0)
+    made = reductions.arrays()
+    assert list(made) == ["A.x.mean", "A.x.max", "B.y.last"]
+    assert made["A.x.mean"] == 2.5
+    assert made["A.x.max"] == 5.0
+    assert made["B.y.last"].tolist() == [0, 0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("own", [[(), ()], [(3,), (3,)], [(), (1,)], [(), (4,)], [(4,), (3, 4)]])
+def test_members_of_a_sweep_are_reduced_one_by_one(own):
+    """Each as in a run of its own; also three members with rows of three."""
+    asked = {"A.x": tuple(REDUCTIONS)}
+    parts = [
+        np.stack([random_rows(20 + m, "float64", shape)[:5000] for m in range(4)]) for shape in own
+    ]
+    swept = Reductions(asked)
+    for part in parts:
+        for k in range(0, 5000, 700):
+            swept.add({"A.x": part[:, k : k + 700]}, 1)
+    for member in range(4):
+        alone = Reductions(asked)
+        for part in parts:
+            alone.add({"A.x": part[member]}, 0)
+        for name, array in alone.arrays().items():
+            got = swept.arrays()[name][member]
+            assert got.shape == array.shape
+            np.testing.assert_allclose(got, array, rtol=0, atol=1e-12 if "mean" in name else 0)
+
+
+def test_cuts_of_a_sweep_change_no_bit():
+    rows = np.ascontiguousarray(np.moveaxis(random_rows(25, "float64", (4, 3)), 0, 1))
+    whole = Reductions({"A.x": tuple(REDUCTIONS)})
+    whole.add({"A.x": rows}, 1)
+    for seed in range(5):
+        in_blocks = Reductions({"A.x": tuple(REDUCTIONS)})
+        for block in cut(rows.swapaxes(0, 1), seed):
+            in_blocks.add({"A.x": block.swapaxes(0, 1)}, 1)
+        for name, array in in_blocks.arrays().items():
+            assert array.shape == (4, 3)
+            same_bits(array, whole.arrays()[name])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_snapshots_of_all_go_through_files(axis, tmp_path):
+    rows = {"A.x": random_rows(30, "float32", (5,)), "B.y": random_rows(31, "int64", (5,))}
+    rows = {n: np.moveaxis(a, 0, axis) for n, a in rows.items()}
+    front = (slice(None),) * axis
+    whole = Reductions(ASKED)
+    whole.add(rows, axis)
+    first = Reductions(ASKED)
+    first.add({n: a[(*front, slice(0, 777))] for n, a in rows.items()}, axis)
+    with (tmp_path / "a.npz").open("wb") as stream:
+        write_arrays(stream, first.snapshot())
+    second = Reductions(ASKED)
+    second.restore(read_arrays(tmp_path / "a.npz"))
+    for name, array in second.arrays().items():
+        same_bits(array, first.arrays()[name])
+    second.add({n: a[(*front, slice(777, None))] for n, a in rows.items()}, axis)
+    assert list(second.arrays()) == list(whole.arrays())
+    for name, array in second.arrays().items():
+        same_bits(array, whole.arrays()[name])
+
+
+def test_a_snapshot_before_the_first_row():
+    fresh = Reductions(ASKED)
+    fresh.restore(Reductions(ASKED).snapshot())
+    assert fresh.arrays() == {}
+    fresh.add({"A.x": np.arange(3), "B.y": np.arange(3)}, 0)
+    assert fresh.arrays()["A.x.max"] == 2
+
+
+def test_the_last_of_texts(tmp_path):
+    reductions = Reductions({"A.x": ("last",)})
+    reductions.add({"A.x": np.array([["a", "b"], ["\u00e4\u00df", ""]], object)}, 0)
+    with (tmp_path / "a.npz").open("wb") as stream:
+        write_arrays(stream, reductions.snapshot())
+    restored = Reductions({"A.x": ("last",)})
+    restored.restore(read_arrays(tmp_path / "a.npz"))
+    for made in (reductions, restored):
+        (last,) = made.arrays().values()
+        assert last.dtype == object
+        assert json.dumps(last.tolist()) == json.dumps(["\u00e4\u00df", ""])
+
+
+# --- refused --------------------------------------------------------------------------------------
+
+
+def test_unknown_words_are_all_named():
+    with pytest.raises(InputError) as caught:
+        Reductions({"A.x": ("mean", "median"), "B.y": ("sum",)})
+    assert "'A.x' cannot be reduced to 'median'" in str(caught.value)
+    assert "'B.y' cannot be reduced to 'sum'" in str(caught.value)
+    assert "hint: the words are mean, last, min, max" in str(caught.value)
+
+
+def test_texts_have_no_mean():
+    reductions = Reductions({"A.x": ("last", "mean", "max")})
+    with pytest.raises(LoopError) as caught:
+        reductions.add({"A.x": np.array(["a"], object)}, 0)
+    assert isinstance(caught.value, InputError)
+    assert "'A.x' is string, which has no mean" in str(caught.value)
+    assert "'A.x' is string, which has no max" in str(caught.value)
+    assert "hint: reduce it to its last value: {'A.x': 'last'}" in str(caught.value)
+
+
+def test_other_reductions_than_those_of_the_checkpoint_are_refused():
+    first = Reductions({"A.x": ("mean",)})
+    first.add({"A.x": np.arange(3)}, 0)
+    with pytest.raises(InputError, match=r"did not have 'A\.x\.max'"):
+        Reductions({"A.x": ("mean", "max")}).restore(first.snapshot())
