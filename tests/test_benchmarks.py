@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -10,19 +11,28 @@ import pytest
 import yaml
 
 import mdf_loop
+from mdf_loop.run import chunks
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 DT = 0.01
 
 
-@pytest.fixture(scope="module")
-def numpy_loops():
+def _imported(name: str):
     sys.path.insert(0, str(BENCHMARKS))
     try:
-        import numpy_loops
+        return importlib.import_module(name)
     finally:
         sys.path.remove(str(BENCHMARKS))
-    return numpy_loops
+
+
+@pytest.fixture(scope="module")
+def numpy_loops():
+    return _imported("numpy_loops")
+
+
+@pytest.fixture(scope="module")
+def chunking():
+    return _imported("chunking")
 
 
 @pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("models/*.yaml")), ids=lambda p: p.stem)
@@ -39,3 +49,45 @@ def test_a_loop_written_by_hand_gives_what_the_model_gives(numpy_loops, path: Pa
 
 def test_every_model_has_its_loop(numpy_loops) -> None:
     assert sorted(numpy_loops.LOOPS) == sorted(p.stem for p in BENCHMARKS.glob("models/*.yaml"))
+
+
+def test_unbroken_and_in_chunks_are_the_same_numbers(chunking, monkeypatch) -> None:
+    monkeypatch.setattr(chunks, "SECONDS", 0.001)
+    compiled = mdf_loop.compile(chunking.MODEL, device="cpu")
+    whole = chunking.unbroken(compiled, 2000)()
+    assert sorted(whole) == ["FNpop.V", "FNpop.W", "FNpop.spike"]
+    assert all(rows.shape == (1999, 1) for rows in whole.values())
+    chunking.check(compiled, whole, 2000)
+
+
+def test_other_numbers_are_refused(chunking) -> None:
+    compiled = mdf_loop.compile(chunking.MODEL, device="cpu")
+    whole = chunking.unbroken(compiled, 50)()
+    whole["FNpop.V"] = np.nextafter(whole["FNpop.V"], 9.0)
+    with pytest.raises(AssertionError, match=r"FNpop\.V"):
+        chunking.check(compiled, whole, 50)
+
+
+def test_its_loop_ends_where_its_data_say(chunking) -> None:
+    compiled = mdf_loop.compile(chunking.loop_model(), device="cpu", max_iterations=10**12)
+    results = compiled.run({"end": 1000.0})
+    expected = 0.3
+    for _ in range(1000):
+        expected = 2.9 * expected * (1.0 - expected)
+    assert results["A.n"] == 1000
+    np.testing.assert_allclose(results["A.x"], expected, rtol=1e-9)
+    assert results.loops["A.loop"].stopped_by is mdf_loop.StoppedBy.CONDITION
+
+
+def test_its_wide_model_has_rows_of_so_many_elements(chunking) -> None:
+    compiled = mdf_loop.compile(chunking.wide_model(7), device="cpu")
+    assert compiled.run(steps=3)["A.x"].shape == (3, 7)
+
+
+def test_ratios_are_those_of_the_minima(chunking, capsys) -> None:
+    ways = {"one": lambda: None, "other": lambda: None}
+    taken = iter([1.0, 3.0, 2.0, 2.4])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(chunking, "seconds", lambda run: next(taken))
+        assert chunking.table("two ways", ways, 2) == {"one": 1.0, "other": 2.4}
+    assert "| other | 2.400 | 2.100 | 2400.0 |" in capsys.readouterr().out

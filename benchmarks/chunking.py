@@ -1,0 +1,306 @@
+"""What it costs to compute in chunks, and how soon a run is heard of, and stopped.
+
+    python benchmarks/chunking.py [--steps 100000] [--iterations 1000000] [--rounds 11]
+
+FitzHugh-Nagumo (benchmarks/models/FN.yaml, one neuron) over time, and a loop whose end depends on
+its data. Unbroken is one call of ONNX Runtime for all steps, with the same session: nothing is
+reported, and nothing could stop it. It is checked first that the numbers are the same, bit for
+bit. Samples of all ways are taken in turn. The first ratio is that of the minima, the second the
+median of the ratios of each turn.
+
+The bar is waited for on a terminal of its own, from the call of `run` on, in a new process each
+time. Ctrl-C is sent at random moments; its time is from the signal to the return of `run`.
+
+The exit code is 1 if chunks as they are chosen by default cost more than 3 %, if the bar shows
+later than after 0.3 s, or if `run` returns later than 50 ms after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+import mdf_loop
+from mdf_loop.compiled import Compiled
+from mdf_loop.reading.names import Chosen
+from mdf_loop.request import request
+from mdf_loop.run.over_time import Wanted
+
+MODEL = Path(__file__).parent / "models" / "FN.yaml"
+DT = 5e-5
+MOST, BAR, CTRL_C = 1.03, 0.3, 0.05
+"""The thresholds: a ratio, and seconds."""
+
+ENDLESS = 10**12
+LONG = 10_000_000
+"""Steps of runs that are stopped."""
+
+Rows = dict[str, np.ndarray]
+
+IN_A_TERMINAL = """
+import sys, time, mdf_loop
+compiled = mdf_loop.compile(sys.argv[1], device="cpu")
+print(time.monotonic(), flush=True)
+compiled.run(steps=150_000, dt=5e-5)
+"""
+
+
+# --- models -----------------------------------------------------------------------------------
+
+
+def wide_model(elements: int) -> dict[str, Any]:
+    """A model that gives a row of so many elements in each step."""
+    node = {
+        "parameters": {
+            "x": {"default_initial_value": [1.0] * elements, "value": "x * 0.999 + 0.01"}
+        },
+        "output_ports": {"x": {"value": "x"}},
+    }
+    return {"wide": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": {"A": node}}}}}
+
+
+def loop_model() -> dict[str, Any]:
+    """`count` goes up by one until it comes to `end`; `x` takes a logistic step each time."""
+    step = {
+        "input_ports": {"x": {}, "count": {}, "end": {}},
+        "output_ports": {
+            "x_next": {"value": "2.9 * x * (1.0 - x)"},
+            "count_next": {"value": "count + 1.0"},
+            "go": {"value": "count + 1.0 < end"},
+        },
+    }
+    body = {
+        "metadata": {
+            "inputs": ["i", "go_in", "x", "count"],
+            "outputs": ["go", "x_next", "count_next"],
+        },
+        "nodes": {"step": step},
+    }
+    args = {"cond": True, "v_initial": ["x0", "zero"], "end": "end", "body": {"body": body}}
+    given = {"x0": 0.3, "zero": 0.0, "end": 1.0}
+    node = {
+        "input_ports": {name: {"default_value": value} for name, value in given.items()},
+        "functions": {"loop": {"function": "onnx::Loop", "args": args}},
+        "output_ports": {"x": {"value": "loop[0]"}, "n": {"value": "loop.iterations"}},
+    }
+    return {"while": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": {"A": node}}}}}
+
+
+# --- unbroken ---------------------------------------------------------------------------------
+
+
+def unbroken(compiled: Compiled, steps: int, every: int = 1) -> Callable[[], Rows]:
+    """All steps in one call after the first one; only the rows of that call are given."""
+    rows = (steps - 1) // every
+    asked = request(compiled.document, compiled.options, inputs={}, chosen=Chosen(), steps=steps)
+    session = compiled.over_time(asked, has_dt=True, executed=False)
+    wanted = Wanted(asked.arrays, asked.given.over_time, steps, DT, every)
+
+    def run() -> Rows:
+        held = session.held(session.first.run(session.given(wanted, 0)))
+        later = session.later(held, thinned=every > 1)
+        made = later.run(session.going_on(later, wanted, held, 1, rows * every, rows))
+        return {name: made[name] for name in session.programs.recorded}
+
+    return run
+
+
+def check(compiled: Compiled, whole: Rows, steps: int) -> None:
+    """Refuse to compare the times of different numbers."""
+    ours = compiled.run(steps=steps, dt=DT, progress=False)
+    for name, array in ours.items():
+        np.testing.assert_array_equal(array[1:], whole[name], err_msg=name, strict=True)
+
+
+# --- measuring --------------------------------------------------------------------------------
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """How long one call takes."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def table(title: str, ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Print what each way costs beside the first one; the ratios of minima."""
+    samples: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(rounds):
+        for way, run in ways.items():
+            samples[way].append(seconds(run))
+    first = next(iter(samples.values()))
+    print(f"| {title} | minima | median of turns | ms |\n|---|---|---|---|")
+    ratios = {}
+    for way, taken in samples.items():
+        ratios[way] = min(taken) / min(first)
+        turns = statistics.median(t / f for t, f in zip(taken, first, strict=True))
+        print(f"| {way} | {ratios[way]:.3f} | {turns:.3f} | {min(taken) * 1e3:.1f} |", flush=True)
+    print()
+    return ratios
+
+
+def over_time(steps: int, rounds: int) -> float:
+    """What chunks cost in a model over time."""
+    compiled = mdf_loop.compile(MODEL, device="cpu")
+    whole = unbroken(compiled, steps)
+    check(compiled, whole(), steps)
+
+    def run(**asked: Any) -> Callable[[], object]:
+        return lambda: compiled.run(steps=steps, dt=DT, **{"progress": False, **asked})
+
+    with tempfile.TemporaryDirectory() as folder:
+        saved = {"checkpoint": f"{folder}/run.checkpoint", "checkpoint_every": 0.5}
+        reduced = {"only": [], "reduce": {"FNpop.V": ["mean", "min", "max"]}}
+        ways = {
+            "unbroken": whole,
+            "in chunks": run(),
+            "and progress to a function": run(progress=lambda progress: None),
+            "and a checkpoint every 0.5 s": run(**saved),
+            "and streamed to .zarr": run(output=f"{folder}/run.zarr"),
+            'and nan="stop"': run(nan="stop"),
+            "mean, min, max of V, no rows": run(**reduced),
+            "unbroken, every=10": unbroken(compiled, steps, 10),
+            "in chunks, every=10": run(every=10),
+        }
+        for way in ways.values():
+            way()
+        return table(f"{steps} steps", ways, rounds)["in chunks"]
+
+
+def loop(iterations: int, rounds: int) -> None:
+    """What chunks cost in a loop whose end its data decide."""
+    compiled = mdf_loop.compile(loop_model(), device="cpu", max_iterations=ENDLESS)
+    given = {"end": float(iterations)}
+    arrays, _, session = compiled.prepare(given)
+
+    def run(**asked: Any) -> Callable[[], object]:
+        return lambda: compiled.run(given, **{"progress": False, **asked})
+
+    ways = {
+        "unbroken": lambda: session.run(arrays),
+        "tried for 0.1 s, then in chunks": run(),
+        "in chunks, progress to a function": run(progress=lambda progress: None),
+    }
+    whole = session.run(arrays)
+    for way in list(ways)[1:]:
+        made: Any = ways[way]()
+        assert all(np.array_equal(made[name], whole[name]) for name in made), way
+    table(f"{iterations} iterations", ways, rounds)
+
+
+# --- the bar and Ctrl-C -----------------------------------------------------------------------
+
+
+def bar_shows() -> float:
+    """Seconds from the call of `run` to the bar, in a new process on a terminal."""
+    terminal, end = os.openpty()
+    program = subprocess.Popen(
+        [sys.executable, "-c", IN_A_TERMINAL, str(MODEL)], stdout=subprocess.PIPE, stderr=end
+    )
+    os.close(end)
+    assert program.stdout is not None
+    begun = float(program.stdout.readline())
+    os.read(terminal, 1)
+    shown = time.monotonic()
+    drain = threading.Thread(target=_read_all, args=(terminal,), daemon=True)
+    drain.start()
+    program.wait()
+    drain.join(1.0)
+    os.close(terminal)
+    return shown - begun
+
+
+def _read_all(terminal: int) -> None:
+    try:
+        while os.read(terminal, 4096):
+            pass
+    except OSError:
+        return  # nobody has the other end any more
+
+
+def ctrl_c(run: Callable[[], object], chance: random.Random) -> float:
+    """Seconds from Ctrl-C, at some moment within half a second, to the return of `run`."""
+    sent: list[float] = []
+
+    def send() -> None:
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(chance.uniform(0.02, 0.5), send)
+    timer.start()
+    try:
+        made: Any = run()
+    except KeyboardInterrupt:  # nothing was reached yet
+        made = None
+    returned = time.perf_counter()
+    timer.join()
+    assert made is None or made.stopped_by is mdf_loop.StoppedBy.INTERRUPTED, made.reason
+    return returned - sent[0]
+
+
+def heard(samples: int) -> list[str]:
+    """Print how soon a bar shows and Ctrl-C is obeyed; sentences about what comes too late."""
+    neuron = mdf_loop.compile(MODEL, device="cpu")
+    wide = mdf_loop.compile(wide_model(100_000), device="cpu")
+    endless = mdf_loop.compile(loop_model(), device="cpu", max_iterations=ENDLESS)
+    runs: dict[str, Callable[[], object]] = {
+        "Ctrl-C, FN": lambda: neuron.run(steps=LONG, dt=DT, progress=False),
+        "Ctrl-C, rows of 100 000 elements": lambda: wide.run(steps=5000, progress=False),
+        "Ctrl-C, while-loop": lambda: endless.run({"end": 1e300}, progress=False),
+    }
+    neuron.run(steps=10, dt=DT)
+    wide.run(steps=3)
+    endless.run({"end": 3.0})
+    chance = random.Random(5)
+    taken = {"bar": [bar_shows() for _ in range(max(samples // 4, 1))]}
+    for name, run in runs.items():
+        taken[name] = [ctrl_c(run, chance) for _ in range(samples)]
+    print("| ms | least | median | most |\n|---|---|---|---|")
+    for name, times in taken.items():
+        three = (min(times), statistics.median(times), max(times))
+        print(f"| {name} | {' | '.join(f'{t * 1e3:.1f}' for t in three)} |")
+    print()
+    most = {name: BAR if name == "bar" else CTRL_C for name in taken}
+    return [
+        f"{name}: {max(times):.3g} s is more than {most[name]:g} s"
+        for name, times in taken.items()
+        if max(times) > most[name]
+    ]
+
+
+def main() -> int:
+    """Print the tables; 1 if a threshold is missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--steps", type=int, default=100_000)
+    parser.add_argument("--iterations", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--samples", type=int, default=20, help="how often Ctrl-C is sent")
+    options = parser.parse_args()
+    versions = f"onnxruntime {onnxruntime.__version__}, numpy {np.__version__}"
+    print(f"Python {platform.python_version()}, {versions}, {platform.machine()}, float64\n")
+    ratio = over_time(options.steps, options.rounds)
+    loop(options.iterations, max(options.rounds // 2, 1))
+    problems = heard(options.samples)
+    if ratio > MOST:
+        problems.append(f"chunks cost {ratio:.3f} of the unbroken run, not {MOST:g}")
+    print("\n".join(problems) or "all thresholds hold")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
