@@ -1,0 +1,183 @@
+"""One run in three ways: unbroken, in chunks of random lengths, stopped or killed and resumed.
+
+`unbroken` is one call of ONNX Runtime for all steps but the first, or for the whole evaluation.
+`chunked` and `resumed` get a seed; all that is random follows from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+import mdf_loop
+from mdf_loop.compiled import Compiled
+from mdf_loop.ir import StoppedBy
+from mdf_loop.run import checkpoint, chunks, once, progress
+from tests.run.piece_running import same_bits
+
+LENGTHS = (1, 1, 2, 3, 7, 50)
+"""Chunks have at most so many steps."""
+
+ENDLESS = 1 << 40
+"""More steps than any run has."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, how it is compiled, and what `run` is asked for."""
+
+    source: Any
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def compiled(self) -> Compiled:
+        """The model, ready to run; nothing is left of earlier runs."""
+        return mdf_loop.compile(self.source, device="cpu", **self.options)
+
+
+# --- three ways to run ----------------------------------------------------------------------------
+
+
+def unbroken(case: Case, compiled: Compiled | None = None) -> mdf_loop.Results:
+    """The run without an end in between."""
+    with lengths(lambda: ENDLESS), patch.object(once, "PATIENCE", 1e6):
+        return (compiled or case.compiled()).run(**case.asked)
+
+
+def chunked(
+    case: Case, seed: int, compiled: Compiled | None = None
+) -> tuple[mdf_loop.Results, int]:
+    """The run in chunks of random lengths, and how many there were.
+
+    Loops of one evaluation are followed, too.
+    """
+    told: list[Any] = []
+    with lengths(_drawn(np.random.default_rng(seed))), every_chunk_is_told():
+        made = (compiled or case.compiled()).run(**case.asked, progress=told.append)
+    return made, len(told)
+
+
+class Crash(BaseException):
+    """The process has died."""
+
+
+@dataclass
+class Ends:
+    """How often a run was ended on its way."""
+
+    stopped: int = 0
+    crashed: int = 0
+
+    @property
+    def all(self) -> int:
+        """How often in any way."""
+        return self.stopped + self.crashed
+
+
+def resumed(case: Case, seed: int, file: Path, most: int = 4) -> tuple[mdf_loop.Results, Ends]:
+    """The run ended and resumed at random places, at most so many times.
+
+    Each time a new `Compiled` goes on from the file, or begins anew if there is none yet.
+    """
+    rng = np.random.default_rng(seed)
+    ends = Ends()
+    file.unlink(missing_ok=True)
+    while True:
+        with lengths(_drawn(rng)), saved_by_chance(rng), every_chunk_is_told():
+            ending = _Ending(rng) if ends.all < most else lambda _: None
+            try:
+                made = case.compiled().run(
+                    **case.asked, progress=ending, checkpoint=file, resume=file
+                )
+            except Crash:
+                ends.crashed += 1
+                continue
+        if made.stopped_by is not StoppedBy.INTERRUPTED:
+            return made, ends
+        ends.stopped += 1
+
+
+class _Ending:
+    """Ends a run after some of its chunks: it is asked to stop, or dies."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.left = int(rng.integers(1, 5))
+        self.dies = rng.random() < 0.5
+
+    def __call__(self, _: Any) -> bool:
+        self.left -= 1
+        if self.left < 0 and self.dies:
+            raise Crash
+        return self.left >= 0
+
+
+def _drawn(rng: np.random.Generator) -> Callable[[], int]:
+    return lambda: int(rng.integers(1, rng.choice(LENGTHS) + 1))
+
+
+# --- what is changed for it -----------------------------------------------------------------------
+
+
+@contextmanager
+def lengths(next_one: Callable[[], int]) -> Iterator[None]:
+    """Chunks are as long as this says."""
+
+    class Lengths(chunks.Lengths):
+        def __init__(self) -> None:
+            self.next = next_one()
+
+        def took(self, steps: int, seconds: float, size: int) -> None:
+            self.next = next_one()
+
+    with patch.object(chunks, "Lengths", Lengths):
+        yield
+
+
+@contextmanager
+def saved_by_chance(rng: np.random.Generator) -> Iterator[None]:
+    """A checkpoint is written after every second chunk or so."""
+    with patch.object(checkpoint.Checkpoints, "due", lambda _: rng.random() < 0.5):
+        yield
+
+
+@contextmanager
+def every_chunk_is_told() -> Iterator[None]:
+    """A callback for progress is called after each chunk, however short it was."""
+    with patch.object(progress, "SAMPLED", 0.0):
+        yield
+
+
+# --- comparing ------------------------------------------------------------------------------------
+
+
+def same_results(given: mdf_loop.Results, expected: mdf_loop.Results) -> None:
+    """Everything that a run gives is the same, bit for bit."""
+    assert list(given) == list(expected)
+    for name in expected:
+        same_bits(_in_memory(given[name]), expected[name], name)
+    assert [axis.name for axis in given.axes] == [axis.name for axis in expected.axes]
+    for one, other in zip(given.axes, expected.axes, strict=True):
+        _same_arrays(one.coordinates, other.coordinates)
+    _same_arrays(given.state, expected.state)
+    assert given.execution_list == expected.execution_list
+    assert given.loops == expected.loops
+    for word in ("stopped_by", "reason", "reduced", "dtypes", "units", "device", "precision"):
+        assert getattr(given, word) == getattr(expected, word), word
+
+
+def _in_memory(data: Any) -> Any:
+    return data if data is None or isinstance(data, list) else np.asarray(data[...])
+
+
+def _same_arrays(given: Mapping[str, Any] | None, expected: Mapping[str, Any] | None) -> None:
+    assert (given is None) == (expected is None)
+    if given is not None and expected is not None:
+        assert list(given) == list(expected)
+        for name in expected:
+            same_bits(np.asarray(given[name]), np.asarray(expected[name]), name)

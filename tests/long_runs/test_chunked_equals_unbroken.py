@@ -1,0 +1,85 @@
+"""A run in chunks of any lengths gives what the unbroken run gives, bit for bit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.long_runs.helpers import Case, chunked, same_results, unbroken
+from tests.long_runs.random_cases import (
+    FAMILIES,
+    MODELS,
+    SHARED,
+    family,
+    few_passes,
+    for_each,
+    in_all_ways,
+    inputs_of,
+    shared_models,
+    whole_case,
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_passes() -> Iterator[None]:
+    with few_passes():
+        yield
+
+
+def check(case: Case, *seeds: int) -> str:
+    """The law of this file."""
+    compiled = case.compiled()
+    whole = unbroken(case, compiled)
+    ways = [chunked(case, seed, compiled) for seed in seeds]
+    for made, _ in ways:
+        same_results(made, whole)
+    return "in chunks" if max(count for _, count in ways) > 2 else "in one"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_over_time(name: str) -> None:
+    seen = Counter(check(case, 1, 2, 3) for case in in_all_ways(*MODELS[name]))
+    assert seen["in chunks"] >= 8, seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dt", [None, 0.001])
+@pytest.mark.parametrize("name", shared_models())
+def test_a_shared_model_over_time(name: str, dt: float | None) -> None:
+    asked = {"inputs": inputs_of(name), "dt": dt}
+    seen = Counter(check(case, 1, 2) for case in in_all_ways(SHARED / name, asked))
+    assert seen["in chunks"] >= 8, seen
+
+
+@pytest.mark.parametrize("name", shared_models())
+def test_a_shared_model(name: str) -> None:
+    asked = {"inputs": inputs_of(name)}
+    once = whole_case(SHARED / name, asked)
+    over_time = whole_case(SHARED / name, {**asked, "steps": 150, "dt": 0.001})
+    assert once is not None
+    assert over_time is not None
+    check(once, 1, 2, 3)
+    assert check(over_time, 4, 5) == "in chunks"
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_a_random_program(kind: str) -> None:
+    law_for(kind, 15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "examples"), list(zip(FAMILIES, (200, 60, 200, 60), strict=True)), ids=FAMILIES
+)
+def test_many_random_programs(kind: str, examples: int) -> None:
+    law_for(kind, examples)
+
+
+def law_for(kind: str, examples: int) -> None:
+    """The law holds for so many programs, few of which are refused."""
+    seen = for_each(family(kind), examples, check)
+    print(kind, dict(seen))  # noqa: T201 - shown by pytest -s
+    assert seen["refused"] <= examples / 5, seen
+    assert seen["in chunks"] >= (examples / 4 if "control" not in kind else 1), seen

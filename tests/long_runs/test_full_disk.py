@@ -1,0 +1,192 @@
+"""A disk that gets full: what was reached is there, and after making room the run goes on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import xarray
+
+from tests.long_runs.processes import (
+    WALK,
+    Ended,
+    checkpoint_parts,
+    mdf_loop,
+    saved,
+    stored_rows,
+)
+
+STEPS = 500_000
+"""Their rows are 4 MB."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A small disk in memory that only processes within its name space see at its place.
+
+    `folder` is where other processes see it.
+    """
+
+    model: Path
+    place: Path
+    folder: Path
+    within: tuple[str, ...]
+
+    def run(self, *words: Any) -> Ended:
+        """`mdf-loop run` with the model; the disk is `disk`."""
+        return mdf_loop(
+            "run",
+            "model.yaml",
+            "--device",
+            "cpu",
+            *words,
+            cwd=self.model.parent,
+            within=self.within,
+        )
+
+    def resize(self, size: str) -> None:
+        """Give it another size."""
+        options = f"remount,size={size}"
+        subprocess.run([*self.within, "mount", "-o", options, self.place], check=True)
+
+
+def may_mount() -> bool:
+    tried = ["unshare", "-Urm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    return (
+        shutil.which("unshare") is not None
+        and shutil.which("nsenter") is not None
+        and subprocess.run(tried, capture_output=True, check=False).returncode == 0
+    )
+
+
+pytestmark = pytest.mark.skipif(not may_mount(), reason="needs a user name space, to mount a disk")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    model = saved(tmp_path, WALK)
+    place = tmp_path / "disk"
+    place.mkdir()
+    script = f"mount -t tmpfs -o size=3m tmpfs '{place}' && echo && exec sleep 1000"
+    command = ["unshare", "-Urm", "sh", "-c", script]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"\n"
+        within = ("nsenter", "--preserve-credentials", "-U", "-m", "-w", "-t", str(holder.pid))
+        yield Disk(model, place, Path(f"/proc/{holder.pid}/root{place}"), within)
+        holder.send_signal(signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    model = saved(tmp_path_factory.mktemp("unbroken"), WALK)
+    words = ("run", model, "--steps", STEPS, "--output", "rows.npz", "--device", "cpu")
+    assert mdf_loop(*words, cwd=model.parent).code == 0
+    with np.load(model.parent / "rows.npz") as arrays:
+        return arrays["walk.x"]
+
+
+def same(given: Any, expected: Any) -> None:
+    assert (given.dtype, given.shape) == (expected.dtype, expected.shape)
+    assert given.tobytes() == expected.tobytes()
+
+
+def full(ended: Ended, saved_at: str) -> str:
+    """The sentence about a full disk, which is followed by what to do."""
+    first, hint = ended.err.splitlines()
+    assert ended.code == 2
+    assert hint == f"  hint: make room, and go on with --resume '{saved_at}'"
+    return first
+
+
+@pytest.mark.parametrize("saved_at", ["run.checkpoint", "disk/run.checkpoint"])
+def test_rows_that_are_streamed(disk, unbroken, saved_at):
+    words = ("--steps", STEPS, "--output", "disk/rows.zarr", "--checkpoint", saved_at)
+    ended = disk.run(*words, "--every", "50ms")
+    rows = stored_rows(disk.folder / "rows.zarr", "walk.x")
+    assert 50_000 < len(rows) < STEPS
+    same(rows, unbroken[: len(rows)])
+    sentence = full(ended, saved_at)
+    assert (
+        sentence
+        == f"DiskFullError: the disk is full; 'disk/rows.zarr' has the first {len(rows)} rows"
+    )
+    assert ended.out.splitlines()[-1].startswith(f"stopped: {len(rows)} of {STEPS} steps; the disk")
+    reached = checkpoint_parts(disk.folder.parent / saved_at)["course"]["done"]
+    assert 0 < reached <= len(rows)
+
+    disk.resize("20m")
+    ended = disk.run(*words, "--resume", saved_at)
+    assert ended.code == 0, ended.err
+    same(stored_rows(disk.folder / "rows.zarr", "walk.x"), unbroken)
+
+
+def test_the_checkpoint(disk, unbroken):
+    words = ("--steps", STEPS, "--output", "rows.npz", "--checkpoint", "disk/run.checkpoint")
+    ended = disk.run(*words, "--every", "50ms", "--json")
+    sentence = f"cannot write '{disk.place}/run.checkpoint': No space left on device"
+    assert full(ended, "disk/run.checkpoint") == f"DiskFullError: {sentence}"
+    rows = _npz(disk.model.parent / "rows.npz")
+    assert 50_000 < len(rows) < STEPS
+    same(rows, unbroken[: len(rows)])
+    assert ended.json["stopped_by"] == "disk_full"
+    assert ended.json["reason"] == f"{len(rows)} of {STEPS} steps; {sentence}"
+    kept = checkpoint_parts(disk.folder / "run.checkpoint")["kept"]["rows walk.x"]
+    assert 10_000 < len(kept) <= len(rows)
+    same(kept, unbroken[: len(kept)])
+    assert [path.name for path in disk.folder.iterdir()] == ["run.checkpoint"]
+
+    disk.resize("40m")
+    ended = disk.run(*words, "--resume", "disk/run.checkpoint")
+    assert ended.code == 0, ended.err
+    same(_npz(disk.model.parent / "rows.npz"), unbroken)
+
+
+# --- files that are written at the end ----------------------------------------------------------
+
+
+def _npz(path: Path) -> Any:
+    with np.load(path) as arrays:
+        return arrays["walk.x"]
+
+
+def _h5(path: Path) -> Any:
+    with h5py.File(path) as file:
+        return file["walk.x"][...]
+
+
+def _nc(path: Path) -> Any:
+    with xarray.open_dataset(path) as found:
+        return found["walk.x"].to_numpy()
+
+
+def _csv(path: Path) -> Any:
+    return np.loadtxt(path, delimiter=",", skiprows=1, usecols=1)
+
+
+def _json(path: Path) -> Any:
+    return np.array(json.loads(path.read_text())["outputs"]["walk.x"]["data"])
+
+
+@pytest.mark.parametrize("read", [_npz, _h5, _nc, _csv, _json])
+def test_what_is_written_at_the_end(disk, unbroken, read):
+    output = f"disk/rows.{read.__name__[1:]}"
+    words = ("--steps", STEPS, "--output", output, "--checkpoint", "run.checkpoint")
+    ended = disk.run(*words)
+    sentence = f"cannot write '{output}': No space left on device"
+    assert full(ended, "run.checkpoint") == f"DiskFullError: {sentence}"
+    assert list(disk.folder.iterdir()) == []
+
+    disk.resize("80m")
+    ended = disk.run(*words, "--resume", "run.checkpoint")
+    assert ended.code == 0, ended.err
+    same(read(disk.folder.parent / output), unbroken)

@@ -1,0 +1,215 @@
+"""Runs that are killed (`kill -9`) and go on: nothing is corrupt, little is lost."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.long_runs.processes import (
+    ENDLESS,
+    WALK,
+    Forks,
+    Process,
+    checkpoint_parts,
+    forks,
+    mdf_loop,
+    saved,
+    stored_rows,
+    ticks,
+)
+
+EVERY = 0.1
+"""Seconds between two checkpoints."""
+
+STEPS = 1_000_000
+
+FILES = {"model.yaml", "run.checkpoint", "said", "state.npz", "ticks"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Forks]:
+    with forks() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def unbroken(server: Forks, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
+    """The rows and the state of a run that nothing has disturbed."""
+    model = saved(tmp_path_factory.mktemp("unbroken"), WALK)
+    assert server.run(model, steps=STEPS, output="rows.npz") == 0
+    return np.load(model.parent / "rows.npz")["walk.x"], _state(model.parent)
+
+
+def _state(folder: Path) -> dict[str, Any]:
+    return dict(np.load(folder / "state.npz"))
+
+
+def _same(given: Any, expected: Any) -> None:
+    assert (given.dtype, given.shape) == (expected.dtype, expected.shape)
+    assert given.tobytes() == expected.tobytes()
+
+
+def _lost_little(folder: Path, kept: int) -> None:
+    """After a save the next one was begun as soon as the interval was over.
+
+    All but the last tick are of chunks that were done with. Of those that are not in the
+    checkpoint none is later than the interval (or the time that a save took, if that is longer)
+    after the first of them.
+    """
+    told = ticks(folder)
+    later = [k for k, (_, done) in enumerate(told[:-1]) if done > kept]
+    if later:
+        first = later[0]
+        save = told[first][0] - told[first - 1][0]
+        assert told[later[-1]][0] - told[first][0] < max(EVERY, save)
+
+
+# --- a hundred kills ---------------------------------------------------------------------------
+
+
+def _kill_and_resume(
+    server: Forks,
+    model: Path,
+    kills: int,
+    seed: int,
+    look: Callable[[], int],
+    **words: Any,
+) -> Iterator[None]:
+    """Kill a run again and again, each time at a random moment; a yield for each that was done.
+
+    `look` checks what is there after a kill, and says how many steps are safe.
+    """
+    moments = np.random.default_rng(seed)
+    safe = killed = 0
+    while killed < kills or safe:
+        delay = moments.uniform(0.0, 0.5) if killed < kills else None
+        code = server.run(
+            model,
+            delay,
+            **words,
+            checkpoint="run.checkpoint",
+            checkpoint_every=EVERY,
+            resume="run.checkpoint",
+        )
+        if code == 0:
+            yield
+            safe = 0
+            continue
+        assert code == -9, (model.parent / "said").read_text()
+        killed += 1
+        reached = look()
+        assert reached >= safe
+        safe = reached
+        _lost_little(model.parent, safe)
+
+
+def _reached(folder: Path) -> int:
+    """How many steps are in the checkpoint."""
+    path = folder / "run.checkpoint"
+    return int(checkpoint_parts(path)["course"]["done"]) if path.exists() else 0
+
+
+@pytest.mark.slow
+def test_a_hundred_kills_of_a_run_that_streams(server, unbroken, tmp_path):
+    rows, state = unbroken
+    model = saved(tmp_path, WALK)
+    store = tmp_path / "rows.zarr"
+
+    def look() -> int:
+        safe = _reached(tmp_path)
+        stored = stored_rows(store, "walk.x") if store.exists() else rows[:0]
+        assert len(stored) >= safe
+        _same(stored, rows[: len(stored)])
+        return safe
+
+    words = {"steps": STEPS, "output": "rows.zarr"}
+    for _ in _kill_and_resume(server, model, 100, 1, look, **words):
+        _same(stored_rows(store, "walk.x"), rows)
+        assert _state(tmp_path) == state
+        assert {path.name for path in tmp_path.iterdir()} == FILES | {"rows.zarr"}
+        shutil.rmtree(store)
+        (tmp_path / "run.checkpoint").unlink()
+
+
+@pytest.mark.slow
+def test_kills_of_a_run_in_memory(server, unbroken, tmp_path):
+    rows, state = unbroken
+    model = saved(tmp_path, WALK)
+
+    def look() -> int:
+        safe = _reached(tmp_path)
+        if safe:
+            kept = checkpoint_parts(tmp_path / "run.checkpoint")["kept"]["rows walk.x"]
+            _same(kept, rows[:safe])
+        assert not (tmp_path / "rows.npz").exists()
+        return safe
+
+    words = {"steps": STEPS, "output": "rows.npz", "only": ["walk.x"]}
+    words |= {"reduce": {"walk.x": ["max", "last"]}}
+    for _ in _kill_and_resume(server, model, 25, 2, look, **words):
+        with np.load(tmp_path / "rows.npz") as arrays:
+            _same(arrays["walk.x"], rows)
+            assert (arrays["walk.x.max"], arrays["walk.x.last"]) == (rows.max(), rows[-1])
+        assert _state(tmp_path) == state
+        assert {path.name for path in tmp_path.iterdir()} == FILES | {"rows.npz"}
+        (tmp_path / "rows.npz").unlink()
+        (tmp_path / "run.checkpoint").unlink()
+
+
+@pytest.mark.slow
+def test_kills_of_a_while_loop(server, tmp_path):
+    model = saved(tmp_path, ENDLESS)
+    words = {"options": {"max_iterations": STEPS}, "output": "rows.npz"}
+    assert server.run(model, **words) == 0
+    path = tmp_path / "rows.npz"
+    with np.load(path) as arrays:
+        whole = dict(arrays)
+    path.unlink()
+
+    def look() -> int:
+        saved_at = tmp_path / "run.checkpoint"
+        if not saved_at.exists():
+            return 0
+        course = checkpoint_parts(saved_at)["course"]
+        safe = int(course["iterations"])
+        (rows,) = (array for name, array in course.items() if name.startswith("rows of "))
+        _same(rows, whole["A.r1"][:safe])
+        return safe
+
+    for _ in _kill_and_resume(server, model, 15, 3, look, **words):
+        with np.load(path) as arrays:
+            assert list(arrays) == list(whole)
+            for name, array in whole.items():
+                _same(arrays[name], array)
+        path.unlink()
+        (tmp_path / "run.checkpoint").unlink()
+
+
+# --- the command line ---------------------------------------------------------------------------
+
+
+def test_a_killed_command_goes_on(unbroken, tmp_path):
+    """The same words begin a run, and go on with it after each kill."""
+    rows, _ = unbroken
+    model = saved(tmp_path, WALK)
+    path = tmp_path / "run.checkpoint"
+    command = ("run", model.name, "--steps", STEPS, "--output", "rows.zarr", "--device", "cpu")
+    go_on = ("--checkpoint", path.name, "--resume", path.name, "--every", "50ms")
+    safe = 0
+    for _ in range(2):
+        process = Process(*command, *go_on, cwd=tmp_path)
+        process.wait_until(lambda before=safe: path.exists() and _reached(tmp_path) > before)
+        assert process.send(signal.SIGKILL).code == -signal.SIGKILL
+        safe = _reached(tmp_path)
+        stored = stored_rows(tmp_path / "rows.zarr", "walk.x")
+        assert safe <= len(stored) < STEPS
+        _same(stored, rows[: len(stored)])
+    ended = mdf_loop(*command, *go_on, cwd=tmp_path)
+    assert (ended.code, ended.err) == (0, "")
+    _same(stored_rows(tmp_path / "rows.zarr", "walk.x"), rows)

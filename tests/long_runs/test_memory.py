@@ -1,0 +1,54 @@
+"""Peak memory of long runs: the arrays that were asked for, and little more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.long_runs.processes import ENDLESS, WALK, peak_of, saved
+
+FEW, MANY, LONG = 1_000, 10_000_000, 2_000_000
+MORE = 60.0
+"""MB that a run may take besides the arrays that were asked for."""
+
+
+def growth(model: Path, option: str, count: int, *words: Any) -> float:
+    """By how many MB the peak grows with the number of steps."""
+    few, many = (
+        peak_of("run", model.name, "--device", "cpu", option, steps, *words, cwd=model.parent)
+        for steps in (FEW, count)
+    )
+    return many - few
+
+
+def size(count: int) -> float:
+    """How many MB so many numbers are."""
+    return count * 8 / 1e6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        (MANY, ("--output", "rows.npz", "--dt", 0.001)),
+        (MANY, ("--output", "rows.h5")),
+        (LONG, ("--output", "rows.csv")),  # text is slow, and its lists would be large
+        (LONG, ("--json",)),
+    ],
+)
+def test_rows_in_memory(tmp_path, steps, words):
+    assert growth(saved(tmp_path, WALK), "--steps", steps, *words) < size(steps) + MORE
+
+
+@pytest.mark.slow
+def test_rows_that_are_streamed_and_reduced(tmp_path):
+    words = ("--output", "rows.zarr", "--only", "walk.x", "--reduce", "walk.x=mean,max")
+    assert growth(saved(tmp_path, WALK), "--steps", MANY, *words) < MORE
+
+
+@pytest.mark.slow
+def test_a_while_loop(tmp_path):
+    count, words = MANY // 2, ("--output", "rows.npz")
+    assert growth(saved(tmp_path, ENDLESS), "--max-iterations", count, *words) < size(count) + MORE

@@ -1,0 +1,163 @@
+"""A run that is stopped or dies, and goes on from its checkpoint, gives what the unbroken run gives,
+bit for bit: in memory and streamed to disk."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mdf_loop.errors import InputError, UnsupportedError
+from mdf_loop.ir import StoppedBy
+from tests.long_runs.helpers import Case, resumed, same_results, unbroken
+from tests.long_runs.random_cases import (
+    FAMILIES,
+    MODELS,
+    SHARED,
+    family,
+    few_passes,
+    for_each,
+    in_all_ways,
+    inputs_of,
+    shared_models,
+    whole_case,
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_passes() -> Iterator[None]:
+    with few_passes():
+        yield
+
+
+def check(case: Case, seed: int, folder: Path) -> str:
+    """The law of this file."""
+    whole = unbroken(case)
+    made, ends = resumed(case, seed, folder / "run.checkpoint")
+    same_results(made, whole)
+    return "resumed" if ends.all else "in one"
+
+
+def check_streamed(case: Case, seed: int, folder: Path) -> str:
+    """The same with rows on disk."""
+    whole = unbroken(case)
+    stored = replace(case, asked={**case.asked, "output": folder / "rows.zarr"})
+    made, ends = resumed(stored, seed, folder / "run.checkpoint")
+    same_results(made, whole)
+    return "resumed" if ends.all else "in one"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_over_time(name: str, tmp_path: Path) -> None:
+    cases = enumerate(in_all_ways(*MODELS[name]))
+    seen = Counter(check(case, seed, tmp_path) for seed, case in cases)
+    assert seen["resumed"] >= 6, seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_over_time_that_is_streamed(name: str, tmp_path: Path) -> None:
+    cases = enumerate(in_all_ways(*MODELS[name]))
+    seen = Counter(check_streamed(case, seed, tmp_path) for seed, case in cases)
+    assert seen["resumed"] >= 6, seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dt", [None, 0.001])
+@pytest.mark.parametrize("name", shared_models())
+def test_a_shared_model_over_time(name: str, dt: float | None, tmp_path: Path) -> None:
+    asked = {"inputs": inputs_of(name), "dt": dt}
+    cases = enumerate(in_all_ways(SHARED / name, asked))
+    seen = Counter(check(case, seed, tmp_path) for seed, case in cases)
+    assert seen["resumed"] >= 6, seen
+
+
+@pytest.mark.parametrize("name", shared_models())
+def test_a_shared_model(name: str, tmp_path: Path) -> None:
+    asked = {"inputs": inputs_of(name)}
+    once = whole_case(SHARED / name, asked)
+    over_time = whole_case(SHARED / name, {**asked, "steps": 150, "dt": 0.001})
+    assert once is not None
+    assert over_time is not None
+    check(once, 1, tmp_path)
+    assert check(over_time, 1, tmp_path) == "resumed"
+    assert check_streamed(over_time, 4, tmp_path) == "resumed"
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_a_random_program(kind: str, tmp_path: Path) -> None:
+    law_for(kind, 10, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "examples"), list(zip(FAMILIES, (200, 60, 200, 60), strict=True)), ids=FAMILIES
+)
+def test_many_random_programs(kind: str, examples: int, tmp_path: Path) -> None:
+    law_for(kind, examples, tmp_path)
+
+
+def law_for(kind: str, examples: int, folder: Path) -> None:
+    """The law holds for so many programs, few of which are refused."""
+
+    def law(case: Case, seed: int) -> str:
+        streams = "steps" in case.asked and seed % 3 == 0
+        return (check_streamed if streams else check)(case, seed, folder)
+
+    seen = for_each(family(kind), examples, law)
+    print(kind, dict(seen))  # noqa: T201 - shown by pytest -s
+    assert seen["refused"] <= examples / 5, seen
+    assert seen["resumed"] >= (examples / 4 if "control" not in kind else 1), seen
+
+
+@pytest.mark.parametrize("name", ["widened after the first step", "without a state"])
+def test_a_checkpoint_after_the_first_step(name: str, tmp_path: Path) -> None:
+    """The rows so far are of a narrower type, or nothing at all is carried on."""
+    model, more = {"without a state": (WITHOUT_STATE, {}), **MODELS}[name]
+    case = Case(model, {**more, "steps": 30})
+    for seed in range(8):
+        check(case, seed, tmp_path)
+        check_streamed(case, seed, tmp_path)
+
+
+WITHOUT_STATE = {"g": {"nodes": {"A": {"output_ports": {"y": {"value": "3"}}}}}}
+
+
+def test_random_numbers_have_no_checkpoint(tmp_path: Path) -> None:
+    node = {
+        "functions": {"r": {"function": "onnx::RandomNormal", "args": {"shape": [1]}}},
+        "output_ports": {"y": {"value": "r"}},
+    }
+    compiled = Case({"g": {"nodes": {"A": node}}}).compiled()
+    for steps in (None, 5):
+        with pytest.raises(UnsupportedError, match="draws random numbers") as caught:
+            compiled.run(steps=steps, checkpoint=tmp_path / "run.checkpoint")
+        assert "nodes['A'].functions['r']" in str(caught.value)
+
+
+def test_an_order_of_execution_that_was_not_asked_for_then(tmp_path: Path) -> None:
+    compiled, file = Case(MODELS["scheduled"][0]).compiled(), tmp_path / "run.checkpoint"
+    compiled.run(steps=5, checkpoint=file)
+    with pytest.raises(InputError, match="of a run without execution_list"):
+        compiled.run(steps=9, resume=file, execution_list=True)
+
+
+@pytest.mark.parametrize("output", [None, "rows.zarr"])
+def test_time_limits_and_chunks_as_they_are(output: str | None, tmp_path: Path) -> None:
+    """Nothing is changed for the test: the run is stopped again and again until it is done."""
+    model, more = MODELS["neuron"]
+    case = Case(model, {**more, "steps": 100_000, "reduce": {"fn.v": ["mean", "max"]}})
+    stored = {} if output is None else {"output": tmp_path / output}
+    file, stops = tmp_path / "run.checkpoint", 0
+    while True:
+        made = case.compiled().run(
+            **case.asked, **stored, time_limit=0.05, checkpoint=file, resume=file
+        )
+        if made.stopped_by is not StoppedBy.TIME_LIMIT:
+            break
+        stops += 1
+    assert stops > 1
+    same_results(made, unbroken(case))

@@ -1,0 +1,253 @@
+"""Commands that are stopped from outside, or by what they compute: nothing reached is lost."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.long_runs.processes import (
+    ENDLESS,
+    GROWING,
+    WALK,
+    Ended,
+    Process,
+    checkpoint_parts,
+    forks,
+    mdf_loop,
+    saved,
+    stored_rows,
+    ticks,
+)
+
+FOREVER = 10**8
+"""More steps than there is time for; there is room for their rows."""
+
+OFTEN = ("--checkpoint", "run.checkpoint", "--every", "50ms")
+
+SENTENCES = {
+    "interrupted": "the run was interrupted",
+    "time_limit": "the time limit of the run was over",
+    "max_iterations": "it reached the bound that was set for this run (max_iterations)",
+}
+
+
+@pytest.fixture
+def walk(tmp_path: Path) -> Path:
+    return saved(tmp_path, WALK)
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    return saved(tmp_path, ENDLESS)
+
+
+def run(model: Path, *words: Any) -> Ended:
+    return mdf_loop("run", model.name, "--device", "cpu", *words, cwd=model.parent)
+
+
+def interrupted(model: Path, *words: Any) -> Ended:
+    """Ctrl-C after at least two checkpoints."""
+    process = Process("run", model.name, "--device", "cpu", *words, *OFTEN, cwd=model.parent)
+    path = model.parent / "run.checkpoint"
+    seen: set[int] = set()
+
+    def twice() -> bool:
+        if path.exists():
+            seen.add(path.stat().st_mtime_ns)
+        return len(seen) >= 2
+
+    process.wait_until(twice)
+    return process.send(signal.SIGINT)
+
+
+def unbroken(model: Path, steps: int) -> Any:
+    assert run(model, "--steps", steps, "--output", "unbroken.npz").code == 0
+    with np.load(model.parent / "unbroken.npz") as arrays:
+        return arrays["walk.x"]
+
+
+def said(ended: Ended) -> tuple[int, str]:
+    """How far a run came, and why it ended, as it stands on the screen."""
+    found = re.search(
+        r"^stopped: (\d+) (?:of \d+ steps|iterations of A\.loop); (.*)$", ended.out, re.M
+    )
+    assert found is not None, ended
+    return int(found[1]), found[2]
+
+
+def same(given: Any, expected: Any) -> None:
+    assert (given.dtype, given.shape) == (expected.dtype, expected.shape)
+    assert given.tobytes() == expected.tobytes()
+
+
+# --- over time --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", ["rows.npz", "rows.zarr"])
+def test_ctrl_c_saves_what_was_reached(walk, output):
+    ended = interrupted(walk, "--steps", FOREVER, "--output", output)
+    reached, why = said(ended)
+    assert (ended.code, ended.err, why) == (130, "", SENTENCES["interrupted"])
+    rows = _rows(walk.parent / output)
+    assert len(rows) == reached
+    parts = checkpoint_parts(walk.parent / "run.checkpoint")
+    assert parts["course"]["done"] == reached
+    whole = unbroken(walk, reached + 100_000)
+    same(rows, whole[:reached])
+
+    on = run(walk, "--steps", len(whole), "--output", output, "--resume", "run.checkpoint")
+    assert on.code == 0, on.err
+    same(_rows(walk.parent / output), whole)
+
+
+def _rows(path: Path) -> Any:
+    if path.suffix == ".zarr":
+        return stored_rows(path, "walk.x")
+    with np.load(path) as arrays:
+        return arrays["walk.x"]
+
+
+def test_a_time_limit_saves_what_was_reached(walk):
+    ended = run(walk, "--steps", FOREVER, "--output", "rows.npz", "--time-limit", "500ms")
+    reached, why = said(ended)
+    assert (ended.code, ended.err, why) == (0, "", SENTENCES["time_limit"])
+    rows = _rows(walk.parent / "rows.npz")
+    assert len(rows) == reached > 0
+    same(rows, unbroken(walk, reached))
+
+
+def test_the_json_says_why_and_has_the_rows(walk):
+    words = ("--steps", FOREVER, "--time-limit", "100ms", "--only", "walk.x")
+    ended = run(walk, *words, "--json")
+    made = ended.json
+    assert (ended.code, made["stopped_by"]) == (0, "time_limit")
+    rows = made["outputs"]["walk.x"]["data"]
+    assert made["reason"] == f"{len(rows)} of {FOREVER} steps; {SENTENCES['time_limit']}"
+    same(np.array(rows), unbroken(walk, len(rows)))
+
+
+@pytest.mark.parametrize(("nan", "code"), [("stop", 0), ("error", 2)])
+def test_a_value_that_is_not_finite(tmp_path, nan, code):
+    model = saved(tmp_path, GROWING)
+    words = ("--steps", FOREVER, "--output", "rows.zarr", "--nan", nan)
+    ended = run(model, *words, *OFTEN)
+    assert ended.code == code, ended.err
+    rows = stored_rows(tmp_path / "rows.zarr", "grow.x")
+    assert np.isfinite(rows[:-1]).all()
+    assert np.isinf(rows[-1])
+    sentence = f"'grow.x' was infinite at step {len(rows) - 1}"
+    if nan == "stop":
+        assert ended.out.endswith(f"stopped: {len(rows)} of {FOREVER} steps; {sentence}\n")
+    else:
+        assert ended.err.startswith(f"NotFiniteError: {sentence}\n")
+        assert "hint: 'rows.zarr' has what was reached" in ended.err
+    expected = run(model, "--steps", len(rows), "--output", "unbroken.npz")
+    assert expected.code == 0
+    with np.load(tmp_path / "unbroken.npz") as arrays:
+        same(rows, arrays["grow.x"])
+
+
+def test_ctrl_c_is_obeyed_at_once(walk):
+    """The figure is in `benchmarks/chunking.py`; here is only that nobody has to wait."""
+    waited = []
+    with forks() as server:
+        for _ in range(5):
+            words = {"steps": FOREVER, "reduce": {"walk.x": "mean"}}
+            assert server.run(walk, 0.5, signal.SIGINT, **words) == 0
+            assert SENTENCES["interrupted"] in (walk.parent / "said").read_text()
+            waited.append(ticks(walk.parent)[-1][0] - server.signalled)
+    assert sorted(waited)[2] < 0.5
+
+
+def test_a_value_that_is_not_finite_in_json(tmp_path):
+    made = run(saved(tmp_path, GROWING), "--steps", FOREVER, "--nan", "stop", "--json").json
+    assert made["stopped_by"] == "not_finite"
+    count = made["outputs"]["grow.x"]["shape"][0]
+    sentence = f"'grow.x' was infinite at step {count - 1}"
+    assert made["reason"] == f"{count} of {FOREVER} steps; {sentence}"
+    assert made["outputs"]["grow.x"]["data"][-1] == "inf"
+
+
+# --- a while-loop that would never end ----------------------------------------------------------
+
+
+def loop_rows(path: Path) -> Any:
+    with np.load(path) as arrays:
+        return arrays["A.r1"]
+
+
+def test_its_cap_ends_it(endless):
+    words = ("--max-iterations", 200_000)
+    ended = run(endless, *words, "--output", "rows.npz")
+    assert (ended.code, ended.err) == (0, "")
+    assert said(ended) == (200_000, SENTENCES["max_iterations"])
+    assert f"loop A.loop: 200000 iterations; {SENTENCES['max_iterations']}" in ended.out
+    assert len(loop_rows(endless.parent / "rows.npz")) == 200_000
+    made = run(endless, *words, "--json").json
+    assert made["stopped_by"] == "max_iterations"
+    assert made["loops"] == {"A.loop": {"iterations": 200_000, "stopped_by": "max_iterations"}}
+    assert made["outputs"]["A.n"]["data"] == 200_000
+
+
+@pytest.mark.parametrize("limit", ["50ms", "2s"])  # at once in pieces; first tried whole
+def test_a_time_limit_ends_it(endless, limit):
+    ended = run(endless, "--time-limit", limit, "--output", "rows.npz")
+    assert (ended.code, ended.err) == (0, "")
+    reached, why = said(ended)
+    assert why == SENTENCES["time_limit"]
+    assert f"loop A.loop: {reached} iterations; {why}" in ended.out
+    rows = loop_rows(endless.parent / "rows.npz")
+    assert len(rows) == reached
+    assert run(endless, "--max-iterations", reached, "--output", "capped.npz").code == 0
+    same(rows, loop_rows(endless.parent / "capped.npz"))
+
+
+def test_a_time_limit_in_json(endless):
+    made = run(endless, "--time-limit", "200ms", "--json").json
+    count = made["outputs"]["A.n"]["data"]
+    assert made["stopped_by"] == "time_limit"
+    assert made["reason"] == f"{count} iterations of A.loop; {SENTENCES['time_limit']}"
+    assert made["loops"] == {"A.loop": {"iterations": count, "stopped_by": "time_limit"}}
+    assert len(made["outputs"]["A.r1"]["data"]) == count
+
+
+def test_ctrl_c_ends_it_and_it_goes_on(endless):
+    cap = ("--max-iterations", FOREVER)
+    ended = interrupted(endless, *cap, "--output", "rows.npz")
+    reached, why = said(ended)
+    assert (ended.code, ended.err, why) == (130, "", SENTENCES["interrupted"])
+    assert f"loop A.loop: {reached} iterations; {why}" in ended.out
+    rows = loop_rows(endless.parent / "rows.npz")
+    assert len(rows) == reached
+
+    ended = run(
+        endless,
+        *cap,
+        *OFTEN,
+        "--resume",
+        "run.checkpoint",
+        "--time-limit",
+        "300ms",
+        "--output",
+        "rows.npz",
+    )
+    further, why = said(ended)
+    assert why == SENTENCES["time_limit"]
+    assert further > reached
+    assert run(endless, "--max-iterations", further, "--output", "capped.npz").code == 0
+    whole = loop_rows(endless.parent / "capped.npz")
+    same(loop_rows(endless.parent / "rows.npz"), whole)
+    same(rows, whole[:reached])
+
+
+def test_ctrl_c_in_json(endless):
+    ended = interrupted(endless, "--max-iterations", FOREVER, "--json")
+    made = ended.json
+    count = made["outputs"]["A.n"]["data"]
+    assert (ended.code, made["stopped_by"]) == (130, "interrupted")
+    assert made["reason"] == f"{count} iterations of A.loop; {SENTENCES['interrupted']}"
