@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ from mdf_loop.run.interpret import interpret
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
+
+# A job in the background ignores Ctrl-C, and so would the processes that tests send it to.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-2}
 """Relative difference up to which two engines' kernels may round apart."""
