@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mdf_loop.ir import StoppedBy
     from mdf_loop.plugin.loop_call import loop
     from mdf_loop.reading import read
-    from mdf_loop.run.progress import Progress
+    from mdf_loop.run.overseeing.progress import Progress
     from mdf_loop.run.results import Results
     from mdf_loop.verification import Verification, verify
 
@@ -38,7 +38,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Compiled": "mdf_loop.compiled",
     "LoopError": "mdf_loop.errors",
-    "Progress": "mdf_loop.run.progress",
+    "Progress": "mdf_loop.run.overseeing.progress",
     "Results": "mdf_loop.run.results",
     "StoppedBy": "mdf_loop.ir",
     "Drawing": "mdf_loop.drawing",

@@ -26,8 +26,8 @@ from mdf_loop.request import Request, checked_reduce, names, request
 from mdf_loop.run.device import DEVICES, Device
 from mdf_loop.run.once import Once
 from mdf_loop.run.over_time import TimedSession
-from mdf_loop.run.oversight import checked_oversight
-from mdf_loop.run.progress import Callback
+from mdf_loop.run.overseeing.overseer import checked_oversight
+from mdf_loop.run.overseeing.progress import Callback
 from mdf_loop.run.results import Results
 from mdf_loop.run.session import Session
 from mdf_loop.running import Choices, run

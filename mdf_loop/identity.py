@@ -10,7 +10,7 @@ import numpy as np
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Data, Op, Program, walk
 from mdf_loop.onnx_ops import RANDOM_OPS
-from mdf_loop.run.checkpoint import digest_of_arrays, digest_of_document
+from mdf_loop.run.overseeing.checkpoint import digest_of_arrays, digest_of_document
 
 if TYPE_CHECKING:
     from mdf_loop.compiled import Compiled

@@ -18,12 +18,12 @@ from mdf_loop.onnx_types import is_tensor
 from mdf_loop.reading.names import Chosen, find_item
 from mdf_loop.reading.settings import with_values
 from mdf_loop.request import Request, request
-from mdf_loop.run.course import Sink
 from mdf_loop.run.device import Device
 from mdf_loop.run.engine import ENGINES, engine_results, only_given
 from mdf_loop.run.missing import with_missing
 from mdf_loop.run.over_time import TimedSession, Wanted, checked_steps, refuse_without_steps
-from mdf_loop.run.oversight import Overseer, Oversight
+from mdf_loop.run.overseeing.course import Sink
+from mdf_loop.run.overseeing.overseer import Overseer, Oversight
 from mdf_loop.run.pieces import Reached
 from mdf_loop.run.recording.keeping import Keeping, kept
 from mdf_loop.run.recording.rows import Rows

@@ -20,10 +20,10 @@ from mdf_loop.emit.row_shapes import rows_differ
 from mdf_loop.ir import Array, Data, Recorded, StoppedBy, Value, body_outputs, reads
 from mdf_loop.onnx_types import numpy_dtype
 from mdf_loop.passes.loop_piece import LoopPiece
-from mdf_loop.run.course import Block
+from mdf_loop.run.overseeing.course import Block
+from mdf_loop.run.overseeing.stopping import Stopping
 from mdf_loop.run.recording.rows import Rows
 from mdf_loop.run.session import Session
-from mdf_loop.run.stopping import Stopping
 
 
 @dataclass(frozen=True, slots=True, eq=False)

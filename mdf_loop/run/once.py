@@ -14,13 +14,13 @@ from mdf_loop.errors import RunError
 from mdf_loop.ir import Array, Data, Program, StoppedBy
 from mdf_loop.passes.in_pieces import in_pieces
 from mdf_loop.run.choosing import UNDECIDED
-from mdf_loop.run.course import Block
 from mdf_loop.run.device import Device
 from mdf_loop.run.loop_course import LoopCourse
-from mdf_loop.run.oversight import Overseer
+from mdf_loop.run.overseeing.course import Block
+from mdf_loop.run.overseeing.overseer import Overseer
+from mdf_loop.run.overseeing.stopping import Stopped, Stopping
 from mdf_loop.run.pieces import Follower, Pieces, Reached, run_in_pieces
 from mdf_loop.run.session import Session
-from mdf_loop.run.stopping import Stopped, Stopping
 
 PATIENCE = 0.1
 """Seconds after which an evaluation is begun again in pieces."""

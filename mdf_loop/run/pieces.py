@@ -25,12 +25,12 @@ from mdf_loop.passes.in_pieces import Piece, Straight
 from mdf_loop.passes.loop_piece import LoopPiece
 from mdf_loop.run.after_stop import Cut, what_can_be
 from mdf_loop.run.choosing import UNDECIDED
-from mdf_loop.run.chunks import follow
 from mdf_loop.run.device import Device
 from mdf_loop.run.loop_course import LoopCourse
+from mdf_loop.run.overseeing.chunks import follow
+from mdf_loop.run.overseeing.stopping import Stopped, Stopping
 from mdf_loop.run.results import LoopReport
 from mdf_loop.run.session import Session
-from mdf_loop.run.stopping import Stopped, Stopping
 
 LONG = 100_000
 """Iterations of a loop that are sure to take a while."""

@@ -16,7 +16,7 @@ from mdf_loop.lower.guards import GUARD
 from mdf_loop.run.choosing import open_session
 from mdf_loop.run.device import Device
 from mdf_loop.run.float32_ends import fed, taken, with_float32_ends
-from mdf_loop.run.stopping import Stopped, Stopping
+from mdf_loop.run.overseeing.stopping import Stopped, Stopping
 
 SMALL = 50_000
 """Up to this many elements per value one thread is fastest (measured on ONNX Runtime 1.31)."""

@@ -16,8 +16,8 @@ from mdf_loop.build import Options
 from mdf_loop.emit.legalise import runnable
 from mdf_loop.ir import Data, Op, Program, Value, loops
 from mdf_loop.passes.batch import batch
+from mdf_loop.run.overseeing.stopping import Stopping
 from mdf_loop.run.session import Session
-from mdf_loop.run.stopping import Stopping
 
 
 class SweptSession(Session):

@@ -11,11 +11,11 @@ import numpy as np
 
 from mdf_loop.ir import Array
 from mdf_loop.reading.program import HAS_RUN
-from mdf_loop.run.course import Block
 from mdf_loop.run.execution_list import Mark, OrderOfExecution, Sets
+from mdf_loop.run.overseeing.course import Block
+from mdf_loop.run.overseeing.stopping import Stopping
 from mdf_loop.run.recording.ticks import Clock
 from mdf_loop.run.states import State
-from mdf_loop.run.stopping import Stopping
 
 if TYPE_CHECKING:
     from mdf_loop.run.over_time import TimedSession, Wanted

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from mdf_loop.errors import InputError, RunError
 from mdf_loop.ir import Data, StoppedBy
-from mdf_loop.run.course import Sink
 from mdf_loop.run.device import Device
 from mdf_loop.run.execution_list import ExecutionList
 from mdf_loop.run.over_time import TimedSession, Wanted
-from mdf_loop.run.oversight import Overseer
+from mdf_loop.run.overseeing.course import Sink
+from mdf_loop.run.overseeing.overseer import Overseer
 from mdf_loop.run.recording.keeping import Keeping
 from mdf_loop.run.recording.recorder import Recorder
 from mdf_loop.run.recording.ticks import Clock

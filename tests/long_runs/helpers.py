@@ -18,7 +18,8 @@ import numpy as np
 import mdf_loop
 from mdf_loop.compiled import Compiled
 from mdf_loop.ir import StoppedBy
-from mdf_loop.run import checkpoint, chunks, once, progress
+from mdf_loop.run import once
+from mdf_loop.run.overseeing import checkpoint, chunks, progress
 from tests.run.piece_running import same_bits
 
 LENGTHS = (1, 1, 2, 3, 7, 50)

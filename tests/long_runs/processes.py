@@ -228,14 +228,14 @@ def _serve() -> None:
     import onnxruntime  # noqa: F401
     import zarr  # noqa: F401
 
-    import mdf_loop.run.progress
+    import mdf_loop.run.overseeing.progress
     import mdf_loop.run.recording.stream
     import mdf_loop.run.saving
 
     mdf_loop.compile(WALK["g"]).to_onnx()  # all that it takes is imported
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    mdf_loop.run.progress.SAMPLED = 0.0  # every chunk is told
+    mdf_loop.run.overseeing.progress.SAMPLED = 0.0  # every chunk is told
     for line in sys.stdin:
         request = json.loads(line)
         process = os.fork()

@@ -12,8 +12,8 @@ from mdf_loop.build import Options
 from mdf_loop.ir import Program, loops
 from mdf_loop.passes.in_pieces import Straight, in_pieces
 from mdf_loop.passes.loop_piece import LoopPiece
+from mdf_loop.run.overseeing.stopping import Stopping
 from mdf_loop.run.session import Session
-from mdf_loop.run.stopping import Stopping
 from tests.loop_models import loop_model
 from tests.passes.sketch import Sketch, text
 from tests.run.piece_running import by_chance, cut, opened, ready, run, same, same_outputs

@@ -16,9 +16,9 @@ from mdf_loop.passes.in_pieces import in_pieces
 from mdf_loop.passes.loop_piece import LoopPiece
 from mdf_loop.reading import bind, open_document, read
 from mdf_loop.run.loop_course import LoopCourse
+from mdf_loop.run.overseeing.stopping import Stopping
 from mdf_loop.run.pieces import Follower, Pieces, Reached, run_in_pieces
 from mdf_loop.run.session import Session
-from mdf_loop.run.stopping import Stopping
 from tests.conftest import document_of
 from tests.loop_models import loop_model
 

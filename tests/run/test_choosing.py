@@ -17,8 +17,8 @@ from mdf_loop.ir import StoppedBy
 from mdf_loop.run import choosing
 from mdf_loop.run.choosing import UNDECIDED, Race
 from mdf_loop.run.device import Device, Placed
+from mdf_loop.run.overseeing.stopping import Stopped, Stopping
 from mdf_loop.run.session import Session
-from mdf_loop.run.stopping import Stopped, Stopping
 from tests.emit.op_running import program_of
 
 MICROSECOND = 1e-6

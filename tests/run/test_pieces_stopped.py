@@ -13,10 +13,10 @@ from mdf_loop.build import Options
 from mdf_loop.errors import RecordShapeError, RunError
 from mdf_loop.ir import StoppedBy
 from mdf_loop.run.loop_course import LoopCourse
+from mdf_loop.run.overseeing.stopping import Stopping
 from mdf_loop.run.pieces import follow_loop, run_in_pieces
 from mdf_loop.run.results import LoopReport
 from mdf_loop.run.session import Session
-from mdf_loop.run.stopping import Stopping
 from tests.loop_models import loop_model
 from tests.requirements.test_r1_recorded import GROWING_ROW
 from tests.run.piece_running import CHAIN, NEWTON, after, by_chance, cut, opened, run, same_outputs

@@ -9,8 +9,8 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import LoopError, RunError
+from mdf_loop.run.overseeing.stopping import Stopping
 from mdf_loop.run.session import _translated
-from mdf_loop.run.stopping import Stopping
 
 
 def node(expression: str, **ports: dict[str, object]) -> dict[str, object]:

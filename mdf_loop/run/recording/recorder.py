@@ -8,8 +8,8 @@ import numpy as np
 
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
-from mdf_loop.run.course import Block, Numbers, Sink
 from mdf_loop.run.missing import with_missing
+from mdf_loop.run.overseeing.course import Block, Numbers, Sink
 from mdf_loop.run.recording.keeping import Keeping
 from mdf_loop.run.recording.reductions import Reductions
 from mdf_loop.run.recording.rows import Column

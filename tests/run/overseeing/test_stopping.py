@@ -6,7 +6,7 @@ import signal
 import time
 
 from mdf_loop.ir import StoppedBy
-from mdf_loop.run.stopping import Stopping
+from mdf_loop.run.overseeing.stopping import Stopping
 
 
 def _wait_for(stopping: Stopping) -> StoppedBy | None:

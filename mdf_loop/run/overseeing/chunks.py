@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Array, StoppedBy
-from mdf_loop.run.course import Block, Course
-from mdf_loop.run.stopping import Stopped, Stopping
+from mdf_loop.run.overseeing.course import Block, Course
+from mdf_loop.run.overseeing.stopping import Stopped, Stopping
 
 SECONDS = 0.02
 """How long a chunk shall take: Ctrl-C is obeyed between chunks, and a call costs 0.1 ms."""

@@ -11,12 +11,12 @@ from typing import Any, Protocol
 from mdf_loop.durations import seconds
 from mdf_loop.errors import DiskFullError, InputError, LoopError
 from mdf_loop.ir import Array, StoppedBy
-from mdf_loop.run.checkpoint import Checkpoints, Identity, Parts, load
-from mdf_loop.run.chunks import follow
-from mdf_loop.run.course import Block, Course
-from mdf_loop.run.progress import Callback, Reporter, reporting
+from mdf_loop.run.overseeing.checkpoint import Checkpoints, Identity, Parts, load
+from mdf_loop.run.overseeing.chunks import follow
+from mdf_loop.run.overseeing.course import Block, Course
+from mdf_loop.run.overseeing.progress import Callback, Reporter, reporting
+from mdf_loop.run.overseeing.stopping import Stopped, Stopping
 from mdf_loop.run.recording.watch import Found, first_not_finite
-from mdf_loop.run.stopping import Stopped, Stopping
 
 NAN = ("ignore", "stop", "error")
 EVERY = 60.0

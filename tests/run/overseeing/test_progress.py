@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import pytest
 
 from mdf_loop.errors import InputError
-from mdf_loop.run import progress as module
-from mdf_loop.run.progress import Pace, Progress, reporting
+from mdf_loop.run.overseeing import progress as module
+from mdf_loop.run.overseeing.progress import Pace, Progress, reporting
 
 RUN = """
 import sys, time
-from mdf_loop.run.progress import reporting
+from mdf_loop.run.overseeing.progress import reporting
 
 def run(wanted, total, steps, step, done=0, unit="steps", name=""):
     sys.stderr.write("start\\n")

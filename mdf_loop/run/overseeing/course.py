@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from mdf_loop.ir import Array, Data
-from mdf_loop.run.stopping import Stopping
+from mdf_loop.run.overseeing.stopping import Stopping
 
 Numbers: TypeAlias = "range | Array"
 """The number of the step of each row; steps count from 0 over the whole run."""

@@ -20,11 +20,16 @@ from hypothesis import strategies as st
 from mdf_loop.errors import InputError
 from mdf_loop.files import write_arrays, write_whole
 from mdf_loop.reading.document import open_document
-from mdf_loop.run import checkpoint
-from mdf_loop.run.checkpoint import Checkpoints, digest_of_arrays, digest_of_document, load
+from mdf_loop.run.overseeing import checkpoint
+from mdf_loop.run.overseeing.checkpoint import (
+    Checkpoints,
+    digest_of_arrays,
+    digest_of_document,
+    load,
+)
 from tests.timed_models import ALL
 
-SHARED = Path(__file__).parents[3] / "shared"
+SHARED = Path(__file__).parents[4] / "shared"
 LEAVE = "leave resume (--resume) out to begin anew"
 
 
@@ -163,14 +168,14 @@ def child(folder: Path, lines: str, before: tuple[str, ...] = (), **environment:
     head = (
         "import itertools, os, random, signal, sys, time\nimport numpy as np\n"
         "from mdf_loop.errors import InputError\n"
-        "from mdf_loop.run.checkpoint import *\n"
-        "from mdf_loop.run.checkpoint import digest_of_arrays, digest_of_document, load\n"
+        "from mdf_loop.run.overseeing.checkpoint import *\n"
+        "from mdf_loop.run.overseeing.checkpoint import digest_of_arrays, digest_of_document, load\n"
     )
     cut = "\n".join(line.removeprefix(" " * 8) for line in lines.splitlines())
     done = subprocess.run(
         [*before, sys.executable, "-c", head + cut],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **environment},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), **environment},
         capture_output=True,
         text=True,
         timeout=120,
