@@ -220,18 +220,18 @@ def _run_over_time(
     chosen, keeping = kept(compiled.document, choices.chosen, every, choices.when, choices.reduce)
     choices = replace(choices, chosen=chosen)
     asked = _request(compiled, choices, oversight)
-    watches = chosen.watch
     wanted = Wanted(
         asked.arrays,
         asked.given.over_time,
         steps,
         dt,
-        1 if watches else keeping.thinned,
-        choices.state,
-        choices.execution_list,
+        state=choices.state,
+        executed=choices.execution_list,
     )
     session = compiled.over_time(asked, has_dt=dt is not None, executed=wanted.executed)
     wanted = session.checked(wanted)
+    if not (chosen.watch or keeping.reduce or session.has_small_rows):
+        wanted = replace(wanted, thinned=every)  # no other row is looked at
     _refuse_members(asked, keeping)
     if oversight.saved_at is not None:
         refuse_random(session.programs.first, session.programs.later)

@@ -18,7 +18,7 @@ import numpy as np
 import mdf_loop
 from mdf_loop.compiled import Compiled
 from mdf_loop.ir import StoppedBy
-from mdf_loop.run import once
+from mdf_loop.run import once, over_time
 from mdf_loop.run.overseeing import checkpoint, chunks, progress
 from tests.run.piece_running import same_bits
 
@@ -59,7 +59,8 @@ def chunked(
     Loops of one evaluation are followed, too.
     """
     told: list[Any] = []
-    with lengths(_drawn(np.random.default_rng(seed))), every_chunk_is_told():
+    rng = np.random.default_rng(seed)
+    with lengths(_drawn(rng)), thinned_by_chance(rng), every_chunk_is_told():
         made = (compiled or case.compiled()).run(**case.asked, progress=told.append)
     return made, len(told)
 
@@ -90,7 +91,12 @@ def resumed(case: Case, seed: int, file: Path, most: int = 4) -> tuple[mdf_loop.
     ends = Ends()
     file.unlink(missing_ok=True)
     while True:
-        with lengths(_drawn(rng)), saved_by_chance(rng), every_chunk_is_told():
+        with (
+            lengths(_drawn(rng)),
+            thinned_by_chance(rng),
+            saved_by_chance(rng),
+            every_chunk_is_told(),
+        ):
             ending = _Ending(rng) if ends.all < most else lambda _: None
             try:
                 made = case.compiled().run(
@@ -144,6 +150,13 @@ def lengths(next_one: Callable[[], int]) -> Iterator[None]:
 def saved_by_chance(rng: np.random.Generator) -> Iterator[None]:
     """A checkpoint is written after every second chunk or so."""
     with patch.object(checkpoint.Checkpoints, "due", lambda _: rng.random() < 0.5):
+        yield
+
+
+@contextmanager
+def thinned_by_chance(rng: np.random.Generator) -> Iterator[None]:
+    """Rows that `every` leaves out are not made, as if they were large; or they are."""
+    with patch.object(over_time, "SMALL_ROWS", int(rng.choice([0, over_time.SMALL_ROWS]))):
         yield
 
 

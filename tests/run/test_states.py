@@ -9,6 +9,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import InputError
+from mdf_loop.run import over_time
 from mdf_loop.run.states import load_state, save_state
 from tests.timed_models import ALL, NEURON, graph, same
 
@@ -45,8 +46,10 @@ def compiled() -> dict[str, mdf_loop.Compiled]:
 # --- every ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("small", [0, over_time.SMALL_ROWS])
 @pytest.mark.parametrize(("name", "dt"), CASES)
-def test_every_keeps_each_kth_row(compiled, name, dt):
+def test_every_keeps_each_kth_row(compiled, monkeypatch, name, dt, small):
+    monkeypatch.setattr(over_time, "SMALL_ROWS", small)
     for steps in range(1, 21):
         full = compiled[name].run(steps=steps, dt=dt)
         for every in range(1, 8):

@@ -23,11 +23,6 @@ class Keeping:
     reduce: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
-    def thinned(self) -> int:
-        """How many steps lie from one row to the next that is looked at."""
-        return 1 if self.reduce else self.every
-
-    @property
     def names(self) -> tuple[str, ...]:
         """Everything that is kept, as results call it."""
         reduced = (f"{name}.{word}" for name, words in self.reduce.items() for word in words)
