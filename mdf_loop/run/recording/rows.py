@@ -6,6 +6,7 @@ is taken at once; the system gives it when it is written to.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -111,7 +112,7 @@ class Column:
         try:
             self._room = np.empty((length, *shape), dtype)
         except (MemoryError, ValueError):
-            raise self._too_large(length) from None
+            raise self._too_large(length, math.prod(shape) * dtype.itemsize) from None
 
     def _make_room(self, length: int) -> None:
         """Room for more: an eighth more than there was, so that moving it costs little."""
@@ -121,11 +122,11 @@ class Column:
         try:
             self._room.resize((more, *self._room.shape[1:]), refcheck=False)
         except MemoryError:
-            raise self._too_large(more) from None
+            raise self._too_large(more, self._room[:1].nbytes) from None
 
-    def _too_large(self, length: int) -> InputError:
+    def _too_large(self, length: int, row: int) -> InputError:
         return InputError(
-            f"{length} rows of '{self.name}' do not fit into memory",
+            f"{length} rows of '{self.name}' do not fit into memory: {length * row / 1e9:.3g} GB",
             hint="stream them to disk (output='run.zarr', --output run.zarr), keep fewer of them "
             "(every, when), or reduce them (reduce)",
         )
