@@ -17,17 +17,22 @@ _AT_ONCE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A value that is not finite: in the `row` of its block, the number of the step, its name."""
+    """A value that is not finite: in the `row` of its block, the number of the step, its name.
+
+    In a sweep `member` is the first one that has it, counted from 0.
+    """
 
     row: int
     step: int
     name: str
     word: Literal["nan", "infinite"]
+    member: int | None = None
 
     def sentence(self, time: float | None) -> str:
         """E.g. "'FNpop.V' was nan at step 1234 (time 0.0617 s)"."""
         when = "" if time is None else f" (time {time:.6g} s)"
-        return f"'{self.name}' was {self.word} at step {self.step}{when}"
+        whose = "" if self.member is None else f" of member {self.member} of the sweep"
+        return f"'{self.name}'{whose} was {self.word} at step {self.step}{when}"
 
 
 def first_not_finite(block: Block, axis: int = 0) -> Found | None:
@@ -43,12 +48,13 @@ def first_not_finite(block: Block, axis: int = 0) -> Found | None:
         row = _first(rows[:first])
         if row is not None:
             word: Literal["nan", "infinite"] = "nan" if np.isnan(rows[row]).any() else "infinite"
-            first, found = row, Found(row, int(block.numbers[row]), name, word)
+            member = _first(rows[row]) if axis else None
+            first, found = row, Found(row, int(block.numbers[row]), name, word, member)
     return found
 
 
 def _first(rows: Array) -> int | None:
-    """The first row that is not finite."""
+    """The first row (or member) that is not finite."""
     at_once = max(1, _AT_ONCE // max(1, math.prod(rows.shape[1:])))
     for start in range(0, len(rows), at_once):
         finite = np.isfinite(rows[start : start + at_once])

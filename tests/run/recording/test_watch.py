@@ -82,7 +82,8 @@ def test_members_of_a_sweep():
     made[1, 30, 0] = np.nan
     made[3, 20, 1] = np.inf
     found = first_not_finite(Block(range(50), {}, {"a": np.ones((4, 50)), "b": made}), axis=1)
-    assert found == Found(20, 20, "b", "infinite")
+    assert found == Found(20, 20, "b", "infinite", 3)
+    assert found.sentence(None) == "'b' of member 3 of the sweep was infinite at step 20"
 
 
 def test_sentences():
