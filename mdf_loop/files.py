@@ -171,12 +171,12 @@ BLOCK = 1 << 22
 """How many bytes of an array are made at once, if a row is not longer."""
 
 
-def in_blocks(rows: Rows) -> Iterator[tuple[Any, Array]]:
+def in_blocks(rows: Rows, size: int = BLOCK) -> Iterator[tuple[Any, Array]]:
     """Parts of an array and where they are, one after the other along its first axis."""
     if not rows.shape:
         yield (), np.asarray(rows[()])
         return
-    length = max(1, BLOCK // max(1, rows.dtype.itemsize * math.prod(rows.shape[1:])))
+    length = max(1, size // max(1, rows.dtype.itemsize * math.prod(rows.shape[1:])))
     for start in range(0, rows.shape[0], length):
         place = slice(start, start + length)
         yield place, np.asarray(rows[place])

@@ -201,7 +201,7 @@ def _how_it_went(
         bounded = any(r.stopped_by is StoppedBy.MAX_ITERATIONS for r in reports.values())
         stopped_by = StoppedBy.MAX_ITERATIONS if bounded else StoppedBy.COMPLETED
     stopped = [
-        f"{report.iterations} iterations of {name}"
+        f"{report.iterations} iteration{'s' * (report.iterations != 1)} of {name}"
         for name, report in reports.items()
         if report.stopped_by is stopped_by
     ]
@@ -251,7 +251,7 @@ def _run_over_time(
         asked,
         {**ran.rows, **ran.reduced},
         ran.device,
-        axes=(ran.axis,),
+        axes=(ran.axis,) if keeping.traces else (),
         state=ran.state,
         execution_list=ran.execution_list,
         reduced=ran.reduced,

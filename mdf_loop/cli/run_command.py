@@ -84,6 +84,9 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
         click.echo()
     if failure is not None:
         raise failure
+    saved = options["checkpoint"] or options["resume"]
+    if saved and results.stopped_by in (StoppedBy.TIME_LIMIT, StoppedBy.INTERRUPTED):
+        click.echo(f"to go on, give the same command with --resume '{saved}'", err=True)
     ctx.exit(130 if results.stopped_by is StoppedBy.INTERRUPTED else 0)
 
 

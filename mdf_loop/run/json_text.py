@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.files import BLOCK, in_blocks
+from mdf_loop.files import in_blocks
+
+BLOCK = 1 << 18
+"""How many bytes of an array become a list at once, which is ten times as large."""
 
 
 def as_plain(content: Any) -> Any:
@@ -44,7 +47,7 @@ def in_parts(content: Any) -> Iterator[str]:
 
 def _rows(array: Any) -> Iterator[Iterable[str]]:
     """The text of rows of an array: of many at once, or of one in parts if it is long."""
-    for _, block in in_blocks(array):
+    for _, block in in_blocks(array, BLOCK):
         if len(block) == 1 and block.nbytes > BLOCK:
             yield in_parts(block[0])
         elif len(block):

@@ -146,7 +146,12 @@ class Results(Mapping[str, Data]):
         about = {"device": self.device, "precision": self.precision}
         if self.stopped_by is not StoppedBy.COMPLETED:
             about |= {"stopped_by": self.stopped_by.word, "reason": self.reason}
-        axes = {along.name: along.array for along in coordinates(self)}
+        stored = any(data is not None and "file" in data for data in outputs.values())
+        axes = {
+            along.name: along.array
+            for along in coordinates(self)
+            if not (stored and isinstance(along.array, Ticks))  # it is in the store, too
+        }
         return {"outputs": outputs, "loops": loops, **about, **({"axes": axes} if axes else {})}
 
     def _written(self, name: str, data: Data) -> dict[str, Any] | None:
@@ -161,9 +166,9 @@ class Results(Mapping[str, Data]):
     def to_json(self) -> str:
         """One JSON object: outputs with dtype, shape, data and units; loops; device; precision.
 
-        Outputs that were streamed to a Zarr store have its name as `file` instead of data. For a
-        run over time or a sweep also `axes`: the coordinates by name. For a run that was stopped
-        also `stopped_by`, and `reason`, which is a sentence.
+        For a run over time or a sweep also `axes`: the coordinates by name. Outputs that were
+        streamed to a Zarr store have its name as `file` instead of data; their times are there,
+        too. For a run that was stopped also `stopped_by`, and `reason`, which is a sentence.
         """
         return "".join(in_parts(self.content()))
 

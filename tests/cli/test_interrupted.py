@@ -123,7 +123,8 @@ def test_a_run_over_time_gives_and_saves_what_it_has_reached(started, decay, tmp
     process.wait_for_file(tmp_path / "checkpoint")
     process.interrupt()
     code, out, err = process.ended()
-    assert (code, err) == (130, "")
+    go_on = f"to go on, give the same command with --resume '{tmp_path / 'checkpoint'}'\n"
+    assert (code, err) == (130, go_on)
     with np.load(tmp_path / "state.npz") as archive:
         done = int(archive["step"])
     reason = f"{done} of {LONG} steps; the run was interrupted"

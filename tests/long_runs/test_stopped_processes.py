@@ -29,6 +29,8 @@ FOREVER = 10**8
 
 OFTEN = ("--checkpoint", "run.checkpoint", "--every", "50ms")
 
+GO_ON = "to go on, give the same command with --resume 'run.checkpoint'\n"
+
 SENTENCES = {
     "interrupted": "the run was interrupted",
     "time_limit": "the time limit of the run was over",
@@ -92,7 +94,7 @@ def same(given: Any, expected: Any) -> None:
 def test_ctrl_c_saves_what_was_reached(walk, output):
     ended = interrupted(walk, "--steps", FOREVER, "--output", output)
     reached, why = said(ended)
-    assert (ended.code, ended.err, why) == (130, "", SENTENCES["interrupted"])
+    assert (ended.code, ended.err, why) == (130, GO_ON, SENTENCES["interrupted"])
     rows = _rows(walk.parent / output)
     assert len(rows) == reached
     parts = checkpoint_parts(walk.parent / "run.checkpoint")
@@ -220,7 +222,7 @@ def test_ctrl_c_ends_it_and_it_goes_on(endless):
     cap = ("--max-iterations", FOREVER)
     ended = interrupted(endless, *cap, "--output", "rows.npz")
     reached, why = said(ended)
-    assert (ended.code, ended.err, why) == (130, "", SENTENCES["interrupted"])
+    assert (ended.code, ended.err, why) == (130, GO_ON, SENTENCES["interrupted"])
     assert f"loop A.loop: {reached} iterations; {why}" in ended.out
     rows = loop_rows(endless.parent / "rows.npz")
     assert len(rows) == reached
