@@ -23,7 +23,7 @@ test: $(VENV)/installed-dev ## lint, types, all tests (with documents and exampl
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n auto --cov --cov-report=term:skip-covered --cov-fail-under=95
+	$(BIN)/pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=95
 
 docs: $(VENV)/installed-dev ## write the generated parts of docs/reference/ anew
 	$(BIN)/python docs/generate.py

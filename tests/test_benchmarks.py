@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import mdf_loop
-from mdf_loop.run import chunks
+from mdf_loop.run.overseeing import chunks
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 DT = 0.01

@@ -85,9 +85,11 @@ class Ends:
 def resumed(case: Case, seed: int, file: Path, most: int = 4) -> tuple[mdf_loop.Results, Ends]:
     """The run ended and resumed at random places, at most so many times.
 
-    Each time a new `Compiled` goes on from the file, or begins anew if there is none yet.
+    A new `Compiled`, as in a new process, or the one that was stopped goes on from the file; or
+    begins anew if there is none yet.
     """
     rng = np.random.default_rng(seed)
+    compiled = case.compiled()
     ends = Ends()
     file.unlink(missing_ok=True)
     while True:
@@ -99,12 +101,13 @@ def resumed(case: Case, seed: int, file: Path, most: int = 4) -> tuple[mdf_loop.
         ):
             ending = _Ending(rng) if ends.all < most else lambda _: None
             try:
-                made = case.compiled().run(
-                    **case.asked, progress=ending, checkpoint=file, resume=file
-                )
+                made = compiled.run(**case.asked, progress=ending, checkpoint=file, resume=file)
             except Crash:
                 ends.crashed += 1
                 continue
+            finally:
+                if ends.all == 0 or rng.random() < 0.2:  # making one takes long
+                    compiled = case.compiled()
         if made.stopped_by is not StoppedBy.INTERRUPTED:
             return made, ends
         ends.stopped += 1

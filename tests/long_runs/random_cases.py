@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -44,12 +45,20 @@ def few_passes() -> Iterator[None]:
         yield
 
 
+PARTS = 4
+"""So many tests share many random programs, so that they can run beside each other."""
+
+
 def for_each(
-    strategy: st.SearchStrategy[Case | None], examples: int, law: Callable[[Case, int], str]
+    strategy: st.SearchStrategy[Case | None],
+    examples: int,
+    law: Callable[[Case, int], str],
+    part: int = 0,
 ) -> Counter[str]:
     """What holds of so many random cases: what `law` says of each, and how many are refused."""
     seen: Counter[str] = Counter()
 
+    @hypothesis.seed(part)
     @settings(
         max_examples=examples, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
     )

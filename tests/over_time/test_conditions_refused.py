@@ -164,6 +164,13 @@ def test_a_threshold_on_an_input_port() -> None:
     assert compare(source, 3) == "we refuse"
 
 
+@pytest.mark.parametrize("name", ["threshold", "atol"])
+def test_a_threshold_beyond_all_numbers(name: str) -> None:
+    arguments = {"parameter": "b", "threshold": 1, "comparator": "==", name: 10**400}
+    said = _refusal(_at_b("Threshold", dependency="B", **arguments), ConditionError)
+    assert f"'{name}' of a Threshold is larger than a number with a point can be" in said
+
+
 # --- the engine fails on what we take -------------------------------------------------------------
 
 

@@ -194,6 +194,14 @@ class Written:
         scale, nodes = self.scale(), self.several() or self.nodes
         return AllOf(tuple(Compare((Calls(n, scale),), ">=", 1) for n in nodes))
 
+    def _float(self, name: str, number: int | float) -> float:
+        try:
+            return float(number)
+        except OverflowError:
+            raise ConditionError(
+                f"'{name}' of a Threshold is larger than a number with a point can be", self.where
+            ) from None
+
     def threshold(self) -> Condition:
         """A value of a node, compared with a number."""
         sign, threshold = self.needed("comparator"), self.needed("threshold")
@@ -218,9 +226,9 @@ class Written:
             str(self.needed("parameter")),
             tuple(listed),
             sign,
-            float(threshold),
-            float(numbers["atol"] or 0),
-            float(numbers["rtol"] or 0),
+            self._float("threshold", threshold),
+            self._float("atol", numbers["atol"] or 0),
+            self._float("rtol", numbers["rtol"] or 0),
             self.where,
         )
 
