@@ -312,7 +312,7 @@ def _run_in_engine(compiled: Compiled, choices: Choices, oversight: Oversight) -
     steps, dt, every = choices.steps, choices.dt, choices.every
     if steps is not None:
         steps, dt, every = checked_steps(steps, dt, every)
-    asked = _request(compiled, replace(choices), oversight)
+    asked = _request(compiled, choices, oversight)
     _refuse_in_engine(choices, oversight)
     return engine_results(
         with_values(compiled.document, asked.settings),

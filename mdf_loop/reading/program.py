@@ -189,9 +189,7 @@ class ProgramReader:
                         self.document.where,
                         "choose one in the port's value, e.g. loop[0]",
                     )
-                outputs[name] = term
-                if memory.ran(item.node) is not True:
-                    outputs[HAS_RUN + name] = value_of(memory.b, memory.ran(item.node))
+                outputs |= _flagged(name, term, item, memory)
         return outputs
 
     def watch(self, graph: GraphReader, outputs: dict[str, Value]) -> dict[str, str]:
@@ -214,10 +212,15 @@ class ProgramReader:
             item = floats[value]
             name = names.get(value, WATCHED + item.name)
             watched[item.name] = name
-            outputs[name] = value
-            if memory.ran(item.node) is not True:
-                outputs[HAS_RUN + name] = value_of(memory.b, memory.ran(item.node))
+            outputs |= _flagged(name, value, item, memory)
         return watched
+
+
+def _flagged(name: str, value: Value, item: Item, memory: Memory) -> dict[str, Value]:
+    """An output, and whether its node has run, where that is not sure."""
+    ran = memory.ran(item.node)
+    flag = {} if ran is True else {HAS_RUN + name: value_of(memory.b, ran)}
+    return {name: value, **flag}
 
 
 def current(graph: GraphReader, state: State) -> Term:

@@ -3,7 +3,7 @@
     course = LoopCourse(session, piece, values)
     while not course.finished:
         block = course.advance(1000, stopping)     # rows of 1 to 1000 iterations
-    values |= course.finals()
+    values |= course.results()
 
 A course of no iterations gives what the whole loop would: initial values, and no rows.
 """

@@ -12,7 +12,7 @@ import numpy as np
 from mdf_loop.ir import Array
 from mdf_loop.reading.program import HAS_RUN
 from mdf_loop.run.execution_list import Mark, OrderOfExecution, Sets
-from mdf_loop.run.overseeing.course import Block
+from mdf_loop.run.overseeing.course import Block, called
 from mdf_loop.run.overseeing.stopping import Stopping
 from mdf_loop.run.recording.ticks import Clock
 from mdf_loop.run.states import State
@@ -133,8 +133,7 @@ class TimedCourse:
 
     def restore(self, parts: Mapping[str, Array]) -> None:
         """Go on from there."""
-        word = "state "
-        held = {k.removeprefix(word): v for k, v in parts.items() if k.startswith(word)}
+        held = called("state ", parts)
         self._ran = OrderOfExecution.of(json.loads(str(parts["ran"]))) if "ran" in parts else None
         mark = None if self._ran is None else self._ran.mark()
         done = int(parts["done"])

@@ -83,5 +83,5 @@ def law_for(kind: str, examples: int, part: int = 0) -> None:
     """The law holds for so many programs, few of which are refused."""
     seen = for_each(family(kind), examples, check, part)
     print(kind, dict(seen))  # noqa: T201 - shown by pytest -s
-    assert seen["refused"] <= examples / 2, seen
+    assert seen["refused"] <= examples / (2 if kind == "schedules" else 5), seen
     assert seen["in chunks"] >= (examples / 4 if "control" not in kind else 1), seen

@@ -111,7 +111,7 @@ def law_for(kind: str, examples: int, folder: Path, part: int = 0) -> None:
 
     seen = for_each(family(kind), examples, law, part)
     print(kind, dict(seen))  # noqa: T201 - shown by pytest -s
-    assert seen["refused"] <= examples / 2, seen
+    assert seen["refused"] <= examples / (2 if kind == "schedules" else 5), seen
     assert seen["resumed"] >= (examples / 4 if "control" not in kind else 1), seen
 
 

@@ -158,16 +158,20 @@ def test_h5(tmp_path, results):
             assert list(file["A.v"].dims[position].keys()) == list(axis.coordinates)
 
 
+def same_dataset(data, results):
+    assert list(data.data_vars) == [safe_name(name) for name in results]
+    assert set(data.coords) == set(along(results))
+    for name, array in {**along(results), **results}.items():
+        read = data[safe_name(name)]
+        same(read.values, array)
+        assert read.attrs.get("units", "") == results.units.get(name, "")
+        assert read.attrs.get("long_name", name) == name
+
+
 def test_nc(tmp_path, results):
     results.save(tmp_path / "r.nc")
     with xarray.open_dataset(tmp_path / "r.nc", engine="h5netcdf") as data:
-        assert list(data.data_vars) == [safe_name(name) for name in results]
-        assert set(data.coords) == set(along(results))
-        for name, array in {**along(results), **results}.items():
-            read = data[safe_name(name)]
-            same(read.values, array)
-            assert read.attrs.get("units", "") == results.units.get(name, "")
-            assert read.attrs.get("long_name", name) == name
+        same_dataset(data, results)
         assert data.attrs["precision"] == "float64"
 
 
@@ -175,13 +179,7 @@ def test_nc(tmp_path, results):
 def test_zarr(tmp_path, results):
     results.save(tmp_path / "r.zarr")
     with xarray.open_zarr(tmp_path / "r.zarr") as data:
-        assert list(data.data_vars) == [safe_name(name) for name in results]
-        assert set(data.coords) == set(along(results))
-        for name, array in {**along(results), **results}.items():
-            read = data[safe_name(name)]
-            same(read.values, array)
-            assert read.attrs.get("units", "") == results.units.get(name, "")
-            assert read.attrs.get("long_name", name) == name
+        same_dataset(data, results)
         assert data["A.v"].dims[: len(results.axes)] == tuple(axis.name for axis in results.axes)
         assert data.attrs["precision"] == "float64"
 

@@ -81,3 +81,8 @@ class Sink(Protocol):
 
     def restore(self, parts: Mapping[str, Array], length: int) -> None:
         """Go on after so many rows, those of a snapshot."""
+
+
+def called(word: str, parts: Mapping[str, Array]) -> dict[str, Array]:
+    """Those parts of a snapshot whose names begin with a word, without it."""
+    return {name.removeprefix(word): v for name, v in parts.items() if name.startswith(word)}

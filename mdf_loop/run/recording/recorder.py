@@ -9,7 +9,7 @@ import numpy as np
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.run.missing import with_missing
-from mdf_loop.run.overseeing.course import Block, Numbers, Sink
+from mdf_loop.run.overseeing.course import Block, Numbers, Sink, called
 from mdf_loop.run.recording.keeping import Keeping
 from mdf_loop.run.recording.reductions import Reductions
 from mdf_loop.run.recording.rows import Column
@@ -93,13 +93,8 @@ class Recorder:
         self._first = int(parts["first"]) if "first" in parts else None
         if "chosen" in parts:
             self._chosen.add(parts["chosen"])
-        self._reductions.restore(_called("reduction ", parts))
-        self.sink.restore(_called("rows ", parts), int(parts["length"]))
-
-
-def _called(word: str, parts: Mapping[str, Array]) -> dict[str, Array]:
-    """Those parts whose names begin with a word, without it."""
-    return {name.removeprefix(word): v for name, v in parts.items() if name.startswith(word)}
+        self._reductions.restore(called("reduction ", parts))
+        self.sink.restore(called("rows ", parts), int(parts["length"]))
 
 
 def _truths(name: str, rows: Array, length: int) -> Array:

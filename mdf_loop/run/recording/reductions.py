@@ -26,6 +26,7 @@ from mdf_loop.errors import Finding, InputError, raise_findings
 from mdf_loop.ir import Array
 from mdf_loop.onnx_types import common, dtype_name, kind_of, numpy_dtype
 from mdf_loop.run.labels import storable
+from mdf_loop.run.overseeing.course import called
 from mdf_loop.run.recording.rows import deepened
 
 WAITING = 4096
@@ -348,8 +349,7 @@ class Reductions:
             InputError: other reductions were asked for.
         """
         for name, made in self._all().items():
-            prefix = f"{name}/"
-            own = {k.removeprefix(prefix): v for k, v in parts.items() if k.startswith(prefix)}
+            own = called(f"{name}/", parts)
             if not own:
                 raise InputError(
                     f"the run that is to be resumed did not have '{name}'",
