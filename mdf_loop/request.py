@@ -13,8 +13,7 @@ from mdf_loop.build import Options
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Data
 from mdf_loop.reading import Document, bind
-from mdf_loop.reading.given import given_rows
-from mdf_loop.reading.inputs import Given, OpenPort, open_ports
+from mdf_loop.reading.inputs import Given, OpenPort, bind_members, open_ports
 from mdf_loop.reading.names import Chosen
 from mdf_loop.reading.settings import Settings, bind_settings, input_name
 
@@ -75,8 +74,7 @@ def request(
     settings = bind_settings(document, {**parameters, **to_parameters}, options.precision)
     swept = {}
     for port, name in ports:
-        rows = given_rows(port.port, members[name], options.precision, name, port.where)
-        swept[port.name] = rows.reshape(len(rows), *given.arrays[port.name].shape)
+        given, swept[port.name] = bind_members(given, port, members[name], options, name)
     for name in to_parameters:
         target = input_name(name)
         swept[target] = members[name].astype(settings.arrays[target].dtype)

@@ -1,7 +1,8 @@
 """Values that come as numbers, given to a run or written as a default -> what a port holds.
 
-An array; for a port of sequences a list of arrays; for one that may be empty None, too. Nothing
-is changed silently: a number that its port's type cannot hold is refused.
+An array; for a port of sequences a list of arrays; for one that may be empty None, too. Where a
+port of whole numbers is given others they stay what they are, as in modeci_mdf; any other number
+that its port's type cannot hold is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from mdf_loop.onnx_types import (
     kind_of,
     numpy_dtype,
 )
-from mdf_loop.reading.port_types import given_dtype
+from mdf_loop.reading.port_types import stated_dtype
+
+_WHOLE = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
 
 LARGEST_NOTHING = 10**8
 """Elements of an input that is taken to be zeros when nothing is given."""
@@ -32,18 +35,9 @@ LARGEST_NOTHING = 10**8
 
 def given_data(port: Any, value: Any, precision: str, name: str, where: str) -> Data:
     """What a port holds that is given this value."""
-    dtype = given_dtype(port, precision)
+    dtype = stated_dtype(port, precision)
     data = _of_type(value, dtype, f"the input '{name}'", where, InputError)
     return _in_precision(data, dtype, precision)
-
-
-def given_rows(port: Any, rows: Any, precision: str, name: str, where: str) -> Array:
-    """An array of values given to a port, one for each of several runs."""
-    dtype = given_dtype(port, precision)
-    if dtype is not None and not is_tensor(dtype):
-        raise InputError(f"the input '{name}' is {dtype}: only arrays can be swept", where)
-    array: Array = given_data(port, rows, precision, name, where)
-    return array
 
 
 def default_data(port: Any, precision: str, where: str) -> Data:
@@ -51,7 +45,7 @@ def default_data(port: Any, precision: str, where: str) -> Data:
 
     Its default_value; else zeros (empty texts) of its shape, an empty sequence, nothing.
     """
-    dtype, value = given_dtype(port, precision), port.default_value
+    dtype, value = stated_dtype(port, precision), port.default_value
     what = f"the default_value of port '{port.id}'"
     if value is None:
         if any(extent < 0 for extent in port.shape or ()):
@@ -85,7 +79,7 @@ def nothing(port: Any, dtype: str | None, shape: tuple[int, ...], where: str) ->
 def default_value(b: Builder, port: Any, where: str) -> Value:
     """The default_value of a port inside the model: a plain number of the document is weak."""
     plain = isinstance(port.default_value, bool | int | float)
-    dtype = given_dtype(port, b.options.precision)
+    dtype = stated_dtype(port, b.options.precision)
     data = default_data(port, b.options.precision, where)
     if dtype is not None:
         return made_of(b, dtype, data)
@@ -94,7 +88,9 @@ def default_value(b: Builder, port: Any, where: str) -> Value:
 
 def _in_precision(data: Data, dtype: str | None, precision: str) -> Data:
     """float64 that no port states follows the compilation's precision."""
-    return data.astype(precision) if dtype is None and data.dtype == np.float64 else data
+    if dtype in (None, *_WHOLE) and data.dtype == np.float64:
+        return data.astype(precision)
+    return data
 
 
 def _of_type(value: Any, dtype: str | None, what: str, where: str, error: type[LoopError]) -> Data:
@@ -105,7 +101,7 @@ def _of_type(value: Any, dtype: str | None, what: str, where: str, error: type[L
         return None if value is None else _of_type(value, inside(dtype), what, where, error)
     if not isinstance(value, list | tuple):
         raise error(
-            f"{what} must be a list of arrays, not {_shown(value)}",
+            f"{what} must be a list of arrays, not {shown(value)}",
             where,
             f"it is {dtype}: give one array for each member, e.g. [[1.0], [1.0, 2.0]]",
         )
@@ -128,22 +124,24 @@ def _fitted(value: Any, dtype: str | None, what: str, where: str, error: type[Lo
     if dtype == "string":
         return _texts(array, what, where, error)
     if array.dtype.kind == "O" and _is_whole(array):
-        raise error(f"{what} does not fit into 64 bits: {_shown(value)}", where)
+        raise error(f"{what} does not fit into 64 bits: {shown(value)}", where)
     if not _is_number(array) and not (array.dtype.kind in "US" and dtype is None):
-        raise error(f"{what} must be a number or a list of numbers, not {_shown(value)}", where)
+        raise error(f"{what} must be a number or a list of numbers, not {shown(value)}", where)
     if dtype is None or dtype_name(array) == dtype:
         return array
     with np.errstate(all="ignore"):
         stated = array.astype(numpy_dtype(dtype))
     if kind_of(dtype) in "iub" and not np.array_equal(stated.astype(array.dtype), array):
-        raise error(f"{what} must be {dtype}, but {_shown(array.tolist())} is not", where)
+        if dtype in _WHOLE and array.dtype.kind == "f":
+            return array
+        raise error(f"{what} must be {dtype}, but {shown(array.tolist())} is not", where)
     return stated
 
 
 def _texts(array: Array, what: str, where: str, error: type[LoopError]) -> Array:
     texts = array.astype(object)
     if array.size and not all(isinstance(text, str) for text in texts.flat):
-        raise error(f"{what} must be text or a list of texts, not {_shown(array.tolist())}", where)
+        raise error(f"{what} must be text or a list of texts, not {shown(array.tolist())}", where)
     return texts
 
 
@@ -155,6 +153,7 @@ def _is_whole(array: Array) -> bool:
     return array.size > 0 and all(isinstance(entry, int) for entry in array.flat)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value, as short as an error needs it."""
     text = repr(value) if value is not None else "nothing"
     return text if len(text) <= 60 else text[:57] + "..."

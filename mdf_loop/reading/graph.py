@@ -7,7 +7,8 @@ makes no one wait; before its sender has run, the port has its default.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from mdf_loop.errors import CycleError, Poisoned, ScopeError, UnknownNameError, UnsupportedError
@@ -15,6 +16,7 @@ from mdf_loop.ir import Value
 from mdf_loop.lower import Term, suggestion, tensor
 from mdf_loop.lower.operators import guarded
 from mdf_loop.reading.execution import Executor
+from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.memory import Memory, State
 from mdf_loop.reading.node import Context
 from mdf_loop.reading.passes_loop import PassesLoop, count_state
@@ -87,9 +89,12 @@ class GraphReader:
         plan = schedule.plan(counters, max(_MOST, 4 * len(self.nodes)))
         if plan is None or any(counters.held[key] is None for key in schedule.persistent):
             self.plan = None
+            self._note_kept_inputs(self.nodes)
             PassesLoop(self.executor, schedule, self.memory, self.wanted).read(kept)
             return
         self.plan = plan
+        times = Counter(node for together in plan for node in together)
+        self._note_kept_inputs([node for node in times if times[node] > 1])
         for together in plan:
             for node in together:
                 with self.b.findings.catch():
@@ -98,6 +103,18 @@ class GraphReader:
             held = counters.held[key]
             assert held is not None
             self.memory.put(count_state(key), value_of(self.b, held))
+
+    def _note_kept_inputs(self, several: Collection[str]) -> None:
+        """Say which inputs keep their value, of nodes that (may) run several times."""
+        if not several or self.where != self.context.document.where:
+            return
+        for port in open_ports(self.context.document):
+            if port.node in several:
+                self.b.note(
+                    f"what '{port.name}' is given from outside it keeps while '{port.node}' runs "
+                    "several times; modeci_mdf's engine empties it after the first time",
+                    port.where,
+                )
 
     def _kept_counts(self, schedule: Schedule) -> dict[Key, Number | Truth]:
         """What the schedule has kept of earlier evaluations; nothing at first."""

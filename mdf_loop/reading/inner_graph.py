@@ -11,14 +11,14 @@ from typing import Any
 from mdf_loop.build import Builder
 from mdf_loop.errors import ScopeError, UnknownNameError, UnsupportedError
 from mdf_loop.ir import Value
-from mdf_loop.lower import Scope, Term, cast, suggestion, tensor
+from mdf_loop.lower import Scope, Term, suggestion, tensor
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.given import default_value
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.memory import Memory
 from mdf_loop.reading.node import Context, is_stateful
 from mdf_loop.reading.owned_graph import OwnedGraph
-from mdf_loop.reading.port_types import edge_dtype
+from mdf_loop.reading.port_types import as_held
 
 
 class InnerGraph:
@@ -84,7 +84,7 @@ class InnerGraph:
             raise self._unbound(node, port, where)
         if isinstance(term, tuple):
             return term
-        return cast(self.b, term, edge_dtype(self.b, port, term))
+        return as_held(self.b, port, term)
 
     def _unbound(self, node: Any, port: Any, where: str) -> ScopeError:
         said = f"the input port '{port.id}' of node '{node.id}' in {self.role.word}"

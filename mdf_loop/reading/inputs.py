@@ -1,14 +1,15 @@
 """What is given to a run: values of open input ports, constant or over time.
 
 An open port is one that no edge feeds. A value has the port's own shape, or (in a run over time)
-an axis more in front: a row for every step.
+an axis more in front: a row for every step. One number may stand for all elements of a port.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,18 +20,22 @@ from mdf_loop.ir import Array, Data, Shape
 from mdf_loop.lower import suggestion
 from mdf_loop.onnx_types import dtype_name, is_tensor
 from mdf_loop.reading.document import Document
-from mdf_loop.reading.given import default_data, given_data, nothing
-from mdf_loop.reading.port_types import given_dtype
+from mdf_loop.reading.given import default_data, given_data, nothing, shown
+from mdf_loop.reading.port_types import stated_dtype
 
 
 @dataclass(frozen=True, slots=True)
 class OpenPort:
-    """An input port that no edge feeds: it can be given from outside."""
+    """An input port that no edge feeds: it can be given from outside.
+
+    `imported` ports are inputs of a file of ONNX or OpenVINO, which take nothing but their type.
+    """
 
     name: str
     node: str
     port: Any
     where: str
+    imported: bool = False
 
     @property
     def full_name(self) -> str:
@@ -55,9 +60,15 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
             node=node.id,
             port=port,
             where=f"{document.where}.nodes['{node.id}'].input_ports['{port.id}']",
+            imported=is_imported(graph),
         )
         for node, port in ports
     )
+
+
+def is_imported(graph: Any) -> bool:
+    """Whether a graph was written by the import of another system's file."""
+    return not {"onnx", "openvino"}.isdisjoint(graph.metadata or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +128,71 @@ def bind(
         if name is None:
             arrays[port.name] = default_data(port.port, options.precision, port.where)
             continue
-        data = given_data(port.port, given[name], options.precision, name, port.where)
+        data = _given(port, given[name], options, name)
         rows = _rows(port, data, name, steps)
-        arrays[port.name] = data if rows is None else rows
         if rows is not None:
             over_time.add(port.name)
-    stated = {port.name: given_dtype(port.port, options.precision) for port in ports}
+        arrays[port.name] = _in_shape(port, data if rows is None else rows, name, rows is not None)
+    stated = {port.name: stated_dtype(port.port, options.precision) for port in ports}
     dtypes = {name: word for name, word in stated.items() if word and not is_tensor(word)}
     return Given(arrays, frozenset(over_time), dtypes)
+
+
+def bind_members(
+    given: Given, port: OpenPort, members: Array, options: Options, name: str
+) -> tuple[Given, Array]:
+    """The values of one port in all members of a sweep, and what is given to the first of them.
+
+    `given` has what is given to all ports in the first member.
+
+    Raises:
+        InputError: a value does not fit what the port states.
+    """
+    stated = stated_dtype(port.port, options.precision)
+    if stated is not None and not is_tensor(stated):
+        raise InputError(f"the input '{name}' is {stated}: only arrays can be swept", port.where)
+    rows = _given(port, members, options, name)
+    first = given.arrays[port.name]
+    if rows[0].size == first.size:
+        rows = rows.reshape(len(rows), *first.shape)
+    rows = _in_shape(port, rows, name, 1 + (port.name in given.over_time))
+    return replace(given, arrays={**given.arrays, port.name: rows[0]}), rows
+
+
+def _given(port: OpenPort, value: Any, options: Options, name: str) -> Any:
+    """A value in the dtype of the port that it is given to."""
+    data = given_data(port.port, value, options.precision, name, port.where)
+    stated = stated_dtype(port.port, options.precision)
+    typed = stated is not None and isinstance(data, np.ndarray) and is_tensor(stated)
+    if port.imported and typed and dtype_name(data) != stated:
+        raise InputError(
+            f"the input '{name}' must be {stated}, but {shown(data.tolist())} is not", port.where
+        )
+    return data
+
+
+def _in_shape(port: OpenPort, data: Data, name: str, leading: int) -> Data:
+    """A value in the shape that its port states, behind `leading` axes (time, members).
+
+    One number stands for all elements; that of a port of one element stays what it is.
+    """
+    stated = tuple(port.port.shape or ())
+    if not stated or not isinstance(data, np.ndarray):  # MDF: no shape and that of a number are one
+        return data
+    own = data.shape[leading:]
+    if len(own) == len(stated) and all(e in (-1, o) for e, o in zip(stated, own, strict=True)):
+        return data
+    if own or -1 in stated:
+        raise InputError(
+            f"the input '{name}' has the shape {list(stated)}, but what is given has {list(own)}",
+            port.where,
+            f"give an array of the shape {list(stated)}"
+            + ("" if -1 in stated else ", or one number for all elements"),
+        )
+    if math.prod(stated) == 1 and not port.imported:
+        return data
+    expanded = data.reshape(data.shape + (1,) * len(stated))
+    return np.ascontiguousarray(np.broadcast_to(expanded, (*data.shape, *stated)))
 
 
 def bind_types(document: Document, given: Mapping[str, Any], options: Options) -> Given:
@@ -154,7 +222,7 @@ def _open_type(port: Any, options: Options) -> tuple[str, Shape]:
         named = [f"{port.id}_{axis}" for axis in range(len(port.shape))]
     pairs = zip(port.shape, named, strict=True)
     shape = tuple(str(name) if extent < 0 else extent for extent, name in pairs)
-    return given_dtype(port, options.precision) or options.precision, shape
+    return stated_dtype(port, options.precision) or options.precision, shape
 
 
 def _rows(port: OpenPort, array: Data, name: str, steps: int | None) -> Array | None:

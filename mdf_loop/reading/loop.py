@@ -22,7 +22,7 @@ from mdf_loop.errors import (
     Poisoned,
 )
 from mdf_loop.ir import Value
-from mdf_loop.lower import Scope, Term, cast, lower_expression, tensor
+from mdf_loop.lower import Scope, Term, lower_expression, tensor
 from mdf_loop.lower.operators import truth
 from mdf_loop.reading.body import Scopes
 from mdf_loop.reading.control import Reading, reads
@@ -30,7 +30,7 @@ from mdf_loop.reading.delays import read_delays
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.loop_forms import ARGUMENTS, LoopForm, carried_expressions, loop_form
 from mdf_loop.reading.loop_writer import Arguments, LoopWriter
-from mdf_loop.reading.port_types import edge_dtype
+from mdf_loop.reading.port_types import as_begun
 from mdf_loop.reading.recordings import refuse_unrecorded
 from mdf_loop.reading.signature import Signature, find_signature, free_ports
 from mdf_loop.reading.slices import read_slices
@@ -83,9 +83,7 @@ def _stated(
     """Plain numbers as initial values get the dtype that the body's input port states."""
     ports = {port.id: port for node in form.body.nodes for port in node.input_ports}
     return tuple(
-        cast(b, value, edge_dtype(b, ports[name], value))
-        if name in ports and b.is_weak(value)
-        else value
+        as_begun(b, ports[name], value) if name in ports else value
         for value, name in zip(initial, signature.enters, strict=True)
     )
 

@@ -14,12 +14,12 @@ import numpy as np
 from mdf_loop.build import Builder
 from mdf_loop.errors import ModelError
 from mdf_loop.ir import Value
-from mdf_loop.lower import Term, cast, tensor
+from mdf_loop.lower import Term, tensor
 from mdf_loop.lower.operators import add, literal, multiply
 from mdf_loop.onnx_types import kind_of
 from mdf_loop.reading.given import default_value
 from mdf_loop.reading.memory import Memory, nothing_yet, selected
-from mdf_loop.reading.port_types import edge_dtype, given_dtype
+from mdf_loop.reading.port_types import as_held, stated_dtype
 from mdf_loop.reading.schedule.known import Truth, either
 
 Supply = Callable[[Any, Any, str], Term]
@@ -70,7 +70,7 @@ class Ports:
         if term is None:
             first = memory.ran(node.id) is False and mode == "overwrite"
             return _absent(b, port, where, "int64" if first else b.float_dtype)
-        return cast(b, term, edge_dtype(b, port, term)) if isinstance(term, Value) else term
+        return as_held(b, port, term) if isinstance(term, Value) else term
 
     def _sent(self, memory: Memory, edge: Any) -> Term:
         """What an edge brings: the sender's last output, times the edge's weight."""
@@ -92,7 +92,7 @@ def _absent(b: Builder, port: Any, where: str, dtype: str) -> Value:
     """
     if port.default_value is not None:
         return default_value(b, port, where)
-    for word in (given_dtype(port, b.options.precision) or dtype, dtype):
+    for word in (stated_dtype(port, b.options.precision) or dtype, dtype):
         if kind_of(word) in "Uso":
             return nothing_yet(b, word, tuple(port.shape or ()))
     whole = "float" not in str(port.type or "")

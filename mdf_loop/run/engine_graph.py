@@ -6,7 +6,8 @@ in the order of the document, which is one of the orders that it may take by its
 done to it is not about numbers: a schedule that never ends is an error, and so is whatever the
 engine raises: one `LoopError` that names the node.
 
-Only the one graph is changed, not modeci_mdf. `unformatted` and `with_copies` are for `verify`.
+Only the one graph is changed, not modeci_mdf. `unformatted`, `with_copies` and `with_kept` are for
+`verify`.
 
 Source: modeci_mdf.execution_engine (0.4.15), graph_scheduler.Scheduler.run (1.2.2).
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -253,6 +254,26 @@ def with_copies(engine: EngineGraph) -> list[str]:
                 names.append(f"{node_id}.{port_id}")
                 port.set_input_value = _copying(port.set_input_value)
     return names
+
+
+def with_kept(engine: EngineGraph, names: Iterable[tuple[str, str]]) -> None:
+    """Let input ports, as (node, port), keep what they were given, however often their node runs.
+
+    The engine empties a port when its node has run.
+    """
+    for node_id, port_id in names:
+        port = engine.nodes[node_id].evaluable_inputs[port_id]
+        port.evaluate = _keeping(port, port.evaluate)
+
+
+def _keeping(port: Any, evaluate: Callable[..., Any]) -> Callable[..., Any]:
+    def evaluate_and_keep(*args: Any, **kwargs: Any) -> Any:
+        value = port.curr_value
+        made = evaluate(*args, **kwargs)
+        port.curr_value = value
+        return made
+
+    return evaluate_and_keep
 
 
 def _copying(set_value: Callable[[Any], None]) -> Callable[[Any], None]:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from mdf_loop.compiled import compile
 from mdf_loop.errors import LoopError, RunError
 from mdf_loop.ir import Data
 from mdf_loop.reading import Document, Source, bind, open_document, read
-from mdf_loop.reading.control import control
-from mdf_loop.reading.inputs import Given
+from mdf_loop.reading.inputs import Given, open_ports
 from mdf_loop.reading.names import items, named_items
 from mdf_loop.reading.settings import bind_settings, with_values
 from mdf_loop.run.engine import EngineRun, drive, only_given
-from mdf_loop.run.engine_graph import EngineGraph, unformatted, with_copies
+from mdf_loop.run.engine_graph import EngineGraph, unformatted, with_copies, with_kept
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.missing import with_missing
 from mdf_loop.verification.comparison import Comparison, Verification, compare_members
+from mdf_loop.verification.differences import in_float32
 from mdf_loop.verification.order import compare_order, random_places
 
 TOLERANCE = 1e-12
@@ -44,9 +45,10 @@ def verify(
 
     Compared are all output ports and all parameters that are numbers on both sides. (A parameter
     with the id of an output port of its node is compared as that port.) The engine is used as it
-    is, but for three things. It makes no debug texts, which take most of its time. Where its own
+    is, but for four things. It makes no debug texts, which take most of its time. Where its own
     order is random it takes the order of the document. Values that it would add up in place, in the
-    array of their sender, are copied first. Notes name the places.
+    array of their sender, are copied first. An input keeps what it was given when its node runs
+    again in the same evaluation. Notes name the places.
 
     Args:
         source: a path, a modeci_mdf Model or Graph, or a graph's dict.
@@ -113,6 +115,8 @@ def _in_engine(
             notes.append(_what(error))
             return EngineRun({}, (), {}, error)
         copied = with_copies(engine)
+        fed = [port for port in open_ports(document) if port.name in given.arrays]
+        with_kept(engine, ((port.node, port.port.id) for port in fed))
         made = drive(engine, given, steps=steps, dt=dt)
     if made.failure is not None:
         ran = len(made.execution_list)
@@ -123,12 +127,24 @@ def _in_engine(
             "modeci_mdf's engine adds up in place, in the sender's array; here it was given "
             f"copies: {', '.join(copied)}"
         )
+    several = {node for sets in made.execution_list for node in _several(sets)}
+    if kept := [port.full_name for port in fed if port.node in several]:
+        notes.append(
+            "modeci_mdf's engine empties an input when its node has run, and the node runs several "
+            f"times in an evaluation; here it kept what it was given: {', '.join(kept)}"
+        )
     if places := random_places(document):
         notes.append(
             "the order of modeci_mdf's engine is random, here it took that of the document: "
             f"{', '.join(places)}"
         )
     return made
+
+
+def _several(evaluation: Iterable[Collection[str]]) -> list[str]:
+    """The nodes that ran more than once."""
+    times = Counter(node for together in evaluation for node in together)
+    return [node for node, many in times.items() if many > 1]
 
 
 def _as_shown(document: Document, arrays: Mapping[str, Data]) -> dict[str, Data]:
@@ -172,6 +188,5 @@ def _compared(
 
 
 def _tolerance(document: Document, precision: str) -> float:
-    functions = [x.function for n in document.graph.nodes for x in (*n.functions, *n.parameters)]
-    in_float32 = any(f and f.startswith("onnx::") and control(f) is None for f in functions)
-    return ENGINE_ONNX_TOLERANCE if in_float32 or precision == "float32" else TOLERANCE
+    rough = in_float32(document) or precision == "float32"
+    return ENGINE_ONNX_TOLERANCE if rough else TOLERANCE

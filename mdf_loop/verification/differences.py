@@ -1,0 +1,186 @@
+"""Where modeci_mdf's engine gives other numbers for a model, known without running it.
+
+One function for each row of the tables in docs/explanation/semantics.md whose numbers may differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import Finding
+from mdf_loop.ir import Value
+from mdf_loop.onnx_types import is_tensor, numpy_dtype
+from mdf_loop.reading import Document
+from mdf_loop.reading.control import control
+from mdf_loop.reading.inputs import is_imported, open_ports
+from mdf_loop.reading.node import vars_of
+from mdf_loop.reading.port_types import stated_dtype
+from mdf_loop.verification.expressions import growing, python_differences
+from mdf_loop.verification.order import random_places
+
+Types = Mapping[str, Any]
+"""What each place of a model became: MDF path -> value, or tuple of values."""
+
+_Notes = Iterator[tuple[str, str]]
+_Row = Callable[[Document, Types], _Notes]
+
+
+def differences(document: Document, types: Types) -> tuple[Finding, ...]:
+    """Notes: what modeci_mdf's engine may compute otherwise, and where.
+
+    None for an imported file, which means what its own system does.
+    """
+    return () if is_imported(document.graph) else _found(_LEVELLED + _OTHERS, document, types)
+
+
+def unlevelled(document: Document, types: Types) -> tuple[Finding, ...]:
+    """Those that `verify` does not take out of the engine, nor speaks of itself."""
+    return _found(_OTHERS, document, types)
+
+
+def _found(rows: Sequence[_Row], document: Document, types: Types) -> tuple[Finding, ...]:
+    found = (Finding("Note", what, where) for row in rows for what, where in row(document, types))
+    return tuple(dict.fromkeys(found))
+
+
+def _order(document: Document, types: Types) -> _Notes:
+    for place in random_places(document):
+        yield (
+            f"the order of modeci_mdf's engine is random at {place}; here it is the document's",
+            document.where,
+        )
+
+
+def _added_in_place(document: Document, types: Types) -> _Notes:
+    graph = document.graph
+    for node in graph.nodes:
+        for port in node.input_ports:
+            edges = [e for e in graph.edges if (e.receiver, e.receiver_port) == (node.id, port.id)]
+            adds = port.reduce in ("add", "multiply") and len(edges) > 1
+            if adds and any(_is_array(document, types, edge) for edge in edges):
+                yield (
+                    f"modeci_mdf's engine combines what arrives at '{port.id}' in the array of the "
+                    f"first sender, '{edges[0].sender}', whose output is then wrong there",
+                    f"{document.where}.nodes['{node.id}'].input_ports['{port.id}']",
+                )
+
+
+def _is_array(document: Document, types: Types, edge: Any) -> bool:
+    """Whether an array of numpy comes along an edge, and not one of Python's numbers."""
+    sender = document.graph.get_node(edge.sender)
+    chosen = any(parameter.conditions for parameter in sender.parameters)
+    return chosen or not _is_number(_sent(document, types, edge))
+
+
+def _sent(document: Document, types: Types, edge: Any) -> Any:
+    return types.get(f"{document.where}.nodes['{edge.sender}'].output_ports['{edge.sender_port}']")
+
+
+def _is_number(term: Any) -> bool:
+    return isinstance(term, Value) and term.shape == ()
+
+
+def _repeated_by_weight(document: Document, types: Types) -> _Notes:
+    for edge in document.graph.edges:
+        weight = (edge.parameters or {}).get("weight")
+        if isinstance(weight, list) and _is_number(_sent(document, types, edge)):
+            yield (
+                "in modeci_mdf's engine a whole number times a weight that is a list is the list so "
+                "many times; here it is the product",
+                f"{document.where}.edges['{edge.id}'].parameters.weight",
+            )
+
+
+def _emptied_by_itself(document: Document, types: Types) -> _Notes:
+    edges = document.graph.edges
+    for position, edge in enumerate(edges):
+        before = [e for e in edges[:position] if e.receiver_port == edge.receiver_port]
+        itself = edge.sender == edge.receiver and (edge.parameters or {}).get("weight", 1) == 1
+        if itself and any(other.receiver == edge.receiver for other in before):
+            yield (
+                f"in modeci_mdf's engine this edge empties the port '{edge.receiver_port}' before "
+                f"'{edge.sender}' has run; here it brings nothing then",
+                f"{document.where}.edges['{edge.id}']",
+            )
+
+
+def _python(document: Document, types: Types) -> _Notes:
+    for node in document.graph.nodes:
+        where = f"{document.where}.nodes['{node.id}']"
+        lists = {p.id for p in node.input_ports if isinstance(p.default_value, list)}
+        terms = {
+            item.id: types.get(f"{where}.{kind}['{item.id}']")
+            for kind in ("input_ports", "functions", "parameters")
+            for item in getattr(node, kind)
+        }
+        for place, text in _expressions(node):
+            for what in python_differences(text, terms, lists):
+                yield what, f"{where}.{place}"
+
+
+def _expressions(node: Any) -> Iterator[tuple[str, str]]:
+    """The expressions of a node, each with its place in it."""
+    for kind in ("functions", "parameters", "output_ports"):
+        for item in getattr(node, kind):
+            stated = [item.value, getattr(item, "time_derivative", None)]
+            for condition in getattr(item, "conditions", None) or ():
+                fields = condition if isinstance(condition, dict) else vars_of(condition)
+                stated += [fields.get("test"), fields.get("value")]
+            for text in filter(lambda text: isinstance(text, str), stated):
+                yield f"{kind}['{item.id}']", text
+
+
+def _float32(document: Document, types: Types) -> _Notes:
+    if in_float32(document):
+        yield (
+            "modeci_mdf's engine computes onnx:: functions in float32; here they have the dtype of "
+            "what they are given",
+            document.where,
+        )
+
+
+def in_float32(document: Document) -> bool:
+    """Whether the engine computes something in float32."""
+    functions = [x.function for n in document.graph.nodes for x in (*n.functions, *n.parameters)]
+    return any(f and f.startswith("onnx::") and control(f) is None for f in functions)
+
+
+def _narrow_ports(document: Document, types: Types) -> _Notes:
+    for port in open_ports(document):
+        dtype = stated_dtype(port.port, "float64")
+        if dtype is None or not is_tensor(dtype) or dtype in ("string", "bool"):
+            continue
+        if np.dtype(numpy_dtype(dtype)).itemsize < 8:
+            yield (
+                f"what '{port.name}' is given, and its default, becomes {dtype}; modeci_mdf's "
+                "engine leaves it as it is",
+                port.where,
+            )
+
+
+def _growing(document: Document, types: Types) -> _Notes:
+    for node in document.graph.nodes:
+        values = {p.id: p.value for p in node.parameters if isinstance(p.value, str)}
+        for name in growing(values):
+            where = f"{document.where}.nodes['{node.id}'].parameters['{name}']"
+            term = types.get(where)
+            if isinstance(term, Value) and term.shape == () and term.dtype == "int64":
+                yield (
+                    f"'{name}' is a whole number that may grow beyond 64 bits, where it wraps "
+                    "around; in modeci_mdf's engine it may have any size",
+                    where,
+                )
+
+
+_LEVELLED: tuple[_Row, ...] = (_order, _added_in_place, _float32)
+
+_OTHERS: tuple[_Row, ...] = (
+    _repeated_by_weight,
+    _emptied_by_itself,
+    _python,
+    _narrow_ports,
+    _growing,
+)

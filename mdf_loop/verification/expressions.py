@@ -1,0 +1,112 @@
+"""Expressions that Python, and so modeci_mdf's engine, reads in another way than this library.
+
+Python's lists are no arrays, its truth values no numbers of numpy, its whole numbers have no end.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+import networkx
+import numpy as np
+
+from mdf_loop.ir import Value
+from mdf_loop.lower import names_in
+from mdf_loop.lower.syntax import dotted, number_of, parse
+
+Terms = Mapping[str, Any]
+"""What the names of a node became."""
+
+
+def python_differences(text: str, terms: Terms, lists: Collection[str]) -> Iterator[str]:
+    """What is otherwise in an expression; `lists` are ports whose default is a list."""
+    for part in _parts(text):
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mult | ast.Add):
+            yield from _lists((part.left, part.right), terms, lists)
+            if isinstance(part.op, ast.Add) and all(
+                _is_truth(side, terms) for side in (part.left, part.right)
+            ):
+                yield (
+                    "truth values are added as numbers, 1 + 1 is 2; in modeci_mdf's engine the sum is "
+                    "true where they are numpy's, as states are from the second evaluation on"
+                )
+        elif isinstance(part, ast.Compare):
+            yield from _lists((part.left, *part.comparators), terms, lists)
+        elif isinstance(part, ast.Call) and _is_float16(part, terms):
+            yield (
+                f"{dotted(part.func)} of a truth value is computed in float64; numpy, and so "
+                "modeci_mdf's engine, computes it in float16"
+            )
+
+
+def _parts(text: str) -> Iterator[ast.AST]:
+    return iter(()) if number_of(text) is not None else ast.walk(parse(text))
+
+
+def _lists(sides: Iterable[ast.expr], terms: Terms, lists: Collection[str]) -> Iterator[str]:
+    """Lists that are combined with no array: an array would make arrays of them."""
+    sides = tuple(sides)
+    named = [side.id for side in sides if isinstance(side, ast.Name) and side.id in lists]
+    if named and not any(_has_array(side, terms, lists) for side in sides):
+        yield (
+            f"the default of '{named[0]}' is an array here; in modeci_mdf's engine it is a list of "
+            "Python, which * repeats, + joins and == compares as a whole"
+        )
+
+
+def _has_array(side: ast.expr, terms: Terms, lists: Collection[str] = ()) -> bool:
+    """Whether an expression reads an array that is no list."""
+    read = (terms.get(name) for name in names_in(ast.unparse(side)) - set(lists))
+    return any(isinstance(term, Value) and term.shape != () for term in read)
+
+
+def _is_truth(side: ast.expr, terms: Terms) -> bool:
+    """Whether an expression is one truth value."""
+    if isinstance(side, ast.Name):
+        term = terms.get(side.id)
+        return isinstance(term, Value) and (term.dtype, term.shape) == ("bool", ())
+    compares = isinstance(side, ast.Compare)
+    return (compares or _is_not(side)) and not _has_array(side, terms)
+
+
+def _is_not(side: ast.expr) -> bool:
+    return isinstance(side, ast.UnaryOp) and isinstance(side.op, ast.Not)
+
+
+def _is_float16(call: ast.Call, terms: Terms) -> bool:
+    """Whether numpy computes a function of truth values in float16."""
+    function = getattr(np, dotted(call.func).removeprefix("numpy."), None)
+    if not isinstance(function, np.ufunc) or len(call.args) != function.nin:
+        return False
+    if not all(_is_truth(argument, terms) for argument in call.args):
+        return False
+    given = (np.dtype(bool),) * function.nin + (None,) * function.nout
+    return np.dtype(np.float16) in function.resolve_dtypes(given)
+
+
+# --- whole numbers without an end -----------------------------------------------------------------
+
+
+def growing(values: Mapping[str, str]) -> Iterator[str]:
+    """States that become a multiple of themselves, of expressions by name: `p * p`, `a + b` of both.
+
+    What is reduced by `%` does not grow.
+    """
+    reads = [(name, r) for name, text in values.items() for r in names_in(text) & values.keys()]
+    for circle in networkx.strongly_connected_components(networkx.DiGraph(reads)):
+        for name in sorted(circle):
+            if _multiplies(values[name], circle):
+                yield name
+
+
+def _multiplies(text: str, circle: Collection[str]) -> bool:
+    """Whether an expression reads names of a circle more than once, or in a product."""
+    parts = list(_parts(text))
+    operations = [part for part in parts if isinstance(part, ast.BinOp)]
+    if any(isinstance(part.op, ast.Mod) for part in operations):
+        return False
+    products = [p for p in operations if isinstance(p.op, ast.Mult | ast.Pow | ast.LShift)]
+    scaled = any(names_in(ast.unparse(product)) & set(circle) for product in products)
+    return scaled or sum(isinstance(p, ast.Name) and p.id in circle for p in parts) > 1
