@@ -45,7 +45,11 @@ def default_data(port: Any, precision: str, where: str) -> Data:
 
     Its default_value; else zeros (empty texts) of its shape, an empty sequence, nothing.
     """
-    dtype, value = stated_dtype(port, precision), port.default_value
+    return _default(port, stated_dtype(port, precision), precision, where)
+
+
+def _default(port: Any, dtype: str | None, precision: str, where: str) -> Data:
+    value = port.default_value
     what = f"the default_value of port '{port.id}'"
     if value is None:
         if any(extent < 0 for extent in port.shape or ()):
@@ -77,13 +81,16 @@ def nothing(port: Any, dtype: str | None, shape: tuple[int, ...], where: str) ->
 
 
 def default_value(b: Builder, port: Any, where: str) -> Value:
-    """The default_value of a port inside the model: a plain number of the document is weak."""
-    plain = isinstance(port.default_value, bool | int | float)
+    """The default_value of a port that an edge, or the scope around a body, may bring another to.
+
+    Numbers are as written, whatever type the port states, as those that are brought; a plain number
+    is weak.
+    """
     dtype = stated_dtype(port, b.options.precision)
-    data = default_data(port, b.options.precision, where)
-    if dtype is not None:
-        return made_of(b, dtype, data)
-    return b.constant(data, weak=plain)
+    if dtype is not None and (dtype == "string" or not is_tensor(dtype)):
+        return made_of(b, dtype, default_data(port, b.options.precision, where))
+    plain = isinstance(port.default_value, bool | int | float)
+    return b.constant(_default(port, None, b.options.precision, where), weak=plain)
 
 
 def _in_precision(data: Data, dtype: str | None, precision: str) -> Data:

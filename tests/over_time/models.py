@@ -132,6 +132,11 @@ def _port(draw: st.DrawFn, interface: _Interface, kind: str, back: bool) -> str:
     port: dict[str, Any] = {}
     if back or draw(st.integers(0, 4)) == 0:
         port["default_value"] = draw(constants(kind))
+        stated = draw(st.sampled_from([None, "int64", "float32", "bool"]))
+    else:
+        stated = draw(st.sampled_from([None, None, "int", "int64", "float32", "float"]))
+    if stated:  # what comes over an edge it leaves alone
+        port["type"] = stated
     _reduce(draw, port)
     interface.inputs[name] = port
     interface.input_kinds[name] = kind
