@@ -83,6 +83,11 @@ _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
 }
 
 
+def is_left_out(expression: Any) -> bool:
+    """Whether a document leaves a value out: it says nothing, or an empty text."""
+    return expression is None or (isinstance(expression, str) and not expression)
+
+
 def lower_expression(b: Builder, expression: Any, scope: Scope) -> Term:
     """What a document's value means here.
 
