@@ -18,6 +18,7 @@ import numpy as np
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.importing.writing import LARGEST_WRITTEN
 from mdf_loop.ir import Array
+from mdf_loop.numbers_only import only_numbers
 from mdf_loop.onnx_types import dtype_name, dtype_words
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -74,9 +75,9 @@ def _bare(content: Any, path: Path, is_held: Callable[[Array], bool], found: lis
     if not isinstance(content, list | tuple):
         return content
     numbers = _numbers(content)
-    if numbers is None:
+    if numbers is None and not only_numbers(content):
         return [_bare(part, (*path, k), is_held, found) for k, part in enumerate(content)]
-    if numbers.size <= LARGEST_WRITTEN or not is_held(numbers):
+    if numbers is None or numbers.size <= LARGEST_WRITTEN or not is_held(numbers):
         return content
     found.append(Lifted(path, numbers, listed=True))
     return None

@@ -12,6 +12,7 @@ import numpy as np
 from mdf_loop.files import checked_target, write_arrays, write_whole
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.ir import Array
+from mdf_loop.numbers_only import only_numbers
 from mdf_loop.reading.tensors import described, stored
 
 LARGEST_WRITTEN = 64
@@ -79,6 +80,8 @@ def plain(content: Any, side: str, large: dict[str, Array], name: str = "") -> A
             made["args"] = _arguments(content["args"], side, large, name)
         return made
     if isinstance(content, list | tuple):
+        if only_numbers(content):
+            return list(content)
         return [plain(part, side, large, f"{name}[{k}]") for k, part in enumerate(content)]
     return content.item() if isinstance(content, np.generic) else content
 

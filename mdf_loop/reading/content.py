@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.numbers_only import only_numbers
 from mdf_loop.reading.document import Document, quiet
 
 
@@ -115,5 +116,5 @@ def _values(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _values(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [p if isinstance(p, int | float | str) else _values(p) for p in value]
+        return list(value) if only_numbers(value) else [_values(part) for part in value]
     return value
