@@ -3,13 +3,13 @@
     {parameters: {w: {value: array}}}   <->   {parameters: {w: {value: None}}},
                                               Lifted((parameters, w, value), array)
 
-A long list of numbers of one kind is lifted as an array too, if somebody has that array already.
+A long list of numbers of one kind is lifted as an array, too.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -41,10 +41,10 @@ class Lifted:
     listed: bool = False
 
 
-def lift(content: Any, is_held: Callable[[Array], bool]) -> tuple[Any, list[Lifted]]:
-    """The content without its arrays, and without the long lists of numbers that are held; those."""
+def lift(content: Any) -> tuple[Any, list[Lifted]]:
+    """The content without its arrays and long lists of numbers; those."""
     found: list[Lifted] = []
-    return _bare(content, (), is_held, found), found
+    return _bare(content, (), found), found
 
 
 def put_back(content: Content, lifted: Iterable[Lifted]) -> None:
@@ -63,7 +63,7 @@ def put_back(content: Content, lifted: Iterable[Lifted]) -> None:
         place[last] = each.array.tolist() if each.listed else each.array
 
 
-def _bare(content: Any, path: Path, is_held: Callable[[Array], bool], found: list[Lifted]) -> Any:
+def _bare(content: Any, path: Path, found: list[Lifted]) -> Any:
     if isinstance(content, np.ndarray) and _is_tensor(content):
         found.append(Lifted(path, content))
         return None
@@ -71,13 +71,13 @@ def _bare(content: Any, path: Path, is_held: Callable[[Array], bool], found: lis
         return content.tolist()
     if isinstance(content, Mapping):
         parts = ((str(key), part) for key, part in content.items())
-        return {key: _bare(part, (*path, key), is_held, found) for key, part in parts}
+        return {key: _bare(part, (*path, key), found) for key, part in parts}
     if not isinstance(content, list | tuple):
         return content
     numbers = _numbers(content)
     if numbers is None and not only_numbers(content):
-        return [_bare(part, (*path, k), is_held, found) for k, part in enumerate(content)]
-    if numbers is None or numbers.size <= LARGEST_WRITTEN or not is_held(numbers):
+        return [_bare(part, (*path, k), found) for k, part in enumerate(content)]
+    if numbers is None or numbers.size <= LARGEST_WRITTEN:
         return content
     found.append(Lifted(path, numbers, listed=True))
     return None

@@ -39,18 +39,18 @@ def add_origin(proto: onnx.ModelProto, document: Document) -> None:
 
     Not where arrays that are stored beside the graph make it more than a file can hold.
     """
+    content, lifted = lift(content_of(document))
     prints = _prints(proto.graph)
     places = _Places(prints)
-    content, lifted = lift(content_of(document), places.has)
     entries = {MODEL: json.dumps(content, default=str)}
     if lifted:
         found = [(each.path, places.of(each.array), each.listed) for each in lifted]
         entries[ARRAYS] = json.dumps(found)
     if places.stored:
+        if proto.ByteSize() + places.bytes * 4 // 3 > LARGEST_FILE:  # base64: 4 letters for 3 bytes
+            return
         kept = onnx.GraphProto(initializer=places.stored)
         entries[STORED] = base64.b64encode(kept.SerializeToString()).decode()
-    if places.stored and proto.ByteSize() + sum(map(len, entries.values())) > LARGEST_FILE:
-        return
     entries[DIGEST] = _digest(proto, prints, entries)
     for key, text in entries.items():
         proto.metadata_props.add(key=key, value=text)
@@ -82,10 +82,7 @@ class _Places:
         self._names = {bits: name for name, bits in prints}
         self._numbers: dict[bytes, int] = {}
         self.stored: list[onnx.TensorProto] = []
-
-    def has(self, array: Array) -> bool:
-        """Whether an initializer has these bits."""
-        return _print(_tensor(array)) in self._names
+        self.bytes = 0
 
     def of(self, array: Array) -> str | int:
         """The name of an initializer, or a number among what is stored."""
@@ -96,6 +93,7 @@ class _Places:
         if bits not in self._numbers:
             self._numbers[bits] = len(self.stored)
             self.stored.append(tensor)
+            self.bytes += array.nbytes
         return self._numbers[bits]
 
 

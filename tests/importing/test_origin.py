@@ -185,9 +185,12 @@ def test_what_a_pass_has_changed_comes_back_as_it_was(model: dict[str, Any]) -> 
 
 
 def test_what_no_initializer_has_is_stored_once() -> None:
-    proto = exported(of_passes("w @ x", v=RANDOM, w=RANDOM))
+    proto = exported(of_passes("w @ x", v=RANDOM, w=RANDOM.tolist()))
     assert [place for _, place, _ in json.loads(entries_of(proto)[ARRAYS])] == [0, 0]
     assert len(entries_of(proto)[STORED]) < 1.4 * RANDOM.nbytes
+    given = values_of(mdf_loop.from_onnx(proto))
+    assert given["v"].tobytes() == RANDOM.tobytes()
+    assert given["w"] == RANDOM.tolist()
 
 
 def test_arrays_of_every_part_come_back() -> None:
