@@ -58,6 +58,7 @@ class _Shared:
     names: set[str] = field(default_factory=set)
     constants: dict[Value, Array] = field(default_factory=dict)
     pool: dict[_PoolKey, Value] = field(default_factory=dict)
+    adopted: dict[tuple[str, tuple[int, ...]], list[Constant]] = field(default_factory=dict)
     weak: set[Value] = field(default_factory=set)
     late: set[Value] = field(default_factory=set)
     types: dict[str, Any] = field(default_factory=dict)
@@ -180,6 +181,7 @@ class Builder:
         while root.parent is not None:
             root = root.parent
         key = (*_pool_key(array, weak=weak), late)
+        self._pool_adopted(array)
         if key not in self._shared.pool:
             label = name or (self.label if array.size > 1 else "") or "const"
             value = Value(self.name(label), key[0], array.shape, self.where)
@@ -212,11 +214,16 @@ class Builder:
 
     def adopt(self, constant: Constant) -> None:
         """Append a constant of the old program; equal new constants are that one."""
-        value, array = constant.value, constant.array
-        self._shared.constants[value] = array
+        self._shared.constants[constant.value] = constant.array
         if self.parent is None:
-            self._shared.pool.setdefault((*_pool_key(array, weak=False), False), value)
+            self._shared.adopted.setdefault(_kind(constant.array), []).append(constant)
         self.ops.append(constant)
+
+    def _pool_adopted(self, array: Array) -> None:
+        """Look at the bits of adopted constants, which may be large, that can equal an array."""
+        for constant in self._shared.adopted.pop(_kind(array), ()):
+            key = (*_pool_key(constant.array, weak=False), False)
+            self._shared.pool.setdefault(key, constant.value)
 
     def constant_of(self, value: Value | None) -> Array | None:
         """The array, if the value is known now."""
@@ -302,10 +309,14 @@ class Builder:
         return tuple(self.constant(array, late=late) for array in arrays)
 
 
+def _kind(array: Array) -> tuple[str, tuple[int, ...]]:
+    return dtype_name(array), array.shape
+
+
 def _pool_key(array: Array, *, weak: bool) -> tuple[str, tuple[int, ...], bytes, bool]:
-    dtype = dtype_name(array)
+    dtype, shape = _kind(array)
     data = repr(array.tolist()).encode() if dtype == "string" else array.tobytes()
-    return dtype, array.shape, data, weak
+    return dtype, shape, data, weak
 
 
 def located(error: LoopError, where: str) -> LoopError:

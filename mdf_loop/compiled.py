@@ -265,10 +265,16 @@ class Compiled:
         )
         return run(self, choices, oversight)
 
-    def save(self, path: str | Path, inputs: Mapping[str, Any] | None = None) -> Any:
+    def save(
+        self, path: str | Path, inputs: Mapping[str, Any] | None = None, *, origin: bool = True
+    ) -> Any:
         """Write a standard `.onnx` file that plain ONNX Runtime and OpenVINO run.
 
-        `inputs` fix dtypes and shapes of the file's inputs; their values are not stored.
+        Args:
+            path: the file.
+            inputs: values that fix dtypes and shapes of the file's inputs; they are not stored.
+            origin: keep this MDF model in the file, so that importing it gives the model back.
+
         Returns the `onnx.ModelProto` that was written.
         """
         target = Path(path)
@@ -276,19 +282,21 @@ class Compiled:
             raise InputError(f"'{target.name}' does not end in .onnx", hint="name it model.onnx")
         if not target.parent.is_dir():
             raise ModelError(f"there is no folder '{target.parent}'", hint="create it first")
-        proto = self.to_onnx(inputs)
+        proto = self.to_onnx(inputs, origin=origin)
         write_whole(target, lambda stream: stream.write(proto.SerializeToString()))
         return proto
 
-    def to_onnx(self, inputs: Mapping[str, Any] | None = None) -> Any:
-        """The model as an `onnx.ModelProto`; importing that gives this MDF model back.
+    def to_onnx(self, inputs: Mapping[str, Any] | None = None, *, origin: bool = True) -> Any:
+        """The model as an `onnx.ModelProto`; with its `origin`, importing that gives it back.
 
         Not if it computes in float32: the model that would come back computes in float64.
         """
         from mdf_loop.emit import portable, to_onnx
-        from mdf_loop.importing.origin import with_origin
+        from mdf_loop.importing.origin import add_origin
 
         program = read(self.document, inputs or {}, options=self.options)
         proto = to_onnx(runnable(program, self.options))
         made = portable(proto, stated_shapes(self.document))
-        return with_origin(made, self.document) if self.options.precision == "float64" else made
+        if origin and self.options.precision == "float64":
+            add_origin(made, self.document)
+        return made

@@ -24,6 +24,9 @@ from onnx import helper
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Array, Data, Shape, Value
 
+LARGEST_FILE = 2**31 - 1
+"""How many bytes an ONNX file has at most: protobuf holds no more."""
+
 _ELEMENT_TYPES = {
     "float64": onnx.TensorProto.DOUBLE,
     "float32": onnx.TensorProto.FLOAT,

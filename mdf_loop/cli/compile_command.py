@@ -14,6 +14,11 @@ from mdf_loop.cli.options import compile_options, input_options, model_argument
 @click.option("-o", "--output", metavar="FILE", help="The .onnx file; default: beside the model.")
 @input_options
 @compile_options
+@click.option(
+    "--no-origin",
+    is_flag=True,
+    help="Leave the MDF model out of the file; importing it then reads its graph.",
+)
 def command(
     model: str,
     output: str | None,
@@ -23,6 +28,7 @@ def command(
     shapes: str,
     max_iterations: int | None,
     unroll: int | None,
+    no_origin: bool,
 ) -> None:
     """Write MODEL as standard ONNX, which plain ONNX Runtime and OpenVINO run.
 
@@ -40,7 +46,7 @@ def command(
         max_iterations=max_iterations,
         unroll=unroll,
     )
-    proto = compiled.save(target, read_inputs(pairs, files))
+    proto = compiled.save(target, read_inputs(pairs, files), origin=not no_origin)
     opset = proto.opset_import[0].version
     click.echo(f"wrote {target} (ONNX opset {opset}, IR version {proto.ir_version})")
     for word, values in (("input", proto.graph.input), ("output", proto.graph.output)):

@@ -16,7 +16,8 @@ from mdf_loop.emit.if_node import write_if
 from mdf_loop.emit.loop_node import write_loop
 from mdf_loop.emit.scope import Scope, Writer, tensor_shape, value_type
 from mdf_loop.errors import ModelError, UnsupportedError
-from mdf_loop.ir import OPSET, Constant, If, Loop, Op, Operation, Program, Value, bodies
+from mdf_loop.ir import OPSET, Constant, If, Loop, Op, Operation, Program, Value, bodies, walk
+from mdf_loop.onnx_types import LARGEST_FILE
 
 
 def to_onnx(program: Program) -> onnx.ModelProto:
@@ -24,10 +25,11 @@ def to_onnx(program: Program) -> onnx.ModelProto:
 
     Raises:
         ModelError: the program gives nothing.
-        UnsupportedError: bodies are nested deeper than a file can hold.
+        UnsupportedError: bodies are nested deeper, or constants larger, than a file can hold.
     """
     refuse_nothing(program.name, program.outputs)
     _refuse_too_deep(program.ops)
+    _refuse_too_large(program.ops)
     return oir.to_proto(_model(program))
 
 
@@ -59,6 +61,22 @@ def _refuse_too_deep(ops: Iterable[Operation], depth: int = 0) -> None:
                     "nest less: compute some of it outside, or make two loops one",
                 )
             _refuse_too_deep(body.ops, depth + 1)
+
+
+_MOST_BYTES = LARGEST_FILE - 2**24
+"""How large the arrays of a model may be, so that names, types and nodes have room beside them."""
+
+
+def _refuse_too_large(ops: Iterable[Operation]) -> None:
+    constants = [operation for operation in walk(ops) if isinstance(operation, Constant)]
+    total = sum(constant.array.nbytes for constant in constants)
+    if total > _MOST_BYTES:
+        largest = max(constants, key=lambda constant: constant.array.nbytes)
+        raise UnsupportedError(
+            f"the arrays of the model have {total} bytes; one ONNX model holds 2 GB at most",
+            largest.value.where,
+            "make the largest ones inputs of the model",
+        )
 
 
 def _model(program: Program) -> oir.Model:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
 
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.onnx_graphs import check_graph
 from mdf_loop.importing.onnx_library import Library, check_functions
 from mdf_loop.importing.onnx_tensors import check_tensor, load_external, tensors_in
 from mdf_loop.importing.onnx_text import check_text
+from mdf_loop.onnx_types import LARGEST_FILE
 
-_LARGEST_FILE = 2**31 - 1
 _HINT = "is it an ONNX model, and was it copied completely?"
 
 
@@ -30,19 +30,33 @@ def open_onnx(path: Path) -> onnx.ModelProto:
         UnsupportedError: it holds operators or element types that we do not have.
     """
     try:
-        return checked_onnx(_parsed(_bytes(path), path), path.parent)
+        return _checked(_parsed(_bytes(path), path), path.parent)
     except RecursionError:
         raise ModelError(f"'{path}' nests its bodies too deep to be read", str(path)) from None
 
 
-def checked_onnx(model: onnx.ModelProto, folder: Path | None = None) -> onnx.ModelProto:
-    """The same model, sound; data files are looked for in `folder`."""
+def checked_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same model, sound; its data must not lie in other files.
+
+    Raises:
+        ModelError: it contradicts itself.
+        UnsupportedError: it holds operators or element types that we do not have, or 2 GB of data.
+    """
     made = onnx.ModelProto()
-    made.CopyFrom(model)
-    check_text(made)
-    library = Library.of(made)
+    try:
+        made.CopyFrom(model)
+    except EncodeError:
+        raise _too_large() from None
+    return _checked(made, None)
+
+
+def _checked(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto:
+    """The model, made sound; data files are looked for in `folder`."""
+    check_text(model)
+    library = Library.of(model)
     check_functions(library)
-    for tensor, where in tensors_in(made.graph, "$.graph"):
+    loaded = 0
+    for tensor, where in tensors_in(model.graph, "$.graph"):
         check_tensor(tensor, where)
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             if folder is None:
@@ -51,9 +65,18 @@ def checked_onnx(model: onnx.ModelProto, folder: Path | None = None) -> onnx.Mod
                     where,
                     "give the path of the model, or load the model with its data",
                 )
-            load_external(tensor, where, folder)
-    check_graph(made.graph, library)
-    return made
+            loaded += load_external(tensor, where, folder)
+            if loaded > LARGEST_FILE:
+                raise _too_large()
+    check_graph(model.graph, library)
+    return model
+
+
+def _too_large() -> UnsupportedError:
+    return UnsupportedError(
+        "the model has more than 2 GB of data, which is more than ONNX Runtime is given at once",
+        hint="split the model, or store its weights in a smaller dtype",
+    )
 
 
 def _bytes(path: Path) -> bytes:
@@ -61,7 +84,7 @@ def _bytes(path: Path) -> bytes:
         raise ModelError(f"'{path}' is a folder, not a file", str(path))
     try:
         size = path.stat().st_size
-        if size > _LARGEST_FILE:
+        if size > LARGEST_FILE:
             raise UnsupportedError(
                 f"'{path}' has {size} bytes; one ONNX file holds 2 GB at most",
                 str(path),

@@ -155,18 +155,20 @@ def array_of(tensor: onnx.TensorProto) -> Array:
     if tensor.data_type == onnx.TensorProto.UNDEFINED:
         raise ModelError(f"the tensor '{tensor.name}' has no element type and no numbers")
     try:
+        if tensor.data_type == onnx.TensorProto.STRING:  # onnx loses zeros at the end of a text
+            return np.array(_texts(tensor), object).reshape(tensor.dims)
         array: Array = numpy_helper.to_array(tensor)
     except ValueError:  # no elements, but extents beyond all memory
         shape = list(tensor.dims)
         raise ModelError(f"the tensor '{tensor.name}' cannot have the shape {shape}") from None
-    if tensor.data_type == onnx.TensorProto.STRING:
-        texts = [_text(part) for part in array.reshape(-1)]
-        return np.array(texts, object).reshape(array.shape)
     return array
 
 
-def _text(part: Any) -> str:
-    return part.decode() if isinstance(part, bytes) else str(part)
+def _texts(tensor: onnx.TensorProto) -> list[str]:
+    try:
+        return [text.decode() for text in tensor.string_data]
+    except UnicodeDecodeError:
+        raise ModelError(f"a text of the tensor '{tensor.name}' is not UTF-8") from None
 
 
 def _constant(node: onnx.NodeProto) -> Array:

@@ -104,8 +104,11 @@ def _shape(tensor: onnx.TensorProto) -> str:
     return f"{word}[{', '.join(str(extent) for extent in tensor.dims)}]"
 
 
-def load_external(tensor: onnx.TensorProto, where: str, folder: Path) -> None:
-    """Bring the data of a tensor from its file; checks first, so that nothing else is read."""
+def load_external(tensor: onnx.TensorProto, where: str, folder: Path) -> int:
+    """Bring the data of a tensor from its file; checks first, so that nothing else is read.
+
+    Returns how many bytes that are.
+    """
     words = {entry.key: entry.value for entry in tensor.external_data}
     file = _data_file(words.get("location", ""), tensor.name, where, folder)
     offset, wanted = _number(words, "offset", where), _wanted_bytes(tensor, words, where)
@@ -123,8 +126,9 @@ def load_external(tensor: onnx.TensorProto, where: str, folder: Path) -> None:
         raise ModelError(
             f"the data of tensor '{tensor.name}' cannot be read: {error}", where
         ) from None
-    tensor.data_location = T.DEFAULT
+    tensor.ClearField("data_location")
     del tensor.external_data[:]
+    return wanted
 
 
 def _data_file(location: str, name: str, where: str, folder: Path) -> Path:

@@ -12,10 +12,11 @@ import numpy as np
 from mdf_loop.files import checked_target, write_arrays, write_whole
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.ir import Array
+from mdf_loop.numbers_only import only_numbers
 from mdf_loop.reading.tensors import described, stored
 
 LARGEST_WRITTEN = 64
-"""Arrays of more elements than this go to the side file, and complex numbers, which YAML lacks."""
+"""Arrays of more elements than this go to the side file, and those that YAML cannot say."""
 
 
 def write_model(content: Content, path: str | Path) -> list[Path]:
@@ -66,17 +67,21 @@ def plain(content: Any, side: str, large: dict[str, Array], name: str = "") -> A
     if isinstance(content, np.ndarray):
         return {"value": _value(content, side, large, name), **described(content)}
     if isinstance(content, Mapping):
+        parameter = isinstance(content.get("value"), np.ndarray)
+        rest = {**content, "value": None} if parameter else content
         made = {
             _key(key): plain(part, side, large, _below(name, key))
-            for key, part in content.items()
+            for key, part in rest.items()
             if key != "args"
         }
-        if isinstance(content.get("value"), np.ndarray):
+        if parameter:
             made |= _parameter(content, side, large, name)
         if "args" in content:
             made["args"] = _arguments(content["args"], side, large, name)
         return made
     if isinstance(content, list | tuple):
+        if only_numbers(content):
+            return list(content)
         return [plain(part, side, large, f"{name}[{k}]") for k, part in enumerate(content)]
     return content.item() if isinstance(content, np.generic) else content
 
@@ -114,7 +119,7 @@ def _below(name: str, key: Any) -> str:
 
 
 def _value(array: Array, side: str, large: dict[str, Array], name: str) -> Any:
-    if array.size <= LARGEST_WRITTEN and array.dtype.kind != "c":
+    if (array.size <= LARGEST_WRITTEN and not _only_bits(array)) or _only_text(array):
         return array.tolist()
     key, k = name or "array", 1
     while key in large:
@@ -122,3 +127,16 @@ def _value(array: Array, side: str, large: dict[str, Array], name: str) -> Any:
         key = f"{name}_{k}"
     large[key] = array
     return {"npz": side, "array": key}
+
+
+def _only_bits(array: Array) -> bool:
+    """Whether numbers as text do not say all: YAML has no complex numbers, and but one nan."""
+    if array.dtype.kind not in "fV":
+        return array.dtype.kind == "c"
+    nans = array[array != array]
+    return bool(nans.tobytes() != np.full(nans.shape, np.nan, array.dtype).tobytes())
+
+
+def _only_text(array: Array) -> bool:
+    """Whether an array of numpy does not say all: it forgets zeros at the end of a text."""
+    return array.dtype.kind == "O" and any(str(text).endswith("\0") for text in array.flat)

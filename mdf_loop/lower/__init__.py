@@ -17,7 +17,7 @@ from mdf_loop.lower import (  # noqa: F401 - they register functions
     rounding,
     shapes,
 )
-from mdf_loop.lower.expression import lower_expression
+from mdf_loop.lower.expression import is_left_out, lower_expression
 from mdf_loop.lower.operators import Term, cast, tensor
 from mdf_loop.lower.scope import Scope, suggestion, unknown_name
 from mdf_loop.lower.standard import lower_function
@@ -27,6 +27,7 @@ __all__ = [
     "Scope",
     "Term",
     "cast",
+    "is_left_out",
     "lower_expression",
     "lower_function",
     "names_in",

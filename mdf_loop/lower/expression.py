@@ -23,6 +23,7 @@ from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.subscripts import Index, Slice, subscript
 from mdf_loop.lower.syntax import dotted, number_of, parse, shortened
 from mdf_loop.lower.terms import Term, is_scalar, kind, literal, scalar, tensor
+from mdf_loop.numbers_only import only_numbers
 
 _PROPERTIES = {
     "T": "numpy.transpose",
@@ -83,6 +84,11 @@ _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
 }
 
 
+def is_left_out(expression: Any) -> bool:
+    """Whether a document leaves a value out: it says nothing, or an empty text."""
+    return expression is None or (isinstance(expression, str) and not expression)
+
+
 def lower_expression(b: Builder, expression: Any, scope: Scope) -> Term:
     """What a document's value means here.
 
@@ -114,7 +120,7 @@ def _lower(b: Builder, expression: Any, scope: Scope) -> Term:
 
 
 def _holds_text(parts: Any) -> bool:
-    return any(
+    return not only_numbers(parts) and any(
         isinstance(p, str) or (isinstance(p, list | tuple) and _holds_text(p)) for p in parts
     )
 

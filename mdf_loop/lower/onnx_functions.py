@@ -17,7 +17,7 @@ from mdf_loop import onnx_ops
 from mdf_loop.build import Builder
 from mdf_loop.errors import LoopError, OperandError, UnsupportedError
 from mdf_loop.ir import Value
-from mdf_loop.lower.expression import lower_expression
+from mdf_loop.lower.expression import is_left_out, lower_expression
 from mdf_loop.lower.recurrent import recurrent
 from mdf_loop.lower.scope import Scope, suggestion
 from mdf_loop.lower.sequences import KNOWN, as_sequence, fitted_member
@@ -137,7 +137,7 @@ def _argument(
 ) -> Term | None:
     if formal.name in args:
         expression = args[formal.name]
-        return None if expression in ("", None) else lower_expression(b, expression, scope)
+        return None if is_left_out(expression) else lower_expression(b, expression, scope)
     return scope.find_in_node(formal.name)
 
 

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from mdf_loop.errors import ExpressionError
+from mdf_loop.numbers_only import only_numbers
 
 LONGEST = 1_000_000
 """An expression of more characters is taken for a mistake."""
@@ -56,7 +57,8 @@ def parse(text: str) -> ast.Expression:
 def names_in(expression: Any) -> set[str]:
     """The names an expression reads (dotted ones whole); an unreadable text is one name."""
     if isinstance(expression, list | tuple):
-        return set().union(*(names_in(part) for part in expression)) if expression else set()
+        parts = () if only_numbers(expression) else expression
+        return set().union(*(names_in(part) for part in parts))
     if not isinstance(expression, str) or number_of(expression) is not None:
         return set()
     try:

@@ -19,7 +19,7 @@ from typing import Any
 from mdf_loop.build import Builder
 from mdf_loop.errors import ArityError, OperandError, SignatureError
 from mdf_loop.ir import Carried, Loop, Value
-from mdf_loop.lower import Scope, Term, lower_expression, suggestion, tensor
+from mdf_loop.lower import Scope, Term, is_left_out, lower_expression, suggestion, tensor
 from mdf_loop.lower.sequences import as_sequence
 from mdf_loop.onnx_types import element_type, is_sequence, is_tensor, sequence_of, wrong_kind
 from mdf_loop.reading.control import Reading, reads
@@ -78,13 +78,14 @@ def _names(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _given(b: Builder, args: dict[str, Any], scope: Scope) -> list[Value]:
     """The first sequence, then sequences and tensors."""
-    if args.get("input_sequence") in (None, ""):
+    if is_left_out(args.get("input_sequence")):
         known = suggestion("input_sequence", args)
         raise OperandError("onnx::SequenceMap needs the argument 'input_sequence'", hint=known)
     first = as_sequence(b, lower_expression(b, args["input_sequence"], scope))
     more: Term = ()
-    if args.get("additional_inputs") not in (None, "", [], ()):
-        more = lower_expression(b, args["additional_inputs"], scope)
+    additional = args.get("additional_inputs")
+    if not (is_left_out(additional) or (isinstance(additional, list | tuple) and not additional)):
+        more = lower_expression(b, additional, scope)
     parts = more if isinstance(more, tuple) else (more,)
     values = [first, *(tensor(b, part) for part in parts)]
     for value in values:

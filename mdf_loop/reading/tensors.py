@@ -20,6 +20,7 @@ import numpy as np
 from mdf_loop.errors import ModelError
 from mdf_loop.files import ARCHIVE_ERRORS
 from mdf_loop.ir import Array
+from mdf_loop.numbers_only import only_numbers
 from mdf_loop.onnx_types import dtype_name, dtype_words, numpy_dtype
 
 SideFiles: TypeAlias = Callable[[str], Mapping[str, Array]]
@@ -49,6 +50,8 @@ def with_arrays(content: Any, side: SideFiles | None, where: str = "$") -> Any:
         ModelError: numbers do not fit what is stated, or a side file is missing or elsewhere.
     """
     if isinstance(content, list):
+        if only_numbers(content):
+            return list(content)
         return [with_arrays(part, side, f"{where}[{k}]") for k, part in enumerate(content)]
     if not isinstance(content, Mapping):
         return content

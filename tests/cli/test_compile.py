@@ -6,6 +6,8 @@ import numpy as np
 import onnx
 import onnxruntime
 
+from mdf_loop.importing.origin import origin_of
+
 
 def test_the_file_runs_in_plain_onnx_runtime(cli, sample, tmp_path):
     target = tmp_path / "sample.onnx"
@@ -55,6 +57,14 @@ def test_max_iterations_is_written_into_the_file(cli, endless, tmp_path):
     assert cli("compile", endless, "-o", target, "--max-iterations", 3).code == 0
     session = onnxruntime.InferenceSession(str(target))
     assert int(session.run(None, {"x": np.array(1)})[0]) == 4
+
+
+def test_no_origin_leaves_the_mdf_model_out(cli, double, tmp_path):
+    target = tmp_path / "d.onnx"
+    assert cli("compile", double, "-o", target).code == 0
+    assert origin_of(onnx.load(target)) is not None
+    assert cli("compile", double, "-o", target, "--no-origin").code == 0
+    assert origin_of(onnx.load(target)) is None
 
 
 def test_targets_that_cannot_be_written(cli, double, tmp_path):

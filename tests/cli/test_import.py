@@ -68,6 +68,8 @@ def test_large_tensors_go_to_a_side_file(cli, tmp_path):
     onnx.save(model, tmp_path / "m.onnx")
     outcome = cli("import", tmp_path / "m.onnx")
     assert f"wrote {tmp_path / 'm.npz'}" in outcome.out
+    (stored,) = np.load(tmp_path / "m.npz").values()  # once
+    np.testing.assert_array_equal(stored, weights)
     given = cli("run", tmp_path / "m.yaml", "--input", f"x={[1.0] * 100}", "--json").json
     assert given["outputs"]["y"]["data"] == weights.sum(axis=1).tolist()
 

@@ -116,7 +116,5 @@ def _of_text(text: str) -> Files:
 
 def _compiled(path: Path, origin: bool) -> Files:
     compiled = mdf_loop.compile(path, device="cpu", shapes="dynamic", max_iterations=50)
-    proto = compiled.to_onnx()
-    if not origin:
-        del proto.metadata_props[:]
+    proto = compiled.to_onnx(origin=origin)
     return Files(".onnx", proto.SerializeToString(deterministic=True))

@@ -8,10 +8,12 @@ import os
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from google.protobuf.message import EncodeError
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from mdf_loop.errors import (
@@ -22,6 +24,7 @@ from mdf_loop.errors import (
     ScopeError,
     UnsupportedError,
 )
+from mdf_loop.importing import onnx_file
 from mdf_loop.importing.onnx_file import checked_onnx, open_onnx
 from mdf_loop.importing.opsets import at_our_opset
 
@@ -367,6 +370,32 @@ def test_data_files(tmp_path: Path, location: str, more: dict[str, int], sentenc
         file.write_bytes(np.ones(2, np.float32).tobytes())
     os.symlink(tmp_path / "w.bin", folder / "link.bin")
     file_refused(external(folder, location, **more), ModelError, sentence)
+
+
+def test_more_data_than_a_model_can_hold(tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "w.bin").write_bytes(np.ones(2, np.float32).tobytes())
+    monkeypatch.setattr(onnx_file, "LARGEST_FILE", 1000)
+    path = external(tmp_path, "w.bin")
+    assert path.stat().st_size < 1000
+    open_onnx(path)
+    (tmp_path / "w.bin").write_bytes(bytes(2000))
+    proto = onnx.load(path, load_external_data=False)
+    for tensor in proto.graph.initializer:
+        tensor.dims[:] = [500]
+    path.write_bytes(proto.SerializeToString())
+    file_refused(path, UnsupportedError, "more than 2 GB of data")
+
+
+def test_a_model_in_memory_that_cannot_be_copied(monkeypatch: Any) -> None:
+    """That is how protobuf says that it has more than 2 GB."""
+
+    class TooLarge:
+        def CopyFrom(self, _: Any) -> None:
+            raise EncodeError("Failed to serialize proto")
+
+    proto = with_tensor(lambda tensor: None)
+    monkeypatch.setattr(onnx, "ModelProto", TooLarge)
+    refused(proto, UnsupportedError, "more than 2 GB of data")
 
 
 def test_data_files_need_a_folder(tmp_path: Path) -> None:

@@ -66,6 +66,43 @@ def test_complex_numbers_go_to_a_side_file(tmp_path: Path) -> None:
     same(held(open_document(path)), array)
 
 
+NANS = {
+    "float64": np.array([0x7FF8000000000001, 0xFFF8000000000000], np.uint64).view(np.float64),
+    "float32": np.array([0x7FC00000, 0x7FC00001, 0xFFC00000], np.uint32).view(np.float32),
+    "float16": np.array([0x7E01], np.uint16).view(np.float16),
+    "bfloat16": np.array([0x7FC1], np.uint16).view(ml_dtypes.bfloat16),
+}
+
+
+@pytest.mark.parametrize("name", NANS)
+def test_bits_of_nans_go_to_a_side_file(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.yaml"
+    assert write_model(parameter(typed(NANS[name])), path) == [path, tmp_path / "model.npz"]
+    assert held(open_document(path)).tobytes() == NANS[name].tobytes()
+    one_nan = np.array([np.nan, 1.0], NANS[name].dtype)
+    assert write_model(parameter(typed(one_nan)), path) == [path]
+    assert str(held(open_document(path))) == str(one_nan)
+
+
+def test_texts_that_end_in_zeros_stay_in_the_document(tmp_path: Path) -> None:
+    array = np.array(["a\0", "b"] * LARGEST_WRITTEN, object)
+    path = tmp_path / "model.yaml"
+    assert write_model(parameter(typed(array)), path) == [path]
+    same(held(open_document(path)), array)
+
+
+def test_an_array_is_collected_once() -> None:
+    arrays: dict[str, Any] = {}
+    entry = typed(np.arange(100.0))
+    written = plain(parameter({**entry, "default_initial_value": np.arange(99.0)}), "s", arrays)
+    kept = written["m"]["graphs"]["g"]["nodes"]["A"]["parameters"]["w"]
+    assert list(kept) == ["value", "metadata", "default_initial_value"]
+    assert {name: array.size for name, array in arrays.items()} == {
+        "m.g.A.w": 100,
+        "m.g.A.w.default_initial_value": 99,
+    }
+
+
 def test_arrays_in_args_keep_their_dtype() -> None:
     content = {"function": "f", "args": {"value": np.array([0], np.float32), "axis": 1}}
     written = plain(content, "side.npz", {})
