@@ -4,14 +4,17 @@ A general word (`float`, `int`) states a kind: plain numbers and values given fr
 typed values that arrive over an edge keep theirs, since MDF's importers write `float` on every
 port. A word with a size (`float32`, `int64`) states a dtype, and every value gets it.
 `sequence(float32)` and `optional(float32)` state what is no tensor (see `mdf_loop.onnx_types`).
+`Tensor` and `None`, which MDF's importer of PyTorch writes, state nothing. Every other word is refused
+when a document is opened.
 """
 
 from __future__ import annotations
 
+import difflib
 from typing import Any
 
 from mdf_loop.build import Builder
-from mdf_loop.errors import ModelError, OperandError
+from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
 from mdf_loop.onnx_types import is_tensor, is_word, kind_of
 
@@ -27,27 +30,42 @@ _EXACT = {
     "double": "float64",
     "boolean": "bool",
 }
+_NOTHING = ("", "tensor", "none")
 
 
 def stated_dtype(port: Any, precision: str) -> tuple[str | None, bool]:
-    """The dtype that a port states (None if it states none), and whether it states its size.
+    """The dtype that a port states (None if it states none), and whether it states its size."""
+    return _stated(_plain(port.type), precision)
 
-    Raises:
-        ModelError: the type is that of a sequence or an optional value, but not a known one.
-    """
-    word = str(port.type or "").strip().lower().replace(" ", "")
-    if not word.startswith(("sequence(", "optional(")):
+
+def type_advice(written: Any) -> str:
+    """What to write instead of a type that is none; empty for one that there is."""
+    word = _plain(written)
+    dtype, _ = _stated(word, "float64")
+    if word in _NOTHING or (dtype is not None and is_word(dtype)):
+        return ""
+    if word.startswith(_WRAPPERS):
+        return "e.g. sequence(float32), optional(float32) or optional(sequence(float32))"
+    meant = difflib.get_close_matches(word, (*_EXACT, *_GENERAL), n=1)
+    return (
+        f"did you mean '{meant[0]}'?" if meant else "write float64, float32, int64, bool or string"
+    )
+
+
+_WRAPPERS = ("sequence(", "optional(")
+
+
+def _plain(written: Any) -> str:
+    return str(written or "").strip().lower().replace(" ", "")
+
+
+def _stated(word: str, precision: str) -> tuple[str | None, bool]:
+    if not word.startswith(_WRAPPERS):
         return _tensor_dtype(word, precision)
     wrappers, opened, rest = word.rpartition("(")
     member = rest.rstrip(")")
     dtype, _ = _tensor_dtype(member, precision)
-    stated = f"{wrappers}{opened}{dtype}{rest[len(member) :]}"
-    if not is_word(stated):
-        raise ModelError(
-            f"the type '{port.type}' of the port '{port.id}' is none that there is",
-            hint="e.g. sequence(float32), optional(float32) or optional(sequence(float32))",
-        )
-    return stated, True
+    return f"{wrappers}{opened}{dtype}{rest[len(member) :]}", True
 
 
 def _tensor_dtype(word: str, precision: str) -> tuple[str | None, bool]:

@@ -81,8 +81,8 @@ TABLE = {
     ),
     "a word that MDF does not have": Broken(
         ("input_ports: {level: {}", "input_port: {level: {}"),
-        "UnknownNameError",
-        ["'cell' has no input port 'level'", "unknown name 'n'"],
+        "ModelError",
+        ["the node 'cell' has the key 'input_port', which nothing reads", "mean 'input_ports'?"],
     ),
     # --- edges
     "an edge from an unknown node": Broken(
@@ -329,8 +329,8 @@ TABLE = {
     ),
     "a body with a word that MDF does not have": Broken(
         ("output_ports: {w: {value: w}, below", "outputs: {w: {value: w}, below"),
-        "UnknownNameError",
-        ["the body of the loop has no output port 'below'", IN_LOOP],
+        "ModelError",
+        ["has the key 'outputs', which nothing reads", "mean 'output_ports'?", IN_LOOP],
     ),
     "a body that contains itself": Broken(
         (BODY, "          body: {graph: graph}\n"),

@@ -9,7 +9,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.build import Options
-from mdf_loop.errors import InputError
+from mdf_loop.errors import InputError, OperandError
 from mdf_loop.reading import bind, open_document
 from tests.timed_models import ARRAYS, NEURON, PAIR, edge, graph, same
 
@@ -151,3 +151,24 @@ def test_edges_beside_inputs():
     model = graph({"e": edge("A", "y", "B", "x")}, A=sender, B=receiver)
     made = mdf_loop.compile(model, device="cpu").run({"z": [5, 6, 7]}, steps=3)
     assert made["y"].tolist() == [5, 12, 21]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"), [("", "'x'"), ("type: Tensor", "'x' (type: Tensor)")]
+)
+def test_zeros_of_a_port_whose_type_says_nothing(mdf, written: str, shown: str) -> None:
+    text = f"""
+nodes:
+    n:
+        input_ports: {{x: {{shape: [2], {written}}}, w: {{type: float32, shape: [2]}}}}
+        functions: {{f: {{function: "onnx::Softmax", args: {{input: x}}}}}}
+        output_ports: {{y: {{value: f}}, z: {{value: w}}}}
+"""
+    with pytest.raises(OperandError) as caught:
+        mdf_loop.read(mdf(text))
+    assert caught.value.findings[0].hint == (
+        f"these ports hold whole numbers, since no type says otherwise: {shown}; "
+        "write type: float32, or give 1.0, not 1"
+    )
+    given = mdf_loop.compile(mdf(text)).run({"x": [0.0, 0.0]})
+    assert given["y"].tolist() == [0.5, 0.5]
