@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 
 from mdf_loop.errors import Finding, LoopError, ModelError, raise_findings
 from mdf_loop.reading.control import BODIES, control
-from mdf_loop.reading.structure import BESIDE, graph_findings, model_findings, parse
+from mdf_loop.reading.parsing import parse
+from mdf_loop.reading.structure import BESIDE, graph_findings, model_findings
 from mdf_loop.reading.tensors import SideFiles, files_in, with_arrays
 
 Source: TypeAlias = Any

@@ -403,6 +403,12 @@ def test_args_of_old_conditions(condition: dict[str, Any], place: str) -> None:
     assert finding.hint == "it is called 'kwargs' now: write kwargs: {dependency: A, n: 1}"
 
 
+def test_arguments_beside_the_type_of_an_inner_condition() -> None:
+    inner = {"type": "EveryNCalls", "dependency": "A", "n": 1}
+    both = governed(B={"type": "And", "kwargs": {"dependencies": [inner, {"type": "Always"}]}})
+    assert mdf_loop.verify(both, steps=3).equal
+
+
 def test_arguments_of_conditions() -> None:
     conditions = {
         "A": {"type": "AtPass", "kwargs": {"n": 0, "timescale": "TimeScale.LIFE", "m": 2}},
