@@ -41,12 +41,6 @@ class StandIn:
     asked: dict[str, Asked] = field(default_factory=dict)
 
 
-def item_path(item: Any, node: Any) -> str:
-    """The path of a Function or Parameter of a node in its document."""
-    kind = "functions" if any(f is item for f in node.functions) else "parameters"
-    return f"$.graphs[0].nodes['{node.id}'].{kind}['{item.id}']"
-
-
 def stand_in(node: Any, loops: Iterable[Any], document: Document) -> StandIn:
     """The node as the engine can hold it.
 

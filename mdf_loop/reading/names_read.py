@@ -8,10 +8,16 @@ from typing import Any
 
 from mdf_loop.errors import Finding, LoopError, raise_findings
 from mdf_loop.lower import names_in, suggestion
-from mdf_loop.reading.control import BODIES, control
+from mdf_loop.reading.control import BODIES, control, is_loop
 from mdf_loop.reading.document import Document, graph_by_id, graph_of, written_bodies
 from mdf_loop.reading.signature import free_ports
 from mdf_loop.reading.structure import fields
+
+
+def item_path(item: Any, node: Any) -> str:
+    """The path of a Function or Parameter of a node in its document."""
+    kind = "functions" if any(f is item for f in node.functions) else "parameters"
+    return f"$.graphs[0].nodes['{node.id}'].{kind}['{item.id}']"
 
 
 def _names(value: Any) -> set[str]:
@@ -60,12 +66,13 @@ def _names_read_by_owner(item: Any, node: Any, document: Document) -> set[str]:
 def _names_read_inside(item: Any, node: Any, document: Document) -> set[str]:
     """What the graphs that a function owns read from outside of them."""
     names: set[str] = set()
-    for written in written_bodies(item, node).values():
+    for argument, written in written_bodies(item, node).items():
+        body, where = written.value, f"{item_path(item, node)}.args.{argument}"
+        if isinstance(body, str):
+            words = ("loop", "body") if is_loop(item.function) else ("choice", "branch")
+            body = graph_by_id(body, where, document, *words)
         with contextlib.suppress(LoopError):  # computing the function says what is wrong
-            body = written.value
-            if isinstance(body, str):
-                body = graph_by_id(body, "", document, "owner", "graph")
-            names |= _names_read_by_body(graph_of(body, ""), written.beside, document)
+            names |= _names_read_by_body(graph_of(body, where), written.beside, document)
     return names
 
 
@@ -100,7 +107,9 @@ def refuse_unread(
         ModelError: there is such an argument.
     """
     others = [key for key in item.args or {} if key not in own]
-    read = _names_read_inside(item, node, document) if others else set()
+    read: set[str] = set(others)
+    with contextlib.suppress(LoopError):  # looking the graphs up says what is wrong
+        read = _names_read_inside(item, node, document) if others else set()
     raise_findings(
         Finding(
             "ModelError",

@@ -59,7 +59,9 @@ def graph_findings(graph_id: str, graph: Any, where: str) -> Iterator[Finding]:
         there = f"{where}.nodes['{node_id}']"
         if isinstance(node, Finding):
             yield node
-        elif "nodes" in node:  # importers nest graphs
+        elif "nodes" in node:  # modeci_mdf makes an empty node of it
+            said = f"the node '{node_id}' is a graph of its own, which nothing runs"
+            yield _finding(said, there, "write its nodes and edges into the graph around it")
             yield from graph_findings(node_id, node, there)
         else:
             yield from _node_findings(node_id, node, there)

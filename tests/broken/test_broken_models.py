@@ -410,9 +410,9 @@ TABLE = {
         [r"v_initial is cut off: \(x", IN_LOOP, "YAML wants quotes"],
     ),
     "an argument without value": Broken(
-        ("v_initial: x\n", "v_initial: x\n          alpha:\n"),
+        ("v_initial: x\n", "v_initial: x\n          gain:\n"),
         "ExpressionError",
-        ["the loop's argument 'alpha' has no value", IN_LOOP + r"\.args\.alpha"],
+        ["the loop's argument 'gain' has no value", IN_LOOP + r"\.args\.gain"],
     ),
     # --- the body's signature
     "too few body inputs": Broken(
@@ -709,7 +709,11 @@ FILES = {
     "a python object": ("m.yaml", b"m: !!python/object/apply:os.system [true]", "not an MDF model"),
     "nested a thousand deep": ("m.json", b'{"m":' * 1000 + b"1" + b"}" * 1000, "MDF model|deep"),
     "nested a hundred thousand deep": ("m.json", b"[" * 100_000, "MDF model|deep"),
-    "two models": ("m.yaml", b"a: {graphs: {}}\nb: {graphs: {}}", "holds no graph|MDF model"),
+    "two models": (
+        "m.yaml",
+        b"a: {graphs: {}}\nb: {graphs: {}}",
+        "has 'b' beside the model 'a', which nothing",
+    ),
 }
 
 

@@ -239,6 +239,26 @@ def test_in_a_body(written: dict[str, Any], place: str, in_memory: bool) -> None
     assert finding.where == f"{NODES}['n'].functions['f'].{place}.nodes['s']"
 
 
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_a_graph_in_place_of_a_node(in_memory: bool) -> None:
+    """modeci_mdf makes an empty node of it; its importer of PyTorch leaves it in memory as it is."""
+    from modeci_mdf.mdf import Graph, Model
+
+    inner = {"nodes": {"s": {"input_port": {}}}} if not in_memory else {"nodes": {"s": {}}}
+    content = document(["graphs", "g", "nodes"], "inner", inner)
+    source: Any = content
+    if in_memory:
+        del content["m"]["graphs"]["g"]["nodes"]["inner"]
+        source = Model.from_dict(content)
+        source.graphs[0].nodes.append(Graph.from_dict({"inner": inner}))
+    with pytest.raises(ModelError) as caught:
+        mdf_loop.read(source)
+    first, *others = caught.value.findings
+    assert first.what == "the node 'inner' is a graph of its own, which nothing runs"
+    assert first.where == f"{NODES}['inner']"
+    assert [f.where for f in others] == ([] if in_memory else [f"{NODES}['inner'].nodes['s']"])
+
+
 def test_what_a_model_in_memory_can_hold() -> None:
     """modeci_mdf has dropped most of them, but an edge's parameters may be called anything."""
     from modeci_mdf.mdf import Model
