@@ -7,9 +7,9 @@ import onnx
 import pytest
 
 from mdf_loop import onnx_types
-from mdf_loop.errors import LoopError, OperandError
+from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
-from mdf_loop.reading.port_types import stated_dtype
+from mdf_loop.reading.port_types import stated_dtype, type_advice
 
 WORDS = [
     ("float32", "tensor(float)", "f"),
@@ -94,8 +94,7 @@ NO_WORDS = [
 @pytest.mark.parametrize("word", NO_WORDS)
 def test_what_is_no_type_is_refused(word):
     assert not onnx_types.is_word(word)
-    with pytest.raises(LoopError, match="is none that there is"):
-        stated_dtype(SimpleNamespace(id="p", type=word), "float64")
+    assert type_advice(word)
 
 
 @pytest.mark.parametrize(
@@ -109,11 +108,26 @@ def test_what_is_no_type_is_refused(word):
 )
 def test_types_of_ports(word, expected):
     port = SimpleNamespace(id="p", type=word)
-    if expected is None:
-        with pytest.raises(LoopError):
-            stated_dtype(port, "float32")
-    else:
-        assert stated_dtype(port, "float32") == (expected, True)
+    assert bool(type_advice(word)) == (expected is None)
+    assert expected is None or stated_dtype(port, "float32") == (expected, True)
+
+
+@pytest.mark.parametrize(
+    ("word", "advice"),
+    [
+        ("flot64", "did you mean 'float64'?"),
+        ("complex", "write float64, float32, int64, bool or string"),
+        (5, "write float64"),
+        ("Tensor", ""),
+        ("None", ""),
+        (None, ""),
+        ("tensor(float)", ""),
+        ("numpy.float32", ""),
+    ],
+)
+def test_what_to_write_instead_of_a_type_that_is_none(word, advice):
+    assert advice in type_advice(word)
+    assert bool(advice) == bool(type_advice(word))
 
 
 def test_wrong_kinds_are_named():

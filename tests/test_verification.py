@@ -118,7 +118,10 @@ def test_a_model_that_the_engine_cannot_run_is_compared_with_the_interpreter() -
     }
     verification = mdf_loop.verify(graph)
     assert verification.equal
-    assert "engine cannot run this model" in verification.notes[0]
+    assert verification.notes == (
+        "modeci_mdf's engine cannot run this model: Could not evaluate expression [f * 2]: "
+        "name 'f' is not defined (at $.graphs[0].nodes['A'])",
+    )
 
 
 def test_the_first_step_that_differs_is_named() -> None:
@@ -309,7 +312,7 @@ def test_the_engine_stops_earlier(mdf) -> None:
     verification = mdf_loop.verify(mdf(text), steps=10)
     assert verification.equal
     (note,) = verification.notes
-    assert "Could not evaluate expression [1 / (4 - n)]" in note
+    assert "Could not evaluate expression [1 / (4 - n)]: division by zero (at $" in note
     assert note.endswith("; the 3 steps before step 3 were compared")
 
 
@@ -323,8 +326,12 @@ nodes:
 """
     with pytest.raises(RunError) as caught:
         mdf_loop.verify(mdf(text), steps=3)
-    assert "there is nothing to compare with" in str(caught.value)
-    assert "modeci_mdf's engine cannot run this model: " in str(caught.value)
+    assert str(caught.value).splitlines() == [
+        "RunError: there is nothing to compare with: modeci_mdf's engine cannot run this model: "
+        "Could not evaluate expression [f * 2]: name 'f' is not defined",
+        "  at $.graphs[0].nodes['A']",
+        "  hint: leave steps out to compare one evaluation with the interpreter",
+    ]
 
 
 def test_the_order_of_execution() -> None:

@@ -70,7 +70,8 @@ class Scope:
 def suggestion(name: str, known: Iterable[str]) -> str:
     """`did you mean 'x'?`, or the list of names if there are few."""
     known = list(dict.fromkeys(known))
-    close = difflib.get_close_matches(name, known, n=1)
+    close = [entry for entry in known if entry.lower() == name.lower()]
+    close = close or difflib.get_close_matches(name, known, n=1)
     if close:
         return f"did you mean '{close[0]}'?"
     if 0 < len(known) <= 12:

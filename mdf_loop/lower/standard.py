@@ -7,7 +7,7 @@ as expressions, so a function registered there by someone else works here too.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from mdf_loop import onnx_ops
@@ -17,6 +17,7 @@ from mdf_loop.lower.expression import lower_expression
 from mdf_loop.lower.onnx_functions import lower_onnx
 from mdf_loop.lower.operators import Term
 from mdf_loop.lower.scope import Scope, suggestion
+from mdf_loop.lower.syntax import names_in
 
 
 @functools.cache
@@ -67,11 +68,13 @@ def lower_function(b: Builder, name: str, args: Mapping[str, Any], scope: Scope)
     if name.startswith("onnx::"):
         return lower_onnx(b, name.removeprefix("onnx::"), args, scope)
     text = formula(name)
+    arguments = _registry()[name]["arguments"]
+    _refuse_unread(name, args, (*arguments, *_CARRIED.get(name, ())))
     inner = scope.inner()
     for key, expression in args.items():
         inner.define(key, lower_expression(b, expression, inner))
     variables = Scope()
-    for variable in _registry()[name]["arguments"]:
+    for variable in arguments:
         term = inner.find_in_node(variable)
         if term is None:
             raise OperandError(
@@ -80,3 +83,17 @@ def lower_function(b: Builder, name: str, args: Mapping[str, Any], scope: Scope)
             )
         variables.define(variable, term)
     return lower_expression(b, text, variables)
+
+
+_CARRIED = {"logistic": ("x_0", "scale")}
+"""Arguments that PsyNeuLink writes for its function of that name, and MDF's one does not have."""
+
+
+def _refuse_unread(name: str, args: Mapping[str, Any], known: Collection[str]) -> None:
+    """An argument that neither the function nor another argument reads."""
+    read = {word for expression in args.values() for word in names_in(expression)}
+    for key in args:
+        if key not in known and key not in read:
+            raise OperandError(
+                f"the function '{name}' has no argument '{key}'", hint=suggestion(key, known)
+            )

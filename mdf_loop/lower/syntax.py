@@ -6,7 +6,9 @@ Nothing is ever evaluated by Python: an expression is data.
 from __future__ import annotations
 
 import ast
+import keyword
 import math
+import re
 from typing import Any
 
 from mdf_loop.errors import ExpressionError
@@ -14,6 +16,9 @@ from mdf_loop.numbers_only import only_numbers
 
 LONGEST = 1_000_000
 """An expression of more characters is taken for a mistake."""
+
+_LONGEST_EXPLAINED = 10_000
+"""In one of more characters, keywords that stand where names belong are not looked for."""
 
 
 def number_of(text: str) -> int | float | None:
@@ -48,10 +53,33 @@ def parse(text: str) -> ast.Expression:
     except (SyntaxError, ValueError) as error:
         column = getattr(error, "offset", None)
         place = f" at column {column}" if column else ""
+        word = _keyword_as_name(text)
+        why = f": '{word}' is a Python keyword and cannot be a name" if word else ""
         raise ExpressionError(
-            f"cannot read the expression '{shortened(text)}'{place}",
-            hint="expressions are Python arithmetic on the names of the node",
+            f"cannot read the expression '{shortened(text)}'{place}{why}",
+            hint=f"rename it where it is defined and wherever it is used, e.g. to '{word}_'"
+            if word
+            else "expressions are Python arithmetic on the names of the node",
         ) from None
+
+
+def _keyword_as_name(text: str) -> str:
+    """The first Python keyword that keeps a text from being an expression; empty if none does.
+
+    If those that do were ordinary names, the text could be read.
+    """
+    if len(text) > _LONGEST_EXPLAINED:
+        return ""
+    words = re.findall(r"[^\W\d]\w*", text)
+    keywords = [word for word in dict.fromkeys(words) if keyword.iskeyword(word)]
+    for renamed in (*([word] for word in keywords), keywords):
+        pattern = rf"(?<!\w)({'|'.join(renamed)})(?!\w)"
+        try:
+            ast.parse(re.sub(pattern, r"\1_", text.strip()), mode="eval")
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        return next(iter(renamed), "")
+    return ""
 
 
 def names_in(expression: Any) -> set[str]:

@@ -12,9 +12,10 @@ import numpy as np
 from mdf_loop.errors import ArityError
 from mdf_loop.plugin.loop_call import LoopCall
 from mdf_loop.plugin.models import siblings_of
-from mdf_loop.plugin.stand_in import StandIn, item_path, stand_in
+from mdf_loop.plugin.stand_in import StandIn, stand_in
 from mdf_loop.reading.control import control, is_loop
 from mdf_loop.reading.document import Document
+from mdf_loop.reading.names_read import item_path
 from mdf_loop.reading.node import LOOP_RESULTS
 
 

@@ -10,27 +10,19 @@ bodies are left out, functions come after those that they read. The node itself 
 from __future__ import annotations
 
 import ast
-import contextlib
 import copy
 import re
-from collections.abc import Iterable, Iterator, Mapping, ValuesView
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError as GraphCycleError
 from graphlib import TopologicalSorter
 from typing import Any
 
-from mdf_loop.errors import CycleError, LoopError
-from mdf_loop.lower import names_in
-from mdf_loop.reading.control import BODIES, control, is_loop
-from mdf_loop.reading.document import (
-    Document,
-    graph_by_id,
-    graph_of,
-    parameters_with_bodies,
-    written_bodies,
-)
+from mdf_loop.errors import CycleError
+from mdf_loop.reading.control import control
+from mdf_loop.reading.document import Document, parameters_with_bodies
+from mdf_loop.reading.names_read import names_read_by
 from mdf_loop.reading.node import LOOP_RESULTS
-from mdf_loop.reading.signature import free_ports
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +39,6 @@ class StandIn:
 
     node: Any
     asked: dict[str, Asked] = field(default_factory=dict)
-
-
-def item_path(item: Any, node: Any) -> str:
-    """The path of a Function or Parameter of a node in its document."""
-    kind = "functions" if any(f is item for f in node.functions) else "parameters"
-    return f"$.graphs[0].nodes['{node.id}'].{kind}['{item.id}']"
 
 
 def stand_in(node: Any, loops: Iterable[Any], document: Document) -> StandIn:
@@ -216,67 +202,3 @@ def _owner(name: str, functions: Mapping[str, Any]) -> str:
     """The function that a name belongs to: itself, or the loop in `loop.iterations`, `loop[1]`."""
     whole = None if name in functions else _WHOLE.fullmatch(name)
     return whole["loop"] if whole else name
-
-
-def _names(value: Any) -> set[str]:
-    """The names in an expression, or in a list or dict of expressions."""
-    if isinstance(value, str):
-        return {value.strip()} | names_in(value)
-    if isinstance(value, Mapping):
-        value = value.values()
-    if isinstance(value, list | tuple | ValuesView):
-        return {name for part in value for name in _names(part)}
-    return set()
-
-
-def names_read_by(item: Any, node: Any, document: Document) -> set[str]:
-    """What a function or parameter of a node reads from it, bodies included."""
-    if control(item.function):
-        return _names_read_by_owner(item, node, document)
-    return _names_read_by_expressions(item)
-
-
-def _names_read_by_expressions(item: Any) -> set[str]:
-    """What an item without bodies reads; its arguments hide what is outside."""
-    names: set[str] = set()
-    hidden: set[str] = set()
-    for key, expression in (item.args or {}).items():
-        names |= _names(expression) - hidden
-        hidden.add(key)
-    names |= _names(item.value) - hidden
-    for name in ("default_initial_value", "time_derivative"):
-        names |= _names(getattr(item, name, None))
-    for condition in getattr(item, "conditions", None) or ():
-        names |= _names(list(_fields(condition).values()))
-    return names
-
-
-def _names_read_by_owner(item: Any, node: Any, document: Document) -> set[str]:
-    """What a function with bodies reads: in its arguments, and in its bodies from outside."""
-    bodies = BODIES[str(control(item.function))]
-    args = {key: value for key, value in (item.args or {}).items() if key not in bodies}
-    names = {name for value in args.values() for name in _names(value)}
-    hidden = {*args, *(key for value in args.values() if isinstance(value, dict) for key in value)}
-    for argument, written in written_bodies(item, node).items():
-        body, where = written.value, f"{item_path(item, node)}.args.{argument}"
-        if isinstance(body, str):
-            words = ("loop", "body") if is_loop(item.function) else ("choice", "branch")
-            body = graph_by_id(body, where, document, *words)
-        with contextlib.suppress(LoopError):  # computing the function says what is wrong
-            names |= _names_read_by_body(graph_of(body, where), written.beside, document) - hidden
-    return names
-
-
-def _names_read_by_body(
-    body: Any, beside: Mapping[str, Any] | None, document: Document
-) -> set[str]:
-    about = {**(body.metadata or {}), **(beside or {})}
-    names = {*free_ports(body), *(about.get("outputs") or ())}
-    for node in body.nodes:
-        read: set[str] = set()
-        for item in (*node.functions, *node.parameters):
-            read |= names_read_by(item, node, document)
-        for port in node.output_ports:
-            read |= _names(port.value)
-        names |= read - {x.id for x in (*node.input_ports, *node.functions, *node.parameters)}
-    return names - set(about.get("inputs") or ())

@@ -36,6 +36,7 @@ from mdf_loop.reading.control import BODIES, Reading, control, reads
 from mdf_loop.reading.document import Document, WrittenBody, written_bodies, written_body
 from mdf_loop.reading.entries import expressions
 from mdf_loop.reading.inner_graph import InnerGraph
+from mdf_loop.reading.names_read import refuse_unread
 from mdf_loop.reading.owned_graph import OwnedGraph, Role
 
 
@@ -169,6 +170,7 @@ class _Choice:
     def _bind(self, scope: Scope) -> None:
         """Further arguments are values for the branches."""
         own = (self.chooser, *BODIES[control(self.item.function) or ""])
+        said = (f"'{self.name}'", "its branches do")
         for key, expression in self.args.items():
             if key in own:
                 continue
@@ -185,6 +187,7 @@ class _Choice:
                         hint="give it a value, or leave it out",
                     )
                 self.scope.define(key, lower_expression(self.b, expression, scope))
+        refuse_unread(self.item, self.node, self.where, own, self.document, said)
 
     # --- what chooses ---------------------------------------------------------------------------
 

@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 
 from mdf_loop.errors import Finding, LoopError, ModelError, raise_findings
 from mdf_loop.reading.control import BODIES, control
-from mdf_loop.reading.structure import graph_findings, model_findings, parse
+from mdf_loop.reading.parsing import parse
+from mdf_loop.reading.structure import BESIDE, graph_findings, model_findings
 from mdf_loop.reading.tensors import SideFiles, files_in, with_arrays
 
 Source: TypeAlias = Any
@@ -55,14 +56,19 @@ def open_document(source: Source) -> Document:
     from modeci_mdf.mdf import Graph, Model
 
     if isinstance(source, Model):
+        with _clear_errors(f"'{source.id}'"):
+            raise_findings(model_findings(source))
         return _of_model(source, source.id)
     if isinstance(source, Graph):
+        with _clear_errors(f"'{source.id}'"):
+            raise_findings(graph_findings(source.id, source, "$.graphs[0]"))
         return Document(source, "$.graphs[0]", {source.id: source}, source.id)
     if isinstance(source, Mapping):
         inner = next(iter(source.values()), None) if len(source) == 1 else source
-        if isinstance(inner, Mapping) and "graphs" in inner:
-            return open_document(model_of(source))
-        return open_document(graph_of(source, "$"))
+        if isinstance(inner, Mapping) and "nodes" not in inner:
+            return _of_model(model_of(source), str(source.get("id", next(iter(source), ""))))
+        graph = graph_of(source, "$.graphs[0]")
+        return Document(graph, "$.graphs[0]", {graph.id: graph}, graph.id)
     raise ModelError(
         f"cannot read a model from {type(source).__name__}",
         hint="give a path, a modeci_mdf Model or Graph, or a dict",
@@ -267,14 +273,11 @@ def _followed(value: Any, node: Any, item: Any) -> WrittenBody:
         followed.append(_unquoted(value))
         value = parameters[followed[-1]].value
     beside = None
-    if isinstance(value, Mapping) and "graph" in value and set(value) <= _BESIDE:
+    if isinstance(value, Mapping) and "graph" in value and set(value) <= BESIDE:
         beside, value = value, value["graph"]
     if isinstance(value, str):
         value = _unquoted(value) or None
     return WrittenBody(value, tuple(followed), beside)
-
-
-_BESIDE = {"graph", "inputs", "outputs"}
 
 
 def _unquoted(text: str) -> str:

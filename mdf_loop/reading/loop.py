@@ -5,7 +5,6 @@ Source: ONNX Loop-13 and the MDF forms of `loop_forms`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -17,7 +16,6 @@ from mdf_loop.errors import (
     ConditionError,
     EndlessLoopError,
     ExpressionError,
-    ModelError,
     OperandError,
     Poisoned,
 )
@@ -30,9 +28,10 @@ from mdf_loop.reading.delays import read_delays
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.loop_forms import ARGUMENTS, LoopForm, carried_expressions, loop_form
 from mdf_loop.reading.loop_writer import Arguments, LoopWriter
+from mdf_loop.reading.names_read import refuse_unread
 from mdf_loop.reading.port_types import as_begun
 from mdf_loop.reading.recordings import refuse_unrecorded
-from mdf_loop.reading.signature import Signature, find_signature, free_ports
+from mdf_loop.reading.signature import Signature, find_signature
 from mdf_loop.reading.slices import read_slices
 from mdf_loop.reading.trip_count import trip_count
 
@@ -43,7 +42,9 @@ def read_loop(
 ) -> Reading:
     """The results of the loop that a Function or Parameter of `node` describes."""
     form = loop_form(item, node, where, document)
-    _refuse_misspelt(form)
+    initial = (key for key in item.args or {} if key.startswith("arg_"))
+    said = (f"the loop '{item.id}'", "its body does")
+    refuse_unread(item, node, where, (*ARGUMENTS, *initial), document, said)
     return loop_of(b, form, lambda count: find_signature(form, node, count), scope, document)
 
 
@@ -89,19 +90,6 @@ def _stated(
 
 
 T = TypeVar("T")
-
-
-def _refuse_misspelt(form: LoopForm) -> None:
-    """An argument that the body does not read and that looks like one of the loop's own."""
-    read = set(free_ports(form.body))
-    for key in (name for name in form.bindings if name not in read):
-        meant = difflib.get_close_matches(key, ARGUMENTS[1:], n=1, cutoff=0.75)
-        if meant or key == "m":
-            raise ModelError(
-                f"the loop '{form.name}' has no argument '{key}', and its body does not read it",
-                f"{form.where}.args.{key}",
-                f"did you mean '{meant[0] if meant else 'M'}'?",
-            )
 
 
 def _arguments(b: Builder, form: LoopForm, scope: Scope) -> Arguments:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from mdf_loop.errors import ModelError, UnknownNameError
 from mdf_loop.lower import suggestion
-from mdf_loop.reading.document import Document
+from mdf_loop.reading.document import Document, parameters_with_bodies
 from mdf_loop.reading.memory import Kind, State
 
 KINDS: dict[str, Kind] = {
@@ -93,7 +94,7 @@ def output_names(document: Document) -> dict[str, str]:
     """The model's outputs: what each is called in results, and what it is (`node.port`).
 
     `metadata.outputs` where given, else every output port that feeds no edge. A mapping there
-    gives outputs names of their own.
+    gives outputs names of their own. A graph without any output port gives its parameters.
     """
     graph = document.graph
     stated = (graph.metadata or {}).get("outputs")
@@ -110,7 +111,20 @@ def output_names(document: Document) -> dict[str, str]:
         return {index.find(str(name)).name: str(name) for name in stated}
     sent = {(edge.sender, edge.sender_port) for edge in graph.edges}
     ports = [(n.id, p.id) for n in graph.nodes for p in n.output_ports]
-    return {f"{node}.{port}": f"{node}.{port}" for node, port in ports if (node, port) not in sent}
+    given = [port for port in ports if port not in sent] if ports else _parameters(graph)
+    return {f"{node}.{part}": f"{node}.{part}" for node, part in given}
+
+
+def _parameters(graph: Any) -> list[tuple[str, str]]:
+    """The parameters of all nodes, but for those that hold graphs."""
+    graphs = {
+        (node.id, name)
+        for node in graph.nodes
+        for item in (*node.functions, *node.parameters)
+        for name in parameters_with_bodies(item, node)
+    }
+    named = [(node.id, parameter.id) for node in graph.nodes for parameter in node.parameters]
+    return [name for name in named if name not in graphs]
 
 
 OUTPUTS = Chosen()

@@ -144,7 +144,7 @@ class _FirstReader(ProgramReader):
         self.declare(what.given)
         self.graph = self.read_graph(self.memory)
         self.recorded = self.outputs(self.graph)
-        raise_findings(self.b.findings.found)
+        self.raise_found()
         self.watched = self.watch(self.graph, self.recorded) if what.chosen.watch else {}
         if what.executed and self.graph.plan is None:
             self.recorded[EXECUTED] = tensor(self.b, self.memory.get(SETS))
@@ -196,7 +196,7 @@ class _LaterReader(ProgramReader):
         self.watched = self.watch(self.graph, self.rows) if self.what.chosen.watch else {}
         if self.what.executed and self.graph.plan is None:
             self.rows[EXECUTED] = tensor(self.body, self.carrying.get(SETS))
-        raise_findings(self.b.findings.found)
+        self.raise_found()
         return self.carrying.leave(self.document.where)
 
     def finish(self) -> Program:

@@ -3,14 +3,17 @@
 It says what a value from outside, or written as a default, becomes. What arrives over an edge is
 left alone, as in modeci_mdf: its importers write `float` on every port, PsyNeuLink `int64`.
 `sequence(float32)` and `optional(float32)` state what is no tensor (see `mdf_loop.onnx_types`).
+`Tensor` and `None`, which MDF's importer of PyTorch writes, state nothing. Every other word is refused
+when a document is opened.
 """
 
 from __future__ import annotations
 
+import difflib
 from typing import Any
 
 from mdf_loop.build import Builder
-from mdf_loop.errors import ModelError, OperandError
+from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
 from mdf_loop.lower.terms import cast, fits
 from mdf_loop.onnx_types import is_tensor, is_word, kind_of
@@ -23,26 +26,41 @@ _DTYPES = {
     **{word: word for word in _SIZED},
     **{"int": "int64", "integer": "int64", "double": "float64", "boolean": "bool"},
 }
+_NOTHING = ("", "tensor", "none")
 
 
 def stated_dtype(port: Any, precision: str) -> str | None:
-    """The dtype that a port states; None if it states none.
+    """The dtype that a port states; None if it states none."""
+    return _stated(_plain(port.type), precision)
 
-    Raises:
-        ModelError: the type is that of a sequence or an optional value, but not a known one.
-    """
-    word = str(port.type or "").strip().lower().replace(" ", "")
-    if not word.startswith(("sequence(", "optional(")):
+
+def type_advice(written: Any) -> str:
+    """What to write instead of a type that is none; empty for one that there is."""
+    word = _plain(written)
+    dtype = _stated(word, "float64")
+    if word in _NOTHING or (dtype is not None and is_word(dtype)):
+        return ""
+    if word.startswith(_WRAPPERS):
+        return "e.g. sequence(float32), optional(float32) or optional(sequence(float32))"
+    meant = difflib.get_close_matches(word, ("float", *_DTYPES), n=1)
+    return (
+        f"did you mean '{meant[0]}'?" if meant else "write float64, float32, int64, bool or string"
+    )
+
+
+_WRAPPERS = ("sequence(", "optional(")
+
+
+def _plain(written: Any) -> str:
+    return str(written or "").strip().lower().replace(" ", "")
+
+
+def _stated(word: str, precision: str) -> str | None:
+    if not word.startswith(_WRAPPERS):
         return _tensor_dtype(word, precision)
     wrappers, opened, rest = word.rpartition("(")
     member = rest.rstrip(")")
-    stated = f"{wrappers}{opened}{_tensor_dtype(member, precision)}{rest[len(member) :]}"
-    if not is_word(stated):
-        raise ModelError(
-            f"the type '{port.type}' of the port '{port.id}' is none that there is",
-            hint="e.g. sequence(float32), optional(float32) or optional(sequence(float32))",
-        )
-    return stated
+    return f"{wrappers}{opened}{_tensor_dtype(member, precision)}{rest[len(member) :]}"
 
 
 def _tensor_dtype(word: str, precision: str) -> str | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mdf_loop.build import Builder, Options
@@ -23,6 +23,7 @@ from mdf_loop.reading.inputs import Given, bind_types, open_ports
 from mdf_loop.reading.memory import Memory, State, nothing_yet
 from mdf_loop.reading.names import OUTPUTS, Chosen, Item, items, named_items
 from mdf_loop.reading.node import Context
+from mdf_loop.reading.port_types import stated_dtype
 from mdf_loop.reading.schedule.known import value_of
 from mdf_loop.reading.settings import Settings, with_settings
 from mdf_loop.reading.widened import widened_findings
@@ -163,13 +164,38 @@ class ProgramReader:
 
     def program(self, outputs: Mapping[str, Value]) -> Program:
         """The program with these outputs, or all errors that were found."""
-        raise_findings(self.b.findings.found)
+        self.raise_found()
         return Program(
             name=self.document.graph.id,
             inputs=tuple(self.inputs.values()),
             ops=tuple(self.b.ops),
             outputs=tuple(outputs.items()),
         )
+
+    def raise_found(self) -> None:
+        """Raise what was found, if anything."""
+        raise_findings(map(self._advised, self.b.findings.found))
+
+    def _advised(self, finding: Finding) -> Finding:
+        """An operation that cannot take whole numbers says which ports hold them unasked."""
+        if finding.kind != "OperandError" or finding.hint or "int64" not in finding.what:
+            return finding
+        node = f"{self.document.where}.nodes['"
+        unsaid = [
+            f"'{port.port.id}'" + (f" (type: {port.port.type})" if port.port.type else "")
+            for port in self.ports.values()
+            if finding.where.startswith(f"{node}{port.node}']")
+            and stated_dtype(port.port, self.b.options.precision) is None
+            and self.inputs[port.name].value.dtype == "int64"
+        ]
+        if not unsaid:
+            return finding
+        shown = ", ".join(unsaid[:3]) + (", ..." if len(unsaid) > 3 else "")
+        hint = (
+            f"these ports hold whole numbers, since no type says otherwise: {shown}; "
+            "write type: float32, or give 1.0, not 1"
+        )
+        return replace(finding, hint=hint)
 
     def outputs(self, graph: GraphReader) -> dict[str, Value]:
         """The outputs of the graph, and what else is to be recorded, by `node.port`.

@@ -14,15 +14,16 @@ from typing import Any
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import ArityError, ModelError, SignatureError
-from mdf_loop.lower import Scope, suggestion
+from mdf_loop.lower import Scope
 from mdf_loop.reading.control import Reading, reads
 from mdf_loop.reading.document import Document, written_body
 from mdf_loop.reading.entries import Entry, expressions
 from mdf_loop.reading.loop import loop_of
 from mdf_loop.reading.loop_forms import LoopForm
+from mdf_loop.reading.names_read import refuse_unread
 from mdf_loop.reading.owned_graph import OwnedGraph, Role, owned_graph
 from mdf_loop.reading.recordings import RecordingForm
-from mdf_loop.reading.signature import Signature, free_ports
+from mdf_loop.reading.signature import Signature
 from mdf_loop.reading.slices import SliceForm
 
 ARGUMENTS = (
@@ -40,7 +41,8 @@ def read_scan(
 ) -> Reading:
     """The results of the Scan that a Function or Parameter of `node` describes."""
     form, signature = scan_form(item, node, where, document)
-    _refuse_misspelt(form)
+    said = (f"the scan '{item.id}'", "its body does")
+    refuse_unread(item, node, where, ARGUMENTS, document, said)
     return loop_of(b, form, lambda _: signature, scope, document)
 
 
@@ -155,15 +157,3 @@ def _numbers(args: Entry, key: str, count: int) -> list[int]:
             args.where,
         )
     return [Entry(args.name, {key: number}, args.where).whole(key, 0) for number in numbers]
-
-
-def _refuse_misspelt(form: LoopForm) -> None:
-    """An argument that the body does not read."""
-    read = set(free_ports(form.body))
-    for key in form.bindings:
-        if key not in read:
-            raise ModelError(
-                f"the scan '{form.name}' has no argument '{key}', and its body does not read it",
-                f"{form.where}.args.{key}",
-                suggestion(key, ARGUMENTS),
-            )

@@ -25,6 +25,7 @@ from mdf_loop.onnx_types import element_type, is_sequence, is_tensor, sequence_o
 from mdf_loop.reading.control import Reading, reads
 from mdf_loop.reading.document import Document, written_body
 from mdf_loop.reading.inner_graph import InnerGraph
+from mdf_loop.reading.names_read import refuse_unread
 from mdf_loop.reading.owned_graph import OwnedGraph, Role, owned_graph
 
 ARGUMENTS = ("input_sequence", "additional_inputs", "body")
@@ -40,6 +41,7 @@ def read_sequence_map(
     owned = owned_graph(written_body(item, node), item, where, body_role(name), document)
     inputs, outputs = _names(owned)
     args = dict(item.args or {})
+    refuse_unread(item, node, where, ARGUMENTS, document, (f"'{name}'", "its body does"))
     inner = scope.inner()
     for key in (key for key in args if key not in ARGUMENTS):
         with b.at(f"{where}.args.{key}"):

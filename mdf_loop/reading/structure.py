@@ -1,22 +1,19 @@
-"""The skeleton of an MDF document: mappings where MDF has mappings, names that are text.
+"""The skeleton of an MDF document: mappings where MDF has mappings, names that are text, known keys.
 
-modeci_mdf loads much that it cannot run, such as nodes in a list, and says what it refuses in the
-words of its libraries. So this is looked at first, on the plain mappings of the document.
+modeci_mdf loads much that it cannot run, such as nodes in a list, drops what it does not know, and
+says what it refuses in the words of its libraries. So this is looked at first, on the plain
+mappings of the document. A model in memory is looked at in the same way: its objects are taken as
+mappings of their fields.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from mdf_loop.errors import Finding, ModelError
-
-MOST_ALIASED = 100_000
-"""Parts that aliases may stand for; a document that really writes more is read."""
-
-_DEEPEST = 200
+from mdf_loop.errors import Finding
+from mdf_loop.reading.keys import unread_entries, unread_keys, unread_weights
+from mdf_loop.reading.port_types import type_advice
 
 _PARTS = {
     "input_ports": "input port",
@@ -28,144 +25,24 @@ _ENDS = ("sender", "sender_port", "receiver", "receiver_port")
 _EXAMPLE = {"input_ports": "{}", "functions": "{function: ..., args: {...}}"}
 
 
-def parse(path: Path) -> Any:
-    """The plain content of a JSON, YAML or BSON file; a key twice in one mapping is an error."""
-    if path.suffix.lower() == ".bson":
-        import bson
-
-        return bson.decode(path.read_bytes())
-    with path.open(encoding="utf-8") as file:
-        if path.suffix.lower() == ".json":
-            return json.load(file, object_pairs_hook=_unique)
-        return _parse_yaml(file)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise _twice(next(key for k, key in enumerate(keys) if key in keys[:k]))
-    return content
-
-
-def _parse_yaml(file: TextIO) -> Any:
-    """By the parser in C, where it is there; what that one refuses, the other one says better."""
-    import yaml
-
-    quick = getattr(yaml, "CSafeLoader", None)
-    text = file.read()
-    if quick is not None:
-        try:
-            if _is_shallow(text, quick):
-                return _content(quick(text))
-        except yaml.YAMLError:
-            pass
-    file.seek(0)
-    return _content(yaml.SafeLoader(file))
-
-
-def _is_shallow(text: str, loader: Any) -> bool:
-    """Whether no part is nested too deep for a parser that goes down by recursion in C."""
-    import yaml
-
-    depth = 0
-    for event in yaml.parse(text, loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > _DEEPEST:
-                return False
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-    return True
-
-
-def _content(loader: Any) -> Any:
-    try:
-        root = loader.get_single_node()
-        if root is None:
-            return None
-        _refuse_endless(root)
-        _refuse_equal_keys(root)  # YAML's loader would silently keep the last
-        return loader.construct_document(root)
-    finally:
-        loader.dispose()
-
-
-def _refuse_endless(root: Any) -> None:
-    """Refuse an alias inside what it names, and aliases of aliases that spell out to a flood."""
-    sizes: dict[int, int] = {}
-    begun: set[int] = set()
-    waiting = [(root, False)]
-    while waiting:
-        node, whole = waiting.pop()
-        parts = _parts(node)
-        if whole:
-            begun.discard(id(node))
-            sizes[id(node)] = 1 + sum(sizes[id(part)] for part in parts)
-        elif id(node) in begun:
-            line = node.start_mark.line + 1
-            raise ModelError(f"what begins in line {line} contains itself: its alias is inside it")
-        elif id(node) not in sizes:
-            begun.add(id(node))
-            waiting.append((node, True))
-            waiting.extend((part, False) for part in parts)
-    if sizes[id(root)] - len(sizes) > MOST_ALIASED:
-        raise ModelError(
-            f"the document's aliases spell out to more than {MOST_ALIASED} parts",
-            hint="write an alias for a small part only",
-        )
-
-
-def _parts(node: Any) -> list[Any]:
-    """The nodes that a YAML node holds."""
-    if isinstance(node.value, str):
-        return []
-    pairs = (part if isinstance(part, tuple) else (part,) for part in node.value)
-    return [part for pair in pairs for part in pair]
-
-
-def _refuse_equal_keys(root: Any) -> None:
-    import yaml
-
-    waiting, visited = [root], set()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in visited:
-            continue
-        visited.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            waiting.extend(node.value)
-        elif isinstance(node, yaml.MappingNode):
-            waiting.extend(value for _, value in node.value)
-            seen: set[tuple[str, str]] = set()
-            for key, _ in node.value:
-                line = key.start_mark.line + 1
-                if not isinstance(key, yaml.ScalarNode):
-                    raise ModelError(f"a name in line {line} is not text, but a list or a mapping")
-                named = (key.tag, str(key.value))
-                if named in seen:
-                    raise _twice(key.value, f", again in line {line}")
-                seen.add(named)
-
-
-def _twice(key: str, line: str = "") -> ModelError:
-    return ModelError(
-        f"'{key}' is written twice in one mapping{line}", hint="rename one, or remove it"
-    )
-
-
 def model_findings(document: Any) -> Iterator[Finding]:
-    """What is wrong with the skeleton of a model, `{name: {graphs: ...}}`."""
+    """What is wrong with the skeleton of a model: `{name: {graphs: ...}}`, or a Model."""
+    if hasattr(document, "graphs"):
+        document = {document.id: fields(document)}
     if not isinstance(document, Mapping):
         return  # modeci_mdf says it
     if not document:
         yield _finding("the document is empty", "$", "write {name: {graphs: ...}}")
         return
+    name = str(document["id"] if "id" in document else next(iter(document)))
     content = document if "id" in document else next(iter(document.values()))
     if not isinstance(content, Mapping):
         what = f"the document is not an MDF model: its content is {_said(content)}"
         yield _finding(what, "$", "write {name: {graphs: ...}}")
         return
+    if content is not document:
+        yield from unread_entries(document, name)
+    yield from unread_keys("model", content, name, "$")
     for k, (graph_id, graph) in enumerate(_named(content.get("graphs", {}), "graph", "$.graphs")):
         if isinstance(graph, Finding):
             yield graph
@@ -174,18 +51,42 @@ def model_findings(document: Any) -> Iterator[Finding]:
 
 
 def graph_findings(graph_id: str, graph: Any, where: str) -> Iterator[Finding]:
-    """What is wrong with the skeleton of one graph."""
-    yield from _metadata(graph, f"the graph '{graph_id}'", where)
+    """What is wrong with the skeleton of one graph, and of those inside it."""
+    graph = fields(graph)
+    yield from _common("graph", graph_id, graph, where)
+    yield from _schedule_findings(graph.get("conditions"), f"{where}.conditions")
     for node_id, node in _named(graph.get("nodes", {}), "node", f"{where}.nodes"):
+        there = f"{where}.nodes['{node_id}']"
         if isinstance(node, Finding):
             yield node
+        elif "nodes" in node:  # modeci_mdf makes an empty node of it
+            said = f"the node '{node_id}' is a graph of its own, which nothing runs"
+            yield _finding(said, there, "write its nodes and edges into the graph around it")
+            yield from graph_findings(node_id, node, there)
         else:
-            yield from _node_findings(node_id, node, f"{where}.nodes['{node_id}']")
+            yield from _node_findings(node_id, node, there)
     for edge_id, edge in _named(graph.get("edges", {}), "edge", f"{where}.edges"):
         if isinstance(edge, Finding):
             yield edge
         else:
             yield from _edge_findings(edge_id, edge, f"{where}.edges['{edge_id}']")
+
+
+def fields(part: Any) -> Any:
+    """An object of modeci_mdf as a mapping of its fields; anything else as it is."""
+    import attr
+
+    if not attr.has(type(part)):
+        return part
+    return {field.name: getattr(part, field.name) for field in attr.fields(type(part))}
+
+
+def _common(kind: str, name: str, part: Mapping[str, Any], where: str) -> Iterator[Finding]:
+    """What is wrong with keys, and with the metadata."""
+    yield from unread_keys(kind, part, name, where)
+    if not _may_be_mapping(part.get("metadata")):
+        said = f"the metadata of the {kind} '{name}' is {_said(part['metadata'])}"
+        yield _finding(said, where, "write a mapping")
 
 
 def _edge_findings(edge_id: str, edge: Mapping[str, Any], where: str) -> Iterator[Finding]:
@@ -196,21 +97,25 @@ def _edge_findings(edge_id: str, edge: Mapping[str, Any], where: str) -> Iterato
             where,
             f"an edge names its {', '.join(_ENDS)}",
         )
-    yield from _metadata(edge, f"the edge '{edge_id}'", where)
+    yield from _common("edge", edge_id, edge, where)
     if not _may_be_mapping(edge.get("parameters")):
         yield _no_mapping("parameters", edge["parameters"], where)
+    yield from unread_weights(edge.get("parameters"), edge_id, where)
 
 
 def _node_findings(node_id: str, node: Mapping[str, Any], where: str) -> Iterator[Finding]:
-    yield from _metadata(node, f"the node '{node_id}'", where)
+    yield from _common("node", node_id, node, where)
     for section, kind in _PARTS.items():
         for part_id, part in _named(node.get(section, {}), kind, f"{where}.{section}"):
             if isinstance(part, Finding):
                 yield part
             else:
                 there = f"{where}.{section}['{part_id}']"
-                yield from _metadata(part, f"the {kind} '{part_id}'", there)
+                yield from _common(kind, part_id, part, there)
                 yield from _part_findings(part, there)
+                if advice := type_advice(part.get("type")):
+                    said = f"the type '{part['type']}' of the {kind} '{part_id}'"
+                    yield _finding(f"{said} is none that there is", there, advice)
 
 
 def _part_findings(part: Mapping[str, Any], where: str) -> Iterator[Finding]:
@@ -225,10 +130,91 @@ def _part_findings(part: Mapping[str, Any], where: str) -> Iterator[Finding]:
         elif not _may_be_mapping(arguments):
             yield _no_mapping("function", arguments, where)
     yield from _condition_findings(part.get("conditions"), where)
+    yield from _owned_findings(part, where)
     shape = part.get("shape")
     sizes = shape if isinstance(shape, list | tuple) else [None]
     if shape is not None and not all(_is_extent(n) for n in sizes):
         yield _finding(f"a shape is a list of whole numbers, not {shape!r}", where, "e.g. [2, 3]")
+
+
+# --- graphs inside ------------------------------------------------------------------------------
+
+BESIDE = {"graph", "inputs", "outputs"}
+"""Keys of a mapping that holds a graph with its signature beside it."""
+
+
+def _owned_findings(part: Mapping[str, Any], where: str) -> Iterator[Finding]:
+    """What is wrong with the graphs that the arguments or the value of a part hold."""
+    args = part.get("args")
+    function = part.get("function")
+    if isinstance(function, Mapping):
+        args = next(iter(function.values()), None)
+    places = {f"args.{k}": v for k, v in args.items()} if isinstance(args, Mapping) else {}
+    for place, value in {**places, "value": part.get("value")}.items():
+        for graph_id, graph, there in _graphs_in(value, f"{where}.{place}"):
+            yield from graph_findings(graph_id, graph, there)
+
+
+def _graphs_in(value: Any, where: str) -> Iterator[tuple[str, Any, str]]:
+    """The graphs that are written for an argument: their ids, content, paths."""
+    if isinstance(value, list | tuple):
+        graphs = value if value and isinstance(fields(value[0]), Mapping) else ()
+        for k, part in enumerate(graphs):
+            yield from _graphs_in(part, f"{where}[{k}]")
+        return
+    value = fields(value)
+    if not isinstance(value, Mapping) or not value:
+        return
+    if "graph" in value and set(value) <= BESIDE:
+        yield from _graphs_in(value["graph"], f"{where}.graph")
+    elif isinstance(value.get("nodes"), Mapping | list):
+        yield str(value.get("id", "body")), value, where
+    elif len(value) == 1:
+        graph_id, inner = next(iter(value.items()))
+        inner = fields(inner)
+        if isinstance(inner, Mapping) and isinstance(inner.get("nodes"), Mapping | list):
+            yield str(graph_id), inner, where
+
+
+# --- conditions ---------------------------------------------------------------------------------
+
+
+def _schedule_findings(conditions: Any, where: str) -> Iterator[Finding]:
+    """What is wrong with the keys of a graph's conditions."""
+    conditions = fields(conditions)
+    if not isinstance(conditions, Mapping):
+        return  # modeci_mdf says it
+    yield from unread_keys("set of conditions", conditions, "", where)
+    for section in ("node_specific", "termination"):
+        listed = conditions.get(section)
+        for name, condition in listed.items() if isinstance(listed, Mapping) else ():
+            yield from _scheduler_findings(condition, f"{where}.{section}['{name}']")
+
+
+def _scheduler_findings(condition: Any, where: str) -> Iterator[Finding]:
+    """The same for one condition, and for those that it is made of."""
+    condition = fields(condition)
+    if not isinstance(condition, Mapping):
+        return
+    yield from unread_keys("condition", condition, str(condition.get("type", "")), where)
+    given = condition.get("kwargs")
+    for key, value in given.items() if isinstance(given, Mapping) else ():
+        several = isinstance(value, list | tuple)
+        for k, part in enumerate(value if several else [value]):
+            part = fields(part)
+            if isinstance(part, Mapping) and "type" in part:
+                place = f"{key}[{k}]" if several else key
+                yield from _scheduler_findings(_inner(part), f"{where}.{place}")
+
+
+def _inner(condition: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A condition inside another one: modeci_mdf takes its further keys for arguments, too."""
+    own = {key: value for key, value in condition.items() if key in ("type", "kwargs", "metadata")}
+    if isinstance(condition.get("args"), Mapping):
+        own["args"] = condition["args"]
+    further = {key: value for key, value in condition.items() if key not in own}
+    given = own.get("kwargs")
+    return {**own, "kwargs": {**further, **(given if isinstance(given, Mapping) else {})}}
 
 
 _CONDITIONS = "write conditions: {name: {test: ..., value: ...}}"
@@ -236,15 +222,22 @@ _CONDITIONS = "write conditions: {name: {test: ..., value: ...}}"
 
 def _condition_findings(conditions: Any, where: str) -> Iterator[Finding]:
     """What is wrong with a parameter's conditions, which are a mapping or a list of mappings."""
-    listed = list(conditions.values()) if isinstance(conditions, Mapping) else conditions
-    if listed is None:
+    if conditions is None:
         return
-    if not isinstance(listed, list | tuple):
+    if isinstance(conditions, list | tuple):
+        conditions = dict(enumerate(conditions))
+    if not isinstance(conditions, Mapping):
         yield _finding(f"'conditions' is {_said(conditions)}", where, _CONDITIONS)
         return
-    for part in listed:
-        if not isinstance(part, Mapping) and not hasattr(part, "test"):
+    for name, condition in conditions.items():
+        part = fields(condition)
+        if isinstance(part, Mapping):
+            yield from unread_keys("parameter's condition", part, part.get("id", name), where)
+        else:
             yield _finding(f"a condition is {_said(part)}", where, _CONDITIONS)
+
+
+# --- words --------------------------------------------------------------------------------------
 
 
 def _is_extent(written: Any) -> bool:
@@ -253,16 +246,10 @@ def _is_extent(written: Any) -> bool:
     return text.lstrip("-").isdecimal() and abs(int(text)) < 2**63
 
 
-def _metadata(part: Mapping[str, Any], what: str, where: str) -> Iterator[Finding]:
-    if not _may_be_mapping(part.get("metadata")):
-        yield _finding(
-            f"the metadata of {what} is {_said(part['metadata'])}", where, "write a mapping"
-        )
-
-
 def _named(section: Any, kind: str, where: str) -> Iterator[tuple[str, Any]]:
     """The parts of a section by name; what is none comes as a finding."""
-    if isinstance(section, list) and not section:
+    if isinstance(section, list) and all(hasattr(part, "id") for part in section):
+        yield from ((part.id, fields(part)) for part in section)
         return
     if not isinstance(section, Mapping):
         name = where.rsplit(".", 1)[-1]

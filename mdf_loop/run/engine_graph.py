@@ -14,7 +14,10 @@ Source: modeci_mdf.execution_engine (0.4.15), graph_scheduler.Scheduler.run (1.2
 
 from __future__ import annotations
 
+import contextlib
+import io
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -89,15 +92,35 @@ def silent() -> Iterator[None]:
 
 def engine_error(error: Exception, where: str) -> RunError:
     """What the engine raised, as one sentence of its own words."""
-    lines = [line.strip() for line in str(error).partition(" with params ")[0].splitlines()]
-    said = " ".join(line for line in lines if line).removeprefix("Error! ")[:200]
+    said = _one_line(str(error).partition(" with params ")[0]).removeprefix("Error! ")
     plain = type(error) in (Exception, ValueError) and said
     text = said if plain else f"{type(error).__name__}: {said}".removesuffix(": ")
+    if reason := _kept_back(error):
+        text = f"{text}: {reason}"
     return RunError(
         f"modeci_mdf's engine cannot run this model: {text}",
         where,
         "the sentence is the engine's own; correct what it names",
     )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:200]
+
+
+def _kept_back(error: Exception) -> str:
+    """Why an expression failed. The engine gives it back as text, and the reason only if asked."""
+    from modelspec.utils import evaluate
+
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    asked = next((f.f_locals for f in frames if f.f_code.co_name == "evaluate_expr"), None)
+    if asked is None:
+        return ""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        evaluate(asked["expr"], asked["func_params"], verbose=True)
+    _, said, reason = printed.getvalue().rpartition(" (error: ")
+    return _one_line(reason).removesuffix(")") if said else ""
 
 
 def _refused_node(document: Document) -> str:

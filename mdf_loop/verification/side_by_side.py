@@ -88,7 +88,7 @@ def verify(
     tolerance = _tolerance(document, precision)
     comparisons = _compared(document, ours, others, tolerance, over_time=steps is not None)
     if not comparisons:
-        raise RunError("there is nothing to compare with", document.where, "; ".join(notes))
+        raise _nothing_to_compare(theirs.failure, document)
     if steps is not None:
         order = ours.execution_list
         if order is None:  # decided while running: asked for in a run of its own
@@ -147,6 +147,15 @@ def _several(evaluation: Iterable[Collection[str]]) -> list[str]:
     return [node for node, many in times.items() if many > 1]
 
 
+def _nothing_to_compare(failure: LoopError | None, document: Document) -> RunError:
+    said = "there is nothing to compare with"
+    if failure is None:
+        return RunError(said, document.where, "no output port and no parameter is a number")
+    finding = failure.findings[0]
+    hint = "leave steps out to compare one evaluation with the interpreter"
+    return RunError(f"{said}: {_about_engine(finding.what)}", finding.where, hint)
+
+
 def _as_shown(document: Document, arrays: Mapping[str, Data]) -> dict[str, Data]:
     """The engine's values under the names that outputs have in results too."""
     shown = named_items(document).items()
@@ -156,9 +165,12 @@ def _as_shown(document: Document, arrays: Mapping[str, Data]) -> dict[str, Data]
 def _what(error: LoopError) -> str:
     """What an error says, as a sentence about the engine."""
     finding = error.findings[0]
+    return f"{_about_engine(finding.what)} (at {finding.where})"
+
+
+def _about_engine(said: str) -> str:
     engine = "modeci_mdf's engine"
-    prefix = "" if engine in finding.what else f"{engine} cannot run this model: "
-    return f"{prefix}{finding.what} (at {finding.where})"
+    return said if engine in said else f"{engine} cannot run this model: {said}"
 
 
 def _compared(

@@ -81,8 +81,8 @@ TABLE = {
     ),
     "a word that MDF does not have": Broken(
         ("input_ports: {level: {}", "input_port: {level: {}"),
-        "UnknownNameError",
-        ["'cell' has no input port 'level'", "unknown name 'n'"],
+        "ModelError",
+        ["the node 'cell' has the key 'input_port', which nothing reads", "mean 'input_ports'?"],
     ),
     # --- edges
     "an edge from an unknown node": Broken(
@@ -329,8 +329,8 @@ TABLE = {
     ),
     "a body with a word that MDF does not have": Broken(
         ("output_ports: {w: {value: w}, below", "outputs: {w: {value: w}, below"),
-        "UnknownNameError",
-        ["the body of the loop has no output port 'below'", IN_LOOP],
+        "ModelError",
+        ["has the key 'outputs', which nothing reads", "mean 'output_ports'?", IN_LOOP],
     ),
     "a body that contains itself": Broken(
         (BODY, "          body: {graph: graph}\n"),
@@ -410,9 +410,9 @@ TABLE = {
         [r"v_initial is cut off: \(x", IN_LOOP, "YAML wants quotes"],
     ),
     "an argument without value": Broken(
-        ("v_initial: x\n", "v_initial: x\n          alpha:\n"),
+        ("v_initial: x\n", "v_initial: x\n          gain:\n"),
         "ExpressionError",
-        ["the loop's argument 'alpha' has no value", IN_LOOP + r"\.args\.alpha"],
+        ["the loop's argument 'gain' has no value", IN_LOOP + r"\.args\.gain"],
     ),
     # --- the body's signature
     "too few body inputs": Broken(
@@ -709,7 +709,11 @@ FILES = {
     "a python object": ("m.yaml", b"m: !!python/object/apply:os.system [true]", "not an MDF model"),
     "nested a thousand deep": ("m.json", b'{"m":' * 1000 + b"1" + b"}" * 1000, "MDF model|deep"),
     "nested a hundred thousand deep": ("m.json", b"[" * 100_000, "MDF model|deep"),
-    "two models": ("m.yaml", b"a: {graphs: {}}\nb: {graphs: {}}", "holds no graph|MDF model"),
+    "two models": (
+        "m.yaml",
+        b"a: {graphs: {}}\nb: {graphs: {}}",
+        "has 'b' beside the model 'a', which nothing",
+    ),
 }
 
 

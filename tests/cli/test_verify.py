@@ -80,8 +80,10 @@ def test_a_model_the_engine_cannot_run_is_compared_with_the_interpreter(cli, end
 def test_nothing_to_compare_with_exits_with_2(cli, endless):
     outcome = cli("verify", endless, "--max-iterations", 4, "--steps", 3)
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err.startswith("RunError: there is nothing to compare with")
-    assert "hint: modeci_mdf's engine cannot run this model: " in outcome.err
+    assert outcome.err.startswith(
+        "RunError: there is nothing to compare with: modeci_mdf's engine cannot run this model: "
+    )
+    assert "  at $.graphs[0].nodes['grow'].functions['f']" in outcome.err
 
 
 def test_over_time(cli, double):

@@ -242,7 +242,7 @@ PORTS = [
     ("sequence(float32)", [[1.0], ["a"]], InputError, "member 1 of the input 's' must be a number"),
     ("sequence(int64)", [[1.5]], InputError, "member 0 of the input 's' must be int64"),
     ("optional(float32)", "a", InputError, "the input 's' must be a number"),
-    ("sequence(what)", [], ModelError, "the type 'sequence(what)' of the port 's' is none"),
+    ("sequence(what)", [], ModelError, "the type 'sequence(what)' of the input port 's' is none"),
     ("sequence(sequence(float32))", [], ModelError, "is none that there is"),
     ("sequence(bfloat16)", [], ModelError, "is none that there is"),
     ("float32", [[1.0], [1.0, 2.0]], InputError, "say so: type: sequence(float32)"),

@@ -272,7 +272,7 @@ CAPTURED = [
     ("in a list", "args: {M: 2, v_initial: [g], body: {b: BODY}}", "g: {value: a + 1}", 14),
     ("in a dict", "args: {M: 2, v_initial: {x: g}, body: {b: BODY}}", "g: {value: a + 1}", 14),
     ("in M", "args: {M: g, v_initial: a, body: {b: BODY}}", "g: {value: a - 1}", 13),
-    ("in a binding", "args: {M: 2, v_initial: a, k: g, body: {b: BODY}}", "g: {value: a}", 13),
+    ("in a binding", "args: {M: 2, v_initial: a, drive: g, body: {b: BODY}}", "g: {value: a}", 9),
     ("by the body", "args: {M: 2, v_initial: a, body: {b: BODY}}", "drive: {value: a + 2}", 13),
 ]
 

@@ -9,7 +9,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.build import Options
-from mdf_loop.errors import InputError
+from mdf_loop.errors import InputError, OperandError
 from mdf_loop.reading import bind, open_document
 from tests.timed_models import ARRAYS, NEURON, PAIR, edge, graph, same
 
@@ -222,3 +222,24 @@ def test_members_of_a_sweep_have_the_shape_too(steps):
     assert np.unique(made[1]).tolist() == [1.5]
     with pytest.raises(InputError, match=r"has the shape \[3\], but what is given has \[2\]"):
         compiled.run(sweep={"x": np.ones((5, 2))}, steps=steps)
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"), [("", "'x'"), ("type: Tensor", "'x' (type: Tensor)")]
+)
+def test_zeros_of_a_port_whose_type_says_nothing(mdf, written: str, shown: str) -> None:
+    text = f"""
+nodes:
+    n:
+        input_ports: {{x: {{shape: [2], {written}}}, w: {{type: float32, shape: [2]}}}}
+        functions: {{f: {{function: "onnx::Softmax", args: {{input: x}}}}}}
+        output_ports: {{y: {{value: f}}, z: {{value: w}}}}
+"""
+    with pytest.raises(OperandError) as caught:
+        mdf_loop.read(mdf(text))
+    assert caught.value.findings[0].hint == (
+        f"these ports hold whole numbers, since no type says otherwise: {shown}; "
+        "write type: float32, or give 1.0, not 1"
+    )
+    given = mdf_loop.compile(mdf(text)).run({"x": [0.0, 0.0]})
+    assert given["y"].tolist() == [0.5, 0.5]

@@ -224,7 +224,8 @@ def error_of(document, kind: type[LoopError] = RunError, **options: object) -> s
 def test_a_node_that_fails_is_named(opened):
     text = PAIR.replace("x * 10", "x @ 10")
     assert error_of(opened(text)).splitlines() == [
-        "RunError: modeci_mdf's engine cannot run this model: Could not evaluate expression [x @ 10]",
+        "RunError: modeci_mdf's engine cannot run this model: Could not evaluate expression [x @ 10]: "
+        "unsupported operand type(s) for @: 'int' and 'int'",
         "  at $.graphs[0].nodes['B']",
         "  hint: the sentence is the engine's own; correct what it names",
     ]

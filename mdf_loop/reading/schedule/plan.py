@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop.errors import ConditionError, EndlessLoopError, UnknownNameError
+from mdf_loop.errors import ConditionError, EndlessLoopError, Findings, UnknownNameError
 from mdf_loop.lower import suggestion
 from mdf_loop.reading.schedule.absolute import absolute_time
 from mdf_loop.reading.schedule.conditions import (
@@ -266,19 +266,24 @@ def read_schedule(
     written += [(c, f"{place}.termination['{s}']") for s, c in ending.items()]
     clock = absolute_time(written, layers)
     conditions = {node: _default(node, waits[node]) for node in nodes}
+    findings = Findings()
     for node, condition in governed.items():
         path = f"{place}.node_specific['{node}']"
-        if node not in nodes:
-            raise UnknownNameError(
-                f"a condition governs '{node}', which is not a node of the graph",
-                path,
-                suggestion(node, nodes),
-            )
-        conditions[node] = read_condition(condition, node, path, nodes, clock.condition)
+        with findings.catch():
+            if node not in nodes:
+                raise UnknownNameError(
+                    f"a condition governs '{node}', which is not a node of the graph",
+                    path,
+                    suggestion(node, nodes),
+                )
+            conditions[node] = read_condition(condition, node, path, nodes, clock.condition)
     ends: dict[str, Condition] = {}
     for scale, condition in ending.items():
         path = f"{place}.termination['{scale}']"
-        ends[_ended(scale, path)] = read_condition(condition, None, path, nodes, clock.condition)
+        with findings.catch():
+            ended = _ended(scale, path)
+            ends[ended] = read_condition(condition, None, path, nodes, clock.condition)
+    findings.raise_any()
     update = ends.get("ENVIRONMENT_STATE_UPDATE", _all_have_run(nodes))
     sequence = ends.get("ENVIRONMENT_SEQUENCE", NEVER)
     return Schedule(layers, conditions, update, sequence, clock.used, not written, where)

@@ -8,12 +8,19 @@ Source: modeci_mdf.execution_engine.EvaluableGraph.parse_condition (0.4.15), gra
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from mdf_loop.errors import ConditionError, UnknownNameError, UnsupportedError
+from mdf_loop.errors import (
+    ConditionError,
+    Finding,
+    UnknownNameError,
+    UnsupportedError,
+    raise_findings,
+)
 from mdf_loop.lower import suggestion
 from mdf_loop.reading.entries import LARGEST
 from mdf_loop.reading.schedule.conditions import (
@@ -50,7 +57,8 @@ Intervals = Callable[["Written"], Condition]
 class Written:
     """One condition as the document has it: type, arguments, the node that it governs.
 
-    `owner` is None for a termination condition; `absolute` reads conditions on absolute time.
+    `owner` is None for a termination condition; `absolute` reads conditions on absolute time;
+    `asked` are the names of arguments that were asked for.
     """
 
     type: str
@@ -59,19 +67,27 @@ class Written:
     where: str
     nodes: Sequence[str]
     absolute: Intervals
+    asked: dict[str, None] = field(default_factory=dict)
 
     # --- arguments ------------------------------------------------------------------------------
 
     def get(self, *names: str) -> Any:
-        """The argument of one of these names; None if it is not there."""
-        return next((self.arguments[n] for n in names if self.arguments.get(n) is not None), None)
+        """The argument of the first of these names that is there; None if none is."""
+        for name in names:
+            self.asked[name] = None
+            if self.arguments.get(name) is not None:
+                return self.arguments[name]
+        return None
 
     def needed(self, *names: str) -> Any:
         """The same, but it must be there."""
         value = self.get(*names)
         if value is None:
+            meant = difflib.get_close_matches(names[0], self.arguments, n=1)
             raise ConditionError(
-                f"the condition '{self.type}' has no '{names[0]}'", self.where, "add it to kwargs"
+                f"the condition '{self.type}' has no '{names[0]}'",
+                self.where,
+                f"rename '{meant[0]}', which nothing reads" if meant else "add it to kwargs",
             )
         return value
 
@@ -147,7 +163,25 @@ class Written:
         listed = () if given is None else given if isinstance(given, list | tuple) else (given,)
         return tuple(self.inner(part, f"dependencies[{k}]") for k, part in enumerate(listed))
 
+    def refuse_unread(self) -> None:
+        """Refuse arguments that nobody has asked for."""
+        unread = (name for name in self.arguments if name not in self.asked)
+        raise_findings(
+            Finding(
+                "ConditionError",
+                f"the condition '{self.type}' has the argument '{name}', which nothing reads",
+                self.where,
+                suggestion(name, self.asked) or "remove it",
+            )
+            for name in unread
+        )
+
     # --- forms ----------------------------------------------------------------------------------
+
+    def on_absolute_time(self) -> Condition:
+        """A condition on absolute time, of which graph-scheduler itself refuses unknown arguments."""
+        self.asked.update(dict.fromkeys(self.arguments))
+        return self.absolute(self)
 
     def times(self, unit: TimeScale, sign: str, n: float | None = None) -> Condition:
         """Units of time that have passed, compared with `n`."""
@@ -282,8 +316,8 @@ _TYPES: dict[str, Callable[[Written], Condition]] = {
         (Compare((Times(UPDATE, SEQUENCE),), "==", 0), Fixed(w.number() == 0))
     ),
     "Threshold": lambda w: w.threshold(),
-    "TimeInterval": lambda w: w.absolute(w),
-    "TimeTermination": lambda w: w.absolute(w),
+    "TimeInterval": lambda w: w.on_absolute_time(),
+    "TimeTermination": lambda w: w.on_absolute_time(),
 }
 
 _REFUSED = {
@@ -326,13 +360,16 @@ def read_condition(
         raise UnsupportedError(
             f"the scheduler condition '{kind}' cannot be compiled: it {reason}", where, IN_ENGINE
         )
-    return _TYPES[kind](Written(kind, arguments, owner, where, nodes, absolute))
+    condition = Written(kind, arguments, owner, where, nodes, absolute)
+    made = _TYPES[kind](condition)
+    condition.refuse_unread()
+    return made
 
 
 def type_and_arguments(written: Any) -> tuple[str | None, Mapping[str, Any]]:
     """Type and arguments of a condition, however it is held; no type if that is no text."""
     if isinstance(written, Mapping):
-        kind, arguments = written.get("type"), written.get("kwargs") or written.get("args")
+        kind, arguments = written.get("type"), written.get("kwargs")
     else:
         kind, arguments = getattr(written, "type", None), getattr(written, "kwargs", None)
     named = dict(arguments) if isinstance(arguments, Mapping) else {}

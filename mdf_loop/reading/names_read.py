@@ -1,0 +1,122 @@
+"""The names that a part of a model reads: a function, a parameter, a graph that a function owns."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Mapping, ValuesView
+from typing import Any
+
+from mdf_loop.errors import Finding, LoopError, raise_findings
+from mdf_loop.lower import names_in, suggestion
+from mdf_loop.reading.control import BODIES, control, is_loop
+from mdf_loop.reading.document import Document, graph_by_id, graph_of, written_bodies
+from mdf_loop.reading.signature import free_ports
+from mdf_loop.reading.structure import fields
+
+
+def item_path(item: Any, node: Any) -> str:
+    """The path of a Function or Parameter of a node in its document."""
+    kind = "functions" if any(f is item for f in node.functions) else "parameters"
+    return f"$.graphs[0].nodes['{node.id}'].{kind}['{item.id}']"
+
+
+def _names(value: Any) -> set[str]:
+    """The names in an expression, or in a list or dict of expressions."""
+    if isinstance(value, str):
+        return {value.strip()} | names_in(value)
+    if isinstance(value, Mapping):
+        value = value.values()
+    if isinstance(value, list | tuple | ValuesView):
+        return {name for part in value for name in _names(part)}
+    return set()
+
+
+def names_read_by(item: Any, node: Any, document: Document) -> set[str]:
+    """What a function or parameter of a node reads from it, bodies included."""
+    if control(item.function):
+        return _names_read_by_owner(item, node, document)
+    return _names_read_by_expressions(item)
+
+
+def _names_read_by_expressions(item: Any) -> set[str]:
+    """What an item without bodies reads; its arguments hide what is outside."""
+    names: set[str] = set()
+    hidden: set[str] = set()
+    for key, expression in (item.args or {}).items():
+        names |= _names(expression) - hidden
+        hidden.add(key)
+    names |= _names(item.value) - hidden
+    for name in ("default_initial_value", "time_derivative"):
+        names |= _names(getattr(item, name, None))
+    for condition in getattr(item, "conditions", None) or ():
+        written = fields(condition)
+        names |= _names([written.get("test"), written.get("value")])
+    return names
+
+
+def _names_read_by_owner(item: Any, node: Any, document: Document) -> set[str]:
+    """What a function with bodies reads: in its arguments, and in its bodies from outside."""
+    bodies = BODIES[str(control(item.function))]
+    args = {key: value for key, value in (item.args or {}).items() if key not in bodies}
+    names = {name for value in args.values() for name in _names(value)}
+    hidden = {*args, *(key for value in args.values() if isinstance(value, dict) for key in value)}
+    return names | (_names_read_inside(item, node, document) - hidden)
+
+
+def _names_read_inside(item: Any, node: Any, document: Document) -> set[str]:
+    """What the graphs that a function owns read from outside of them."""
+    names: set[str] = set()
+    for argument, written in written_bodies(item, node).items():
+        body, where = written.value, f"{item_path(item, node)}.args.{argument}"
+        if isinstance(body, str):
+            words = ("loop", "body") if is_loop(item.function) else ("choice", "branch")
+            body = graph_by_id(body, where, document, *words)
+        with contextlib.suppress(LoopError):  # computing the function says what is wrong
+            names |= _names_read_by_body(graph_of(body, where), written.beside, document)
+    return names
+
+
+def _names_read_by_body(
+    body: Any, beside: Mapping[str, Any] | None, document: Document
+) -> set[str]:
+    about = {**(body.metadata or {}), **(beside or {})}
+    names = {*free_ports(body), *(about.get("outputs") or ())}
+    for node in body.nodes:
+        read: set[str] = set()
+        for item in (*node.functions, *node.parameters):
+            read |= names_read_by(item, node, document)
+        for port in node.output_ports:
+            read |= _names(port.value)
+        names |= read - {x.id for x in (*node.input_ports, *node.functions, *node.parameters)}
+    return names - set(about.get("inputs") or ())
+
+
+def refuse_unread(
+    item: Any,
+    node: Any,
+    where: str,
+    own: Collection[str],
+    document: Document,
+    said: tuple[str, str],
+) -> None:
+    """Refuse arguments of an owner of graphs that are neither its `own` nor read by its graphs.
+
+    `said` is what the owner is called, and what its graphs do not: `the loop 'f'`, `its body does`.
+
+    Raises:
+        ModelError: there is such an argument.
+    """
+    others = [key for key in item.args or {} if key not in own]
+    read: set[str] = set(others)
+    with contextlib.suppress(LoopError):  # looking the graphs up says what is wrong
+        read = _names_read_inside(item, node, document) if others else set()
+    raise_findings(
+        Finding(
+            "ModelError",
+            f"{said[0]} has no argument '{key}', and {said[1]} not read it",
+            f"{where}.args.{key}",
+            suggestion(key, own),
+        )
+        for key in others
+        if key not in read
+    )
