@@ -101,6 +101,11 @@ class TimedSession:
         }
         return self._made("thinned" if thinned else "later", self.swept | swept)
 
+    def make_ready(self) -> None:
+        """Compile both programs now, so that what cannot be compiled is said before a run."""
+        for which in ("first", "later"):
+            self._made(which, self.swept)
+
     def _made(self, which: Which, swept: frozenset[str]) -> Session:
         with self._lock:
             if (which, swept) not in self._sessions:
