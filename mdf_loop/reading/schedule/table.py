@@ -74,7 +74,7 @@ _ASKS = _refused(
 _CALLS_PYTHON = Type(_refused("calls Python code"))
 _CHANGES_GRAPH = Type(_refused("changes the order of the graph itself; use edges"))
 
-TYPES: dict[str, Type] = {
+COMPILED: dict[str, Type] = {
     "Always": Type(lambda w: ALWAYS, say.fixed("always")),
     "Never": Type(lambda w: NEVER, say.fixed("never")),
     "All": Type(lambda w: AllOf(w.conditions()), say.joined("and")),
@@ -134,6 +134,10 @@ TYPES: dict[str, Type] = {
     "Threshold": Type(lambda w: w.threshold(), say.threshold),
     "TimeInterval": Type(lambda w: w.absolute(w), say.interval),
     "TimeTermination": Type(lambda w: w.absolute(w), say.from_time),
+}
+"""What programs can express."""
+
+REFUSED: dict[str, Type] = {
     "WhenFinished": Type(_ASKS, say.finished("and", "it")),
     "WhenFinishedAny": Type(_ASKS, say.finished("or", "any node")),
     "WhenFinishedAll": Type(_ASKS, say.finished("and", "all nodes")),
@@ -146,6 +150,9 @@ TYPES: dict[str, Type] = {
         _CHANGES_GRAPH,
     ),
 }
+"""What none can."""
+
+TYPES = {**COMPILED, **REFUSED}
 """Every type of conditions that graph-scheduler has."""
 
 
@@ -165,7 +172,7 @@ def read_condition(
         )
     if kind not in TYPES:
         raise ConditionError(
-            f"there is no scheduler condition '{kind}'", where, suggestion(kind, TYPES)
+            f"there is no scheduler condition '{kind}'", where, suggestion(kind, COMPILED)
         )
     return TYPES[kind].read(Written(kind, arguments, owner, where, nodes, absolute, read_condition))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import graph_scheduler
@@ -15,7 +13,7 @@ from mdf_loop.outline import outline
 from mdf_loop.reading.schedule.absolute import absolute_time
 from mdf_loop.reading.schedule.arguments import ABOUT, COMPOSITE
 from mdf_loop.reading.schedule.conditions import NEVER, AllOf, Condition, Fixed
-from mdf_loop.reading.schedule.table import TYPES, condition_text, read_condition
+from mdf_loop.reading.schedule.table import COMPILED, TYPES, condition_text, read_condition
 
 
 def of(kind: str, **kwargs: Any) -> dict[str, Any]:
@@ -88,6 +86,7 @@ def test_the_table_has_every_type_of_graph_scheduler() -> None:
         *("ConditionBase", "CompositeCondition", "GraphStructureCondition")
     }
     assert TYPES.keys() == (found | aliases) - abstract
+    assert SAMPLES.keys() == COMPILED.keys()
 
 
 @pytest.mark.parametrize("kind", sorted(TYPES))
@@ -187,20 +186,6 @@ def test_time_scales_are_worded(scale: str) -> None:
     said = condition_text(of("AtNCalls", dependency="A", n=2, time_scale=f"TimeScale.{scale}"))
     assert said.startswith("at 2 calls of A")
     assert scale not in said
-
-
-# --- documented -----------------------------------------------------------------------------------
-
-
-def test_the_page_lists_what_is_compiled_and_what_is_refused() -> None:
-    page = Path(__file__).parents[3] / "docs" / "how-to" / "use-scheduler-conditions.md"
-    listed, refused = (
-        page.read_text().split("## Which are compiled")[1].split("## Which are refused")
-    )
-    assert set(re.findall(r"`(\w+)`", listed)) == SAMPLES.keys()
-    assert set(re.findall(r"`(\w+)`", refused.split("```")[0])) - {"Threshold"} == (
-        TYPES.keys() - SAMPLES.keys()
-    )
 
 
 def test_a_condition_may_be_none_that_is_known() -> None:
