@@ -31,6 +31,7 @@ from mdf_loop.ir import (
     walk,
 )
 from mdf_loop.onnx_types import dtype_name, is_tensor
+from mdf_loop.randomness import RANDOM_OPS
 
 _PoolKey: TypeAlias = tuple[str, tuple[int, ...], bytes, bool, bool]
 
@@ -293,7 +294,7 @@ class Builder:
     ) -> tuple[Value, ...] | None:
         missing = any(v is not None and a is None for v, a in zip(inputs, known, strict=True))
         large = sum(a.size for a in known if a is not None) > FOLD_LIMIT
-        if missing or large or op_type in onnx_ops.RANDOM_OPS:
+        if missing or large or op_type in RANDOM_OPS:
             return None
         late = any(value in self._shared.late for value in inputs)
         if not onnx_ops.is_precise(op_type, attributes):

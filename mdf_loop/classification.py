@@ -34,7 +34,7 @@ from mdf_loop.ir import (
     results,
     walk,
 )
-from mdf_loop.onnx_ops import RANDOM_OPS
+from mdf_loop.randomness import RANDOM_OPS
 from mdf_loop.reading import Document, Source, open_document, read_annotated
 from mdf_loop.reading.inputs import bind_types
 from mdf_loop.reading.names import OUTPUTS

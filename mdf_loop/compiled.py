@@ -15,7 +15,7 @@ from mdf_loop.emit.legalise import runnable
 from mdf_loop.errors import InputError, ModelError
 from mdf_loop.files import write_whole
 from mdf_loop.ir import Array, Data, Program
-from mdf_loop.passes import report_loops
+from mdf_loop.passes import drop_unused, report_loops
 from mdf_loop.passes.batch import batch
 from mdf_loop.reading import Document, Source, open_document, read
 from mdf_loop.reading.names import Chosen, stated_shapes
@@ -111,7 +111,8 @@ class Compiled:
                 program = read_once(
                     self.document, asked.given, asked.settings, asked.chosen, asked.options
                 ).program
-                ready = batch(program, asked.swept) if asked.swept else report_loops(program)
+                swept = asked.swept
+                ready = batch(drop_unused(program), swept) if swept else report_loops(program)
                 once = Once(runnable(ready, asked.options), self.wanted_device)
                 self._once[asked.key] = (program, once)
             self._latest = self._once[asked.key]

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.errors import UnsupportedError
-from mdf_loop.ir import Data, Op, Program, walk
-from mdf_loop.onnx_ops import RANDOM_OPS
+from mdf_loop.ir import Data
 from mdf_loop.run.overseeing.checkpoint import digest_of_arrays, digest_of_document
 
 if TYPE_CHECKING:
@@ -50,23 +48,6 @@ def identity(
         **_digests("sweep", asked.members),
         **({} if choices.state is None else {"state": digest_of_arrays(choices.state)}),
     }
-
-
-def refuse_random(*programs: Program) -> None:
-    """Refuse programs that draw random numbers: the runtime's generator cannot be saved.
-
-    Raises:
-        UnsupportedError: a program does.
-    """
-    for program in programs:
-        for op in walk(program.ops):
-            if isinstance(op, Op) and op.op_type in RANDOM_OPS:
-                raise UnsupportedError(
-                    f"{op.op_type} draws random numbers: a run that goes on from a checkpoint "
-                    "would draw the first ones again",
-                    op.where,
-                    "leave checkpoint and resume out, or give the noise as an input over time",
-                )
 
 
 def _digests(kind: str, arrays: Mapping[str, Data]) -> dict[str, str]:

@@ -30,19 +30,6 @@ from mdf_loop.onnx_types import (
 
 IR_VERSION = 8
 
-RANDOM_OPS = frozenset(
-    {
-        "Bernoulli",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-    }
-)
-"""Ops whose result differs from call to call: never folded, merged or moved."""
-
-
 IMPRECISE_REFERENCE = frozenset({"Erf", "HardSwish"})
 """Operators that onnx's reference implementation computes in float32."""
 

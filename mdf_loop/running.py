@@ -12,9 +12,11 @@ import numpy as np
 
 from mdf_loop.emit.loop_node import ENDLESS
 from mdf_loop.errors import InputError, LoopError, NotFiniteError, UnknownNameError
-from mdf_loop.identity import identity, refuse_random
+from mdf_loop.identity import identity
 from mdf_loop.ir import Array, Loop, Program, StoppedBy, loops
 from mdf_loop.onnx_types import is_tensor
+from mdf_loop.passes import drop_unused
+from mdf_loop.randomness import SAVED, refuse_random
 from mdf_loop.reading.names import Chosen, find_item
 from mdf_loop.reading.settings import with_values
 from mdf_loop.request import Request, request
@@ -154,7 +156,7 @@ def _run_once(
     asked = _request(compiled, choices, oversight)
     program, once = compiled.once(asked)
     if oversight.saved_at is not None:
-        refuse_random(program)
+        refuse_random(SAVED, drop_unused(program))
     names = [name for name, _ in program.outputs]
     overseer = Overseer(oversight, lambda: identity(compiled, asked, choices, names))
     reached = once.run(asked.arrays, overseer)
@@ -233,8 +235,6 @@ def _run_over_time(
     if not (chosen.watch or keeping.reduce or session.has_small_rows):
         wanted = replace(wanted, thinned=every)  # no other row is looked at
     _refuse_members(asked, keeping)
-    if oversight.saved_at is not None:
-        refuse_random(session.programs.first, session.programs.later)
     ends = oversight.time_limit is None  # else nobody knows how many rows there will be
     expected = keeping.expected(wanted.first, steps) if ends else None
     sink: Sink = Rows(session.axis, expected)

@@ -143,12 +143,12 @@ def test_every_command_and_option_is_in_the_reference():
 
 
 def test_every_scheduler_condition_is_in_its_table():
-    from mdf_loop.reading.schedule.written import _REFUSED, _TYPES
+    from mdf_loop.reading.schedule.table import COMPILED, REFUSED
 
     text = (ROOT / "docs" / "how-to" / "use-scheduler-conditions.md").read_text()
     _, compiled, refused = re.split(r"^## Which are ", text, flags=re.MULTILINE)
-    assert set(re.findall(r"`([A-Z]\w+)`", compiled)) == set(_TYPES)
-    assert set(re.findall(r"`([A-Z]\w+)`", refused)) - {"Threshold"} == set(_REFUSED)
+    assert set(re.findall(r"`([A-Z]\w+)`", compiled)) == set(COMPILED)
+    assert set(re.findall(r"`([A-Z]\w+)`", refused)) - {"Threshold"} == set(REFUSED)
 
 
 def test_every_public_name_is_in_the_reference():

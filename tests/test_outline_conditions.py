@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from mdf_loop.outline import outline
-from mdf_loop.outline.conditions import condition_text
+from mdf_loop.reading.schedule.table import condition_text
 
 
 def of(kind, **kwargs):

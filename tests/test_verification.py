@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import mdf_loop
 from mdf_loop.demo import DEMOS
-from mdf_loop.errors import RunError
+from mdf_loop.errors import LoopError, RunError
 from mdf_loop.reading import open_document
 from mdf_loop.verification import compare, side_by_side
 from mdf_loop.verification.order import compare_order, random_places
@@ -409,3 +411,67 @@ def test_a_choice_is_computed_in_float64_by_the_engine_too() -> None:
     }
     verification = mdf_loop.verify({"g": {"nodes": {"n": node}}})
     assert (verification.bit_for_bit, verification.tolerance) == (True, 1e-12), str(verification)
+
+
+# --- what is wrong is said before the engine runs -------------------------------------------------
+
+NODE = {"input_ports": {"x": {"default_value": 1.0}}, "output_ports": {"y": {"value": "2 * x"}}}
+
+
+def model_of(**node: Any) -> dict[str, Any]:
+    return {"g": {"nodes": {"A": {**NODE, **node}}}}
+
+
+def function(name: str, **args: Any) -> dict[str, Any]:
+    return model_of(
+        functions={"f": {"function": name, "args": args}}, output_ports={"y": {"value": "f"}}
+    )
+
+
+ROI = function(
+    "onnx::MaxRoiPool", X="numpy.ones((1, 1, 4, 4)) * x", rois=[[0.0] * 5], pooled_shape=[2, 2]
+)
+WRONG = {
+    "a name": (model_of(output_ports={"y": {"value": "2 * z"}}), {}, "'z'"),
+    "an input": (model_of(), {"inputs": {"z": 1}}, "'z'"),
+    "a value": (model_of(), {"inputs": {"x": [1.0, 2.0]}, "steps": 3}, "'x'"),
+    "a parameter": (model_of(), {"set": {"A.z": 1}}, "'A.z'"),
+    "steps": (model_of(), {"steps": 0}, "steps must be a whole number above 0"),
+    "dt": (model_of(), {"steps": 2, "dt": float("nan")}, "dt must be a number of seconds"),
+    "dt alone": (model_of(), {"dt": 0.1}, "dt needs steps"),
+    "a device": (model_of(), {"device": "tpu"}, "device cannot be 'tpu'"),
+    "a kernel": (ROI, {}, "no float64 kernel for onnx::MaxRoiPool"),
+    "a kernel over time": (ROI, {"steps": 2}, "no float64 kernel for onnx::MaxRoiPool"),
+    "random numbers": (
+        function("onnx::RandomNormal", shape=[1]),
+        {},
+        "onnx::RandomNormal draws random numbers, so there is nothing to compare",
+    ),
+    "random numbers over time": (
+        function("onnx::RandomNormal", shape=[1]),
+        {"steps": 2},
+        "onnx::RandomNormal draws random numbers, so it cannot run over time",
+    ),
+}
+"""Models, how they are to be verified, and what is wrong with that."""
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_the_engine_does_not_run_for_what_cannot_be_compiled(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def engine(*_: Any) -> None:
+        raise AssertionError("the engine has run")
+
+    monkeypatch.setattr(side_by_side, "EngineGraph", engine)
+    model, asked, sentence = WRONG[name]
+    with pytest.raises(LoopError, match=re.escape(sentence)):
+        mdf_loop.verify(model, **asked)
+
+
+def test_the_engine_is_what_that_test_holds_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    engine = side_by_side.EngineGraph
+    monkeypatch.setattr(side_by_side, "EngineGraph", lambda d: made.append(d) or engine(d))
+    assert mdf_loop.verify(model_of(), steps=2).equal
+    assert len(made) == 1

@@ -36,8 +36,10 @@ def command(
     """
     from mdf_loop.cli.inputs import read_inputs
     from mdf_loop.compiled import compile
+    from mdf_loop.files import checked_place
 
     target = output or str(Path(model).with_suffix(".onnx"))
+    checked_place(target)
     compiled = compile(
         model,
         device="cpu",

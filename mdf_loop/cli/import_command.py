@@ -21,7 +21,7 @@ def command(file: str, output: str | None) -> None:
     the model.
     """
     from mdf_loop.importing import READERS, read_foreign
-    from mdf_loop.importing.writing import write_model
+    from mdf_loop.importing.writing import check_model_file, write_model
     from mdf_loop.reading.document import open_document
     from mdf_loop.reading.inputs import open_ports
     from mdf_loop.reading.names import output_names
@@ -31,8 +31,9 @@ def command(file: str, output: str | None) -> None:
         raise InputError(
             f"cannot import '{source.name}'", hint=f"import takes {' and '.join(READERS)} files"
         )
+    target = check_model_file(output or source.with_suffix(".yaml"))
     content = read_foreign(source)
-    for written in write_model(content, output or source.with_suffix(".yaml")):
+    for written in write_model(content, target):
         click.echo(f"wrote {written}")
     document = open_document(content)
     for port in open_ports(document):

@@ -15,6 +15,7 @@ from mdf_loop.drawing.render import format_of, render
 from mdf_loop.drawing.theme import BIG, DIRECTIONS, LEVELS
 from mdf_loop.drawing.view import View, default_level, detail_of
 from mdf_loop.errors import InputError
+from mdf_loop.files import checked_place, write_whole
 from mdf_loop.outline import GraphOutline, outline, outline_over_time
 from mdf_loop.reading import Source
 
@@ -31,8 +32,8 @@ class Drawing:
 
     def save(self, target: str | Path) -> None:
         """Write the picture; the suffix says how: .svg, .png, .pdf or .dot."""
-        picture = render(self.dot, format_of(target))
-        Path(target).write_bytes(picture)
+        place, picture = checked_place(target), render(self.dot, format_of(target))
+        write_whole(place, lambda stream: stream.write(picture))
 
     def _repr_svg_(self) -> str:
         return self.svg()
@@ -66,10 +67,12 @@ def draw(
             steps, with its states as carried values.
 
     Raises:
-        LoopError: the model cannot be read, or there is nothing to draw with.
+        LoopError: the model cannot be read, the file cannot be written, or there is nothing to draw
+            with.
     """
     if target is not None:
         format_of(target)
+        checked_place(target)
     graph = outline_over_time(source) if over_time else outline(source)
     chosen, closed = _ids(focus), _ids(collapse)
     check_ids(graph, sorted(chosen | closed))

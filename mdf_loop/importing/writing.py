@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.files import checked_target, write_arrays, write_whole
+from mdf_loop.files import checked_place, checked_target, write_arrays, write_whole
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.ir import Array
 from mdf_loop.numbers_only import only_numbers
@@ -19,13 +19,20 @@ LARGEST_WRITTEN = 64
 """Arrays of more elements than this go to the side file, and those that YAML cannot say."""
 
 
+def check_model_file(path: str | Path) -> Path:
+    """The path of a file that a model can be written to later, or an InputError."""
+    target = checked_target(path, (".yaml", ".yml", ".json"), "a model")
+    checked_place(target)
+    return target
+
+
 def write_model(content: Content, path: str | Path) -> list[Path]:
     """Write a model's content; the files that were written, the document first.
 
     Raises:
         InputError: the suffix is not .yaml, .yml or .json, or a file cannot be written.
     """
-    target = checked_target(path, (".yaml", ".yml", ".json"), "a model")
+    target = check_model_file(path)
     side = target.with_suffix(".npz")
     large: dict[str, Array] = {}
     text = _text(plain(content, side.name, large), target.suffix.lower())

@@ -17,6 +17,7 @@ from mdf_loop import onnx_ops
 from mdf_loop.build import Builder
 from mdf_loop.errors import LoopError, OperandError, UnsupportedError
 from mdf_loop.ir import Value
+from mdf_loop.lower.dropout import dropout
 from mdf_loop.lower.expression import is_left_out, lower_expression
 from mdf_loop.lower.recurrent import recurrent
 from mdf_loop.lower.scope import Scope, suggestion
@@ -79,6 +80,8 @@ def lower_onnx(b: Builder, op_type: str, args: Mapping[str, Any], scope: Scope) 
     if op_type == "RoiAlign":  # its default changed between MDF's opset and ours
         attributes.setdefault("coordinate_transformation_mode", "output_half_pixel")
     count = parts or _output_count(schema, inputs, attributes)
+    if op_type == "Dropout":
+        return _results(schema, dropout(b, inputs, attributes))
     if op_type in ("RNN", "LSTM", "GRU"):
         return _results(schema, recurrent(b, op_type, inputs, attributes, count))
     outputs = b.multi(op_type, *inputs, n_outputs=count, **attributes)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdf_loop.outline.conditions import condition_text, is_kind, name_text, scale_name
 from mdf_loop.outline.cycles import usable_edges
 from mdf_loop.reading.graph import waiting_for
+from mdf_loop.reading.schedule.arguments import node_id, scale_name
+from mdf_loop.reading.schedule.table import condition_text, is_kind
 
 _SCALES = {
     "ENVIRONMENT_STATE_UPDATE": "evaluation",
@@ -26,7 +27,7 @@ def node_conditions(graph: Any) -> dict[str, str]:
     """
     given = getattr(graph.conditions, "node_specific", None) or {}
     waits = waiting_for(graph, usable_edges(graph))
-    texts = {name_text(node): condition_text(condition) for node, condition in given.items()}
+    texts = {str(node_id(node)): condition_text(condition) for node, condition in given.items()}
     return {
         node: "in every pass" if text == "always" else text
         for node, text in texts.items()

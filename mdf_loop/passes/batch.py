@@ -45,6 +45,7 @@ from mdf_loop.passes.batching.failing import may_fail, name_of
 from mdf_loop.passes.batching.registry import rank, refusal
 from mdf_loop.passes.batching.varying import spread_varying
 from mdf_loop.passes.rewrite import substitute
+from mdf_loop.randomness import RANDOM_OPS
 
 
 def batch(program: Program, names: Collection[str], size: str = "batch") -> Program:
@@ -166,7 +167,8 @@ class _Batcher:
 
     def _op(self, lane: Lane, op: Op) -> None:
         operands = [None if v is None else self._operand(v) for v in op.inputs]
-        if not any(x is not None and x.batched for x in operands):
+        batched = any(x is not None and x.batched for x in operands)
+        if not batched and op.op_type not in RANDOM_OPS:
             inputs = tuple(None if x is None else x.value for x in operands)
             lane.b.ops.append(op if inputs == op.inputs else replace(op, inputs=inputs))
             return

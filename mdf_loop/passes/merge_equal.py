@@ -16,8 +16,8 @@ from typing import TypeAlias
 import numpy as np
 
 from mdf_loop.ir import Op, Operation, Program, Value, bodies, with_bodies
-from mdf_loop.onnx_ops import RANDOM_OPS
 from mdf_loop.passes.rewrite import substitute
+from mdf_loop.randomness import RANDOM_OPS
 
 _Made: TypeAlias = MutableMapping[Hashable, tuple[Value, ...]]
 

@@ -16,7 +16,9 @@ from mdf_loop.emit.onnx_model import refuse_nothing
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Program, Value
 from mdf_loop.onnx_types import numpy_dtype
+from mdf_loop.passes import drop_unused
 from mdf_loop.passes.record_every import record_every
+from mdf_loop.randomness import OVER_TIME, refuse_random
 from mdf_loop.reading.memory import PLACES
 from mdf_loop.reading.over_time import EXECUTED, OverTime, after, before, label
 from mdf_loop.run.device import Device
@@ -71,6 +73,7 @@ class TimedSession:
         self, programs: OverTime, options: Options, device: str, swept: Collection[str] = ()
     ) -> None:
         refuse_nothing(programs.first.name, programs.recorded)
+        refuse_random(OVER_TIME, drop_unused(programs.first), drop_unused(programs.later))
         self.programs = programs
         self.options = options
         self.swept = frozenset(swept)
@@ -97,6 +100,11 @@ class TimedSession:
             if is_swept(held[label(state)], self.carried[label(state)])
         }
         return self._made("thinned" if thinned else "later", self.swept | swept)
+
+    def make_ready(self) -> None:
+        """Compile both programs now, so that what cannot be compiled is said before a run."""
+        for which in ("first", "later"):
+            self._made(which, self.swept)
 
     def _made(self, which: Which, swept: frozenset[str]) -> Session:
         with self._lock:

@@ -9,17 +9,18 @@ from typing import Any
 from mdf_loop.compiled import compile
 from mdf_loop.errors import LoopError, RunError
 from mdf_loop.ir import Data
-from mdf_loop.reading import Document, Source, bind, open_document, read
+from mdf_loop.reading import Document, Source, open_document, read, read_annotated
 from mdf_loop.reading.inputs import Given, open_ports
 from mdf_loop.reading.names import items, named_items
-from mdf_loop.reading.settings import bind_settings, with_values
+from mdf_loop.reading.settings import with_values
 from mdf_loop.run.engine import EngineRun, drive, only_given
 from mdf_loop.run.engine_graph import EngineGraph, unformatted, with_copies, with_kept
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.missing import with_missing
 from mdf_loop.verification.comparison import Comparison, Verification, compare_members
-from mdf_loop.verification.differences import in_float32
+from mdf_loop.verification.differences import in_float32, unlevelled
 from mdf_loop.verification.order import compare_order, random_places
+from mdf_loop.verification.preparing import prepare
 
 TOLERANCE = 1e-12
 """Relative difference up to which numbers are called equal: kernels round their last bits apart."""
@@ -75,8 +76,8 @@ def verify(
         max_iterations=max_iterations,
         unroll=unroll,
     )
-    given = bind(document, inputs or {}, compiled.options, steps)
-    document = with_values(document, bind_settings(document, set or {}, precision))
+    asked = prepare(compiled, inputs or {}, set or {}, steps, dt)
+    given, document = asked.given, with_values(document, asked.settings)
     notes: list[str] = []
     theirs = _in_engine(document, only_given(document, inputs or {}, given), steps, dt, notes)
     record = [i.name for i in items(document) if i.kind != "functions" and i.name in theirs.arrays]
@@ -97,6 +98,9 @@ def verify(
         comparisons += (compare_order(order or (), theirs.execution_list),)
     if tolerance == ENGINE_ONNX_TOLERANCE:
         notes.append("modeci_mdf's engine computes onnx:: functions in float32")
+    first = {name: given.at_first(name) for name in given.arrays}
+    types = read_annotated(document, first, options=compiled.options).types
+    notes += [f"{note.what} (at {note.where})" for note in unlevelled(document, types)]
     return Verification(comparisons, tolerance, tuple(notes))
 
 

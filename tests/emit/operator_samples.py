@@ -54,7 +54,7 @@ _UNARY = (
     *("Shape", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Size", "Softmax", "Softplus"),
     *("Softsign", "Tan", "Tanh", "ThresholdedRelu", "Transpose", "Flatten", "EyeLike", "Trilu"),
     *("ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin"),
-    *("ReduceProd", "ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin", "Squeeze", "Dropout"),
+    *("ReduceProd", "ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin", "Squeeze"),
     *("Mean", "Sum", "Max", "Min", "Clip"),
 )
 _BINARY = ("Add", "Sub", "Mul", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
@@ -134,6 +134,7 @@ SAMPLES: dict[str, Sample] = {
     "NonMaxSuppression": Sample((np.ones((1, 2, 4), np.float32), np.ones((1, 1, 2), np.float32))),
     "Bernoulli": Sample((_ramp(2, 3, low=0.1, high=0.9),)),
     "Multinomial": Sample((_ramp(2, 3),)),
+    "Dropout": Sample((X, F(0.5), np.array(True))),
     "RandomNormalLike": Sample((X,)),
     "RandomUniformLike": Sample((X,)),
     "RandomNormal": Sample((), {"shape": (2, 3)}),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mdf_loop.reading.schedule.written import _TYPES
+from mdf_loop.reading.schedule.table import COMPILED
 from tests.over_time.schedules import (
     EVALUATION,
     PASSES_3,
@@ -32,7 +32,7 @@ STEPS = 20
 
 _COMPOSITE = {"All", "And", "Any", "Or", "Not", "NWhen"}
 _ABSOLUTE = {"TimeInterval", "TimeTermination"}
-SIMPLE = [kind for kind in _TYPES if kind not in _COMPOSITE | _ABSOLUTE]
+SIMPLE = [kind for kind in COMPILED if kind not in _COMPOSITE | _ABSOLUTE]
 
 
 @pytest.fixture(autouse=True)

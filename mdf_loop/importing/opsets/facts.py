@@ -15,13 +15,13 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
-from mdf_loop import onnx_ops
 from mdf_loop.importing.opsets.weights import without_weights
 from mdf_loop.ir import Array
+from mdf_loop.randomness import RANDOM_OPS
 
 _DEEPEST = 40
 _LARGEST = 100_000
-_NEVER = onnx_ops.RANDOM_OPS | {"Loop", "Scan", "If", "SequenceMap"}
+_NEVER = RANDOM_OPS | {"Loop", "Scan", "If", "SequenceMap"}
 
 
 class Facts:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from mdf_loop.randomness import RANDOM_OPS
+
 _SHAPE = "the shape of its result would differ from value to value"
 _RANDOM = "each of them would draw other random numbers than it draws alone"
 
 _REASONS = {
     **dict.fromkeys(("ConstantOfShape", "NonZero", "Range", "Unique"), _SHAPE),
-    **dict.fromkeys(("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike"), _RANDOM),
+    **dict.fromkeys(RANDOM_OPS, _RANDOM),
 }
 
 

@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 from mdf_loop.errors import ConditionError, UnsupportedError
+from mdf_loop.reading.schedule.arguments import COMPOSITE, INSIDE, Arguments, type_and_arguments
 from mdf_loop.reading.schedule.conditions import (
     AllOf,
     Compare,
@@ -26,10 +27,9 @@ from mdf_loop.reading.schedule.conditions import (
     Times,
     TimeScale,
 )
-from mdf_loop.reading.schedule.written import IN_ENGINE, Written, type_and_arguments
+from mdf_loop.reading.schedule.written import IN_ENGINE, Written
 
 _VISITS = Times(TimeScale.CONSIDERATION_SET_EXECUTION, TimeScale.LIFE)
-_COMPOSITE = {"All", "And", "Any", "Or"}
 _ABSOLUTE = {"TimeInterval", "TimeTermination"}
 _MS = {"s": Fraction(1000), "ms": Fraction(1), "us": Fraction(1, 10**3), "ns": Fraction(1, 10**6)}
 _UNITS = {"second": "s", "millisecond": "ms", "microsecond": "us", "nanosecond": "ns"}
@@ -128,12 +128,11 @@ def _found(written: Any, where: str) -> Iterable[Points]:
     kind, arguments = type_and_arguments(written)
     if kind in _ABSOLUTE:
         yield _points(kind, arguments, where)
-    elif kind in _COMPOSITE:
-        for value in arguments.values():
-            for part in value if isinstance(value, list | tuple) else ():
-                yield from _found(part, where)
-    elif kind in {"Not", "NWhen"}:
-        for _ in _found(arguments.get("condition"), where):
+    elif kind in COMPOSITE:
+        for _, part in Arguments(kind, arguments).parts():
+            yield from _found(part, where)
+    elif INSIDE in arguments:
+        for _ in _found(arguments[INSIDE], where):
             raise UnsupportedError(
                 f"a condition on absolute time inside '{kind}' cannot be compiled: "
                 "graph-scheduler does not run its clock for it",

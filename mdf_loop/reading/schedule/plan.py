@@ -14,6 +14,7 @@ from typing import Any
 from mdf_loop.errors import ConditionError, EndlessLoopError, Findings, UnknownNameError
 from mdf_loop.lower import suggestion
 from mdf_loop.reading.schedule.absolute import absolute_time
+from mdf_loop.reading.schedule.arguments import scale_name
 from mdf_loop.reading.schedule.conditions import (
     NEVER,
     AllOf,
@@ -34,7 +35,8 @@ from mdf_loop.reading.schedule.conditions import (
 )
 from mdf_loop.reading.schedule.counters import Counters, Key, NotKnown
 from mdf_loop.reading.schedule.known import Truth, both, either, opposite
-from mdf_loop.reading.schedule.written import IN_ENGINE, read_condition
+from mdf_loop.reading.schedule.table import read_condition
+from mdf_loop.reading.schedule.written import IN_ENGINE
 
 EVALUATION = TimeScale.ENVIRONMENT_STATE_UPDATE
 PASS = TimeScale.PASS
@@ -300,7 +302,7 @@ def _all_have_run(nodes: Iterable[str]) -> Condition:
 
 
 def _ended(scale: Any, where: str) -> str:
-    word = str(getattr(scale, "name", scale)).rpartition(".")[2].upper()
+    word = scale_name(scale)
     if word not in ("ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUENCE"):
         raise ConditionError(
             f"a termination condition for '{scale}' ends nothing",

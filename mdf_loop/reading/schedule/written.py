@@ -1,7 +1,6 @@
-"""MDF's scheduler conditions -> `conditions`, or a refusal by name.
+"""One scheduler condition as it is written: its arguments, checked, and the forms they come to.
 
-A condition is written as `{type: EveryNCalls, kwargs: {dependency: A, n: 2}}`. What each type
-comes down to stands in one line of `_TYPES`.
+A condition is written as `{type: EveryNCalls, kwargs: {dependency: A, n: 2}}`.
 
 Source: modeci_mdf.execution_engine.EvaluableGraph.parse_condition (0.4.15), graph_scheduler 1.2.2.
 """
@@ -10,32 +9,31 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.errors import (
     ConditionError,
     Finding,
     UnknownNameError,
-    UnsupportedError,
     raise_findings,
 )
 from mdf_loop.lower import suggestion
 from mdf_loop.reading.entries import LARGEST
+from mdf_loop.reading.schedule.arguments import (
+    ABOUT,
+    INSIDE,
+    Arguments,
+    node_id,
+    scale_name,
+)
 from mdf_loop.reading.schedule.conditions import (
-    ALWAYS,
-    NEVER,
     AllOf,
-    AnyOf,
     Calls,
     Compare,
     Condition,
     EveryNth,
-    FirstTimes,
-    Fixed,
-    JustRan,
-    Not,
     Reaches,
     Times,
     TimeScale,
@@ -51,33 +49,25 @@ UPDATE = TimeScale.ENVIRONMENT_STATE_UPDATE
 SEQUENCE = TimeScale.ENVIRONMENT_SEQUENCE
 
 Intervals = Callable[["Written"], Condition]
+Read = Callable[[Any, str | None, str, Sequence[str], Intervals], Condition]
+"""As `table.read_condition` reads."""
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class Written(Arguments):
     """One condition as the document has it: type, arguments, the node that it governs.
 
-    `owner` is None for a termination condition; `absolute` reads conditions on absolute time;
-    `asked` are the names of arguments that were asked for.
+    `owner` is None for a termination condition; `absolute` reads conditions on absolute time,
+    `read` those inside of this one.
     """
 
-    type: str
-    arguments: Mapping[str, Any]
     owner: str | None
     where: str
     nodes: Sequence[str]
     absolute: Intervals
-    asked: dict[str, None] = field(default_factory=dict)
+    read: Read
 
     # --- arguments ------------------------------------------------------------------------------
-
-    def get(self, *names: str) -> Any:
-        """The argument of the first of these names that is there; None if none is."""
-        for name in names:
-            self.asked[name] = None
-            if self.arguments.get(name) is not None:
-                return self.arguments[name]
-        return None
 
     def needed(self, *names: str) -> Any:
         """The same, but it must be there."""
@@ -117,16 +107,14 @@ class Written:
 
     def node(self) -> str:
         """The node that the condition is about."""
-        return self._known(self.needed("dependency", "dependencies", "node"))
+        return self._known(self.needed(*ABOUT))
 
     def several(self) -> tuple[str, ...]:
         """The nodes that the condition is about."""
-        given = self.get("dependencies", "dependency", "args")
-        listed = given if isinstance(given, list | tuple) else () if given is None else (given,)
-        return tuple(self._known(node) for node in listed)
+        return tuple(self._known(node) for node in self.about())
 
     def _known(self, node: Any) -> str:
-        name = getattr(node, "id", node)
+        name = node_id(node)
         if not isinstance(name, str) or name not in self.nodes:
             raise UnknownNameError(
                 f"the condition '{self.type}' names '{name}', which is not a node of the graph",
@@ -140,7 +128,7 @@ class Written:
         given = self.get("time_scale")
         if given is None:
             return default
-        word = str(getattr(given, "name", given)).rpartition(".")[2].upper()
+        word = scale_name(given)
         if word not in TimeScale.__members__:
             raise ConditionError(
                 f"the condition '{self.type}' has an unknown time_scale '{given}'",
@@ -153,15 +141,15 @@ class Written:
 
     def inner(self, written: Any, place: str) -> Condition:
         """A condition that stands inside this one."""
-        return read_condition(
-            written, self.owner, f"{self.where}.{place}", self.nodes, self.absolute
-        )
+        return self.read(written, self.owner, f"{self.where}.{place}", self.nodes, self.absolute)
 
     def conditions(self) -> tuple[Condition, ...]:
         """The conditions that this one is made of."""
-        given = self.get("dependencies", "args", "conditions", *self.arguments)
-        listed = () if given is None else given if isinstance(given, list | tuple) else (given,)
-        return tuple(self.inner(part, f"dependencies[{k}]") for k, part in enumerate(listed))
+        return tuple(self.inner(part, place) for place, part in self.parts())
+
+    def part(self) -> Condition:
+        """The condition that this one changes the meaning of."""
+        return self.inner(self.needed(INSIDE), INSIDE)
 
     def refuse_unread(self) -> None:
         """Refuse arguments that nobody has asked for."""
@@ -265,112 +253,3 @@ class Written:
             self._float("rtol", numbers["rtol"] or 0),
             self.where,
         )
-
-
-def _sequence(compare: Callable[[int | float], bool]) -> Callable[[Written], Condition]:
-    """A condition on the number of the environment sequence, which is always 0 in MDF."""
-    return lambda w: Fixed(compare(w.number()))
-
-
-_TYPES: dict[str, Callable[[Written], Condition]] = {
-    "Always": lambda w: ALWAYS,
-    "Never": lambda w: NEVER,
-    "All": lambda w: AllOf(w.conditions()),
-    "And": lambda w: AllOf(w.conditions()),
-    "Any": lambda w: AnyOf(w.conditions()),
-    "Or": lambda w: AnyOf(w.conditions()),
-    "Not": lambda w: Not(w.inner(w.needed("condition"), "condition")),
-    "NWhen": lambda w: FirstTimes(
-        w.inner(w.needed("condition"), "condition"), math.ceil(w.number(default=1)), w.where
-    ),
-    "BeforeConsiderationSetExecution": lambda w: w.times(CSE, "<"),
-    "AtConsiderationSetExecution": lambda w: w.times(CSE, "=="),
-    "AfterConsiderationSetExecution": lambda w: w.times(CSE, ">"),
-    "AfterNConsiderationSetExecutions": lambda w: w.times(CSE, ">="),
-    "BeforePass": lambda w: w.times(PASS, "<"),
-    "AtPass": lambda w: w.times(PASS, "=="),
-    "AfterPass": lambda w: w.times(PASS, ">"),
-    "AfterNPasses": lambda w: w.times(PASS, ">="),
-    "EveryNPasses": lambda w: w.every_pass(),
-    "BeforeEnvironmentStateUpdate": lambda w: w.times(UPDATE, "<"),
-    "AtEnvironmentStateUpdate": lambda w: w.times(UPDATE, "=="),
-    "AfterEnvironmentStateUpdate": lambda w: w.times(UPDATE, ">"),
-    "AfterNEnvironmentStateUpdates": lambda w: w.times(UPDATE, ">="),
-    "AtEnvironmentSequence": _sequence(lambda n: n == 0),
-    "AfterEnvironmentSequence": _sequence(lambda n: n < 0),
-    "AfterNEnvironmentSequences": _sequence(lambda n: n <= 0),
-    "BeforeNCalls": lambda w: w.calls("<"),
-    "AtNCalls": lambda w: w.calls("=="),
-    "AfterCall": lambda w: w.calls(">"),
-    "AfterNCalls": lambda w: w.calls(">="),
-    "AfterNCallsCombined": lambda w: w.calls_of_all(),
-    "EveryNCalls": lambda w: w.unused(),
-    "JustRan": lambda w: JustRan(w.node()),
-    "AllHaveRun": lambda w: w.all_have_run(),
-    "AtEnvironmentStateUpdateStart": lambda w: Compare((Times(PASS),), "==", 0),
-    "AtEnvironmentStateUpdateNStart": lambda w: AllOf(
-        (Compare((Times(PASS),), "==", 0), w.times(UPDATE, "=="))
-    ),
-    "AtEnvironmentSequenceStart": lambda w: w.times(UPDATE, "==", 0),
-    "AtEnvironmentSequenceNStart": lambda w: AllOf(
-        (Compare((Times(UPDATE, SEQUENCE),), "==", 0), Fixed(w.number() == 0))
-    ),
-    "Threshold": lambda w: w.threshold(),
-    "TimeInterval": lambda w: w.on_absolute_time(),
-    "TimeTermination": lambda w: w.on_absolute_time(),
-}
-
-_REFUSED = {
-    **dict.fromkeys(
-        ("WhenFinished", "WhenFinishedAny", "WhenFinishedAll"),
-        "asks nodes whether they are finished, which no part of an MDF node says; "
-        "compare a value of the node with a Threshold",
-    ),
-    **dict.fromkeys(("While", "WhileNot", "Condition", "AbsoluteCondition"), "calls Python code"),
-    **dict.fromkeys(
-        (
-            *("BeforeNode", "BeforeNodes", "WithNode", "AfterNode", "AfterNodes"),
-            *("AddEdgeTo", "RemoveEdgeFrom", "CustomGraphStructureCondition"),
-        ),
-        "changes the order of the graph itself; use edges",
-    ),
-}
-
-
-def read_condition(
-    written: Any, owner: str | None, where: str, nodes: Sequence[str], absolute: Intervals
-) -> Condition:
-    """The condition that a mapping, or a modeci_mdf Condition, says.
-
-    Raises:
-        ConditionError: it lacks an argument, or has one that means nothing.
-        UnsupportedError: no program can express conditions of its type; the sentence names it.
-    """
-    kind, arguments = type_and_arguments(written)
-    if kind is None:
-        raise ConditionError(
-            f"a condition is written as {{type: ..., kwargs: ...}}, not {written!r}", where
-        )
-    if kind not in _TYPES:
-        reason = _REFUSED.get(kind)
-        if reason is None:
-            raise ConditionError(
-                f"there is no scheduler condition '{kind}'", where, suggestion(kind, _TYPES)
-            )
-        raise UnsupportedError(
-            f"the scheduler condition '{kind}' cannot be compiled: it {reason}", where, IN_ENGINE
-        )
-    condition = Written(kind, arguments, owner, where, nodes, absolute)
-    made = _TYPES[kind](condition)
-    condition.refuse_unread()
-    return made
-
-
-def type_and_arguments(written: Any) -> tuple[str | None, Mapping[str, Any]]:
-    """Type and arguments of a condition, however it is held; no type if that is no text."""
-    if isinstance(written, Mapping):
-        kind, arguments = written.get("type"), written.get("kwargs")
-    else:
-        kind, arguments = getattr(written, "type", None), getattr(written, "kwargs", None)
-    named = dict(arguments) if isinstance(arguments, Mapping) else {}
-    return kind if isinstance(kind, str) else None, named

@@ -18,6 +18,7 @@ from mdf_loop.reading.schedule.conditions import (
     Times,
     TimeScale,
 )
+from mdf_loop.reading.schedule.table import read_condition
 from mdf_loop.reading.schedule.written import Written
 
 VISITS = Times(TimeScale.CONSIDERATION_SET_EXECUTION, TimeScale.LIFE)
@@ -29,7 +30,9 @@ def _clock(layers: list[str], *written: dict[str, Any]) -> AbsoluteTime:
 
 
 def _read(clock: AbsoluteTime, owner: str, kind: str = "TimeInterval", **written: Any) -> Condition:
-    return clock.condition(Written(kind, written, owner, "here", "AB", clock.condition))
+    return clock.condition(
+        Written(kind, written, owner, "here", "AB", clock.condition, read_condition)
+    )
 
 
 def test_no_absolute_condition_no_clock() -> None:

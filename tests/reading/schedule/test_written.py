@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mdf_loop.errors import ConditionError, UnknownNameError, UnsupportedError
+from mdf_loop.reading.schedule.arguments import type_and_arguments
 from mdf_loop.reading.schedule.conditions import (
     ALWAYS,
     NEVER,
@@ -25,7 +26,7 @@ from mdf_loop.reading.schedule.conditions import (
     TimeScale,
     Unused,
 )
-from mdf_loop.reading.schedule.written import read_condition, type_and_arguments
+from mdf_loop.reading.schedule.table import read_condition
 
 
 def _read(type_: str, owner: str | None = "B", **kwargs: Any) -> Condition:

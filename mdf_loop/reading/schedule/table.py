@@ -1,0 +1,193 @@
+"""Every type of scheduler conditions: what it comes down to, or why it is refused; and its words.
+
+Source: modeci_mdf.execution_engine.EvaluableGraph.parse_condition (0.4.15), graph_scheduler 1.2.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mdf_loop.errors import ConditionError, UnsupportedError
+from mdf_loop.lower import suggestion
+from mdf_loop.reading.schedule import wording as say
+from mdf_loop.reading.schedule.arguments import type_and_arguments
+from mdf_loop.reading.schedule.conditions import (
+    ALWAYS,
+    NEVER,
+    AllOf,
+    AnyOf,
+    Compare,
+    Condition,
+    FirstTimes,
+    Fixed,
+    JustRan,
+    Not,
+    Times,
+)
+from mdf_loop.reading.schedule.wording import Words
+from mdf_loop.reading.schedule.written import (
+    CSE,
+    IN_ENGINE,
+    PASS,
+    SEQUENCE,
+    UPDATE,
+    Intervals,
+    Written,
+)
+
+_SETS = "execution set"
+
+
+def _sequence(compare: Callable[[int | float], bool]) -> Callable[[Written], Condition]:
+    """A condition on the number of the environment sequence, which is always 0 in MDF."""
+    return lambda w: Fixed(compare(w.number()))
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """One type of conditions: what it comes down to, and how it is said."""
+
+    read: Callable[[Written], Condition]
+    words: Words = say.as_call
+
+
+def _refused(reason: str) -> Callable[[Written], Condition]:
+    """What no program can express."""
+
+    def read(w: Written) -> Condition:
+        raise UnsupportedError(
+            f"the scheduler condition '{w.type}' cannot be compiled: it {reason}",
+            w.where,
+            IN_ENGINE,
+        )
+
+    return read
+
+
+_ASKS = _refused(
+    "asks nodes whether they are finished, which no part of an MDF node says; "
+    "compare a value of the node with a Threshold"
+)
+_CALLS_PYTHON = Type(_refused("calls Python code"))
+_CHANGES_GRAPH = Type(_refused("changes the order of the graph itself; use edges"))
+
+COMPILED: dict[str, Type] = {
+    "Always": Type(lambda w: ALWAYS, say.fixed("always")),
+    "Never": Type(lambda w: NEVER, say.fixed("never")),
+    "All": Type(lambda w: AllOf(w.conditions()), say.joined("and")),
+    "And": Type(lambda w: AllOf(w.conditions()), say.joined("and")),
+    "Any": Type(lambda w: AnyOf(w.conditions()), say.joined("or")),
+    "Or": Type(lambda w: AnyOf(w.conditions()), say.joined("or")),
+    "Not": Type(lambda w: Not(w.part()), say.opposite),
+    "NWhen": Type(
+        lambda w: FirstTimes(w.part(), math.ceil(w.number(default=1)), w.where), say.first_times
+    ),
+    "BeforeConsiderationSetExecution": Type(lambda w: w.times(CSE, "<"), say.at(f"before {_SETS}")),
+    "AtConsiderationSetExecution": Type(lambda w: w.times(CSE, "=="), say.at(f"at {_SETS}")),
+    "AfterConsiderationSetExecution": Type(lambda w: w.times(CSE, ">"), say.at(f"after {_SETS}")),
+    "AfterNConsiderationSetExecutions": Type(lambda w: w.times(CSE, ">="), say.after(_SETS)),
+    "BeforePass": Type(lambda w: w.times(PASS, "<"), say.at("before pass")),
+    "AtPass": Type(lambda w: w.times(PASS, "=="), say.at("at pass")),
+    "AfterPass": Type(lambda w: w.times(PASS, ">"), say.at("after pass")),
+    "AfterNPasses": Type(lambda w: w.times(PASS, ">="), say.after("pass")),
+    "EveryNPasses": Type(lambda w: w.every_pass(), say.every_pass),
+    "BeforeEnvironmentStateUpdate": Type(
+        lambda w: w.times(UPDATE, "<"), say.at("before evaluation", say.SEQUENCE)
+    ),
+    "AtEnvironmentStateUpdate": Type(
+        lambda w: w.times(UPDATE, "=="), say.at("in evaluation", say.SEQUENCE)
+    ),
+    "AfterEnvironmentStateUpdate": Type(
+        lambda w: w.times(UPDATE, ">"), say.at("after evaluation", say.SEQUENCE)
+    ),
+    "AfterNEnvironmentStateUpdates": Type(
+        lambda w: w.times(UPDATE, ">="), say.after("evaluation", say.SEQUENCE)
+    ),
+    "AtEnvironmentSequence": Type(_sequence(lambda n: n == 0), say.at("in sequence")),
+    "AfterEnvironmentSequence": Type(_sequence(lambda n: n < 0), say.at("after sequence")),
+    "AfterNEnvironmentSequences": Type(_sequence(lambda n: n <= 0), say.after("sequence")),
+    "BeforeNCalls": Type(lambda w: w.calls("<"), say.calls("before")),
+    "AtNCalls": Type(lambda w: w.calls("=="), say.calls("at")),
+    "AfterCall": Type(lambda w: w.calls(">"), say.calls("after more than")),
+    "AfterNCalls": Type(lambda w: w.calls(">="), say.calls("after")),
+    "AfterNCallsCombined": Type(lambda w: w.calls_of_all(), say.calls_together),
+    "EveryNCalls": Type(lambda w: w.unused(), say.every_call),
+    "JustRan": Type(lambda w: JustRan(w.node()), say.just_ran),
+    "AllHaveRun": Type(lambda w: w.all_have_run(), say.all_have_run),
+    "AtEnvironmentStateUpdateStart": Type(
+        lambda w: Compare((Times(PASS),), "==", 0), say.fixed("at the start of each evaluation")
+    ),
+    "AtEnvironmentStateUpdateNStart": Type(
+        lambda w: AllOf((Compare((Times(PASS),), "==", 0), w.times(UPDATE, "=="))),
+        say.at("at the start of evaluation", say.SEQUENCE),
+    ),
+    "AtEnvironmentSequenceStart": Type(
+        lambda w: w.times(UPDATE, "==", 0), say.fixed("in evaluation 0")
+    ),
+    "AtEnvironmentSequenceNStart": Type(
+        lambda w: AllOf((Compare((Times(UPDATE, SEQUENCE),), "==", 0), Fixed(w.number() == 0))),
+        say.at("in evaluation 0 of sequence"),
+    ),
+    "Threshold": Type(lambda w: w.threshold(), say.threshold),
+    "TimeInterval": Type(lambda w: w.on_absolute_time(), say.interval),
+    "TimeTermination": Type(lambda w: w.on_absolute_time(), say.from_time),
+}
+"""What programs can express."""
+
+REFUSED: dict[str, Type] = {
+    "WhenFinished": Type(_ASKS, say.finished("and", "it")),
+    "WhenFinishedAny": Type(_ASKS, say.finished("or", "any node")),
+    "WhenFinishedAll": Type(_ASKS, say.finished("and", "all nodes")),
+    **dict.fromkeys(("While", "WhileNot", "Condition", "AbsoluteCondition"), _CALLS_PYTHON),
+    **dict.fromkeys(
+        (
+            *("BeforeNode", "BeforeNodes", "WithNode", "AfterNode", "AfterNodes"),
+            *("AddEdgeTo", "RemoveEdgeFrom", "CustomGraphStructureCondition"),
+        ),
+        _CHANGES_GRAPH,
+    ),
+}
+"""What none can."""
+
+TYPES = {**COMPILED, **REFUSED}
+"""Every type of conditions that graph-scheduler has."""
+
+
+def read_condition(
+    written: Any, owner: str | None, where: str, nodes: Sequence[str], absolute: Intervals
+) -> Condition:
+    """The condition that a mapping, or a modeci_mdf Condition, says.
+
+    Raises:
+        ConditionError: it lacks an argument, or has one that means nothing.
+        UnsupportedError: no program can express conditions of its type; the sentence names it.
+    """
+    kind, arguments = type_and_arguments(written)
+    if kind is None:
+        raise ConditionError(
+            f"a condition is written as {{type: ..., kwargs: ...}}, not {written!r}", where
+        )
+    if kind not in TYPES:
+        raise ConditionError(
+            f"there is no scheduler condition '{kind}'", where, suggestion(kind, COMPILED)
+        )
+    condition = Written(kind, arguments, owner, where, nodes, absolute, read_condition)
+    made = TYPES[kind].read(condition)
+    condition.refuse_unread()
+    return made
+
+
+def condition_text(written: Any) -> str:
+    """A condition in a few words, also one that cannot be compiled; an unknown one as a call."""
+    kind, arguments = type_and_arguments(written)
+    said = say.Said(str(kind), arguments, condition_text)
+    return TYPES[kind].words(said) if kind in TYPES else say.as_call(said)
+
+
+def is_kind(condition: Any, kind: str) -> bool:
+    """Whether a condition is of a type and has no arguments."""
+    found, arguments = type_and_arguments(condition)
+    return found == kind and not arguments

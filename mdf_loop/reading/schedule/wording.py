@@ -1,0 +1,226 @@
+"""Scheduler conditions as words: what the rows of `table` are put together from.
+
+`{type: EveryNCalls, kwargs: {dependency: A, n: 2}}` -> `every 2 calls of A`.
+
+Every text can follow "runs" and "ends". Numbers of passes and evaluations are those that the
+modeller wrote; they count from 0.
+
+Source: graph-scheduler's condition classes (1.2.2), read as modeci_mdf's `parse_condition` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from mdf_loop.reading.schedule.arguments import INSIDE, Arguments, node_id, scale_name
+
+
+@dataclass(frozen=True, slots=True)
+class Said(Arguments):
+    """A condition to be put into words; `say` does that for those inside it.
+
+    It need not be one that can be compiled: what it lacks is a question mark.
+    """
+
+    say: Callable[[Any], str]
+
+    def name(self, value: Any) -> str:
+        """What an argument stands for: a node's id, a condition's words, a list, a value."""
+        if isinstance(value, list | tuple):
+            return f"[{', '.join(map(self.name, value))}]"
+        if hasattr(value, "kwargs") or (isinstance(value, Mapping) and "type" in value):
+            return self.say(value)
+        return str(node_id(value))
+
+    def nodes(self, word: str = "and") -> str:
+        """The nodes that it is about: `A, B and C`."""
+        return _listed([self.name(part) for part in self.about()] or ["?"], word)
+
+    def number(self, default: Any = "?") -> Any:
+        """The argument `n`; a whole number without a point."""
+        n = self.get("n")
+        return int(n) if isinstance(n, float) and n.is_integer() else default if n is None else n
+
+    def grouped(self, condition: Any) -> str:
+        """A condition inside this one, in brackets where it is several itself."""
+        text = self.name(condition)
+        return f"({text})" if " and " in text or " or " in text else text
+
+
+Words: TypeAlias = Callable[[Said], str]
+
+
+def as_call(said: Said) -> str:
+    """A condition without words of its own: `when Mine(a=1)`."""
+    written = ", ".join(f"{key}={said.name(value)}" for key, value in said.arguments.items())
+    return f"when {said.type}({written})"
+
+
+def fixed(words: str) -> Words:
+    """The same words for all arguments."""
+    return lambda said: words
+
+
+# --- counts -----------------------------------------------------------------------------------
+
+
+def _listed(names: Iterable[str], word: str = "and") -> str:
+    """`A`, `A and B`, `A, B and C`."""
+    *first, last = names
+    return f"{', '.join(first)} {word} {last}" if first else last
+
+
+def _several(n: Any, noun: str) -> str:
+    """`2 calls`, `1 pass`."""
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{n} {noun if str(n) == '1' else plural}"
+
+
+def _every(n: Any, noun: str) -> str:
+    """`every 2 calls`, `every call`."""
+    return f"every {noun if str(n) == '1' else _several(n, noun)}"
+
+
+UPDATE, SEQUENCE = "ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUENCE"
+
+_OVER = {
+    "CONSIDERATION_SET_EXECUTION": " in the set",
+    "PASS": " in the pass",
+    UPDATE: " in the evaluation",
+    SEQUENCE: " over all evaluations",
+    "LIFE": " over all evaluations",
+}
+
+
+def _over(said: Said, usual: str = UPDATE) -> str:
+    """Over which time something is counted, if not over the usual one."""
+    scale = said.get("time_scale")
+    words = _OVER.get(scale_name(usual if scale is None else scale), f" in {scale}")
+    return "" if words == _OVER[usual] else words
+
+
+def calls(word: str) -> Words:
+    """`after 2 calls of A`, and the like."""
+    return lambda said: f"{word} {_several(said.number(), 'call')} of {said.nodes()}{_over(said)}"
+
+
+def calls_together(said: Said) -> str:
+    """`after 2 calls of A and B together`."""
+    who = said.nodes() if said.about() else "no node"
+    return f"after {_several(said.number(), 'call')} of {who}{_over(said)} together"
+
+
+def every_call(said: Said) -> str:
+    """`every 2 calls of A`."""
+    return f"{_every(said.number(), 'call')} of {said.nodes()}"
+
+
+def at(words: str, usual: str = UPDATE) -> Words:
+    """`after pass 3`, and the like."""
+    return lambda said: f"{words} {said.number()}{_over(said, usual)}"
+
+
+def after(noun: str, usual: str = UPDATE) -> Words:
+    """`after 3 passes`, and the like."""
+    return lambda said: f"after {_several(said.number(), noun)}{_over(said, usual)}"
+
+
+def every_pass(said: Said) -> str:
+    """`every 3 passes`."""
+    return f"{_every(said.number(), 'pass')}{_over(said)}"
+
+
+# --- conditions about conditions --------------------------------------------------------------
+
+
+def joined(word: str) -> Words:
+    """`just after A and after pass 1`."""
+
+    def text(said: Said) -> str:
+        parts = [part for _, part in said.parts()]
+        if len(parts) == 1:
+            return said.name(parts[0])
+        return f" {word} ".join(map(said.grouped, parts)) or _NONE[word]
+
+    return text
+
+
+_NONE = {"and": "always", "or": "never"}
+"""What no condition at all comes down to, all of them or any."""
+
+
+def opposite(said: Said) -> str:
+    """`not at pass 0`."""
+    return f"not {said.grouped(said.arguments.get(INSIDE, '?'))}"
+
+
+def first_times(said: Said) -> str:
+    """`3 times at most, after pass 2`."""
+    n = said.number(1)
+    often = "once" if str(n) == "1" else f"{n} times"
+    return f"{often} at most, {said.name(said.arguments.get(INSIDE, '?'))}"
+
+
+# --- nodes and values -------------------------------------------------------------------------
+
+
+def just_ran(said: Said) -> str:
+    """`just after A`."""
+    return f"just after {said.nodes()}"
+
+
+def all_have_run(said: Said) -> str:
+    """`once A and B have run`."""
+    several = "have" if len(said.about()) > 1 else "has"
+    who = f"{said.nodes()} {several}" if said.about() else "all have"
+    return f"once {who} run{_over(said)}"
+
+
+def finished(word: str, all_of_them: str) -> Words:
+    """`when A and B are finished`."""
+
+    def text(said: Said) -> str:
+        who = said.nodes(word) if said.about() else all_of_them
+        several = word == "and" and len(said.about()) != 1
+        return f"when {who} {'are' if several else 'is'} finished"
+
+    return text
+
+
+def threshold(said: Said) -> str:
+    """`when A.x[0] >= 0.5`."""
+    k = said.arguments
+    index = k.get("indices")
+    indices = index if isinstance(index, list | tuple) else [] if index is None else [index]
+    place = "".join(f"[{i}]" for i in indices)
+    left = f"{said.nodes()}.{k.get('parameter', '?')}{place}"
+    sign = k.get("comparator", "?")
+    tolerances = [f"{key} {k[key]}" for key in ("atol", "rtol") if k.get(key)]
+    near = f" within {_listed(tolerances)}" if tolerances and sign in ("==", "!=") else ""
+    return f"when {left} {sign} {k.get('threshold', '?')}{near}"
+
+
+def _time(value: Any, said: Said) -> str:
+    """`2 ms`: a text that names its unit is kept."""
+    text = str(value)
+    return text if text[-1:].isalpha() else f"{text} {said.arguments.get('unit', 'ms')}"
+
+
+def interval(said: Said) -> str:
+    """`every 2 ms from 1 ms until 9 ms`."""
+    k = said.arguments
+    words = {
+        "repeat": "every",
+        "start": "from" if k.get("start_inclusive", True) else "after",
+        "end": "until" if k.get("end_inclusive", True) else "before",
+    }
+    parts = [f"{words[key]} {_time(k[key], said)}" for key in words if k.get(key) is not None]
+    return " ".join(parts) or "at any time"
+
+
+def from_time(said: Said) -> str:
+    """`from 5 ms on`."""
+    time = _time(said.arguments.get("t", "?"), said)
+    return f"from {time} on" if said.arguments.get("inclusive", True) else f"after {time}"

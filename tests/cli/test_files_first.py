@@ -1,0 +1,46 @@
+"""A file that cannot be written is refused before anything that may take long."""
+
+from __future__ import annotations
+
+import pytest
+
+COMMANDS = {
+    "run --output": ("model.yaml", ".npz"),
+    "run --plot": ("model.yaml", ".png"),
+    "run --steps 2 --final-state": ("model.yaml", ".npz"),
+    "draw -o": ("model.yaml", ".svg"),
+    "compile -o": ("model.yaml", ".onnx"),
+    "import -o": ("model.onnx", ".yaml"),
+}
+"""Every command that writes a file, what it reads and what it may write."""
+
+
+@pytest.mark.parametrize("place", ["no folder", "a folder"])
+@pytest.mark.parametrize("words", COMMANDS)
+def test_before_the_model_is_read(cli, tmp_path, words: str, place: str) -> None:
+    command, *options = words.split()
+    model, suffix = COMMANDS[words]
+    taken = tmp_path / f"taken{suffix}"
+    taken.mkdir()
+    target, sentence = {
+        "no folder": (tmp_path / "no" / f"file{suffix}", "there is no folder"),
+        "a folder": (taken, "it is no file"),
+    }[place]
+    outcome = cli(command, tmp_path / model, *options, target)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"InputError: cannot write '{target}': ")
+    assert sentence in outcome.err
+
+
+def test_a_picture_takes_its_place_when_it_is_whole(cli, double, tmp_path, monkeypatch) -> None:
+    target = tmp_path / "old.svg"
+    target.write_text("old")
+    monkeypatch.setattr("mdf_loop.drawing.picture.render", _fails)
+    assert cli("draw", double, "-o", target).code == 2
+    assert target.read_text() == "old"
+
+
+def _fails(dot: str, form: str) -> bytes:
+    from mdf_loop.errors import UnsupportedError
+
+    raise UnsupportedError("no ink")
