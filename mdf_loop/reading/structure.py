@@ -25,6 +25,10 @@ _PARTS = {
     "output_ports": "output port",
 }
 _ENDS = ("sender", "sender_port", "receiver", "receiver_port")
+_NESTED = (
+    "put its nodes into the graph itself, with the edges that lead to them and from them "
+    "(PsyNeuLink leaves those out)"
+)
 _EXAMPLE = {"input_ports": "{}", "functions": "{function: ..., args: {...}}"}
 
 
@@ -179,6 +183,9 @@ def graph_findings(graph_id: str, graph: Any, where: str) -> Iterator[Finding]:
     for node_id, node in _named(graph.get("nodes", {}), "node", f"{where}.nodes"):
         if isinstance(node, Finding):
             yield node
+        elif node.get("nodes"):
+            what = f"the node '{node_id}' is a graph with nodes of its own, which MDF does not have"
+            yield Finding("UnsupportedError", what, f"{where}.nodes['{node_id}']", _NESTED)
         else:
             yield from _node_findings(node_id, node, f"{where}.nodes['{node_id}']")
     for edge_id, edge in _named(graph.get("edges", {}), "edge", f"{where}.edges"):
