@@ -299,3 +299,11 @@ def test_the_table_of_functions():
 def test_arrays_of_one_element_are_compared_as_numbers(text, expected):
     """Of several shapes the result has one; in Python it has that of the one that is chosen."""
     assert_same(lowered(text, **INPUTS).interpret(), [np.array(expected)])
+
+
+@pytest.mark.parametrize(
+    "text", ["numpy.sum([x, c])", "numpy.array([x, x[:2]])", "numpy.max((m, x))"]
+)
+def test_a_list_of_different_shapes_is_no_array(text):
+    with pytest.raises(OperandError, match="is no array: its parts have different shapes"):
+        lowered(text, **INPUTS)

@@ -157,6 +157,19 @@ def drift_diffusion() -> Made:
 
 
 @composition
+def to_a_threshold() -> Made:
+    """Each trial runs until the drift diffusion process has reached its threshold."""
+    function = pnl.DriftDiffusionIntegrator(
+        rate=0.5, noise=0.0, threshold=100.0, time_step_size=0.5
+    )
+    a, b = processing("A", function), processing("B", pnl.SimpleIntegrator(rate=0.5))
+    whole = pnl.Composition(name="comp", pathways=[[a, b]])
+    reached = pnl.Any(pnl.Threshold(a, "value", 2.0, ">=", indices=(0, 0)), pnl.AfterNCalls(a, 10))
+    whole.termination_processing = {pnl.TimeScale.TRIAL: pnl.All(reached, pnl.JustRan(b))}
+    return whole, {a: [[1.0], [2.0], [-3.0], [4.0]]}
+
+
+@composition
 def every_n_calls() -> Made:
     return scheduled(lambda a, b: pnl.EveryNCalls(a, 2), lambda a, b: pnl.EveryNCalls(b, 3))
 

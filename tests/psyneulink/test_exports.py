@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 import mdf_loop
 from mdf_loop.errors import CycleError, LoopError, UnknownFunctionError, UnsupportedError
+from tests.documents import blocks
 
 DATA = Path(__file__).parent / "data"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "run-psyneulink-models.md"
 EXPORTS = {path.stem: path for path in DATA.iterdir() if ".numbers" not in path.name}
 
 OUTSIDE = "_input_port_from__INPUT_CIM_A_InputPort_0__to__A_InputPort_0_"
@@ -48,11 +51,11 @@ def numbers(name: str) -> tuple[dict[str, Any], dict[str, Any], int]:
     return made["inputs"], made["outputs"], steps
 
 
-def run(name: str) -> Any:
+def run(name: str, source: Any = None) -> Any:
     inputs, outputs, steps = numbers(name)
     if name in ("recurrent", "competing"):
         inputs = {f"{port}{OUTSIDE}": [row[0] for row in rows] for port, rows in inputs.items()}
-    model = mdf_loop.compile(EXPORTS[name])
+    model = mdf_loop.compile(EXPORTS[name] if source is None else source)
     return model.run(inputs, steps=steps, record=list(outputs))
 
 
@@ -85,6 +88,19 @@ def test_what_an_export_does_not_say_is_not_made_up(name: str) -> None:
         assert agrees(results[output], outputs[output]), output
     for output in differ:
         assert not agrees(results[output], outputs[output]), output
+
+
+@pytest.mark.parametrize("name", ["two_senders", "recurrent", "competing"])
+def test_what_is_left_out_can_be_written(name: str) -> None:
+    """By the function of the document."""
+    page = DOCUMENT.read_text()
+    (code,) = [b.text for b in blocks(page) if "def completed(" in b.text]
+    namespace: dict[str, Any] = {}
+    exec(code, namespace)
+    content = yaml.safe_load(EXPORTS[name].read_text())
+    results = run(name, namespace["completed"](content))
+    for output, expected in numbers(name)[1].items():
+        assert agrees(results[output], expected), output
 
 
 @pytest.mark.parametrize("name", ["two_senders", "recurrent", "competing", "left_out"])
