@@ -62,6 +62,7 @@ class _Shared:
     adopted: dict[tuple[str, tuple[int, ...]], list[Constant]] = field(default_factory=dict)
     weak: set[Value] = field(default_factory=set)
     late: set[Value] = field(default_factory=set)
+    drawn: set[Value] = field(default_factory=set)
     types: dict[str, Any] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
     stand_for: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
@@ -241,6 +242,15 @@ class Builder:
             return self.constant(known, weak=True, late=True)
         self._shared.weak.add(value)
         return value
+
+    def mark_drawn(self, value: Value) -> Value:
+        """Say that a value is random numbers, each of them finite."""
+        self._shared.drawn.add(value)
+        return value
+
+    def is_drawn(self, value: Value) -> bool:
+        """Whether the value is random numbers, each of them finite."""
+        return value in self._shared.drawn
 
     # --- operations ----------------------------------------------------------------------------
 

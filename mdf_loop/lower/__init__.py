@@ -20,7 +20,7 @@ from mdf_loop.lower import (  # noqa: F401 - they register functions
 from mdf_loop.lower.expression import is_left_out, lower_expression
 from mdf_loop.lower.operators import Term, cast, tensor
 from mdf_loop.lower.scope import Scope, suggestion, unknown_name
-from mdf_loop.lower.standard import lower_function
+from mdf_loop.lower.standard import lower_function, with_arguments
 from mdf_loop.lower.syntax import names_in
 
 __all__ = [
@@ -34,4 +34,5 @@ __all__ = [
     "suggestion",
     "tensor",
     "unknown_name",
+    "with_arguments",
 ]

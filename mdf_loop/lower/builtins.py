@@ -17,6 +17,7 @@ from mdf_loop.lower.shapes import size
 from mdf_loop.lower.terms import (
     Term,
     as_plain,
+    ints,
     is_scalar,
     kind,
     literal,
@@ -55,6 +56,11 @@ def _parts(b: Builder, name: str, term: Term) -> list[Value]:
     return [b.op("Gather", term, b.constant(np.array(k)), axis=0) for k in range(extent)]
 
 
+def _is_one(value: Value) -> bool:
+    """Whether a value is one number: with no axes, or with axes of extent 1."""
+    return value.shape is not None and all(extent == 1 for extent in value.shape)
+
+
 def _extreme(name: str, better: Callable[[Builder, Value, Value], Value]) -> None:
     @names(name)
     def call(b: Builder, /, *terms: Term) -> Value:
@@ -64,17 +70,23 @@ def _extreme(name: str, better: Callable[[Builder, Value, Value], Value]) -> Non
         if not parts:
             raise OperandError(f"'{name}' needs at least one number")
         for part in parts:
-            if not is_scalar(part):
+            if not _is_one(part):
                 raise OperandError(
                     f"'{name}' compares numbers, not {part.type}",
                     hint=f"write numpy.{name}imum(a, b)",
                 )
-        best = parts[0]
-        for other in parts[1:]:
+        axes = max(rank(part) for part in parts)
+        best, *others = (
+            b.op("Reshape", p, ints(b, *[1] * axes)) if rank(p) < axes else p for p in parts
+        )
+        for other in others:
             best = ops.select(b, better(b, other, best), other, best)
         return best
 
-    call.__doc__ = f"`{name}(a, b, ...)` or `{name}(list)`, Python's way: the first of equals."
+    call.__doc__ = (
+        f"`{name}(a, b, ...)` or `{name}(list)`, Python's way: the first of equals. Arrays of one "
+        "element are numbers; of several shapes the result has that which all broadcast to."
+    )
 
 
 _extreme("max", ops.greater)

@@ -66,6 +66,7 @@ def _arithmetic(
     logic = {"+": "Or", "*": "And"}.get(symbol)
 
     def apply(b: Builder, left: Value, right: Value) -> Value:
+        drawn = symbol == "*" and (b.is_drawn(left) or b.is_drawn(right))
         left, right = promote(b, left, right)
         if left.dtype == "bool":
             if is_scalar(left) and is_scalar(right):  # Python's True + True is 2
@@ -77,10 +78,20 @@ def _arithmetic(
                     f"'{symbol}' has no meaning for truth values",
                     hint="use 'and', 'or', 'not' or make them numbers first, e.g. 1*(x > 0)",
                 )
-        return b.op(op_type, left, right)
+        made = b.op(op_type, left, right)
+        return _without_noise(b, made, left, right) if drawn else made
 
     apply.__doc__ = f"`left {symbol} right` with numpy's promotion."
     return _python(compute)(apply)
+
+
+def _without_noise(b: Builder, product: Value, *factors: Value) -> Value:
+    """The product of a draw; zeros where its strength is 0, so that nothing needs to be drawn."""
+    known = [array for factor in factors if (array := b.constant_of(factor)) is not None]
+    extents = [extent for extent in product.shape or () if isinstance(extent, int)]
+    if all(array.any() for array in known) or product.shape != tuple(extents):
+        return product
+    return b.constant(np.zeros(extents, product.dtype))
 
 
 add = _arithmetic("+", "Add", operator.add)

@@ -1,5 +1,7 @@
 """MDF functions: those of its registry by their formula, `onnx::` ones by their schema.
 
+A name that the registry does not have may be one of PsyNeuLink's (see `mdf_loop.lower.psyneulink`).
+
 Source: modeci_mdf.functions.standard (0.4.15), whose registry is the truth; formulas are lowered
 as expressions, so a function registered there by someone else works here too.
 """
@@ -7,15 +9,18 @@ as expressions, so a function registered there by someone else works here too.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from mdf_loop import onnx_ops
-from mdf_loop.build import Builder
-from mdf_loop.errors import OperandError, UnknownFunctionError, UnsupportedError
+from mdf_loop.build import Builder, located
+from mdf_loop.errors import LoopError, OperandError, UnknownFunctionError, UnsupportedError
 from mdf_loop.lower.expression import lower_expression
 from mdf_loop.lower.onnx_functions import lower_onnx
 from mdf_loop.lower.operators import Term
+from mdf_loop.lower.psyneulink import is_foreign, known_formula, origin_hint
 from mdf_loop.lower.scope import Scope, suggestion
 from mdf_loop.lower.syntax import names_in
 
@@ -31,20 +36,24 @@ def _registry() -> dict[str, dict[str, Any]]:
     return registry
 
 
-def formula(name: str) -> str:
-    """The expression that an MDF function stands for.
+def _formula(name: str, metadata: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
+    """The expression that a function stands for, and its arguments.
 
     Raises:
         UnsupportedError: the function is Python code of MDF's engine (ACT-R, DDM).
-        UnknownFunctionError: MDF has no such function.
+        UnknownFunctionError: neither MDF nor PsyNeuLink has a formula for it.
     """
     from modeci_mdf.functions.standard import create_python_expression
 
     entry = _registry().get(name)
     if entry is None:
+        foreign = known_formula(name, metadata)
+        if foreign is not None:
+            return foreign.text, foreign.arguments
         known = [*(k for k in _registry() if "::" not in k), "onnx::Loop", "case_of"]
         known += [f"onnx::{op}" for op in onnx_ops.operator_names()]
-        raise UnknownFunctionError(f"unknown function '{name}'", hint=_did_you_mean(name, known))
+        hint = origin_hint(name, metadata) or _did_you_mean(name, known)
+        raise UnknownFunctionError(f"unknown function '{name}'", hint=hint)
     text: str = entry["expression_string"]
     if text.startswith(("actr.", "ddm.")):
         raise UnsupportedError(
@@ -52,7 +61,7 @@ def formula(name: str) -> str:
             hint="run this model with modeci_mdf.execution_engine",
         )
     expression: str = create_python_expression(text)
-    return expression
+    return expression, entry["arguments"]
 
 
 def _did_you_mean(name: str, known: list[str]) -> str:
@@ -63,25 +72,42 @@ def _did_you_mean(name: str, known: list[str]) -> str:
     return f"did you mean '{bare[0]}'?" if bare else ""
 
 
-def lower_function(b: Builder, name: str, args: Mapping[str, Any], scope: Scope) -> Term:
-    """`name(args)`: arguments in order, later ones see earlier ones, missing ones come from scope."""
+def lower_function(
+    b: Builder,
+    name: str,
+    args: Mapping[str, Any],
+    scope: Scope,
+    metadata: Mapping[str, Any] | None = None,
+) -> Term:
+    """`name(args)`: arguments in order, later ones see earlier ones, missing ones come from scope.
+
+    The metadata of a function holds the options of those that are PsyNeuLink's.
+    """
     if name.startswith("onnx::"):
         return lower_onnx(b, name.removeprefix("onnx::"), args, scope)
-    text = formula(name)
-    arguments = _registry()[name]["arguments"]
-    _refuse_unread(name, args, (*arguments, *_CARRIED.get(name, ())))
-    inner = scope.inner()
-    for key, expression in args.items():
-        inner.define(key, lower_expression(b, expression, inner))
+    text, arguments = _formula(name, metadata or {})
+    unread = _unread(args, (*arguments, *_CARRIED.get(name, ())))
+    if unread and is_foreign(metadata or {}):
+        b.note(
+            f"PsyNeuLink wrote arguments that the function '{name}' does not have, and that nothing "
+            f"reads: {', '.join(unread)}",
+            b.where,
+        )
+    elif unread:
+        raise OperandError(
+            f"the function '{name}' has no argument '{unread[0]}'",
+            hint=suggestion(unread[0], arguments),
+        )
     variables = Scope()
-    for variable in arguments:
-        term = inner.find_in_node(variable)
-        if term is None:
-            raise OperandError(
-                f"the function '{name}' needs the argument '{variable}'",
-                hint=f"add '{variable}' to the args of the function",
-            )
-        variables.define(variable, term)
+    with with_arguments(b, args, scope) as inner:
+        for variable in arguments:
+            term = inner.find_in_node(variable)
+            if term is None:
+                raise OperandError(
+                    f"the function '{name}' needs the argument '{variable}'",
+                    hint=f"add '{variable}' to the args of the function",
+                )
+            variables.define(variable, term)
     return lower_expression(b, text, variables)
 
 
@@ -89,11 +115,33 @@ _CARRIED = {"logistic": ("x_0", "scale")}
 """Arguments that PsyNeuLink writes for its function of that name, and MDF's one does not have."""
 
 
-def _refuse_unread(name: str, args: Mapping[str, Any], known: Collection[str]) -> None:
-    """An argument that neither the function nor another argument reads."""
+def _unread(args: Mapping[str, Any], known: Collection[str]) -> list[str]:
+    """The arguments that neither the function nor another argument reads."""
     read = {word for expression in args.values() for word in names_in(expression)}
-    for key in args:
-        if key not in known and key not in read:
-            raise OperandError(
-                f"the function '{name}' has no argument '{key}'", hint=suggestion(key, known)
-            )
+    return [key for key in args if key not in known and key not in read]
+
+
+@contextmanager
+def with_arguments(b: Builder, args: Mapping[str, Any], scope: Scope) -> Iterator[Scope]:
+    """The scope of a function's formula: arguments in order, later ones see earlier ones.
+
+    What is wrong with an argument is an error where it is read; of one that nothing reads it is
+    noted.
+    """
+    inner = scope.inner()
+    broken: dict[str, LoopError] = {}
+    for key, expression in args.items():
+        try:
+            inner.define(key, lower_expression(b, expression, inner))
+        except LoopError as error:
+            broken[key] = located(error, b.where)
+            inner.define(key, partial(_read_broken, broken, key))
+    yield inner
+    for key, unread in broken.items():
+        for finding in unread.findings:
+            what = f"nothing reads the argument '{key}', which has no value: {finding.what}"
+            b.note(what, finding.where)
+
+
+def _read_broken(broken: Mapping[str, LoopError], key: str) -> Term:
+    raise broken[key]

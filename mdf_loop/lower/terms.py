@@ -104,8 +104,26 @@ def tensor(b: Builder, term: Term) -> Value:
     if not term:
         return b.constant(np.zeros(0, b.float_dtype))
     parts = promote(b, *(tensor(b, part) for part in term))
+    _refuse_ragged(parts)
     axis = ints(b, 0)
     return b.op("Concat", *(b.op("Unsqueeze", part, axis) for part in parts), axis=0)
+
+
+def _refuse_ragged(parts: Sequence[Value]) -> None:
+    """A list is an array only if its parts have one shape; what is not known shows when run."""
+    for part in parts[1:]:
+        left, right = parts[0].shape, part.shape
+        if left is None or right is None:
+            continue
+        pairs = zip(left, right, strict=False)
+        if len(left) != len(right) or any(
+            isinstance(m, int) and isinstance(n, int) and m != n for m, n in pairs
+        ):
+            raise OperandError(
+                f"a list of {parts[0].type} and {part.type} is no array: its parts have different "
+                "shapes",
+                hint="give all parts one shape, e.g. by numpy.ravel(x)",
+            )
 
 
 def ints(b: Builder, *numbers: int) -> Value:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from mdf_loop.errors import Finding, LoopError, ModelError, raise_findings
 from mdf_loop.reading.control import BODIES, control
 from mdf_loop.reading.parsing import parse
+from mdf_loop.reading.spellings import graph_as_mdf, model_as_mdf
 from mdf_loop.reading.structure import BESIDE, graph_findings, model_findings
 from mdf_loop.reading.tensors import SideFiles, files_in, with_arrays
 
@@ -105,6 +106,7 @@ def model_of(content: Any, side: SideFiles | None = None, name: str = "") -> Any
     from modeci_mdf.mdf import Model
 
     with _clear_errors(f"'{name}'" if name else "the content"):
+        content = model_as_mdf(content)
         raise_findings(model_findings(content))
         with quiet():
             return Model.from_dict(with_arrays(content, side))
@@ -335,6 +337,7 @@ def graph_of(body: Any, where: str) -> Any:
     graph_id = body.pop("id", "body")
     if not isinstance(body.get("nodes"), Mapping):
         raise ModelError(f"the graph '{graph_id}' has no nodes", where, "a graph needs 'nodes'")
+    body = graph_as_mdf(body)
     raise_findings(graph_findings(graph_id, body, where))
     try:
         with quiet():

@@ -9,7 +9,7 @@ Source: modeci_mdf.execution_engine.EvaluableNode (0.4.15), stated in docs/expla
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,9 +17,24 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.build import Builder
-from mdf_loop.errors import ArityError, CycleError, ExpressionError, Poisoned, ScopeError
+from mdf_loop.errors import (
+    ArityError,
+    CycleError,
+    ExpressionError,
+    LoopError,
+    Poisoned,
+    ScopeError,
+)
 from mdf_loop.ir import Value
-from mdf_loop.lower import Scope, Term, lower_expression, lower_function, names_in, tensor
+from mdf_loop.lower import (
+    Scope,
+    Term,
+    lower_expression,
+    lower_function,
+    names_in,
+    tensor,
+    with_arguments,
+)
 from mdf_loop.lower.operators import add, literal, multiply, promote, truths
 from mdf_loop.reading.control import control, is_loop, read_control
 from mdf_loop.reading.document import Document, parameters_with_bodies
@@ -72,8 +87,10 @@ class NodeReader:
         self.parameters = {p.id: p for p in node.parameters}
         self.functions = {f.id: f for f in node.functions}
         self.fixed = fixed_parameters(node)
-        self.memo: dict[tuple[str, str], Term | None] = {}
+        self.memo: dict[tuple[str, str], Term | LoopError | None] = {}
         self.under_way: list[tuple[str, str]] = []
+        self.reads: dict[str | None, set[str]] = {}
+        self.reader: str | None = None
         self.loop_results: dict[str, Mapping[str, Callable[[], Term]]] = {}
         self._refuse_clashes(ports)
         self.old = self._with_old(self.inputs)
@@ -111,6 +128,7 @@ class NodeReader:
 
     def _once(self, kind: str, name: str, compute: Callable[[str], Term]) -> Term:
         key = (kind, name)
+        self.reads.setdefault(self.reader, set()).add(name)
         if key in self.under_way:
             circle = " -> ".join(n for _, n in [*self.under_way[self.under_way.index(key) :], key])
             raise CycleError(
@@ -123,11 +141,15 @@ class NodeReader:
             self.memo[key] = None
             try:
                 self.memo[key] = compute(name)
+            except LoopError as error:
+                self.memo[key] = error
             finally:
                 self.under_way.pop()
         term = self.memo[key]
         if term is None:
             raise Poisoned
+        if isinstance(term, LoopError):
+            raise term
         return term
 
     @contextmanager
@@ -187,13 +209,11 @@ class NodeReader:
             self.loop_results[item.id] = reading.named
             return reading.term
         if item.function:
-            return lower_function(self.b, item.function, item.args or {}, scope)
+            return lower_function(self.b, item.function, item.args or {}, scope, item.metadata)
         if item.value is None:
             raise ExpressionError(f"'{item.id}' has neither a function nor a value")
-        inner = scope.inner()
-        for key, expression in (item.args or {}).items():
-            inner.define(key, self._expression(expression, inner))
-        return self._expression(item.value, inner)
+        with with_arguments(self.b, item.args or {}, scope) as inner:
+            return self._expression(item.value, inner)
 
     # --- D: new values of parameters ------------------------------------------------------------
 
@@ -210,9 +230,11 @@ class NodeReader:
             else:
                 changed.add(parameter.id)
                 compute = self._renewed(scope)
-            with self.b.findings.catch():
+            self.reader = parameter.id
+            with suppress(LoopError, Poisoned):  # found again by what reads the parameter
                 self._once("new", parameter.id, compute)
             scope.define(parameter.id, partial(self._once, "new", parameter.id, self._kept))
+        self.reader = None
         return scope
 
     def _keeps_old_value(self, parameter: Any, changed: set[str]) -> bool:
@@ -294,7 +316,25 @@ class NodeReader:
                 if port.id in shared and isinstance(term, tuple):
                     term = self._by_position(term, shared, port.id)
                 results[port.id] = self._note(where, term)
+        self._find_broken_parameters()
         return results
+
+    def _find_broken_parameters(self) -> None:
+        """What is wrong with a parameter is an error if anything reads it, else a note."""
+        read: set[str] = set()
+        more = self.reads.get(None, set())
+        while more:
+            read |= more
+            more = set().union(*(self.reads.get(name, set()) for name in more)) - read
+        for (kind, name), error in self.memo.items():
+            if kind != "new" or not isinstance(error, LoopError):
+                continue
+            if name in read or not self.node.output_ports:
+                self.b.findings.found.extend(error.findings)
+                continue
+            for finding in error.findings:
+                what = f"nothing reads the parameter '{name}', which has no value: {finding.what}"
+                self.b.note(what, finding.where)
 
     def _ports_sharing_a_tuple(self) -> dict[str, list[str]]:
         """Ports that all say the bare name of one loop or choice get its results by position."""

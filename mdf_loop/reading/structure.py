@@ -22,6 +22,10 @@ _PARTS = {
     "output_ports": "output port",
 }
 _ENDS = ("sender", "sender_port", "receiver", "receiver_port")
+_NESTED = (
+    "put its nodes into the graph itself, with the edges that lead to them and from them "
+    "(PsyNeuLink leaves those out)"
+)
 _EXAMPLE = {"input_ports": "{}", "functions": "{function: ..., args: {...}}"}
 
 
@@ -60,8 +64,8 @@ def graph_findings(graph_id: str, graph: Any, where: str) -> Iterator[Finding]:
         if isinstance(node, Finding):
             yield node
         elif "nodes" in node:  # modeci_mdf makes an empty node of it
-            said = f"the node '{node_id}' is a graph of its own, which nothing runs"
-            yield _finding(said, there, "write its nodes and edges into the graph around it")
+            what = f"the node '{node_id}' is a graph with nodes of its own, which MDF does not have"
+            yield Finding("UnsupportedError", what, there, _NESTED)
             yield from graph_findings(node_id, node, there)
         else:
             yield from _node_findings(node_id, node, there)

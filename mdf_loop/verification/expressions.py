@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import networkx
 import numpy as np
 
+from mdf_loop.errors import ExpressionError
 from mdf_loop.ir import Value
 from mdf_loop.lower import names_in
 from mdf_loop.lower.syntax import dotted, number_of, parse
@@ -42,7 +44,10 @@ def python_differences(text: str, terms: Terms, lists: Collection[str]) -> Itera
 
 
 def _parts(text: str) -> Iterator[ast.AST]:
-    return iter(()) if number_of(text) is not None else ast.walk(parse(text))
+    """All parts of an expression; none of a number, or of a name that is no Python (`/A/Add`)."""
+    with suppress(ExpressionError):
+        if number_of(text) is None:
+            yield from ast.walk(parse(text))
 
 
 def _lists(sides: Iterable[ast.expr], terms: Terms, lists: Collection[str]) -> Iterator[str]:

@@ -34,3 +34,15 @@ def test_nothing_is_run(cli, endless):
 
 def test_precision_and_shapes_are_taken(cli, double):
     assert cli("check", double, "--precision", "float32", "--shapes", "dynamic").code == 0
+
+
+def test_what_nothing_reads_is_a_note(cli, tmp_path):
+    path = tmp_path / "model.yaml"
+    node = "{parameters: {mode: {value: constant}}, output_ports: {y: {value: '1.5'}}}"
+    path.write_text(f"m: {{graphs: {{g: {{nodes: {{n: {node}}}}}}}}}")
+    assert cli("check", path).out.splitlines() == [
+        "no problems: 0 inputs, 1 output, 0 loops",
+        "note: nothing reads the parameter 'mode', which has no value: unknown name 'constant' "
+        "(in 'constant')",
+        "  at $.graphs[0].nodes['n'].parameters['mode']",
+    ]

@@ -283,3 +283,27 @@ def test_the_table_of_functions():
     assert {name.split(".")[0] for name in known if "." in name} == {"numpy", "math"}
     with pytest.raises(ValueError, match="the function 'abs' is defined twice"):
         names("abs")(lambda b: None)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("max(x[:1], y[:1], -1 * x[:1])", [3.0]),
+        ("min(x[:1], y[:1])", [0.5]),
+        ("max([x[:1], y[:1]])", [3.0]),
+        ("max(m[:1, :1] * 0, y[:1])", [[0.5]]),
+        ("min(x[:1], 10)", [3.0]),
+        ("max(x[:1], n[:1])", [4.0]),
+    ],
+)
+def test_arrays_of_one_element_are_compared_as_numbers(text, expected):
+    """Of several shapes the result has one; in Python it has that of the one that is chosen."""
+    assert_same(lowered(text, **INPUTS).interpret(), [np.array(expected)])
+
+
+@pytest.mark.parametrize(
+    "text", ["numpy.sum([x, c])", "numpy.array([x, x[:2]])", "numpy.max((m, x))"]
+)
+def test_a_list_of_different_shapes_is_no_array(text):
+    with pytest.raises(OperandError, match="is no array: its parts have different shapes"):
+        lowered(text, **INPUTS)

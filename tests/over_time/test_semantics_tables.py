@@ -314,11 +314,16 @@ def test_the_reference(name: str, shared: Path) -> None:
 
 FAILING = {
     "a derivative that starts from nothing": (
-        graph(A=node({"p": {"time_derivative": "2"}})),
+        graph(A=node({"p": {"time_derivative": "2"}}, outputs={"o": "p"})),
         "nothing to start from",
     ),
     "a condition's value is always computed": (
-        graph(A=node({"p": {"value": 3, "conditions": when(never=("False", "1/0"))}})),
+        graph(
+            A=node(
+                {"p": {"value": 3, "conditions": when(never=("False", "1/0"))}},
+                outputs={"o": "p"},
+            )
+        ),
         "division by zero",
     ),
 }
@@ -350,7 +355,7 @@ def test_a_function_that_reads_a_parameter_before_it_has_a_value_is_refused() ->
 
 
 def test_a_list_times_a_plain_number_is_refused() -> None:
-    model = graph(A=node({"n": {"value": 2}, "l": {"value": "[n, 1] * n"}}))
+    model = graph(A=node({"n": {"value": 2}, "l": {"value": "[n, 1] * n"}}, outputs={"o": "l"}))
     assert trace(model, [None]).rows[0]["A.l"] == [2, 1, 2, 1]
     with pytest.raises(LoopError, match="join or repeat the list"):
         mdf_loop.compile(model, device="cpu").run(steps=1)

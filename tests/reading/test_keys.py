@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import mdf_loop
-from mdf_loop.errors import ConditionError, ModelError, OperandError
+from mdf_loop.errors import ConditionError, LoopError, ModelError, OperandError
 from mdf_loop.reading import open_document
 
 TEXT = """
@@ -251,10 +251,12 @@ def test_a_graph_in_place_of_a_node(in_memory: bool) -> None:
         del content["m"]["graphs"]["g"]["nodes"]["inner"]
         source = Model.from_dict(content)
         source.graphs[0].nodes.append(Graph.from_dict({"inner": inner}))
-    with pytest.raises(ModelError) as caught:
+    with pytest.raises(LoopError) as caught:
         mdf_loop.read(source)
     first, *others = caught.value.findings
-    assert first.what == "the node 'inner' is a graph of its own, which nothing runs"
+    assert first.what == (
+        "the node 'inner' is a graph with nodes of its own, which MDF does not have"
+    )
     assert first.where == f"{NODES}['inner']"
     assert [f.where for f in others] == ([] if in_memory else [f"{NODES}['inner'].nodes['s']"])
 

@@ -55,8 +55,8 @@ BODY = (
             "$.graphs[0].nodes['n'].functions['f'].args.body.edges",
         ),
         (
-            NODE % ("input_ports: {x: {shape: '(2,)'}}, " + OUT, ""),
-            "a shape is a list of whole numbers, not '(2,)'",
+            NODE % ("input_ports: {x: {shape: two}}, " + OUT, ""),
+            "a shape is a list of whole numbers, not 'two'",
             "$.graphs[0].nodes['n'].input_ports['x']",
         ),
     ],

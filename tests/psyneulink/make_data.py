@@ -1,0 +1,385 @@
+"""Makes what lies in `data`: exports of PsyNeuLink, and the numbers that its own Python gives.
+
+Run in an environment of its own with `pip install psyneulink==0.21` (no dependency of this
+project), from the root of the repository: `python tests/psyneulink/make_data.py [name ...]`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psyneulink as pnl
+from psyneulink.core.globals.utilities import parse_valid_identifier
+
+DATA = Path(__file__).parent / "data"
+NUMBERS = [[0.5], [-1.25], [2.0], [0.0]]
+VECTORS = [[0.5, -1.0, 2.0], [0.0, 0.25, -0.75], [1.5, 1.5, -3.0]]
+COUNTS = [[1.0], [2.0], [3.0], [4.0]]
+THREE = [[0.0, 0.0, 0.0]]
+
+Made = tuple[pnl.Composition, dict[Any, Any]]
+COMPOSITIONS: dict[str, Callable[[], Made]] = {}
+
+
+def composition(make: Callable[[], Made]) -> Callable[[], Made]:
+    COMPOSITIONS[make.__name__] = make
+    return make
+
+
+def processing(name: str, function: Any, **more: Any) -> Any:
+    return pnl.ProcessingMechanism(name=name, function=function, **more)
+
+
+def transfer(name: str, function: Any, **more: Any) -> Any:
+    return pnl.TransferMechanism(name=name, function=function, **more)
+
+
+def beside(inputs: Any, *mechanisms: Any) -> Made:
+    """Mechanisms side by side, each with the same inputs."""
+    whole = pnl.Composition(name="comp", pathways=[[mechanism] for mechanism in mechanisms])
+    return whole, dict.fromkeys(mechanisms, inputs)
+
+
+def chain() -> tuple[Any, Any, Any, pnl.Composition]:
+    a, b, c = (
+        processing(name, pnl.SimpleIntegrator(rate=rate))
+        for name, rate in (("A", 1.0), ("B", 2.0), ("C", 0.5))
+    )
+    return a, b, c, pnl.Composition(name="comp", pathways=[[a, b, c]])
+
+
+def scheduled(b_runs: Any = None, c_runs: Any = None, ends: Any = None) -> Made:
+    """A chain A -> B -> C; conditions are made from its mechanisms."""
+    a, b, c, whole = chain()
+    for mechanism, condition in ((b, b_runs), (c, c_runs)):
+        if condition is not None:
+            whole.scheduler.add_condition(mechanism, condition(a, b))
+    if ends is not None:
+        whole.termination_processing = {pnl.TimeScale.TRIAL: ends(a, b)}
+    return whole, {a: COUNTS}
+
+
+# --- those that agree ----------------------------------------------------------------------------
+
+
+@composition
+def transfer_functions() -> Made:
+    return beside(
+        VECTORS,
+        transfer("Linear", pnl.Linear(slope=2.0, intercept=0.5), input_shapes=3),
+        transfer("Logistic", pnl.Logistic(gain=1.5, bias=0.3, x_0=0.2), input_shapes=3),
+        processing("Exponential", pnl.Exponential(rate=0.5, scale=2.0), default_variable=THREE),
+        processing("Tanh", pnl.Tanh(scale=2.0), default_variable=THREE),
+        processing("ReLU", pnl.ReLU(gain=2.0, bias=0.25, leak=0.1), default_variable=THREE),
+        processing("SoftMax", pnl.SoftMax(gain=1.5), default_variable=THREE),
+        processing("Gaussian", pnl.Gaussian(standard_deviation=0.5), default_variable=THREE),
+        processing("Identity", pnl.Identity(), default_variable=THREE),
+    )
+
+
+@composition
+def whole_defaults() -> Made:
+    a, b = transfer("A", pnl.Linear(slope=0.5)), transfer("B", pnl.Linear(intercept=0.25))
+    return pnl.Composition(name="comp", pathways=[[a, b]]), {a: NUMBERS}
+
+
+@composition
+def integrators() -> Made:
+    return beside(
+        NUMBERS,
+        processing("Simple", pnl.SimpleIntegrator(rate=0.5, offset=0.1, initializer=[0.25])),
+        processing("Adaptive", pnl.AdaptiveIntegrator(rate=0.25, initializer=[1.0])),
+        processing("Leaky", pnl.LeakyCompetingIntegrator(rate=0.4, time_step_size=0.1)),
+        processing("Accumulator", pnl.AccumulatorIntegrator(rate=0.9, increment=0.5)),
+        transfer("Mode", pnl.Logistic(), integrator_mode=True, integration_rate=0.3),
+    )
+
+
+@composition
+def fitzhugh_nagumo() -> Made:
+    euler = pnl.FitzHughNagumoIntegrator(
+        integration_method="EULER", initial_v=-1.0, time_step_size=0.05
+    )
+    runge_kutta = pnl.FitzHughNagumoIntegrator(initial_v=-1.0, initial_w=0.5, time_step_size=0.1)
+    return beside(
+        NUMBERS,
+        pnl.IntegratorMechanism(name="Euler", function=euler),
+        pnl.IntegratorMechanism(name="RungeKutta", function=runge_kutta),
+    )
+
+
+@composition
+def layers() -> Made:
+    a = transfer("A", pnl.Linear(), input_shapes=2)
+    b = transfer("B", pnl.Logistic(), input_shapes=3)
+    c = transfer("C", pnl.Linear())
+    first = np.array([[1.0, 0.5, -1.0], [0.25, -2.0, 1.0]])
+    second = np.array([[1.0], [2.0], [-1.0]])
+    whole = pnl.Composition(name="comp", pathways=[[a, first, b, second, c]])
+    return whole, {a: [[1.0, 2.0], [0.5, -0.5], [0.0, 1.0]]}
+
+
+@composition
+def combinations() -> Made:
+    two = [[0.0, 0.0], [0.0, 0.0]]
+    inputs = [[[1.0, 2.0], [3.0, 4.0]], [[0.5, 1.0], [3.0, 2.0]]]
+    return beside(
+        inputs,
+        processing("Sum", pnl.LinearCombination(offset=0.5), default_variable=two),
+        processing(
+            "Product",
+            pnl.LinearCombination(operation=pnl.PRODUCT, scale=2.0),
+            default_variable=two,
+        ),
+        processing("Rows", pnl.Linear(slope=2.0), default_variable=two),
+    )
+
+
+@composition
+def drift_diffusion() -> Made:
+    def integrator() -> Any:
+        return pnl.DriftDiffusionIntegrator(rate=0.5, noise=0.0, threshold=1.0, time_step_size=0.5)
+
+    ddm = pnl.DDM(
+        name="DDM",
+        function=integrator(),
+        execute_until_finished=False,
+        reset_stateful_function_when=pnl.Never(),
+        output_ports=[pnl.DECISION_VARIABLE],
+    )
+    return beside(NUMBERS, processing("Integrator", integrator()), ddm)
+
+
+@composition
+def to_a_threshold() -> Made:
+    """Each trial runs until the drift diffusion process has reached its threshold."""
+    function = pnl.DriftDiffusionIntegrator(
+        rate=0.5, noise=0.0, threshold=100.0, time_step_size=0.5
+    )
+    a, b = processing("A", function), processing("B", pnl.SimpleIntegrator(rate=0.5))
+    whole = pnl.Composition(name="comp", pathways=[[a, b]])
+    reached = pnl.Any(pnl.Threshold(a, "value", 2.0, ">=", indices=(0, 0)), pnl.AfterNCalls(a, 10))
+    whole.termination_processing = {pnl.TimeScale.TRIAL: pnl.All(reached, pnl.JustRan(b))}
+    return whole, {a: [[1.0], [2.0], [-3.0], [4.0]]}
+
+
+@composition
+def every_n_calls() -> Made:
+    return scheduled(lambda a, b: pnl.EveryNCalls(a, 2), lambda a, b: pnl.EveryNCalls(b, 3))
+
+
+@composition
+def after_n_calls() -> Made:
+    return scheduled(lambda a, b: pnl.AfterNCalls(a, 3), lambda a, b: pnl.AfterNCalls(b, 2))
+
+
+@composition
+def passes() -> Made:
+    return scheduled(lambda a, b: pnl.AfterPass(1), lambda a, b: pnl.AtPass(3))
+
+
+@composition
+def any_of() -> Made:
+    return scheduled(
+        lambda a, b: pnl.EveryNPasses(2),
+        lambda a, b: pnl.Any(pnl.AfterNCalls(b, 2), pnl.AfterPass(5)),
+    )
+
+
+@composition
+def all_of() -> Made:
+    return scheduled(
+        lambda a, b: pnl.All(pnl.AfterPass(1), pnl.Not(pnl.AtPass(2))),
+        lambda a, b: pnl.JustRan(b),
+    )
+
+
+@composition
+def threshold_of_node() -> Made:
+    return scheduled(lambda a, b: pnl.Threshold(a, "value", 5.0, ">=", indices=(0, 0)))
+
+
+@composition
+def threshold_ends() -> Made:
+    return scheduled(ends=lambda a, b: pnl.Threshold(a, "value", 5.0, ">=", indices=(0, 0)))
+
+
+@composition
+def trials() -> Made:
+    return scheduled(
+        b_runs=lambda a, b: pnl.AtTrial(1),
+        ends=lambda a, b: pnl.AfterNCalls(a, 2),
+    )
+
+
+@composition
+def never() -> Made:
+    return scheduled(b_runs=lambda a, b: pnl.Never(), ends=lambda a, b: pnl.AfterNPasses(2))
+
+
+@composition
+def time_interval() -> Made:
+    return scheduled(lambda a, b: pnl.TimeInterval(repeat=2))
+
+
+# --- those whose export says something else --------------------------------------------------------
+
+
+@composition
+def left_out() -> Made:
+    return beside(
+        VECTORS,
+        transfer("Scaled", pnl.Logistic(scale=2.0, offset=0.5), input_shapes=3),
+        processing("Tanh", pnl.Tanh(gain=0.7, bias=0.1), default_variable=THREE),
+        transfer("Clipped", pnl.Linear(slope=2.0), clip=(-1.0, 1.0), input_shapes=3),
+        transfer("Noisy", pnl.Linear(slope=2.0), noise=0.5, input_shapes=3),
+    )
+
+
+@composition
+def two_senders() -> Made:
+    a, b = transfer("A", pnl.Linear(slope=2.0)), transfer("B", pnl.Logistic())
+    c = transfer("C", pnl.Linear(intercept=1.0))
+    return pnl.Composition(name="comp", pathways=[[a, c], [b, c]]), {a: NUMBERS, b: NUMBERS[::-1]}
+
+
+@composition
+def recurrent() -> Made:
+    return beside(
+        VECTORS,
+        pnl.RecurrentTransferMechanism(
+            name="A", input_shapes=3, function=pnl.Logistic(), auto=0.5, hetero=-0.25
+        ),
+    )
+
+
+@composition
+def competing() -> Made:
+    return beside(
+        [[0.5, 1.0], [0.5, 1.0], [1.0, 0.25]],
+        pnl.LCAMechanism(
+            name="A", input_shapes=2, leak=0.5, competition=0.3, noise=0.0, time_step_size=0.1
+        ),
+    )
+
+
+@composition
+def ddm_trials() -> Made:
+    function = pnl.DriftDiffusionIntegrator(rate=0.5, noise=0.0, threshold=1.0, time_step_size=0.1)
+    return beside(COUNTS, pnl.DDM(name="DDM", function=function))
+
+
+# --- those that are refused -----------------------------------------------------------------------
+
+
+@composition
+def nested() -> Made:
+    inner = pnl.Composition(name="inner", pathways=[[transfer("A", pnl.Linear(slope=2.0))]])
+    b = transfer("B", pnl.Linear(intercept=1.0))
+    return pnl.Composition(name="comp", pathways=[[inner, b]]), {inner: NUMBERS}
+
+
+@composition
+def python_function() -> Made:
+    def doubled(variable: Any, plus: float = 1.0) -> Any:
+        return variable * 2 + plus
+
+    return beside(NUMBERS, processing("A", pnl.UserDefinedFunction(custom_function=doubled)))
+
+
+@composition
+def drift_diffusion_analytical() -> Made:
+    return beside(NUMBERS, pnl.DDM(name="DDM"))
+
+
+@composition
+def python_condition() -> Made:
+    return scheduled(lambda a, b: pnl.Condition(lambda sender: sender.value[0][0] > 3, a))
+
+
+@composition
+def when_finished() -> Made:
+    a = transfer(
+        "A",
+        pnl.Linear(),
+        integrator_mode=True,
+        termination_threshold=0.1,
+        execute_until_finished=False,
+    )
+    b = processing("B", pnl.SimpleIntegrator())
+    whole = pnl.Composition(name="comp", pathways=[[a, b]])
+    whole.scheduler.add_condition(b, pnl.WhenFinished(a))
+    return whole, {a: COUNTS}
+
+
+@composition
+def circle() -> Made:
+    a, b = transfer("A", pnl.Linear(slope=0.5, intercept=1.0)), transfer("B", pnl.Linear())
+    return pnl.Composition(name="comp", pathways=[[a, b, a]]), {a: NUMBERS}
+
+
+# --- running and writing --------------------------------------------------------------------------
+
+
+def mechanisms_of(whole: pnl.Composition) -> Iterator[Any]:
+    for node in whole.nodes:
+        if isinstance(node, pnl.Composition):
+            yield from mechanisms_of(node)
+        else:
+            yield node
+
+
+def numbers(whole: pnl.Composition, inputs: dict[Any, Any]) -> dict[str, list[Any]]:
+    """What every output port holds after each trial; None before its mechanism has run."""
+    rows: dict[str, list[Any]] = {}
+    have_run: set[Any] = set()
+    mechanisms = list(mechanisms_of(whole))
+
+    def after_trial() -> None:
+        lists = whole.scheduler.execution_list.values()
+        have_run.update(*(together for executed in lists for together in executed))
+        for mechanism in mechanisms:
+            for port in mechanism.output_ports:
+                value = np.asarray(port.parameters.value.get(whole)).tolist()
+                node = parse_valid_identifier(mechanism.name)
+                name = f"{node}.{node}_{parse_valid_identifier(port.name)}"
+                rows.setdefault(name, []).append(value if mechanism in have_run else None)
+
+    whole.run(inputs=inputs, call_after_trial=after_trial)
+    return rows
+
+
+def given(inputs: dict[Any, Any]) -> dict[str, Any]:
+    """The inputs by the names of the ports that the export has: a row for each trial."""
+    found = {}
+    for mechanism, rows in inputs.items():
+        for k, port in enumerate(mechanism.input_ports):
+            several = len(mechanism.input_ports) > 1
+            name = f"{parse_valid_identifier(mechanism.name)}_{parse_valid_identifier(port.name)}"
+            found[name] = [[row[k] if several else row] for row in rows]
+    return found
+
+
+def main(names: list[str]) -> None:
+    """Make all, or those that are named."""
+    warnings.filterwarnings("ignore")
+    for name in names or COMPOSITIONS:
+        pnl.clear_registry()
+        whole, inputs = COMPOSITIONS[name]()
+        ending = "json" if name in ("transfer_functions", "every_n_calls", "nested") else "yaml"
+        for old in DATA.glob(f"{name}.*"):
+            old.unlink()
+        pnl.write_mdf_file(whole, f"{name}.{ending}", str(DATA))
+        made = {"inputs": given(inputs), "outputs": numbers(whole, inputs)}
+        (DATA / f"{name}.numbers.json").write_text(json.dumps(made) + "\n")
+        print(name)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

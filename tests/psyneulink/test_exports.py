@@ -1,0 +1,124 @@
+"""Exports of PsyNeuLink 0.21 (see `make_data.py`) against the numbers of its own Python."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+import mdf_loop
+from mdf_loop.errors import CycleError, LoopError, UnknownFunctionError, UnsupportedError
+from tests.documents import blocks
+
+DATA = Path(__file__).parent / "data"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "run-psyneulink-models.md"
+EXPORTS = {path.stem: path for path in DATA.iterdir() if ".numbers" not in path.name}
+
+OUTSIDE = "_input_port_from__INPUT_CIM_A_InputPort_0__to__A_InputPort_0_"
+"""What the exporter adds to the name of a port that takes a projection, too."""
+
+LEFT_OUT: dict[str, tuple[list[str], list[str]]] = {
+    "left_out": ([], ["Scaled.Scaled_RESULT", "Tanh.Tanh_OutputPort_0", "Clipped.Clipped_RESULT"]),
+    "two_senders": (["A.A_RESULT", "B.B_RESULT"], ["C.C_RESULT"]),
+    "recurrent": ([], ["A.A_RESULT"]),
+    "competing": ([], ["A.A_RESULT"]),
+    "ddm_trials": ([], ["DDM.DDM_DECISION_VARIABLE", "DDM.DDM_RESPONSE_TIME"]),
+}
+"""Exports that say something else than PsyNeuLink does: outputs that agree, that do not."""
+
+REFUSED: dict[str, tuple[type[LoopError], str]] = {
+    "nested": (UnsupportedError, "the node 'inner' is a graph with nodes of its own"),
+    "python_function": (UnknownFunctionError, "unknown function 'doubled'"),
+    "drift_diffusion_analytical": (
+        UnknownFunctionError,
+        "it is PsyNeuLink's DriftDiffusionAnalytical, whose Python is not in the file",
+    ),
+    "python_condition": (UnsupportedError, "it calls Python code"),
+    "when_finished": (UnsupportedError, "it asks nodes whether they are finished"),
+    "circle": (CycleError, "the nodes 'A', 'B' wait for each other"),
+}
+AGREE = sorted(EXPORTS.keys() - LEFT_OUT.keys() - REFUSED.keys())
+
+
+def numbers(name: str) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """Inputs, outputs and the number of trials."""
+    made = json.loads((DATA / f"{name}.numbers.json").read_text())
+    steps = len(next(iter(made["inputs"].values())))
+    return made["inputs"], made["outputs"], steps
+
+
+def run(name: str, source: Any = None) -> Any:
+    inputs, outputs, steps = numbers(name)
+    if name in ("recurrent", "competing"):
+        inputs = {f"{port}{OUTSIDE}": [row[0] for row in rows] for port, rows in inputs.items()}
+    model = mdf_loop.compile(EXPORTS[name] if source is None else source)
+    return model.run(inputs, steps=steps, record=list(outputs))
+
+
+def agrees(found: Any, expected: list[Any]) -> bool:
+    """Whether rows are PsyNeuLink's; both say of the same rows that a node has not run yet.
+
+    PsyNeuLink's rows have an axis less: that of the items of a mechanism's value.
+    """
+    width = max((np.size(row) for row in expected if row is not None), default=1)
+    rows = [np.full(width, np.nan) if row is None else np.ravel(row) for row in expected]
+    mine = np.reshape(found, (len(expected), -1))
+    same_shape = mine.shape == np.shape(rows)
+    return same_shape and np.allclose(mine, rows, rtol=1e-12, atol=1e-14, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", AGREE)
+def test_numbers_are_those_of_psyneulink(name: str) -> None:
+    results = run(name)
+    _, outputs, _ = numbers(name)
+    for output, expected in outputs.items():
+        assert agrees(results[output], expected), output
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_what_an_export_does_not_say_is_not_made_up(name: str) -> None:
+    results = run(name)
+    _, outputs, _ = numbers(name)
+    agree, differ = LEFT_OUT[name]
+    for output in agree:
+        assert agrees(results[output], outputs[output]), output
+    for output in differ:
+        assert not agrees(results[output], outputs[output]), output
+
+
+@pytest.mark.parametrize("name", ["two_senders", "recurrent", "competing"])
+def test_what_is_left_out_can_be_written(name: str) -> None:
+    """By the function of the document."""
+    page = DOCUMENT.read_text()
+    (code,) = [b.text for b in blocks(page) if "def completed(" in b.text]
+    namespace: dict[str, Any] = {}
+    exec(code, namespace)
+    content = yaml.safe_load(EXPORTS[name].read_text())
+    results = run(name, namespace["completed"](content))
+    for output, expected in numbers(name)[1].items():
+        assert agrees(results[output], expected), output
+
+
+@pytest.mark.parametrize("name", ["two_senders", "recurrent", "competing", "left_out"])
+def test_what_an_export_says_is_what_modeci_mdf_computes(name: str) -> None:
+    _, _, steps = numbers(name)
+    graph = mdf_loop.reading.open_document(EXPORTS[name]).graph
+    given = {
+        port.id: np.linspace(0.5, 1.0, int(np.prod(port.shape))).reshape(port.shape)
+        for node in graph.nodes
+        for port in node.input_ports
+        if (node.id, port.id) not in {(edge.receiver, edge.receiver_port) for edge in graph.edges}
+    }
+    found = mdf_loop.verify(EXPORTS[name], given, steps=steps)
+    assert found.equal, str(found)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_python_objects_are_refused_by_name(name: str) -> None:
+    error, sentence = REFUSED[name]
+    with pytest.raises(error, match=sentence):
+        mdf_loop.read(EXPORTS[name])
