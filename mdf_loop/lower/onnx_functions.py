@@ -18,6 +18,7 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import LoopError, OperandError, UnsupportedError
 from mdf_loop.ir import Value
 from mdf_loop.lower.expression import lower_expression
+from mdf_loop.lower.extents import known_extents
 from mdf_loop.lower.recurrent import recurrent
 from mdf_loop.lower.scope import Scope, suggestion
 from mdf_loop.lower.sequences import KNOWN, as_sequence, fitted_member
@@ -76,6 +77,9 @@ def lower_onnx(b: Builder, op_type: str, args: Mapping[str, Any], scope: Scope) 
     if known is not None:
         return known
     attributes = _attributes(b, schema, args, scope)
+    known = known_extents(b, op_type, inputs, attributes)
+    if known is not None:
+        return known
     if op_type == "RoiAlign":  # its default changed between MDF's opset and ours
         attributes.setdefault("coordinate_transformation_mode", "output_half_pixel")
     count = parts or _output_count(schema, inputs, attributes)
