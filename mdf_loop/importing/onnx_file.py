@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.onnx_graphs import check_graph
 from mdf_loop.importing.onnx_library import Library, check_functions
+from mdf_loop.importing.onnx_references import drop_references
 from mdf_loop.importing.onnx_tensors import check_tensor, load_external, tensors_in
 from mdf_loop.importing.onnx_text import check_text
 
@@ -42,6 +43,7 @@ def checked_onnx(model: onnx.ModelProto, folder: Path | None = None) -> onnx.Mod
     check_text(made)
     library = Library.of(made)
     check_functions(library)
+    drop_references(made, library)
     for tensor, where in tensors_in(made.graph, "$.graph"):
         check_tensor(tensor, where)
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
