@@ -25,10 +25,11 @@ def command(
     from mdf_loop.compiled import checked_options
     from mdf_loop.emit.legalise import legalise
     from mdf_loop.ir import Loop, walk
-    from mdf_loop.reading import read
+    from mdf_loop.reading import read_annotated
 
     options = checked_options("cpu", precision, shapes, max_iterations, unroll)
-    program = read(model, read_inputs(pairs, files), options=options)
+    reading = read_annotated(model, read_inputs(pairs, files), options=options)
+    program = reading.program
     legalise(program, options)
     loops = [op for op in walk(program.ops) if isinstance(op, Loop)]
     counts = (("input", program.inputs), ("output", program.outputs), ("loop", loops))
@@ -38,6 +39,8 @@ def command(
             f"  {loop.name}: {loop.kind} loop, {len(loop.carried)} carried, "
             f"{len(loop.recorded)} recorded  {loop.where}"
         )
+    for note in reading.notes:
+        click.echo(f"  note: {note.what}\n    at {note.where}")
 
 
 def _counted(word: str, number: int) -> str:

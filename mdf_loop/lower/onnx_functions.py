@@ -392,6 +392,6 @@ def _part_count(parts: Value) -> int:
 
 def _results(schema: defs.OpSchema, outputs: tuple[Value, ...]) -> Term:
     """One value, or the tuple; the first of optional results stands for all of them."""
-    if schema.min_output == 1 < len(schema.outputs):
+    if schema.min_output <= 1 < len(schema.outputs):
         return Results(outputs)
     return outputs[0] if len(outputs) == 1 else outputs
