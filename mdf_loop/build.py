@@ -346,7 +346,7 @@ class Builder:
         measured = any(value in self._shared.measured for value in inputs)
         if not onnx_ops.is_precise(op_type, attributes):
             return None
-        if late and not same_bits(op_type, [a for a in known if a is not None]):
+        if (late or measured) and not same_bits(op_type, [a for a in known if a is not None]):
             return None
         try:
             arrays = onnx_ops.evaluate(op_type, known, attributes, n_outputs)

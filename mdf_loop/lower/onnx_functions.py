@@ -162,6 +162,8 @@ def _as_input(
     listed = listed and schema.name != "SplitToSequence"  # there one number says how long parts are
     if listed and value.shape is not None and len(value.shape) != 1:
         value = b.op("Reshape", value, ints(b, -1))
+    if schema.name == "Range" and value.shape == (1,):  # exporters write it, every runtime takes it
+        value = b.op("Reshape", value, ints(b))
     allowed = formal.types
     return value if onnx_word(value.dtype) in allowed else _fit(b, value, allowed)
 

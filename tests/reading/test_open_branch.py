@@ -153,6 +153,21 @@ def test_parts_of_a_shape_are_known_alone() -> None:
     assert not [op for op in mdf_loop.read(m).ops if isinstance(op, Op) and op.op_type == "Shape"]
 
 
+def test_numbers_made_of_extents_keep_their_bits() -> None:
+    """Whole numbers are calculated now; what kernels may round otherwise is left to them."""
+    nodes = "s = Shape (x) t = Add (s, s) f = Cast <to = 11> (t) y = Exp (f)"
+    m = mdf_loop.from_onnx(onnx_model("float[n, m] x) => (double[k] y", nodes))
+    ops = [op for op in mdf_loop.read(m, {"x": X}).ops if isinstance(op, Op)]
+    assert [op.op_type for op in ops] == ["Exp"]
+
+
+def test_a_range_to_an_extent(run) -> None:
+    nodes = """s = Shape <end = 1> (x)  zero = Constant <value = int64 {0}> ()
+        one = Constant <value = int64 {1}> ()  y = Range (zero, s, one)"""
+    m = mdf_loop.from_onnx(onnx_model("float[n, m] x) => (int64[k] y", nodes))
+    assert run(m, {"x": X}) == [0, 1]
+
+
 # --- MDF ----------------------------------------------------------------------------------------
 
 V = [1.0, 2.0, 3.0]
