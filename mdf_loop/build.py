@@ -5,7 +5,7 @@ Operations on constants are computed at once, so what a model fixes is fixed in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -33,7 +33,7 @@ from mdf_loop.ir import (
 from mdf_loop.onnx_types import dtype_name, is_tensor
 from mdf_loop.randomness import RANDOM_OPS
 
-_PoolKey: TypeAlias = tuple[str, tuple[int, ...], bytes, bool, bool]
+_PoolKey: TypeAlias = tuple[str, tuple[int, ...], bytes, bool, bool, bool]
 
 _Owner = TypeVar("_Owner", bound=Loop | If)
 
@@ -63,9 +63,13 @@ class _Shared:
     weak: set[Value] = field(default_factory=set)
     late: set[Value] = field(default_factory=set)
     drawn: set[Value] = field(default_factory=set)
+    measured: set[Value] = field(default_factory=set)
+    asked: dict[Value, str] = field(default_factory=dict)
     types: dict[str, Any] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
     stand_for: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
+    makers: dict[Value, Op] = field(default_factory=dict)
+    stated: dict[Value, Shape] = field(default_factory=dict)
     notes: dict[Finding, None] = field(default_factory=dict)
 
 
@@ -116,6 +120,16 @@ class Builder:
     def stand_for(self) -> dict[Value, tuple[Value, ...]]:
         """Values that were spread to another shape: made -> of what (see `reading.widened`)."""
         return self._shared.stand_for
+
+    @property
+    def makers(self) -> Mapping[Value, Op]:
+        """The operation that makes a value; not of those that loops and choices give."""
+        return self._shared.makers
+
+    @property
+    def stated(self) -> dict[Value, Shape]:
+        """The shapes of inputs as the model states them, whatever the run is given."""
+        return self._shared.stated
 
     @property
     def notes(self) -> tuple[Finding, ...]:
@@ -170,19 +184,32 @@ class Builder:
         """Give up values that stand in no program: their names can be given again."""
         self._shared.names.difference_update(value.name for value in values)
 
+    def discard(self, ops: Iterable[Operation]) -> None:
+        """Give up operations that stand in no program, with all that is made in their bodies."""
+        for operation in walk(ops):
+            self.release(results(operation))
+            for body in bodies(operation):
+                self.release(body.inputs)
+
     def new(self, dtype: str, shape: Shape, name: str = "") -> Value:
         """A value that is made elsewhere (an input, a loop's result)."""
         return Value(self.name(name or self.label or "value"), dtype, shape, self.where)
 
     def constant(
-        self, array: Any, *, weak: bool = False, late: bool = False, name: str = ""
+        self,
+        array: Any,
+        *,
+        weak: bool = False,
+        late: bool = False,
+        measured: bool = False,
+        name: str = "",
     ) -> Value:
         """A constant of the whole program; equal constants are one value."""
         array = np.asarray(array)
         root = self
         while root.parent is not None:
             root = root.parent
-        key = (*_pool_key(array, weak=weak), late)
+        key = (*_pool_key(array, weak=weak), late, measured)
         self._pool_adopted(array)
         if key not in self._shared.pool:
             label = name or (self.label if array.size > 1 else "") or "const"
@@ -193,6 +220,8 @@ class Builder:
                 self._shared.weak.add(value)
             if late:
                 self._shared.late.add(value)
+            if measured:
+                self._shared.measured.add(value)
             root.ops.append(Constant(value, array))
         return self._shared.pool[key]
 
@@ -203,6 +232,20 @@ class Builder:
         """
         return self.constant(array, late=True)
 
+    def measured(self, value: Value, extents: Array) -> Value:
+        """What a model asks of the shape of a value, which is known as programs have fixed ones."""
+        self._shared.asked[value] = self.where
+        return self.constant(extents, measured=True)
+
+    def is_measured(self, value: Value) -> bool:
+        """Whether a constant is known only because the shapes of inputs are."""
+        return value in self._shared.measured
+
+    @property
+    def asked(self) -> Mapping[Value, str]:
+        """The values whose shapes a model asks for, and where."""
+        return self._shared.asked
+
     def is_late(self, value: Value) -> bool:
         """Whether the value is known only because a loop is written out."""
         return value in self._shared.late
@@ -212,7 +255,9 @@ class Builder:
         known = self.constant_of(value)
         if known is None or not self.is_late(by):
             return value
-        return self.constant(known, weak=self.is_weak(value), late=True)
+        return self.constant(
+            known, weak=self.is_weak(value), late=True, measured=self.is_measured(value)
+        )
 
     def adopt(self, constant: Constant) -> None:
         """Append a constant of the old program; equal new constants are that one."""
@@ -224,7 +269,7 @@ class Builder:
     def _pool_adopted(self, array: Array) -> None:
         """Look at the bits of adopted constants, which may be large, that can equal an array."""
         for constant in self._shared.adopted.pop(_kind(array), ()):
-            key = (*_pool_key(constant.array, weak=False), False)
+            key = (*_pool_key(constant.array, weak=False), False, False)
             self._shared.pool.setdefault(key, constant.value)
 
     def constant_of(self, value: Value | None) -> Array | None:
@@ -239,7 +284,7 @@ class Builder:
         """Say that a value behaves like a plain Python number."""
         known = self.constant_of(value)
         if known is not None and self.is_late(value):
-            return self.constant(known, weak=True, late=True)
+            return self.constant(known, weak=True, late=True, measured=self.is_measured(value))
         self._shared.weak.add(value)
         return value
 
@@ -268,10 +313,8 @@ class Builder:
         """
         onnx_ops.refuse_wrong_kinds(op_type, inputs)
         known = [self.constant_of(value) for value in inputs]
-        data = {k: array for k, array in enumerate(known) if array is not None}
-        small = {k: a for k, a in data.items() if a.size <= FOLD_LIMIT and a.dtype.kind not in "OU"}
         entries = [None if v is None else (v.dtype, v.shape) for v in inputs]
-        types = onnx_ops.infer(op_type, entries, attributes, small, n_outputs)
+        types = onnx_ops.infer(op_type, entries, attributes, self.small(inputs), n_outputs)
         tensors = all(is_tensor(dtype) for dtype, _ in types)
         folded = self._fold(op_type, inputs, known, attributes, n_outputs) if tensors else None
         if folded is not None:
@@ -280,8 +323,19 @@ class Builder:
         outputs = tuple(
             Value(self.name(base), dtype, self._fresh(shape), self.where) for dtype, shape in types
         )
-        self.ops.append(Op(op_type, inputs, outputs, MappingProxyType(attributes), self.where))
+        op = Op(op_type, inputs, outputs, MappingProxyType(attributes), self.where)
+        self.ops.append(op)
+        self._shared.makers.update(dict.fromkeys(outputs, op))
         return outputs
+
+    def small(self, inputs: Iterable[Value | None]) -> dict[int, Array]:
+        """The known operands by position, of which types may depend."""
+        known = ((k, self.constant_of(value)) for k, value in enumerate(inputs))
+        return {
+            k: a
+            for k, a in known
+            if a is not None and a.size <= FOLD_LIMIT and a.dtype.kind not in "OU"
+        }
 
     def append(self, operation: _Owner) -> _Owner:
         """Append a loop or a choice that was put together elsewhere."""
@@ -307,9 +361,10 @@ class Builder:
         if missing or large or op_type in RANDOM_OPS:
             return None
         late = any(value in self._shared.late for value in inputs)
+        measured = any(value in self._shared.measured for value in inputs)
         if not onnx_ops.is_precise(op_type, attributes):
             return None
-        if late and not same_bits(op_type, [a for a in known if a is not None]):
+        if (late or measured) and not same_bits(op_type, [a for a in known if a is not None]):
             return None
         try:
             arrays = onnx_ops.evaluate(op_type, known, attributes, n_outputs)
@@ -317,7 +372,7 @@ class Builder:
             return None
         if sum(a.size for a in arrays) > FOLD_LIMIT:
             return None
-        return tuple(self.constant(array, late=late) for array in arrays)
+        return tuple(self.constant(array, late=late, measured=measured) for array in arrays)
 
 
 def _kind(array: Array) -> tuple[str, tuple[int, ...]]:

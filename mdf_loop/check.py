@@ -3,7 +3,7 @@
 1. Every value is made once and used only after it was made, inside the scope it was made in.
 2. A carried value keeps its dtype, and (unless shapes are dynamic) its shape.
 3. A condition is one truth value; a trip count is one whole number.
-4. A recorded row has one shape in all iterations.
+4. A recorded row is an array (that all have one shape is seen when it runs).
 5. A loop has a trip count, a condition or a bound.
 6. Both branches of a choice give its values: as many, in their dtypes and shapes.
 """
@@ -119,13 +119,6 @@ def _check_recorded(loop: Loop, recorded: Recorded) -> Iterator[Finding]:
         what, hint = _UNRECORDED[kind]
         sentence = f"{name} is {what}, which cannot be recorded"
         yield Finding("UnsupportedError", sentence, loop.where, hint)
-    elif recorded.row.shape is None and not loop.dynamic_shapes:
-        yield Finding(
-            "RecordShapeError",
-            f"{name} has no fixed number of axes",
-            loop.where,
-            "rows of a recorded value must all have one shape",
-        )
 
 
 def _check_control(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:

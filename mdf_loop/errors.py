@@ -171,10 +171,14 @@ class Poisoned(Exception):  # noqa: N818 - not an error: the error was found els
 
 
 class Findings:
-    """Collects errors so that reading goes on and all of them are shown at once."""
+    """Collects errors so that reading goes on and all of them are shown at once.
+
+    `lasting` are those of branches that no other shapes would mend.
+    """
 
     def __init__(self) -> None:
         self.found: list[Finding] = []
+        self.lasting: set[Finding] = set()
 
     @contextmanager
     def catch(self) -> Iterator[None]:
@@ -185,6 +189,12 @@ class Findings:
             self.found.extend(error.findings)
         except Poisoned:
             pass
+
+    def since(self, mark: int) -> tuple[Finding, ...]:
+        """Take back what was noted since there were `mark` findings."""
+        taken = tuple(self.found[mark:])
+        del self.found[mark:]
+        return taken
 
     def raise_any(self) -> None:
         """Raise what was found, if anything."""

@@ -158,17 +158,6 @@ def test_two_values_with_one_name() -> None:
     assert any("2 values are called 'a'" in f.what for f in found)
 
 
-def test_a_recorded_row_has_a_number_of_axes() -> None:
-    program = good()
-    loop = the_loop(program)
-    b = Builder()
-    row, stack = b.new("float64", None, "row"), b.new("float64", None, "rows")
-    op = Op("Squeeze", (loop.carried[0].enter,), (row,))
-    changed = with_loop(program, ops=(*loop.ops, op), recorded=(Recorded(row, stack),))
-    found = check(replace(changed, outputs=(("r", stack),)))
-    assert [f.kind for f in found] == ["RecordShapeError"]
-
-
 def test_all_findings_come_in_one_error() -> None:
     program = with_loop(leaving("int64", (2,)), trip_count=None, condition=None)
     with pytest.raises(LoopError) as caught:

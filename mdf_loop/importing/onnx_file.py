@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError, EncodeError  # type: ignore[imp
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.onnx_graphs import check_graph
 from mdf_loop.importing.onnx_library import Library, check_functions
+from mdf_loop.importing.onnx_references import settle_references
 from mdf_loop.importing.onnx_tensors import check_tensor, load_external, tensors_in
 from mdf_loop.importing.onnx_text import check_text
 from mdf_loop.onnx_types import LARGEST_FILE
@@ -56,6 +57,7 @@ def _checked(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto:
     library = Library.of(model)
     check_functions(library)
     loaded = 0
+    settle_references(model, library)
     for tensor, where in tensors_in(model.graph, "$.graph"):
         check_tensor(tensor, where)
         if tensor.data_location == onnx.TensorProto.EXTERNAL:

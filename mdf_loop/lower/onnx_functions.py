@@ -19,6 +19,7 @@ from mdf_loop.errors import LoopError, OperandError, UnsupportedError
 from mdf_loop.ir import Value
 from mdf_loop.lower.dropout import dropout
 from mdf_loop.lower.expression import is_left_out, lower_expression
+from mdf_loop.lower.extents import known_extents
 from mdf_loop.lower.recurrent import recurrent
 from mdf_loop.lower.scope import Scope, suggestion
 from mdf_loop.lower.sequences import KNOWN, as_sequence, fitted_member
@@ -77,6 +78,9 @@ def lower_onnx(b: Builder, op_type: str, args: Mapping[str, Any], scope: Scope) 
     if known is not None:
         return known
     attributes = _attributes(b, schema, args, scope)
+    known = known_extents(b, op_type, inputs, attributes)
+    if known is not None:
+        return known
     if op_type == "RoiAlign":  # its default changed between MDF's opset and ours
         attributes.setdefault("coordinate_transformation_mode", "output_half_pixel")
     count = parts or _output_count(schema, inputs, attributes)
@@ -163,6 +167,8 @@ def _as_input(
     listed = listed and schema.name != "SplitToSequence"  # there one number says how long parts are
     if listed and value.shape is not None and len(value.shape) != 1:
         value = b.op("Reshape", value, ints(b, -1))
+    if schema.name == "Range" and value.shape == (1,):  # exporters write it, every runtime takes it
+        value = b.op("Reshape", value, ints(b))
     allowed = formal.types
     return value if onnx_word(value.dtype) in allowed else _fit(b, value, allowed)
 
@@ -393,6 +399,6 @@ def _part_count(parts: Value) -> int:
 
 def _results(schema: defs.OpSchema, outputs: tuple[Value, ...]) -> Term:
     """One value, or the tuple; the first of optional results stands for all of them."""
-    if schema.min_output == 1 < len(schema.outputs):
+    if schema.min_output <= 1 < len(schema.outputs):
         return Results(outputs)
     return outputs[0] if len(outputs) == 1 else outputs

@@ -295,7 +295,6 @@ class _Batcher:
     def _both_branches(self, lane: Lane, choice: If) -> None:
         """Each run chooses its own: both branches are computed."""
         for branch in (choice.then, choice.otherwise):
-            self._scope(lane, branch.ops)
             failing = may_fail(lane.b, branch.ops)
             if failing is not None:
                 raise UnsupportedError(
@@ -304,6 +303,7 @@ class _Batcher:
                     choice.where,
                     HINT,
                 )
+            self._scope(lane, branch.ops)
         pairs = zip(choice.outputs, choice.then.leaves, choice.otherwise.leaves, strict=True)
         for output, then, otherwise in pairs:
             if then.shape is None or then.shape != otherwise.shape:

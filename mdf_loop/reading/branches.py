@@ -26,7 +26,7 @@ from mdf_loop.errors import (
     OperandError,
     Poisoned,
 )
-from mdf_loop.ir import Value
+from mdf_loop.ir import Shape, Value
 from mdf_loop.joins import any_shape, join_shapes
 from mdf_loop.lower import Scope, cast, lower_expression, tensor
 from mdf_loop.lower.choice import Join, Words, choose
@@ -37,6 +37,7 @@ from mdf_loop.reading.document import Document, WrittenBody, written_bodies, wri
 from mdf_loop.reading.entries import expressions
 from mdf_loop.reading.inner_graph import InnerGraph
 from mdf_loop.reading.names_read import refuse_unread
+from mdf_loop.reading.open_branch import OpenBranch
 from mdf_loop.reading.owned_graph import OwnedGraph, Role
 
 
@@ -51,10 +52,10 @@ def read_if(
     otherwise = choice.graph("else_branch")
     known = b.constant_of(condition)
     if known is not None:
-        taken = (then if known else otherwise).read(b)
+        taken = (then if known else otherwise).read(b, choice.scope)
         return choice.results([b.chosen(condition, value) for value in taken])
     choice.prepare([then, otherwise])
-    return choice.results(choice.between(b, condition, then, otherwise))
+    return choice.results(choice.between(b, condition, then, otherwise, choice.scope))
 
 
 @reads("case_of")
@@ -73,7 +74,7 @@ def read_case(
     default = choice.default()
     known = b.constant_of(index)
     if known is not None:
-        taken = choice.taken(int(known), branches, default).read(b)
+        taken = choice.taken(int(known), branches, default).read(b, choice.scope)
         return choice.results([b.chosen(index, value) for value in taken])
     choice.prepare([*branches, *([] if default is None else [default])])
     return choice.results(choice.among(index, branches, default))
@@ -89,8 +90,8 @@ class _Branch(Protocol):
     def names(self) -> tuple[str, ...]:
         """What its values are called in the document."""
 
-    def read(self, b: Builder) -> list[Value]:
-        """Append it; its values."""
+    def read(self, b: Builder, scope: Scope) -> list[Value]:
+        """Append it, for what names outside of it stand for; its values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +114,10 @@ class _GraphBranch:
     def names(self) -> tuple[str, ...]:
         return branch_outputs(self.graph())
 
-    def read(self, b: Builder) -> list[Value]:
-        choice, graph = self.choice, self.graph()
+    def read(self, b: Builder, scope: Scope) -> list[Value]:
+        graph = self.graph()
         names = branch_outputs(graph)
-        inner = InnerGraph(b, graph, choice.scope.inner(), choice.document)
+        inner = InnerGraph(b, graph, scope.inner(), self.choice.document)
         with b.at(graph.where):
             return [inner.value(name) for name in names]
 
@@ -132,11 +133,10 @@ class _Passed:
     def names(self) -> tuple[str, ...]:
         return tuple(map(str, self.expressions))
 
-    def read(self, b: Builder) -> list[Value]:
+    def read(self, b: Builder, scope: Scope) -> list[Value]:
         with b.at(f"{self.choice.where}.args.default"):
             return [
-                tensor(b, lower_expression(b, expression, self.choice.scope))
-                for expression in self.expressions
+                tensor(b, lower_expression(b, expression, scope)) for expression in self.expressions
             ]
 
 
@@ -295,14 +295,21 @@ class _Choice:
     # --- choosing -------------------------------------------------------------------------------
 
     def between(
-        self, b: Builder, condition: Value, then: _Branch, otherwise: _Branch
+        self, b: Builder, condition: Value, then: _Branch, otherwise: _Branch, scope: Scope
     ) -> tuple[Value, ...]:
-        """`then if condition else otherwise`."""
+        """`then if condition else otherwise`, of which only the one that is taken must fit."""
         words = Words((then.word, otherwise.word), self._called)
+        sides = [
+            OpenBranch(side.word, side.read, scope, condition, taken=taken)
+            for side, taken in ((then, True), (otherwise, False))
+        ]
+
+        def join(first: Shape, second: Shape) -> Shape:
+            return (any_shape if any(side.is_open for side in sides) else self.join)(first, second)
+
         with b.at(self.where, self.name):
-            return choose(
-                b, condition, then.read, otherwise.read, self.name, words=words, join=self.join
-            )
+            left, right = (side.read for side in sides)
+            return choose(b, condition, left, right, self.name, words=words, join=join)
 
     def taken(self, index: int, branches: Sequence[_Branch], default: _Branch | None) -> _Branch:
         """The branch of an index that is known now."""
@@ -333,10 +340,10 @@ class _Choice:
                 index = guarded(b, index, inside, sentence)
         every = _Among(self, index, branches, 0, count)
         if default is not None:
-            return self.between(b, inside, every, default)
+            return self.between(b, inside, every, default, self.scope)
         if count == 1:
-            return self.between(b, inside, branches[0], branches[0])
-        return tuple(every.read(b))
+            return self.between(b, inside, branches[0], branches[0], self.scope)
+        return tuple(every.read(b, self.scope))
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,14 +365,14 @@ class _Among:
     def names(self) -> tuple[str, ...]:
         return self.branches[self.first].names()
 
-    def read(self, b: Builder) -> list[Value]:
+    def read(self, b: Builder, scope: Scope) -> list[Value]:
         if self.end - self.first == 1:
-            return self.branches[self.first].read(b)
+            return self.branches[self.first].read(b, scope)
         middle = (self.first + self.end) // 2
         with b.at(self.choice.where, self.choice.name):
             lower = less(b, self.index, b.constant(np.array(middle)))
-        halves = (
+        left, right = (
             _Among(self.choice, self.index, self.branches, *ends)
             for ends in ((self.first, middle), (middle, self.end))
         )
-        return list(self.choice.between(b, lower, *halves))
+        return list(self.choice.between(b, lower, left, right, scope))

@@ -36,7 +36,7 @@ LARGEST_NOTHING = 10**8
 def given_data(port: Any, value: Any, precision: str, name: str, where: str) -> Data:
     """What a port holds that is given this value."""
     dtype = stated_dtype(port, precision)
-    data = _of_type(value, dtype, f"the input '{name}'", where, InputError)
+    data = _of_port(value, dtype, f"the input '{name}'", where, InputError)
     return _in_precision(data, dtype, precision)
 
 
@@ -57,7 +57,7 @@ def _default(port: Any, dtype: str | None, precision: str, where: str) -> Data:
                 f"the input '{port.id}' must be given: its shape {list(port.shape)} is open", where
             )
         value = nothing(port, dtype, tuple(port.shape or ()), where)
-    data = _of_type(value, dtype, what, where, ModelError)
+    data = _of_port(value, dtype, what, where, ModelError)
     if dtype is None and data.dtype.kind in "US":
         raise ModelError(f"{what} must be a number or a list of numbers, not {value!r}", where)
     return _in_precision(data, dtype, precision)
@@ -100,6 +100,15 @@ def _in_precision(data: Data, dtype: str | None, precision: str) -> Data:
     return data
 
 
+def _of_port(value: Any, dtype: str | None, what: str, where: str, error: type[LoopError]) -> Data:
+    """A value as its port's type says, or as it is where a port of whole numbers is given others."""
+    if dtype in _WHOLE:
+        array = _fitted(value, None, what, where, error)
+        if array.dtype.kind == "f" and not _cast(array, dtype)[1]:
+            return array
+    return _of_type(value, dtype, what, where, error)
+
+
 def _of_type(value: Any, dtype: str | None, what: str, where: str, error: type[LoopError]) -> Data:
     """A value as its port's type says."""
     if dtype is None or is_tensor(dtype):
@@ -136,13 +145,17 @@ def _fitted(value: Any, dtype: str | None, what: str, where: str, error: type[Lo
         raise error(f"{what} must be a number or a list of numbers, not {shown(value)}", where)
     if dtype is None or dtype_name(array) == dtype:
         return array
-    with np.errstate(all="ignore"):
-        stated = array.astype(numpy_dtype(dtype))
-    if kind_of(dtype) in "iub" and not np.array_equal(stated.astype(array.dtype), array):
-        if dtype in _WHOLE and array.dtype.kind == "f":
-            return array
+    stated, same = _cast(array, dtype)
+    if kind_of(dtype) in "iub" and not same:
         raise error(f"{what} must be {dtype}, but {shown(array.tolist())} is not", where)
     return stated
+
+
+def _cast(array: Array, dtype: str) -> tuple[Array, bool]:
+    """The array in another dtype, and whether its numbers are the same there."""
+    with np.errstate(all="ignore"):
+        made = array.astype(numpy_dtype(dtype))
+        return made, np.array_equal(made.astype(array.dtype), array)
 
 
 def _texts(array: Array, what: str, where: str, error: type[LoopError]) -> Array:

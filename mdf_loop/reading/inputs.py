@@ -42,6 +42,11 @@ class OpenPort:
         """`node.port`."""
         return f"{self.node}.{self.port.id}"
 
+    def stated_shape(self) -> Shape:
+        """The shape of all values that it takes, if the port states one: -1 is any extent."""
+        stated = enumerate(self.port.shape or ())
+        return tuple(f"?{k}" if extent < 0 else extent for k, extent in stated) or None
+
     def given_as(self, names: Container[str]) -> str | None:
         """That of `names` which means this port, if there is one."""
         return next((n for n in (self.full_name, self.name, self.port.id) if n in names), None)

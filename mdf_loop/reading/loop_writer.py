@@ -21,11 +21,8 @@ from mdf_loop.ir import (
     Shape,
     StoppedBy,
     Value,
-    bodies,
     is_true,
     original,
-    results,
-    walk,
 )
 from mdf_loop.lower import Term
 from mdf_loop.lower.operators import ensured
@@ -162,10 +159,8 @@ class LoopWriter:
 
     def _discard(self, body: Body) -> None:
         """Give up a body that is read once more."""
-        operations = list(walk(body.ops))
-        made = [value for operation in operations for value in results(operation)]
-        made += [v for operation in operations for inner in bodies(operation) for v in inner.inputs]
-        self.b.release((body.iteration, body.condition_in, *body.enters, *made))
+        self.b.discard(body.ops)
+        self.b.release((body.iteration, body.condition_in, *body.enters))
 
     def _read_body(
         self, initial: Sequence[Value], shapes: Sequence[Shape], histories: tuple[History, ...]

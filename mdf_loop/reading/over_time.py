@@ -107,8 +107,8 @@ def read_over_time(what: What) -> OverTime:
         raise_findings(check(made))
     raise_findings(
         (
-            *widened_findings(programs[0], first.b.stand_for, {}),
-            *widened_findings(programs[1], later.b.stand_for, shapes),
+            *widened_findings(programs[0], first.b),
+            *widened_findings(programs[1], later.b, shapes),
         )
     )
     plans = (first.graph.plan, later.graph.plan)

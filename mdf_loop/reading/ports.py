@@ -92,6 +92,13 @@ def _absent(b: Builder, port: Any, where: str, dtype: str) -> Value:
     """
     if port.default_value is not None:
         return default_value(b, port, where)
+    if any(extent < 0 for extent in port.shape or ()):
+        raise ModelError(
+            f"nothing has arrived at the port '{port.id}' when it is read for the first time, and "
+            f"its shape {list(port.shape)} is open",
+            where,
+            "give it a default_value of the shape that will arrive",
+        )
     for word in (stated_dtype(port, b.options.precision) or dtype, dtype):
         if kind_of(word) in "Uso":
             return nothing_yet(b, word, tuple(port.shape or ()))

@@ -92,7 +92,7 @@ def read_once(
     outputs = reader.outputs(graph)
     reading = Reading(reader.program(outputs), reader.b.types, reader.b.notes)
     raise_findings(check(reading.program))
-    raise_findings(widened_findings(reading.program, reader.b.stand_for, {}))
+    raise_findings(widened_findings(reading.program, reader.b))
     return reading
 
 
@@ -126,7 +126,10 @@ class ProgramReader:
             if port.name in over_time and shape is not None:
                 shape = ("time", *shape)
             with self.b.at(port.where):
-                self.declare_one(port.name, dtype, shape, (port.full_name,), data)
+                value = self.declare_one(port.name, dtype, shape, (port.full_name,), data)
+            stated = port.stated_shape()
+            if stated is not None and shape is not None and len(shape) >= len(stated):
+                self.b.stated[value] = (*shape[: len(shape) - len(stated)], *stated)
         for name, array in self.settings.arrays.items():
             value = self.declare_one(name, dtype_name(array), array.shape, (), array)
             if self.settings.is_plain(name):

@@ -13,6 +13,7 @@ from itertools import product
 
 import numpy as np
 
+from mdf_loop.build import Builder
 from mdf_loop.elementwise import ELEMENTWISE
 from mdf_loop.errors import Finding
 from mdf_loop.ir import If, Loop, Op, Operation, Program, Shape, Value, operands, walk
@@ -25,17 +26,16 @@ _Shapes = frozenset[Shape]
 
 
 def widened_findings(
-    program: Program, stand_for: Mapping[Value, tuple[Value, ...]], own: Mapping[Value, Shape]
+    program: Program, b: Builder, own: Mapping[Value, Shape] | None = None
 ) -> tuple[Finding, ...]:
     """What the program would compute otherwise if every value had its own shape.
 
-    `stand_for` maps values to those that they were made of by spreading; `own` are shapes that
-    inputs have besides that of the program.
+    `own` are shapes that inputs have besides that of the program, which `b` has read.
     """
-    if not stand_for and not own:
+    if not b.stand_for and not own:
         return ()
-    shapes = _Followed(program, stand_for, own)
-    return tuple(dict.fromkeys(shapes.findings()))
+    shapes = _Followed(program, b.stand_for, own or {})
+    return tuple(dict.fromkeys((*shapes.findings(), *shapes.measured(b.asked))))
 
 
 class _Followed:
@@ -107,7 +107,14 @@ class _Followed:
                 continue
             for value in read:
                 if len(self.of(value)) > 1:
-                    yield _finding(value, self.of(value), operation)
+                    name = operation.op_type if isinstance(operation, Op) else operation.name
+                    yield _finding(value, self.of(value), name, operation.where)
+
+    def measured(self, asked: Mapping[Value, str]) -> Iterable[Finding]:
+        """Shapes that the model asks for, where there are several."""
+        for value, where in asked.items():
+            if len(self.of(value)) > 1:
+                yield _finding(value, self.of(value), "onnx::Shape", where)
 
 
 def _is_open(shape: Shape) -> bool:
@@ -122,15 +129,14 @@ def _broadcast(shapes: Iterable[Shape]) -> Shape:
         return None
 
 
-def _finding(value: Value, shapes: _Shapes, operation: Op | Loop) -> Finding:
+def _finding(value: Value, shapes: _Shapes, name: str, where: str) -> Finding:
     ways = " or ".join(
         str(list(shape or ())) for shape in sorted(shapes, key=lambda s: len(s or ()))
     )
-    name = operation.op_type if isinstance(operation, Op) else operation.name
     return Finding(
         "CarryShapeError",
         f"'{value.name}' has the shape {ways}, depending on the step, and {name} gives something "
         "else for each",
-        operation.where,
+        where,
         "give initial values (and ports) the shape that they have later",
     )

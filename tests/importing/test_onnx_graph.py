@@ -384,3 +384,15 @@ def test_a_trip_count_below_one_is_no_iteration(trip_count: int, stated: bool) -
     inputs = {"x": F(1)} if stated else {"x": F(1), "M": trip_count}
     results = mdf_loop.compile(mdf_loop.from_onnx(model), device="cpu").run(inputs)
     assert results["y"] == 2.0 ** max(trip_count, 0)
+
+
+@pytest.mark.parametrize(("name", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+def test_the_first_output_of_a_recurrent_layer_alone(name: str, gates: int) -> None:
+    w = np.ones((1, gates, 1), np.float32)
+    nodes = [helper.make_node(name, ["x", "w", "w"], ["y"], hidden_size=1)]
+    inputs = [helper.make_tensor_value_info("x", 1, ["s", "b", 1])]
+    outputs = [helper.make_tensor_value_info("y", 1, None)]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, [numpy_helper.from_array(w, "w")])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = np.ones((2, 3, 1), np.float32)
+    assert mdf_loop.compile(mdf_loop.from_onnx(proto)).run({"x": x})["y"].shape == (2, 1, 3, 1)

@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.errors import CarryShapeError, ExpressionError, InputError, UnsupportedError
+from mdf_loop.errors import (
+    CarryShapeError,
+    ExpressionError,
+    InputError,
+    LoopError,
+    UnsupportedError,
+)
 from mdf_loop.reading.document import open_document, quiet
+from tests.control_models import choose, give, model
 
 SHARED = Path(__file__).parents[3] / "shared" / "models"
 
@@ -333,3 +340,42 @@ def test_a_list_with_names_is_an_array() -> None:
     rows = mdf_loop.compile(made).run(steps=2)
     np.testing.assert_array_equal(rows["l"], [[1, 1], [2, 1]])
     np.testing.assert_array_equal(rows["p"], [[1, 2.5], [2, 2.5]])
+
+
+# --- rows whose number of axes only the run knows ------------------------------------------------
+
+OF_OPEN_RANK = model(
+    {"y": "choice", "z": "2 * choice"},
+    choice=choose("whole", give("x"), give(r="numpy.sum(x)")),
+)
+OF_OPEN_RANK["graph"]["nodes"]["m"]["input_ports"]["x"] = {"shape": [3]}
+
+
+@pytest.mark.parametrize(("whole", "row"), [(True, [1, 2, 3]), (False, 6)])
+def test_rows_of_an_unknown_number_of_axes(whole: bool, row: Any) -> None:
+    compiled = mdf_loop.compile(OF_OPEN_RANK, device="cpu", shapes="dynamic")
+    results = compiled.run({"x": [1.0, 2.0, 3.0], "whole": whole}, steps=4)
+    assert results["m.y"].tolist() == [row] * 4
+    assert results["m.z"].tolist() == [(2 * np.array(row)).tolist()] * 4
+
+
+def test_what_goes_round_from_an_open_port_needs_a_first_value() -> None:
+    around = {
+        f"{one}{other}": {
+            "sender": one, "receiver": other, "sender_port": "y", "receiver_port": "x"
+        }
+        for one, other in ("ab", "ba")
+    }  # fmt: skip
+    m = graph(
+        around,
+        a={"input_ports": {"x": {"shape": [-1]}}, "output_ports": {"y": {"value": "x + 1"}}},
+        b={"input_ports": {"x": {}}, "output_ports": {"y": {"value": "x"}}},
+    )
+    with pytest.raises(LoopError, match="nothing has arrived at the port 'x'"):
+        mdf_loop.compile(m).run(steps=2, record=["b.y"])
+    m["g"]["nodes"]["a"]["input_ports"]["x"]["default_value"] = [0.0, 1.0]
+    assert mdf_loop.compile(m).run(steps=3, record=["b.y"])["b.y"].tolist() == [
+        [1, 2],
+        [2, 3],
+        [3, 4],
+    ]

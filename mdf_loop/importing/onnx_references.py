@@ -1,0 +1,53 @@
+"""Attributes that refer to one of a function, in nodes that stand in none.
+
+    y = Softmax <axis = @axis> (x)      in a function: the `axis` of its caller
+                                  ->    elsewhere: y = Softmax <axis = 0> (x)
+
+ONNX does not say what they mean there; exporters leave them where they write the body of a
+function as a model. ONNX Runtime sees an attribute without a value: a number is 0, even where the
+operator's default is another. Lists and texts are left out.
+
+Source: ONNX IR, AttributeProto.ref_attr_name; onnxruntime 1.31.
+"""
+
+from __future__ import annotations
+
+import onnx
+
+from mdf_loop.errors import ModelError
+from mdf_loop.importing.onnx_library import Library
+from mdf_loop.importing.onnx_places import node_place
+from mdf_loop.importing.opsets.weights import graphs_of
+
+_NUMBERS = (onnx.AttributeProto.INT, onnx.AttributeProto.FLOAT)
+
+
+def settle_references(model: onnx.ModelProto, library: Library) -> None:
+    """Give attributes outside of functions that refer to one of a function what the runtime takes.
+
+    Raises:
+        ModelError: a node cannot do without.
+    """
+    for graph in graphs_of(model.graph):
+        for index, node in enumerate(graph.node):
+            for attribute in [a for a in node.attribute if a.ref_attr_name]:
+                if attribute.type in _NUMBERS:
+                    attribute.ClearField("ref_attr_name")
+                    continue
+                _refuse_needed(node, attribute, library, node_place("$.graph", node, index))
+                node.attribute.remove(attribute)
+
+
+def _refuse_needed(
+    node: onnx.NodeProto, attribute: onnx.AttributeProto, library: Library, where: str
+) -> None:
+    if library.function(node) is not None:
+        return
+    formal = library.schema(node, where).attributes.get(attribute.name)
+    if node.op_type == "Constant" or (formal is not None and formal.required):
+        raise ModelError(
+            f"attribute '{attribute.name}' of {node.op_type} is that of a function, "
+            f"'{attribute.ref_attr_name}', but the node stands in none",
+            where,
+            "write the value there, or call the function from the graph",
+        )

@@ -1,0 +1,74 @@
+"""Shapes that hold for whatever a run is given, where a program is made for what it is given.
+
+x = float64[2, 3]        its port says shape: [-1, 3]   ->   [?, 3]
+y = Transpose(x)         float64[3, 2]                  ->   [3, ?]
+z: a carried value       float64[2, 3]                  ->   [?, ?]
+"""
+
+from __future__ import annotations
+
+from mdf_loop import onnx_ops
+from mdf_loop.build import Builder
+from mdf_loop.errors import OperandError
+from mdf_loop.ir import Op, Shape, Value
+from mdf_loop.onnx_types import is_tensor
+
+
+class GeneralShapes:
+    """The general shapes of values that a builder has made; an extent that is not known is `?`."""
+
+    def __init__(self, b: Builder) -> None:
+        self.b = b
+        self._known: dict[Value, Shape] = dict(b.stated)
+
+    def of(self, value: Value) -> Shape:
+        """The general shape of a value."""
+        waiting = [value]
+        while waiting:
+            at = waiting[-1]
+            op = self.b.makers.get(at)
+            missing = [v for v in op.inputs if v and v not in self._known] if op else []
+            if at in self._known or not missing:
+                self._find(at, op)
+                waiting.pop()
+            waiting += missing if at not in self._known else []
+        return self._known[value]
+
+    def _find(self, value: Value, op: Op | None) -> None:
+        if value in self._known:
+            return
+        if is_fixed(self.b, value):
+            self._known[value] = value.shape
+        elif op is None:
+            self._known[value] = _open(value)
+        else:
+            self._known.update(zip(op.outputs, self._made(op), strict=True))
+
+    def _made(self, op: Op) -> list[Shape]:
+        b, read = self.b, [None if v is None else (v.dtype, self._known[v]) for v in op.inputs]
+        if not any(is_specialised(b, v, self._known[v]) for v in op.inputs if v is not None):
+            return [value.shape for value in op.outputs]
+        small = b.small(v if v is not None and is_fixed(b, v) else None for v in op.inputs)
+        try:
+            types = onnx_ops.infer(op.op_type, read, op.attributes, small, len(op.outputs))
+        except OperandError:
+            return [_open(value) for value in op.outputs]
+        return [shape for _, shape in types]
+
+
+def is_fixed(b: Builder, value: Value) -> bool:
+    """Whether a value is what it is for all inputs: a number of the document, or no tensor."""
+    known = b.constant_of(value) is not None and not b.is_measured(value)
+    return known or not is_tensor(value.dtype)
+
+
+def is_specialised(b: Builder, value: Value, general: Shape) -> bool:
+    """Whether a value, or its shape, says more than would hold for all inputs."""
+    own = value.shape
+    if b.is_measured(value) or own is None or general is None or len(own) != len(general):
+        return own is not None
+    return any(isinstance(p, str) and isinstance(q, int) for p, q in zip(general, own, strict=True))
+
+
+def _open(value: Value) -> Shape:
+    return value.shape and tuple(f"?{k}" for k, _ in enumerate(value.shape))

@@ -1,0 +1,168 @@
+"""A branch that does not fit the shapes at hand: it is read again with open ones.
+
+Which branch is taken is known only to the run, and shapes are those of one run. So a branch that
+no shapes like these could ever reach is no reason to refuse a model; a run that does reach it
+fails there.
+
+    if %one giving %y: float32[d]             # x: float32[2, 3], its port says [-1, -1]
+      %s: float32[2] = Squeeze(%x, 1)         # is refused: that axis has 3 elements
+      give %s
+    ->
+      %none: int64[1] = Not(%one)             # 0; but only the run knows
+      %extents: int64[d] = Slice(Shape(%x), %none)
+      %x_open: float32[d, d_2] = Reshape(%x, %extents)
+      %s: float32[d] = Squeeze(%x_open, 1)
+      give %s
+
+Extents that the model states stay known: what cannot be for any input is refused as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import Finding, Poisoned
+from mdf_loop.ir import Op, Shape, Value
+from mdf_loop.lower import Scope, Term, cast
+from mdf_loop.lower.terms import ints
+from mdf_loop.onnx_types import is_tensor
+from mdf_loop.reading.general_shapes import GeneralShapes, is_fixed, is_specialised
+
+ReadIn = Callable[[Builder, Scope], Sequence[Value]]
+"""Appends what a branch computes, for what its names stand for; the values that leave it."""
+
+
+_RULES = frozenset({"CarryShapeError", "JoinError"})
+"""Findings about shapes that are chosen to be strict, not about what can be computed."""
+
+
+class OpenBranch:
+    """A branch of a choice while it is read: for the shapes at hand, else for open ones.
+
+    `taken` is what the condition is where the branch is reached; `is_open` tells how it went.
+    """
+
+    def __init__(
+        self, word: str, read_in: ReadIn, scope: Scope, condition: Value, *, taken: bool
+    ) -> None:
+        self.word = word
+        self.read_in = read_in
+        self.scope = scope
+        self.condition = condition
+        self.taken = taken
+        self.is_open = False
+
+    def read(self, b: Builder) -> Sequence[Value]:
+        """Append it to a builder of its own; its values."""
+        if b.constant_of(self.condition) is not None:
+            return self.read_in(b, self.scope)
+        first = self._attempt(b, self.scope)
+        if first.leaves is not None and not first.findings:
+            return first.leaves
+        leaves = self._opened(b, first.findings[0]) if self._may_fit(b, first.findings) else None
+        if leaves is not None:
+            return leaves
+        b.findings.found += first.findings
+        b.findings.lasting.update(first.findings)
+        raise Poisoned
+
+    def _may_fit(self, b: Builder, findings: Sequence[Finding]) -> bool:
+        """Whether other shapes may mend all of this: no rule of ours forbids it."""
+        lasting = b.findings.lasting
+        return bool(findings) and not any(f in lasting or f.kind in _RULES for f in findings)
+
+    def _opened(self, b: Builder, why: Finding) -> Sequence[Value] | None:
+        """Its values for open shapes; None if it is wrong for all of them."""
+        for ranks_stay in (True, False):
+            b.discard(b.ops)
+            b.ops.clear()
+            scope = _OpenScope(b, self.scope, self._none, ranks_stay=ranks_stay)
+            again = self._attempt(b, scope)
+            if again.leaves is not None and not again.findings:
+                self.is_open = True
+                b.note(
+                    f"{self.word} does not fit these shapes: a run that takes it fails ({why.what})",
+                    why.where,
+                )
+                return again.leaves
+        return None
+
+    def _attempt(self, b: Builder, scope: Scope) -> _Attempt:
+        leaves = None
+        mark = len(b.findings.found)
+        with b.findings.catch():
+            leaves = self.read_in(b, scope)
+        return _Attempt(leaves, b.findings.since(mark))
+
+    def _none(self, b: Builder) -> Value:
+        """0 where the branch is reached, as only the run can tell."""
+        other = b.op("Not", self.condition) if self.taken else self.condition
+        return b.op("Reshape", cast(b, other, "int64"), ints(b, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """What reading a branch gave, and what was wrong."""
+
+    leaves: Sequence[Value] | None
+    findings: tuple[Finding, ...]
+
+
+class _OpenScope(Scope):
+    """The names of a place; what they stand for has the shapes that it has for all inputs.
+
+    Where `ranks_stay` is false, what has no stated shape may have any number of axes.
+    """
+
+    def __init__(
+        self, b: Builder, outside: Scope, none: Callable[[Builder], Value], *, ranks_stay: bool
+    ) -> None:
+        super().__init__(parent=outside)
+        self.b = b
+        self.ranks_stay = ranks_stay
+        self._make_none = none
+        self._none: Value | None = None
+        self._general = GeneralShapes(b)
+        self._opened: dict[Value, Value] = {}
+
+    def find(self, name: str) -> Term | None:
+        """What the name stands for, opened."""
+        term = super().find(name)
+        return None if term is None else self._open(term)
+
+    def _open(self, term: Term) -> Term:
+        if isinstance(term, tuple):
+            return type(term)(self._open(part) for part in term)
+        if term not in self._opened:
+            shape = self._general.of(term)
+            if not (self.ranks_stay or term in self.b.stated or is_fixed(self.b, term)):
+                shape = None
+            special = is_tensor(term.dtype) and is_specialised(self.b, term, shape)
+            self._opened[term] = self._hidden(term, shape) if special else term
+        return self._opened[term]
+
+    def _hidden(self, value: Value, shape: Shape) -> Value:
+        """The value itself, of a shape that neither we nor the runtime can tell before the run."""
+        b = self.b
+        with b.at(b.where, value.name):
+            if self._none is None:
+                self._none = self._make_none(b)
+            end = ints(b, np.iinfo(np.int64).max)
+            extents = b.op("Slice", b.op("Shape", value), self._none, end)
+            named = shape and tuple(b.name("d") if str(d).startswith("?") else d for d in shape)
+            made = b.new(value.dtype, named)
+            b.ops.append(
+                Op(
+                    "Reshape",
+                    (value, extents),
+                    (made,),
+                    MappingProxyType({"allowzero": 1}),
+                    b.where,
+                )
+            )
+        return b.mark_weak(made) if b.is_weak(value) else made
