@@ -67,13 +67,13 @@ def unread_weights(parameters: Any, edge: str, where: str) -> Iterator[Finding]:
             yield _unread(said, f"{where}.parameters", suggestion(str(key), _READ_OF_EDGES))
 
 
-def unread_entries(document: Mapping[str, Any], name: str) -> Iterator[Finding]:
+def unread_entries(document: Mapping[str, Any]) -> Iterator[Finding]:
     """The same for what stands beside the model, which is the first entry of its document."""
-    for key in document:
-        if key != name:
-            is_part = key in _known("model")
-            advice = f"indent it, so that it is part of '{name}'" if is_part else "remove it"
-            yield _unread(f"the document has '{key}' beside the model '{name}'", "$", advice)
+    name, *others = document
+    for key in others:
+        is_part = key in _known("model")
+        advice = f"indent it, so that it is part of '{name}'" if is_part else "remove it"
+        yield _unread(f"the document has '{key}' beside the model '{name}'", "$", advice)
 
 
 def _advice(kind: str, key: Any, value: Any, known: Collection[str]) -> str:

@@ -79,6 +79,7 @@ def _names_read_inside(item: Any, node: Any, document: Document) -> set[str]:
 def _names_read_by_body(
     body: Any, beside: Mapping[str, Any] | None, document: Document
 ) -> set[str]:
+    """What a graph reads that is not among its inputs; its metadata may stand beside it."""
     about = {**(body.metadata or {}), **(beside or {})}
     names = {*free_ports(body), *(about.get("outputs") or ())}
     for node in body.nodes:

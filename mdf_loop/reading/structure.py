@@ -45,7 +45,7 @@ def model_findings(document: Any) -> Iterator[Finding]:
         yield _finding(what, "$", "write {name: {graphs: ...}}")
         return
     if content is not document:
-        yield from unread_entries(document, name)
+        yield from unread_entries(document)
     yield from unread_keys("model", content, name, "$")
     for k, (graph_id, graph) in enumerate(_named(content.get("graphs", {}), "graph", "$.graphs")):
         if isinstance(graph, Finding):
