@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
 
 import numpy.typing as npt
 
@@ -29,6 +29,12 @@ Data: TypeAlias = Any
 
 Shape: TypeAlias = tuple[int | str, ...] | None
 """Outermost axis first; a name stands for an extent known only at run time; None: unknown rank."""
+
+
+def is_fixed(shape: Shape) -> TypeGuard[tuple[int, ...]]:
+    """Whether all extents are known before the run."""
+    return shape is not None and all(isinstance(extent, int) for extent in shape)
+
 
 OPSET = 17
 """The ONNX operator set that ops speak. 17 keeps MDF's opset-15 attributes and has float64 kernels."""

@@ -232,6 +232,7 @@ def _run_over_time(
     )
     session = compiled.over_time(asked, has_dt=dt is not None, executed=wanted.executed)
     wanted = session.checked(wanted)
+    keeping = replace(keeping, open=session.row_shapes.open)
     if not (chosen.watch or keeping.reduce or session.has_small_rows):
         wanted = replace(wanted, thinned=every)  # no other row is looked at
     _refuse_members(asked, keeping)
@@ -239,7 +240,7 @@ def _run_over_time(
     expected = keeping.expected(wanted.first, steps) if ends else None
     sink: Sink = Rows(session.axis, expected)
     if choices.streams:
-        sink = _stream(compiled, asked, choices, session)
+        sink = _stream(compiled, asked, choices, session, keeping)
     overseer = Overseer(
         oversight, lambda: identity(compiled, asked, choices, keeping.names), session.axis
     )
@@ -252,6 +253,7 @@ def _run_over_time(
         {**ran.rows, **ran.reduced},
         ran.device,
         axes=(ran.axis,) if keeping.traces else (),
+        lengths=ran.lengths,
         state=ran.state,
         execution_list=ran.execution_list,
         reduced=ran.reduced,
@@ -282,7 +284,11 @@ def _refuse_members(asked: Request, keeping: Keeping) -> None:
 
 
 def _stream(
-    compiled: Compiled, asked: Request, choices: Choices, session: TimedSession
+    compiled: Compiled,
+    asked: Request,
+    choices: Choices,
+    session: TimedSession,
+    keeping: Keeping,
 ) -> Streamed:
     """Where rows go while they are computed."""
     assert choices.output is not None
@@ -295,6 +301,7 @@ def _stream(
         axes,
         lambda: (session.device.name, compiled.options.precision),
         units,
+        keeping.lengths,
     )
 
 

@@ -14,6 +14,7 @@ from mdf_loop.demo import DEMOS
 from mdf_loop.errors import LoopError, RunError
 from mdf_loop.reading import open_document
 from mdf_loop.verification import compare, side_by_side
+from mdf_loop.verification.comparison import compare_rows
 from mdf_loop.verification.order import compare_order, random_places
 from tests.engine_models import CIRCLE, PAIR, SUM, TWO_SENDERS
 
@@ -129,7 +130,7 @@ def test_a_model_that_the_engine_cannot_run_is_compared_with_the_interpreter() -
 def test_the_first_step_that_differs_is_named() -> None:
     ours = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     theirs = np.array([[1.0, 2.0], [3.0, 4.5], [5.5, 6.0]])
-    comparison = compare("A.y", "modeci_mdf", ours, theirs, 1e-12, over_time=True)
+    comparison = compare_rows("A.y", "modeci_mdf", [*ours], [*theirs], 1e-12, ("here", "there"))
     assert comparison.first_step == 1
     assert str(comparison).endswith("max abs 0.5, max rel 0.111, first at step 1: 4 against 4.5")
 
@@ -261,15 +262,28 @@ def test_whole_numbers_are_equal_only_if_they_are_the_same() -> None:
 
 def test_nan_on_one_side_is_a_difference() -> None:
     ours, theirs = np.array([np.nan, np.nan, 1]), np.array([np.nan, 1, 1])
-    comparison = compare("A.y", "modeci_mdf", ours, theirs, 1e-12, over_time=True)
+    comparison = compare_rows("A.y", "modeci_mdf", [*ours], [*theirs], 1e-12, ("", ""))
     assert (comparison.first_step, comparison.values) == (1, ("nan", "1"))
     assert compare("A.y", "modeci_mdf", ours[:1], theirs[:1], 1e-12).equal
 
 
+def rows_equal(ours: np.ndarray, theirs: np.ndarray) -> bool:
+    return compare_rows("A.y", "modeci_mdf", [*ours], [*theirs], 1e-12, ("", "")).equal
+
+
 def test_one_step_is_not_the_same_as_two() -> None:
-    one, two = np.ones((1, 3)), np.ones((3,))
-    assert not compare("A.y", "modeci_mdf", one, two, 1e-12, over_time=True).equal
-    assert compare("A.y", "modeci_mdf", one, np.ones((1, 3, 1)), 1e-12, over_time=True).equal
+    one = np.ones((1, 3))
+    assert not rows_equal(one, np.ones((3,)))
+    assert not rows_equal(one, np.ones((2, 3)))
+    assert rows_equal(one, np.ones((1, 3, 1)))
+
+
+def test_a_row_of_another_shape_is_a_difference() -> None:
+    ours = [np.ones(3), np.ones(3)]
+    theirs = [np.ones(3), np.ones(1)]
+    comparison = compare_rows("A.y", "modeci_mdf", ours, theirs, 1e-12, ("", ""))
+    assert (comparison.equal, comparison.first_step) == (False, 1)
+    assert comparison.values == ("float64[3]", "float64[1]")
 
 
 def test_small_differences_are_shown_with_all_their_digits() -> None:

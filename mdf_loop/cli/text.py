@@ -12,7 +12,7 @@ from mdf_loop.ir import Array, Data, StoppedBy
 from mdf_loop.onnx_types import content_type
 from mdf_loop.run.execution_list import ExecutionList, Sets
 from mdf_loop.run.json_text import in_parts
-from mdf_loop.run.labels import coordinates
+from mdf_loop.run.labels import coordinates, lengths
 from mdf_loop.run.results import Results
 
 _LINES = 12
@@ -32,10 +32,13 @@ def as_text(results: Results, reason: str, ran: ExecutionList | None = None) -> 
     """What stands along the axes, outputs, loops, the order of execution, the device."""
     lines = []
     for along in coordinates(results):
-        lines += _array(along.name, along.array, along.dims, along.unit)
+        lines += _array(along.name, along.array, along.dims[:1], along.unit)
+    beside = lengths(results)
     for name, data in results.items():
         front = tuple(axis.name for axis in results.axes_of(name))
         lines += _output(name, data, front, results.units.get(name, ""), results.dtypes.get(name))
+        if name in beside:
+            lines += _array(beside[name].name, beside[name].array, front, "")
     for name, report in results.loops.items():
         times = "1 iteration" if report.iterations == 1 else f"{report.iterations} iterations"
         lines.append(f"loop {name}: {times}; {report.stopped_by.value}")

@@ -8,7 +8,8 @@
     else
       give %x
 
-For a choice between two values that are there anyway see `operators.select`: it is cheaper.
+For a choice between two values that are there anyway see `operators.select`: where both have one
+shape it is cheaper.
 """
 
 from __future__ import annotations
@@ -90,6 +91,23 @@ def choose(
     )
     b.append(If(name, condition, left.branch(), right.branch(), outputs, b.where))
     return outputs
+
+
+def one_of(b: Builder, test: Value, then: Value, otherwise: Value) -> Value:
+    """One of two values of one dtype that are there anyway, in its own shape.
+
+    A `Where` is cheaper, but repeats what is shorter: it is for shapes that are known to be equal.
+    """
+    if then.shape is not None and otherwise.shape is not None:
+        rank = max(len(then.shape), len(otherwise.shape))
+        then, otherwise = with_rank(b, then, rank), with_rank(b, otherwise, rank)
+    return choose(b, test, lambda _: [then], lambda _: [otherwise], "chosen")[0]
+
+
+def with_rank(b: Builder, value: Value, rank: int) -> Value:
+    """A value with axes of one element in front, if it has not so many axes."""
+    missing = rank - len(value.shape or ())
+    return b.op("Unsqueeze", value, ints(b, *range(missing))) if missing > 0 else value
 
 
 def _side(b: Builder, read: Reader) -> _Side | None:

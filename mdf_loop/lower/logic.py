@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from mdf_loop.build import Builder
-from mdf_loop.ir import Value
+from mdf_loop.ir import Value, is_fixed
 from mdf_loop.lower import operators as ops
+from mdf_loop.lower.arrays import shape_of
+from mdf_loop.lower.choice import choose
 from mdf_loop.lower.elementary import floats
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.terms import as_numpy, cast, extents, promote, scalar
@@ -130,8 +134,16 @@ def allclose(
 @names("numpy.array_equal")
 def array_equal(b: Builder, a1: Value, a2: Value, /) -> Value:
     """Whether both have one shape and equal elements."""
-    if extents(a1) != extents(a2) and not any(
-        isinstance(dim, str) for dim in (*extents(a1), *extents(a2))
-    ):
+    if is_fixed(a1.shape) and is_fixed(a2.shape):
+        return everywhere(b, ops.equal(b, a1, a2)) if a1.shape == a2.shape else b.constant(False)
+    if len(extents(a1)) != len(extents(a2)):
         return b.constant(False)
-    return everywhere(b, ops.equal(b, a1, a2))
+    alike = everywhere(b, b.op("Equal", shape_of(b, a1), shape_of(b, a2)))
+    never = b.constant(np.array(False))
+    return choose(
+        b,
+        alike,
+        lambda inside: [everywhere(inside, ops.equal(inside, a1, a2))],
+        lambda _: [never],
+        "array_equal",
+    )[0]

@@ -15,7 +15,8 @@ import numpy as np
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import ExpressionError, OperandError
-from mdf_loop.ir import Value
+from mdf_loop.ir import Value, is_fixed
+from mdf_loop.lower.choice import one_of
 from mdf_loop.lower.guards import ensured, guarded
 from mdf_loop.lower.terms import (
     Term,
@@ -367,7 +368,10 @@ def select(b: Builder, test: Value, then: Value, otherwise: Value) -> Value:
             hint="give both sides one shape",
         )
     plain = b.is_weak(then) and b.is_weak(otherwise)
-    chosen = b.op("Where", test, *promote(b, then, otherwise))
+    then, otherwise = promote(b, then, otherwise)
+    if not (is_fixed(then.shape) and is_fixed(otherwise.shape)):
+        return one_of(b, test, then, otherwise)
+    chosen = b.op("Where", test, then, otherwise)
     return b.mark_weak(chosen) if plain else chosen
 
 

@@ -28,6 +28,7 @@ from mdf_loop.ir import (
     Shape,
     Value,
     body_outputs,
+    is_fixed,
     reads,
     results,
 )
@@ -159,7 +160,7 @@ class _Piece:
 
     def _stack(self, value: Value) -> Value:
         """The values of every iteration; of one whose shape may change, whether it is finite."""
-        row = value if _is_fixed(value.shape) else self._mark(value)
+        row = value if is_fixed(value.shape) else self._mark(value)
         stack = self.b.new(row.dtype, ("iterations", *(row.shape or ())), f"{value.name}_watched")
         self.extra.append(Recorded(row, stack, value.name))
         return stack
@@ -192,7 +193,3 @@ def _covering(b: Builder, initial: Shape, leave: Shape) -> Shape:
         return None
     pairs = zip(initial, leave, strict=True)
     return tuple(p if p == q else b.name("extent") for p, q in pairs)
-
-
-def _is_fixed(shape: Shape) -> bool:
-    return shape is not None and all(isinstance(extent, int) for extent in shape)

@@ -15,9 +15,9 @@ import numpy as np
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import CarryShapeError, CarryTypeError, Poisoned
-from mdf_loop.ir import Carried, Shape, Value
+from mdf_loop.ir import Carried, Shape, Value, is_fixed
 from mdf_loop.lower import Term, cast, tensor
-from mdf_loop.lower.choice import choose
+from mdf_loop.lower.choice import choose, one_of, with_rank
 from mdf_loop.lower.sequences import made_of
 from mdf_loop.lower.terms import ints, promote
 from mdf_loop.onnx_types import common, is_sequence, is_tensor, kind_of, numpy_dtype
@@ -33,6 +33,8 @@ State = tuple[Kind, str, str]
 
 PLACES = {"parameter": "parameters", "function": "functions", "output": "output_ports"}
 """Where things of a kind stand in a node of a document."""
+
+_Extents: TypeAlias = tuple[int | str, ...]
 
 Held: TypeAlias = "Term | Callable[[], Term]"
 
@@ -64,7 +66,7 @@ class Types:
             CarryTypeError, CarryShapeError: no type holds for both.
         """
         old = self.of.get(state)
-        new = (value.dtype, value.shape) if old is None else _joined(state, old, value)
+        new = _joined(state, old or (value.dtype, value.shape), value)
         self.widened[state] += new != old
         if self.widened[state] > _WIDENINGS:
             raise CarryShapeError(
@@ -203,11 +205,10 @@ def _joined(state: State, old: tuple[str, Shape], new: Value) -> tuple[str, Shap
     wide = common((dtype, new.dtype)) if dtype != new.dtype else dtype
     if shape is None or new.shape is None:
         return wide, None
-    if shape == new.shape:
-        return wide, shape
-    known = (tuple(d if isinstance(d, int) else 1 for d in each) for each in (shape, new.shape))
+    if not (is_fixed(shape) and is_fixed(new.shape)):
+        return wide, _open_shape(state, shape, new.shape)
     try:
-        return wide, np.broadcast_shapes(*known)
+        return wide, np.broadcast_shapes(shape, new.shape)
     except ValueError:
         raise CarryShapeError(
             f"'{item}' changes its shape over time: {list(shape)} becomes {list(new.shape)}",
@@ -215,25 +216,42 @@ def _joined(state: State, old: tuple[str, Shape], new: Value) -> tuple[str, Shap
         ) from None
 
 
+def _open_shape(state: State, *shapes: _Extents) -> Shape:
+    """The shape of values that have one of these, of which some extents are known only at run time.
+
+    Those are not spread: each keeps its own extents. A number is an array of one element.
+    """
+    rank = max(map(len, shapes))
+    deep = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    name = ".".join(filter(None, state[1:]))
+    return tuple(
+        extents[0] if {*map(type, extents)} == {int} and len({*extents}) == 1 else f"{name}_{k}"
+        for k, extents in enumerate(zip(*deep, strict=True))
+    )
+
+
 def fitted(b: Builder, value: Value, dtype: str, shape: Shape) -> Value:
     """The value in a type that holds for more than it: nothing is lost by that."""
     wide = cast(b, value, dtype)
-    fixed = shape is not None and all(isinstance(extent, int) for extent in shape)
-    if wide.shape == shape or not fixed or shape is None:
+    if shape is None or wide.shape is None or wide.shape == shape:
         return wide
-    made = b.op("Expand", wide, ints(b, *(int(extent) for extent in shape)))
+    if not is_fixed(shape):
+        return with_rank(b, wide, len(shape))
+    made = b.op("Expand", wide, ints(b, *shape))
     b.stand_for[made] = (wide,)
     return made
 
 
 def selected(b: Builder, test: Truth, then: Term, otherwise: Term) -> Term:
-    """`then if test else otherwise`; of two shapes, the one that both broadcast to."""
+    """`then if test else otherwise`; of two fixed shapes, the one that both broadcast to."""
     if not isinstance(test, Value):
         return then if test else otherwise
     left, right = tensor(b, then), tensor(b, otherwise)
     if not (kind_of(left.dtype) in "biufc" and kind_of(right.dtype) in "biufc"):
         return choose(b, test, lambda _: [left], lambda _: [right], left.name)[0]
     left, right = promote(b, left, right)
+    if not (is_fixed(left.shape) and is_fixed(right.shape)):
+        return one_of(b, test, left, right)
     made = b.op("Where", test, left, right)
     if left.shape != right.shape:
         b.stand_for[made] = (left, right)

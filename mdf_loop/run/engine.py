@@ -6,9 +6,9 @@
         graph.evaluate(time_increment=dt if step else None)
         record()
 
-What a name holds that has no value yet (its node has not run) is nan. Numbers keep the type that
-the engine gave them; over time they share one: a whole number among numbers with a point, or
-beside nan, is a float.
+What a name holds that has no value yet (its node has not run) is nan, and so is what an array
+lacks that is shorter than in other steps. Numbers keep the type that the engine gave them; over
+time they share one: a whole number among numbers with a point, or beside nan, is a float.
 
 Source: modeci_mdf.execution_engine.EvaluableGraph.evaluate (0.4.15).
 """
@@ -16,12 +16,12 @@ Source: modeci_mdf.execution_engine.EvaluableGraph.evaluate (0.4.15).
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import InputError, LoopError, RecordShapeError, RunError
+from mdf_loop.errors import InputError, LoopError, RunError
 from mdf_loop.ir import Array, StoppedBy
 from mdf_loop.reading import Document
 from mdf_loop.reading.inputs import Given, open_ports
@@ -29,6 +29,8 @@ from mdf_loop.reading.names import OUTPUTS, Chosen, Item, find_item, items, name
 from mdf_loop.reading.units import units_of
 from mdf_loop.run.engine_graph import EngineGraph
 from mdf_loop.run.execution_list import ExecutionList
+from mdf_loop.run.recording.lengths import lengths_of, with_axes
+from mdf_loop.run.recording.rows import Column
 from mdf_loop.run.results import Axis, LoopReport, Results
 
 ENGINES = ("onnxruntime", "modeci")
@@ -50,6 +52,8 @@ class EngineRun:
 
     Attributes:
         arrays: numbers by `node.item`; for a model over time with an axis of time in front.
+        rows: over time, the same as the engine had them in each step; None where it had none.
+        lengths: of arrays that have not one length in all steps, the lengths (see `Results`).
         execution_list: which nodes ran, in order.
         loops: how the loops of loop nodes went last, by `node.function`.
         failure: why the engine stopped before the last evaluation; None if it did not.
@@ -59,6 +63,8 @@ class EngineRun:
     execution_list: ExecutionList
     loops: Mapping[str, LoopReport]
     failure: LoopError | None = None
+    rows: Mapping[str, Sequence[Array | None]] = field(default_factory=dict)
+    lengths: Mapping[str, Array] = field(default_factory=dict)
 
 
 def run_in_engine(
@@ -126,6 +132,9 @@ def engine_results(
         "cpu",
         precision,
         axes=(Axis("time", along),),
+        lengths={
+            n: made.lengths[i.name][::every] for n, i in shown.items() if i.name in made.lengths
+        },
         units=units,
         execution_list=made.execution_list,
     )
@@ -158,10 +167,11 @@ def drive(
             column.append(_held(engine, item))
     ran = {node for sets in executed for nodes in sets for node in nodes}
     wanted = columns.items() if record is not None else _numbers(columns, ran)
-    arrays = {i.name: _stacked(i, column, document) for i, column in wanted} if executed else {}
-    if steps is None:
-        arrays = {name: array[0, ...] for name, array in arrays.items()}
-    return EngineRun(arrays, tuple(executed), _loop_reports(engine), failure)
+    rows = {i.name: _rows(i, column, document) for i, column in wanted} if executed else {}
+    stacks = {name: _stacked(name, column) for name, column in rows.items()}
+    arrays = {name: array if steps else array[0, ...] for name, (array, _) in stacks.items()}
+    lengths = {name: lengths for name, (_, lengths) in stacks.items() if lengths is not None}
+    return EngineRun(arrays, tuple(executed), _loop_reports(engine), failure, rows, lengths)
 
 
 def _feeds(engine: EngineGraph, given: Given) -> list[tuple[Any, str, Array]]:
@@ -225,31 +235,38 @@ def _wide(array: Array) -> Array | None:
     return floats if same and np.isfinite(floats).all() else None
 
 
-def _stacked(item: Item, column: list[Any], document: Document) -> Array:
-    """The values on a new first axis, nan where there is none."""
-    where = f"{document.where}.nodes['{item.node}'].{item.kind}['{item.id}']"
+def _rows(item: Item, column: list[Any], document: Document) -> list[Array | None]:
+    """The values as arrays, None where there is none."""
     rows = [None if value is None else _array(value) for value in column]
-    valued = [row for row in rows if row is not None]
-    if len(valued) < sum(value is not None for value in column):
+    if any(row is None and value is not None for row, value in zip(rows, column, strict=True)):
         raise RunError(
             f"'{item.name}' is not a number in modeci_mdf's engine",
-            where,
+            f"{document.where}.nodes['{item.node}'].{item.kind}['{item.id}']",
             "record an output port that gives one number or one array",
         )
-    try:
-        shape = np.broadcast_shapes(*(row.shape for row in valued))
-    except ValueError:
-        shapes = " and ".join(str(list(s)) for s in dict.fromkeys(row.shape for row in valued))
-        raise RecordShapeError(
-            f"'{item.name}' changes its shape over time: it is {shapes}",
-            where,
-            "a recorded value must have one shape in all evaluations",
-        ) from None
-    missing = len(valued) < len(rows)
-    made = np.empty((len(rows), *shape), _common_dtype(valued, missing=missing))
-    for position, row in enumerate(rows):
-        made[position] = np.nan if row is None else row
-    return made
+    return rows
+
+
+def _stacked(name: str, rows: Sequence[Array | None]) -> tuple[Array, Array | None]:
+    """The values on a new first axis, nan where there is none; their lengths, if these differ.
+
+    A number beside arrays that all have one shape stands for all elements of such an array.
+    """
+    valued = [row for row in rows if row is not None]
+    dtype = _common_dtype(valued, missing=len(valued) < len(rows))
+    shapes = {row.shape for row in valued if row.shape} or {()}
+    if len(shapes) == 1:
+        made = np.empty((len(rows), *shapes.pop()), dtype)
+        for position, row in enumerate(rows):
+            made[position] = np.nan if row is None else row
+        return made, None
+    rank = max(map(len, shapes))
+    nothing = np.empty((0,) * rank, dtype)
+    deep = [nothing if row is None else with_axes(row, rank, 0) for row in rows]
+    column = Column(name, len(rows))
+    for row in deep:
+        column.add(row[None])
+    return column.rows, np.concatenate([lengths_of(row[None], None, 1) for row in deep])
 
 
 def _common_dtype(rows: Sequence[Array], *, missing: bool) -> Any:

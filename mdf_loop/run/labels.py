@@ -2,13 +2,20 @@
 
 A sweep of `FNpop.a` over time:
 
-    FNpop.V     float64[batch, time, FNpop.V_0]
-    time        float64[time]       seconds; `step` where no time passes
-    FNpop.a     float64[batch]      `FNpop.a (swept)` if FNpop.a is an output too
+    FNpop.V         float64[batch, time, FNpop.V_0]
+    FNpop.V.length  int64[batch, time]      if rows of FNpop.V may have different lengths
+    time            float64[time]           seconds; `step` where no time passes
+    FNpop.a         float64[batch]          `FNpop.a (swept)` if FNpop.a is an output too
+
+What is swept may be arrays. Then the members are numbered, and the values stand beside that:
+
+    batch           int64[batch]
+    FNpop.a         float64[batch, FNpop.a_0]
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,16 +47,17 @@ class Labelled:
 def coordinates(results: Results) -> list[Labelled]:
     """What stands along the axes that all outputs have in front."""
     taken = set(results)  # whole names: `time in results` is true of an output A.time, too
-    return [
-        Labelled(
-            f"{name} (swept)" if name in taken else name,
-            (axis.name,),
-            array if isinstance(array, Ticks) else storable(array),
-            results.units.get(name, ""),
-        )
-        for axis in results.axes
-        for name, array in axis.coordinates.items()
-    ]
+    found = []
+    for axis in results.axes:
+        if any(array.ndim > 1 for array in axis.coordinates.values()):
+            members = np.arange(len(next(iter(axis.coordinates.values()))))
+            found.append(Labelled(axis.name, (axis.name,), members, ""))
+        for name, array in axis.coordinates.items():
+            shown = f"{name} (swept)" if name in taken else name
+            dims = (axis.name, *_own_dims(shown, array.ndim - 1, taken))
+            made = array if isinstance(array, Ticks) else storable(array)
+            found.append(Labelled(shown, dims, made, results.units.get(name, "")))
+    return found
 
 
 def outputs(results: Results) -> list[Labelled]:
@@ -65,15 +73,50 @@ def outputs(results: Results) -> list[Labelled]:
                 f"the output '{name}' is {what}, which only JSON can hold",
                 hint="save as .json, or join the members with onnx::ConcatFromSequence",
             )
-    names = (axis.name for axis in results.axes)
-    taken = {*results, *names, *(along.name for along in coordinates(results))}
-    found = []
-    for name, array in results.items():
-        front = tuple(axis.name for axis in results.axes_of(name))
-        own = range(array.ndim - len(front))
-        dims = (*front, *(_free(f"{name}_{k}", taken) for k in own))
-        found.append(Labelled(name, dims, storable(array), results.units.get(name, "")))
-    return found
+    taken = _taken(results)
+    return [_output(results, name, name, array, taken) for name, array in results.items()]
+
+
+def lengths(results: Results) -> dict[str, Labelled]:
+    """The lengths of the rows of outputs, by the name of the output."""
+    names, taken = length_names(results.lengths, results), _taken(results)
+    return {
+        name: _output(results, name, names[name], array, taken)
+        for name, array in results.lengths.items()
+    }
+
+
+def variables(results: Results) -> list[Labelled]:
+    """The outputs, each with the lengths of its rows behind it if they may differ."""
+    beside = lengths(results)
+    return [
+        item
+        for output in outputs(results)
+        for item in (output, *(beside[n] for n in (output.name,) if n in beside))
+    ]
+
+
+def length_names(names: Iterable[str], outputs: Collection[str]) -> dict[str, str]:
+    """What the lengths of rows of these outputs are called: `<name>.length`."""
+    taken = set(outputs)
+    return {name: _free(f"{name}.length", taken) for name in names}
+
+
+def _taken(results: Results) -> set[str]:
+    """The names that no dimension of an output's own may have."""
+    axes = (axis.name for axis in results.axes)
+    return {*results, *axes, *(along.name for along in coordinates(results))}
+
+
+def _output(results: Results, name: str, shown: str, array: Array, taken: set[str]) -> Labelled:
+    """An array with the axes that the output has in front, under the name that is shown."""
+    front = tuple(axis.name for axis in results.axes_of(name))
+    dims = (*front, *_own_dims(shown, array.ndim - len(front), taken))
+    return Labelled(shown, dims, storable(array), results.units.get(shown, ""))
+
+
+def _own_dims(name: str, count: int, taken: set[str]) -> tuple[str, ...]:
+    return tuple(_free(f"{name}_{k}", taken) for k in range(count))
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -130,7 +173,7 @@ def dataset(results: Results) -> Dataset:
         return item.dims, np.asarray(item.array), {"units": item.unit} if item.unit else {}
 
     return xarray.Dataset(
-        {item.name: variable(item) for item in outputs(results)},
+        {item.name: variable(item) for item in variables(results)},
         {item.name: variable(item) for item in coordinates(results)},
         about(results),
     )

@@ -23,6 +23,7 @@ from mdf_loop.reading.memory import PLACES
 from mdf_loop.reading.over_time import EXECUTED, OverTime, after, before, label
 from mdf_loop.run.device import Device
 from mdf_loop.run.execution_list import Sets, sets_that_ran
+from mdf_loop.run.recording.lengths import RowShapes
 from mdf_loop.run.session import Session
 from mdf_loop.run.states import (
     State,
@@ -78,6 +79,7 @@ class TimedSession:
         self.options = options
         self.swept = frozenset(swept)
         self.axis = int(bool(swept))
+        self.row_shapes = _row_shapes(programs)
         self._wanted_device = device
         self._sessions: dict[tuple[Which, frozenset[str]], Session] = {}
         self._lock = threading.Lock()
@@ -206,6 +208,14 @@ class TimedSession:
                 "each of its members would have its own",
                 hint="ask for it in a run of one member",
             )
+
+
+def _row_shapes(programs: OverTime) -> RowShapes:
+    """What the programs say of the rows of everything that is recorded."""
+    first, later = dict(programs.first.outputs), dict(programs.later.outputs)
+    stacks = {name: later[name].shape for name in programs.recorded if name in first}
+    rows = {name: None if shape is None else shape[1:] for name, shape in stacks.items()}
+    return RowShapes.of({name: first[name].shape for name in rows}, rows)
 
 
 def _row_bytes(stack: Value) -> float:

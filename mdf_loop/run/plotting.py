@@ -137,7 +137,7 @@ def _swept(results: Results) -> Labelled | None:
         return None
     (along, *others) = found
     numbers = along.array.dtype.kind in "iuf" and bool(np.isfinite(along.array).all())
-    if others or not numbers:
+    if others or not numbers or along.name in along.dims:
         return Labelled("member of the sweep", ("batch",), np.arange(len(along.array)), "")
     return along
 
@@ -254,7 +254,7 @@ def _draw_lines(ax: Axes, panel: _Panel, time: Array) -> None:
             color=shades(k if few else k / (count - 1)),
             label=place,
             drawstyle="default" if array.dtype.kind == "f" else "steps-post",
-            marker="o" if len(time) == 1 else None,
+            marker="o" if _stands_alone(array[:, k]) else None,
             rasterized=len(time) > MANY_POINTS,
         )
     _label_values(ax, panel)
@@ -264,6 +264,12 @@ def _draw_lines(ax: Axes, panel: _Panel, time: Array) -> None:
         colours = ScalarMappable(Normalize(0, count - 1), "viridis")
         bar = _colour_bar(ax, colours, _elements(panel.shape))
         bar.locator = MaxNLocator(integer=True)
+
+
+def _stands_alone(values: Array) -> bool:
+    """Whether some value has no neighbour that a line could lead to: where rows are shorter."""
+    there = np.pad(np.isfinite(values), 1)
+    return bool((there[1:-1] & ~there[:-2] & ~there[2:]).any())
 
 
 def _label_values(ax: Axes, panel: _Panel) -> None:

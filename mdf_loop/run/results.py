@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Data, StoppedBy
 from mdf_loop.onnx_types import content_type, dtype_name
 from mdf_loop.run.execution_list import ExecutionList
 from mdf_loop.run.json_text import as_plain, in_parts
+from mdf_loop.run.recording.lengths import without_padding
 from mdf_loop.run.recording.ticks import Ticks
 
 if TYPE_CHECKING:
@@ -32,9 +34,9 @@ class LoopReport:
 class Axis:
     """An axis that all outputs have in front.
 
-    `name` is `time` or `batch`; `coordinates` are what stands along it, each of one dimension:
-    `time` in seconds, or `step` where no time passes; for a batch the swept values by name. Those
-    of time are made when they are looked at (`numpy.asarray`).
+    `name` is `time` or `batch`; `coordinates` are what stands along it: `time` in seconds, or `step`
+    where no time passes; for a batch the swept values by name, which may be arrays. Those of time
+    are made when they are looked at (`numpy.asarray`).
     """
 
     name: str
@@ -51,6 +53,9 @@ class Results(Mapping[str, Data]):
         device: `cpu` or `cuda`, where the model really ran.
         precision: the dtype of numbers with a point.
         axes: the axes that all outputs have in front, outermost first; none for one evaluation.
+        lengths: of outputs over time whose rows may have different lengths how long each row is,
+            without the nan behind its end: `int64[time]`, or `int64[time, axes]` for rows of
+            several axes. Members of a sweep are in front.
         units: the unit of each output and coordinate that has one, e.g. `mV`.
         state: what the model carried into its next evaluation, for a run over time; else None.
         dtypes: of the outputs that are no arrays, e.g. `sequence(float32)`.
@@ -69,6 +74,7 @@ class Results(Mapping[str, Data]):
         precision: str,
         *,
         axes: tuple[Axis, ...] = (),
+        lengths: Mapping[str, Array] | None = None,
         units: Mapping[str, str] | None = None,
         state: Mapping[str, Array] | None = None,
         execution_list: ExecutionList | None = None,
@@ -83,6 +89,7 @@ class Results(Mapping[str, Data]):
         self.device = device
         self.precision = precision
         self.axes = axes
+        self.lengths = dict(lengths or {})
         self.state = state
         self.execution_list = execution_list
         self.reduced = frozenset(reduced)
@@ -103,6 +110,23 @@ class Results(Mapping[str, Data]):
         if name in self.reduced:
             return tuple(axis for axis in self.axes if axis.name != "time")
         return self.axes
+
+    def rows(self, name: str) -> list[Array]:
+        """The rows of an output over time, each as long as it is; in a sweep with all members.
+
+        Raises:
+            KeyError: no output is meant, or several.
+            InputError: the output has no axis of time.
+        """
+        full = self.full_name(name)
+        front = [axis.name for axis in self.axes_of(full)]
+        if "time" not in front:
+            raise InputError(
+                f"'{full}' has no rows: it has no axis of time", hint="run the model over time"
+            )
+        arrays = (self._arrays[full], *(self.lengths[n] for n in (full,) if n in self.lengths))
+        rows, *lengths = (np.moveaxis(np.asarray(a), front.index("time"), 0) for a in arrays)
+        return without_padding(rows, lengths[0], len(front)) if lengths else list(rows)
 
     def __getitem__(self, name: str) -> Data:
         return self._arrays[self.full_name(name)]
@@ -161,14 +185,17 @@ class Results(Mapping[str, Data]):
         if isinstance(data, list):
             dtype = content_type(self.dtypes[name], data)
             return {"dtype": dtype, "data": [_tensor(member) for member in data]} | units
-        return (_tensor(data) if isinstance(data, np.ndarray) else _streamed(data)) | units
+        if not isinstance(data, np.ndarray):
+            return _streamed(data) | units
+        lengths = {"lengths": self.lengths[name]} if name in self.lengths else {}
+        return _tensor(data) | lengths | units
 
     def to_json(self) -> str:
         """One JSON object: outputs with dtype, shape, data and units; loops; device; precision.
 
-        For a run over time or a sweep also `axes`: the coordinates by name. Outputs that were
-        streamed to a Zarr store have its name as `file` instead of data; their times are there,
-        too. For a run that was stopped also `stopped_by`, and `reason`, which is a sentence.
+        Outputs whose rows may have different lengths have `lengths`, too. For a run over time or a
+        sweep also `axes`: the coordinates by name. Outputs that were streamed to a Zarr store have
+        its name as `file` instead of data; their lengths and times are there, too. For a run that was stopped also `stopped_by`, and `reason`, which is a sentence.
         """
         return "".join(in_parts(self.content()))
 

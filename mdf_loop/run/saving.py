@@ -32,8 +32,8 @@ from mdf_loop.run.labels import (
     attributes,
     coordinates,
     dataset,
-    outputs,
     safe_name,
+    variables,
 )
 from mdf_loop.run.results import Results
 from mdf_loop.run.sure_stream import without_failing
@@ -41,12 +41,15 @@ from mdf_loop.run.sure_stream import without_failing
 _CSV_ROWS = 4096
 """How many rows of csv are made at once."""
 
+CSV_ELEMENTS = 64
+"""How many elements of a swept array are in a csv: they are the same in all rows of a member."""
+
 Writer: TypeAlias = Callable[[Results, Path], None]
 Content: TypeAlias = Callable[[Results, BinaryIO], None]
 
 
 def _npz(results: Results, stream: BinaryIO) -> None:
-    items = (*coordinates(results), *outputs(results))
+    items = (*coordinates(results), *variables(results))
     write_arrays(stream, {item.name: item.array for item in items})
 
 
@@ -61,11 +64,11 @@ def _json(results: Results, stream: BinaryIO) -> None:
 
 def _csv(results: Results, stream: BinaryIO) -> None:
     """Each output is in the rows of all axes, also if it has not all of them."""
-    items = outputs(results)
+    items = variables(results)
     used = {dim for item in items for dim in item.dims}
-    ticks = [item for item in coordinates(results) if item.dims[0] in used]
-    extents = {tick.dims[0]: tick.array.shape[0] for tick in ticks}
-    ordered = [tick for axis in reversed(extents) for tick in ticks if tick.dims == (axis,)]
+    along = [item for item in coordinates(results) if item.dims[0] in used and _is_narrow(item)]
+    extents = {item.dims[0]: item.array.shape[0] for item in along}
+    ordered = [item for axis in reversed(extents) for item in along if item.dims[0] == axis]
     text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(name for item in (*ordered, *items) for name in _names(item, extents))
@@ -77,6 +80,11 @@ def _csv(results: Results, stream: BinaryIO) -> None:
         ]
         writer.writerows(zip(*cells, strict=True))
     text.detach()
+
+
+def _is_narrow(item: Labelled) -> bool:
+    """Whether the values of a member of a sweep shall stand in each of its rows."""
+    return int(math.prod(item.array.shape[1:])) <= CSV_ELEMENTS
 
 
 def _names(item: Labelled, axes: Collection[str]) -> Iterator[str]:
@@ -128,14 +136,21 @@ def _h5(results: Results, stream: BinaryIO) -> None:
         scales: dict[str, list[Any]] = {}
         for along in coordinates(results):
             made = _h5_dataset(file, along)
-            made.make_scale(along.name)
-            scales.setdefault(along.dims[0], []).append(made)
-        for item in outputs(results):
-            made = _h5_dataset(file, item)
-            for position, dim in enumerate(item.dims):
-                made.dims[position].label = dim
-                for scale in scales.get(dim, ()):
-                    made.dims[position].attach_scale(scale)
+            if len(along.dims) == 1:
+                made.make_scale(along.name)
+                scales.setdefault(along.dims[0], []).append(made)
+            else:
+                _h5_labelled(made, along, scales)
+        for item in variables(results):
+            _h5_labelled(_h5_dataset(file, item), item, scales)
+
+
+def _h5_labelled(made: Any, item: Labelled, scales: Mapping[str, Sequence[Any]]) -> None:
+    """Name the dimensions, and say what stands along them."""
+    for position, dim in enumerate(item.dims):
+        made.dims[position].label = dim
+        for scale in scales.get(dim, ()):
+            made.dims[position].attach_scale(scale)
 
 
 def _h5_dataset(file: Any, item: Labelled) -> Any:

@@ -1,19 +1,25 @@
-"""A model over time, evaluation by evaluation: the first one, then a loop of ONNX Runtime."""
+"""A model over time, evaluation by evaluation: the first one, then a loop of ONNX Runtime.
+
+A loop cannot record rows of different shapes. Where there are such, it is run for the rows that are
+alike: for one, then for as many again as were alike so far.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mdf_loop.errors import RecordShapeError
 from mdf_loop.ir import Array
 from mdf_loop.reading.program import HAS_RUN
 from mdf_loop.run.execution_list import Mark, OrderOfExecution, Sets
 from mdf_loop.run.overseeing.course import Block, called
 from mdf_loop.run.overseeing.stopping import Stopping
+from mdf_loop.run.recording.lengths import with_axes
 from mdf_loop.run.recording.ticks import Clock
 from mdf_loop.run.states import State
 
@@ -23,11 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Reached:
-    """Where a run is; `ran` is where its order of execution is."""
+    """Where a run is; `ran` is where its order of execution is.
+
+    `alike` is how many rows are expected to be of one shape, `shapes` are those of the last ones.
+    """
 
     done: int
     held: State | None
     ran: Mark | None
+    alike: int
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 class TimedCourse:
@@ -41,7 +52,7 @@ class TimedCourse:
         self._session = session
         self._wanted = wanted
         self._ran: OrderOfExecution | None = OrderOfExecution()
-        self._reached = self._before = _Reached(0, held, self._ran.mark())
+        self._reached = self._before = _Reached(0, held, self._ran.mark(), self.total)
 
     @property
     def done(self) -> int:
@@ -84,33 +95,58 @@ class TimedCourse:
     def _first_one(self, stopping: Stopping) -> Block:
         session = self._session
         made = session.first.run(session.given(self._wanted, 0), stopping)
-        rows = {name: np.expand_dims(array, session.axis) for name, array in made.items()}
-        self._go_to(1, session.held(made), session.sets(made, 0))
+        rows = {name: self._first_row(name, array) for name, array in made.items()}
+        self._go_to(1, session.held(made), rows, session.sets(made, 0))
         return self._block(range(1), rows, 0)
+
+    def _first_row(self, name: str, array: Array) -> Array:
+        """A row of what the first evaluation gave, in the shape that all rows have."""
+        front = self._session.axis
+        row = np.expand_dims(array, front)
+        shape = self._session.row_shapes.spread.get(name)
+        if shape is None:
+            return row
+        deep = with_axes(row, len(shape), front + 1)
+        return np.broadcast_to(deep, (*deep.shape[: front + 1], *shape))
 
     def _further(self, most: int, stopping: Stopping) -> Block:
         number, every = self._wanted.first + self.done, self._wanted.thinned
         if self._wanted.executed and self._session.decided_while_running:
             most = 1
-        steps, rows = _cut(number, most, every)
+        steps, rows = _cut(number, min(most, self._reached.alike * every), every)
         held = self._reached.held
         assert held is not None
         session = self._session.later(held, thinned=every > 1)
         feeds = self._session.going_on(session, self._wanted, held, self.done, steps, rows)
-        made = session.run(feeds, stopping)
-        self._go_to(steps, self._session.held(made), self._session.sets(made, 1))
+        try:
+            made = session.run(feeds, stopping)
+        except RecordShapeError:
+            if rows == 1:
+                raise
+            self._reached = replace(self._reached, alike=1)
+            return self._further(most, stopping)
+        self._go_to(steps, self._session.held(made), made, self._session.sets(made, 1))
         first = number + steps // max(rows, 1) - 1
         numbers = range(first, number + steps, every) if _is_kept(first, every) else range(0)
         return self._block(numbers, made, 1)
 
-    def _go_to(self, steps: int, held: State, sets: Sets | None) -> None:
+    def _go_to(self, steps: int, held: State, rows: Mapping[str, Array], sets: Sets | None) -> None:
         self._before = self._reached
         if self._ran is not None and sets is not None:
             self._ran.add(sets, steps)
         else:
             self._ran = None
         mark = None if self._ran is None else self._ran.mark()
-        self._reached = _Reached(self.done + steps, held, mark)
+        alike, shapes = self._expected(rows)
+        self._reached = _Reached(self.done + steps, held, mark, alike, shapes)
+
+    def _expected(self, rows: Mapping[str, Array]) -> tuple[int, Mapping[str, tuple[int, ...]]]:
+        """How many rows are expected to be alike, after such rows, and what shapes these have."""
+        front = self._session.axis + 1
+        shapes = {name: rows[name].shape[front:] for name in self._session.row_shapes.open}
+        if shapes == (self._reached.shapes or shapes):
+            return min(2 * self._reached.alike, self.total), shapes
+        return 1, shapes
 
     def _block(self, numbers: range, made: Mapping[str, Array], which: int) -> Block:
         """The rows of the first evaluation (0), or of further ones (1)."""
@@ -138,7 +174,7 @@ class TimedCourse:
         mark = None if self._ran is None else self._ran.mark()
         done = int(parts["done"])
         begun = done > 0 or self._wanted.state is not None  # what is held may be nothing
-        self._reached = self._before = _Reached(done, held if begun else None, mark)
+        self._reached = self._before = _Reached(done, held if begun else None, mark, self.total)
 
 
 def _cut(number: int, most: int, every: int) -> tuple[int, int]:

@@ -22,9 +22,13 @@ from mdf_loop.run.timed_course import TimedCourse
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a run gave: rows of outputs, reductions without an axis of time, and how it went."""
+    """What a run gave: rows of outputs, reductions without an axis of time, and how it went.
+
+    `lengths` are those of rows that may have different ones.
+    """
 
     rows: Mapping[str, Data]
+    lengths: Mapping[str, Data]
     reduced: Mapping[str, Data]
     axis: Axis
     clock: Clock
@@ -75,8 +79,10 @@ def run_over_time(
     if state is None:
         raise overseer.failure or _nothing_reached(stopped_by)
     sink.close()
+    kept = sink.arrays()
     return Ran(
-        sink.arrays(),
+        {name: kept[name] for name in keeping.traces if name in kept},
+        {name: kept[column] for name, column in keeping.lengths.items() if column in kept},
         recorder.reduced(),
         Axis("time", {"step" if wanted.dt is None else "time": recorder.ticks()}),
         recorder.clock,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,17 +118,33 @@ def compare(
     theirs: Array,
     tolerance: float,
     *,
-    over_time: bool = False,
     is_parameter: bool = False,
 ) -> Comparison:
     """The compiled model's array beside that of an engine.
 
-    Axes of one element are the same as none, except that of time; nan is equal to nan. Numbers
-    with a point are equal that differ by the tolerance, or by a few last bits of the largest one;
-    whole numbers are equal if they are the same.
+    Axes of one element are the same as none; nan is equal to nan. Numbers with a point are equal
+    that differ by the tolerance, or by a few last bits of the largest one; whole numbers are equal
+    if they are the same.
     """
-    types = (f"{ours.dtype}{list(ours.shape)}", f"{theirs.dtype}{list(theirs.shape)}")
-    result = _apart(ours, theirs, tolerance, over_time=over_time)
+    equal, max_abs, max_rel, _, values = _apart((ours,), (theirs,), tolerance)
+    types = (type_of(ours), type_of(theirs))
+    return Comparison(
+        name, engine, equal, max_abs, max_rel, types, None, values, is_parameter=is_parameter
+    )
+
+
+def compare_rows(
+    name: str,
+    engine: str,
+    ours: Sequence[Array],
+    theirs: Sequence[Array],
+    tolerance: float,
+    types: tuple[str, str],
+    *,
+    is_parameter: bool = False,
+) -> Comparison:
+    """Like `compare`, step by step: the rows of a model over time, each in its own shape."""
+    result = _apart(ours, theirs, tolerance)
     return Comparison(name, engine, *result[:3], types, *result[3:], is_parameter=is_parameter)
 
 
@@ -138,40 +155,46 @@ def compare_members(
     theirs: Data,
     tolerance: float,
     *,
-    over_time: bool = False,
     is_parameter: bool = False,
 ) -> tuple[Comparison, ...]:
     """Like `compare`; sequences of the same length member by member."""
-    kinds = {"over_time": over_time, "is_parameter": is_parameter}
     if isinstance(ours, np.ndarray) and isinstance(theirs, np.ndarray):
-        return (compare(name, engine, ours, theirs, tolerance, **kinds),)
-    types = (_type(ours), _type(theirs))
+        return (compare(name, engine, ours, theirs, tolerance, is_parameter=is_parameter),)
+    types = (_kind(ours), _kind(theirs))
     apart = 0.0 if types[0] == types[1] else np.inf
     whole = Comparison(name, engine, not apart, apart, apart, types, is_parameter=is_parameter)
     if apart or not ours:
         return (whole,)
-    members = enumerate(zip(ours, theirs, strict=True))
     return tuple(
-        compare(f"{name}[{k}]", engine, one, other, tolerance, **kinds)
-        for k, (one, other) in members
+        compare(f"{name}[{k}]", engine, one, other, tolerance, is_parameter=is_parameter)
+        for k, (one, other) in enumerate(zip(ours, theirs, strict=True))
     )
 
 
-def _type(data: Data) -> str:
+def _kind(data: Data) -> str:
     if data is None:
         return "absent"
     return f"sequence of {len(data)}" if isinstance(data, list) else f"{data.dtype}"
 
 
+def type_of(array: Array) -> str:
+    """`float64[2, 3]`."""
+    return f"{array.dtype}{list(array.shape)}"
+
+
 _Result = tuple[bool, float, float, int | None, tuple[str, str] | None]
 
 
-def _apart(ours: Array, theirs: Array, tolerance: float, *, over_time: bool) -> _Result:
-    """Equal, max abs, max rel, first step, first two values that differ."""
-    if _extents(ours, over_time) != _extents(theirs, over_time) or _text(ours) != _text(theirs):
-        return False, np.inf, np.inf, None, None
-    left, right = ours.reshape(-1), theirs.reshape(-1)
-    if _text(ours):
+def _apart(ours: Sequence[Array], theirs: Sequence[Array], tolerance: float) -> _Result:
+    """Equal, max abs, max rel, the first row that differs, its first two values that differ."""
+    if len(ours) != len(theirs):
+        rows = (f"{len(ours)} steps", f"{len(theirs)} steps")
+        return False, np.inf, np.inf, min(len(ours), len(theirs)), rows
+    for row, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+        if extents(one) != extents(other) or _text(one) != _text(other):
+            return False, np.inf, np.inf, row, (type_of(one), type_of(other))
+    left, right = (np.concatenate([row.reshape(-1) for row in rows]) for rows in (ours, theirs))
+    if _text(left):
         absolute = relative = np.where(left == right, 0.0, np.inf)
     else:
         absolute, relative = _differences(left, right)
@@ -183,8 +206,8 @@ def _apart(ours: Array, theirs: Array, tolerance: float, *, over_time: bool) -> 
     if max_rel <= tolerance:
         return True, max_abs, max_rel, None, None
     at = int(np.argmax(relative > tolerance))
-    step = at * len(ours) // left.size if over_time else None
-    return False, max_abs, max_rel, step, _shown(left[at], right[at])
+    row = int(np.searchsorted(np.cumsum([one.size for one in ours]), at, side="right"))
+    return False, max_abs, max_rel, row, _shown(left[at], right[at])
 
 
 def _differences(left: Array, right: Array) -> tuple[Array, Array]:
@@ -203,10 +226,9 @@ def _differences(left: Array, right: Array) -> tuple[Array, Array]:
     return apart, np.nan_to_num(relative, nan=np.inf, posinf=np.inf)
 
 
-def _extents(array: Array, over_time: bool) -> list[int]:
+def extents(array: Array) -> list[int]:
     """The shape without axes of one element, which the engine adds to plain numbers."""
-    steps = list(array.shape[:1]) if over_time else []
-    return steps + [extent for extent in array.shape[len(steps) :] if extent != 1]
+    return [extent for extent in array.shape if extent != 1]
 
 
 def _shown(left: object, right: object) -> tuple[str, str]:

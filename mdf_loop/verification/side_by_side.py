@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
+
+import numpy as np
 
 from mdf_loop.compiled import compile
 from mdf_loop.errors import LoopError, RunError
-from mdf_loop.ir import Data
+from mdf_loop.ir import Array, Data
 from mdf_loop.reading import Document, Source, open_document, read, read_annotated
 from mdf_loop.reading.inputs import Given, open_ports
 from mdf_loop.reading.names import items, named_items
@@ -17,7 +20,15 @@ from mdf_loop.run.engine import EngineRun, drive, only_given
 from mdf_loop.run.engine_graph import EngineGraph, unformatted, with_copies, with_kept
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.missing import with_missing
-from mdf_loop.verification.comparison import Comparison, Verification, compare_members
+from mdf_loop.run.results import Results
+from mdf_loop.verification.comparison import (
+    Comparison,
+    Verification,
+    compare_members,
+    compare_rows,
+    extents,
+    type_of,
+)
 from mdf_loop.verification.differences import in_float32, unlevelled
 from mdf_loop.verification.order import compare_order, random_places
 from mdf_loop.verification.preparing import prepare
@@ -82,12 +93,14 @@ def verify(
     theirs = _in_engine(document, only_given(document, inputs or {}, given), steps, dt, notes)
     record = [i.name for i in items(document) if i.kind != "functions" and i.name in theirs.arrays]
     ours = compiled.run(inputs, record=record, set=set, steps=steps, dt=dt)
-    others = {"modeci_mdf": _as_shown(document, theirs.arrays)}
+    tolerance = _tolerance(document, precision)
     if steps is None:
         program = read(document, inputs, record=record, options=compiled.options)
-        others = {"interpreter": with_missing(interpret(program, given.arrays)), **others}
-    tolerance = _tolerance(document, precision)
-    comparisons = _compared(document, ours, others, tolerance, over_time=steps is not None)
+        interpreted = with_missing(interpret(program, given.arrays))
+        others = {"interpreter": interpreted, "modeci_mdf": _as_shown(document, theirs.arrays)}
+        comparisons = _compared(document, ours, others, tolerance)
+    else:
+        comparisons = _compared_by_step(document, ours, theirs, tolerance)
     if not comparisons:
         raise _nothing_to_compare(theirs.failure, document)
     if steps is not None:
@@ -160,7 +173,7 @@ def _nothing_to_compare(failure: LoopError | None, document: Document) -> RunErr
     return RunError(f"{said}: {_about_engine(finding.what)}", finding.where, hint)
 
 
-def _as_shown(document: Document, arrays: Mapping[str, Data]) -> dict[str, Data]:
+def _as_shown(document: Document, arrays: Mapping[str, Any]) -> dict[str, Any]:
     """The engine's values under the names that outputs have in results too."""
     shown = named_items(document).items()
     return {**arrays, **{name: arrays[item.name] for name, item in shown if item.name in arrays}}
@@ -182,25 +195,76 @@ def _compared(
     ours: Mapping[str, Data],
     others: Mapping[str, Mapping[str, Data]],
     tolerance: float,
-    *,
-    over_time: bool,
 ) -> tuple[Comparison, ...]:
-    parameters = {item.name for item in items(document) if item.kind == "parameters"}
+    parameters = _parameters(document)
     return tuple(
         comparison
         for engine, outputs in others.items()
         for name in ours
         if name in outputs
         for comparison in compare_members(
-            name,
-            engine,
-            ours[name][: len(outputs[name])] if over_time else ours[name],
-            outputs[name],
-            tolerance,
-            over_time=over_time,
-            is_parameter=name in parameters,
+            name, engine, ours[name], outputs[name], tolerance, is_parameter=name in parameters
         )
     )
+
+
+def _compared_by_step(
+    document: Document, ours: Results, theirs: EngineRun, tolerance: float
+) -> tuple[Comparison, ...]:
+    """What was recorded beside what the engine really had in each step, in the shape it had then."""
+    parameters = _parameters(document)
+    rows, arrays = _as_shown(document, theirs.rows), _as_shown(document, theirs.arrays)
+    made = []
+    for name in ours:
+        if name in rows:
+            recorded = ours.rows(name)[: len(rows[name])]
+            expected = _expected(rows[name], recorded, settled=name not in ours.lengths)
+            types = (type_of(ours[name][: len(recorded)]), type_of(arrays[name]))
+            is_parameter = name in parameters
+            made.append(
+                compare_rows(
+                    name,
+                    "modeci_mdf",
+                    recorded,
+                    expected,
+                    tolerance,
+                    types,
+                    is_parameter=is_parameter,
+                )
+            )
+    return tuple(made)
+
+
+def _parameters(document: Document) -> Collection[str]:
+    return {item.name for item in items(document) if item.kind == "parameters"}
+
+
+def _expected(
+    theirs: Sequence[Array | None], ours: Sequence[Array], *, settled: bool
+) -> list[Array]:
+    """What the engine's rows are in the compiled model.
+
+    Where a node has not run there is nan. In a model in which all rows have one shape (they are
+    `settled`) a state that begins as one number, or as an array of one element, is spread to the
+    shape that it gets; it does not lose that again.
+    """
+    made: list[Array] = []
+    begins = True
+    for row, own in zip_longest(theirs, ours, fillvalue=np.empty(0)):
+        if row is None:
+            made.append(np.full(own.shape, np.nan))
+            continue
+        begins &= extents(row) != extents(own)
+        is_spread = settled and (begins or not row.shape) and _spreads(row, own)
+        made.append(np.broadcast_to(row, own.shape) if is_spread else row)
+    return made
+
+
+def _spreads(row: Array, own: Array) -> bool:
+    try:
+        return np.broadcast_shapes(row.shape, own.shape) == own.shape
+    except ValueError:
+        return False
 
 
 def _tolerance(document: Document, precision: str) -> float:

@@ -251,3 +251,54 @@ def test_steps_and_dt_are_checked(cli, tmp_path, options, sentence):
     outcome = cli("run", model, *options)
     assert outcome.code == 2
     assert sentence in outcome.err
+
+
+@pytest.mark.parametrize("suffix", ["npz", "json", "csv", "h5", "nc", "zarr"])
+def test_a_sweep_of_arrays_and_of_inputs_over_time(cli, tmp_path, suffix):
+    v = {"default_initial_value": [0.0, 0.0], "time_derivative": "w * I - v"}
+    cell = {
+        "input_ports": {"I": {"default_value": 0.0}},
+        "parameters": {"w": {"value": [1.0, 2.0]}, "v": v},
+        "output_ports": {"v": {"value": "v"}},
+    }
+    model = {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": {"cell": cell}}}}
+    (tmp_path / "m.json").write_text(json.dumps({"m": model}))
+    np.savez(tmp_path / "drives.npz", I=np.zeros((3, 4)))
+    outcome = cli(
+        *("run", tmp_path / "m.json", "--steps", 4, "--sweep", "cell.w=[[1, 2], [3, 4], [5, 6]]"),
+        *("--sweep", f"I={tmp_path / 'drives.npz'}:I"),
+        *("--output", tmp_path / f"x.{suffix}", "--plot", tmp_path / "x.png"),
+    )
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.startswith("batch: int64[batch=3]\n  [0, 1, 2]\n")
+    assert "\ncell.w: int64[batch=3, 2]\n" in outcome.out
+    assert "\nI: float64[batch=3, 4]\n" in outcome.out
+
+
+def test_rows_of_different_lengths_have_these_beside_them(cli, tmp_path):
+    body = {
+        "metadata": {"inputs": ["i", "go_in", "x"], "outputs": ["go", "y", "y"]},
+        "nodes": {
+            "step": {
+                "input_ports": {"x": {}},
+                "output_ports": {"y": {"value": "x + 1"}, "go": {"value": True}},
+            }
+        },
+    }
+    args = {"M": "M", "v_initial": "(0.0,)", "body": {"b": body}}
+    node = {
+        "input_ports": {"M": {"default_value": 1}},
+        "functions": {"loop": {"function": "onnx::Loop", "args": args}},
+        "output_ports": {"path": {"value": "loop[1]"}},
+    }
+    model = {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": {"A": node}}}}
+    (tmp_path / "m.json").write_text(json.dumps({"m": model}))
+    (tmp_path / "M.csv").write_text("M\n1\n2\n")
+    outcome = cli("run", tmp_path / "m.json", "--steps", 2, "--inputs", tmp_path / "M.csv")
+    assert outcome.out.splitlines()[2:-1] == [
+        "A.path: float64[time=2, 2]",
+        "  [[ 1., nan],",
+        "   [ 1.,  2.]]",
+        "A.path.length: int64[time=2]",
+        "  [1, 2]",
+    ]

@@ -181,6 +181,7 @@ def same_results(given: mdf_loop.Results, expected: mdf_loop.Results) -> None:
     assert [axis.name for axis in given.axes] == [axis.name for axis in expected.axes]
     for one, other in zip(given.axes, expected.axes, strict=True):
         _same_arrays(one.coordinates, other.coordinates)
+    _same_arrays(given.lengths, expected.lengths)
     _same_arrays(given.state, expected.state)
     assert given.execution_list == expected.execution_list
     assert given.loops == expected.loops

@@ -136,11 +136,12 @@ def _fails_there(run: Run, ours: mdf_loop.Results, theirs: Trace) -> str:
 
 def _same_rows(run: Run, ours: mdf_loop.Results, theirs: Trace, inputs: dict[str, Any]) -> str:
     rounded = bool(_ROUNDED.search(json.dumps(run.model)))
+    recorded = {name: ours.rows(name) for name in ours}
     for step, row in enumerate(theirs.rows):
         for name, value in row.items():
             if name not in ours:
                 raise BrokenError(f"'{name.split('.')[1][0]}' is not recorded", run, name)
-            made = np.asarray(ours[name])[step]
+            made = recorded[name][step]
             where = f"{name} at step {step}: {made!r} against the engine's {value!r}"
             if value is None:
                 raise BrokenError("the engine has no value, but we have", run, where)

@@ -9,7 +9,6 @@ from mdf_loop.errors import (
     CycleError,
     InputError,
     LoopError,
-    RecordShapeError,
     RunError,
     UnknownNameError,
 )
@@ -133,15 +132,29 @@ nodes:
         run_in_engine(whole, record=["A.big"])
 
 
-def test_what_changes_its_shape_is_refused(opened):
+def test_what_changes_its_shape_has_lengths(opened):
     text = """
 nodes:
     A:
         parameters: {n: {value: n + 1}}
         output_ports: {y: {value: 'numpy.ones(n + 1)'}}
 """
-    with pytest.raises(RecordShapeError, match=r"'A\.y' changes its shape over time: it is \[2\]"):
-        run_in_engine(opened(text), steps=2, record=["A.y"])
+    made = run_in_engine(opened(text), steps=2, record=["A.y"])
+    assert [row.tolist() for row in made.rows["A.y"]] == [[1, 1], [1, 1, 1]]
+    np.testing.assert_array_equal(made.arrays["A.y"], [[1, 1, np.nan], [1, 1, 1]])
+    assert made.lengths["A.y"].tolist() == [2, 3]
+
+
+def test_a_number_stands_for_the_elements_of_later_arrays(opened):
+    text = """
+nodes:
+    A:
+        parameters: {n: {value: n + 1}, y: {value: '3.0 if n < 2 else numpy.ones(2)'}}
+        output_ports: {y: {value: y}}
+"""
+    made = run_in_engine(opened(text), steps=2, record=["A.y"])
+    assert made.arrays["A.y"].tolist() == [[3, 3], [1, 1]]
+    assert not made.lengths
 
 
 def test_names(opened):

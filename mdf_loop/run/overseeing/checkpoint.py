@@ -41,7 +41,7 @@ Identity: TypeAlias = Mapping[str, str]
     kept            names:    "that kept A.v, A.w, not A.v"
 """
 
-VERSION = 1
+VERSION = 2
 _CONTENTS = "mdf_loop.checkpoint"
 _DIGEST = "sha256:"
 _MOST_DIFFERENCES = 5

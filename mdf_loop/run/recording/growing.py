@@ -1,12 +1,16 @@
-"""One array of a Zarr store that rows are added to."""
+"""One array of a Zarr store that rows are added to.
+
+Rows of an array whose elements are nan where nothing is written may be of any length: what is
+behind their end is not written, and the array becomes longer where one of them is.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +18,11 @@ from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.onnx_types import dtype_name
 from mdf_loop.run.labels import storable
+from mdf_loop.run.missing import common_shape, padded
 from mdf_loop.run.recording import zarr_folder as folder
+
+if TYPE_CHECKING:
+    import zarr
 
 ENDLESS = 1 << 62
 
@@ -26,38 +34,58 @@ class Growing:
     """
 
     def __init__(self, place: Path, metadata: Mapping[str, Any], dim: str) -> None:
-        import zarr
 
-        stored = folder.open_array(place, "r+")
+        self._stored = folder.open_array(place, "r+")
         self.name: str = metadata.get("attributes", {}).get("long_name", place.name)
         self.axis: int = metadata["dimension_names"].index(dim)
         self.place = place
-        self._front, self._own = stored.shape[: self.axis], stored.shape[self.axis + 1 :]
-        self.chunk_rows = stored.chunks[self.axis]
-        self.chunk_bytes = math.prod(stored.chunks) * stored.dtype.itemsize
-        endless: Any = stored.metadata.update_shape((*self._front, ENDLESS, *self._own))
-        config: Any = {"write_empty_chunks": True}
-        self._endless = zarr.Array(zarr.AsyncArray(endless, stored.store_path, config))
+        self._front = self._stored.shape[: self.axis]
+        self.row = self._stored.shape[self.axis + 1 :]
+        self.chunk_rows = self._stored.chunks[self.axis]
+        self.chunk_bytes = math.prod(self._stored.chunks) * self._stored.dtype.itemsize
+        self._is_open = bool(self._stored.fill_value != self._stored.fill_value)
+        self._endless = self._without_end()
         self._waiting: list[Array] = []
+
+    def _without_end(self) -> zarr.Array[Any]:
+        """The array as if it had no end."""
+        import zarr
+
+        shape = (*self._front, ENDLESS, *self.row)
+        endless: Any = self._stored.metadata.update_shape(shape)
+        config: Any = {"write_empty_chunks": True}
+        return zarr.Array(zarr.AsyncArray(endless, self._stored.store_path, config))
+
+    def shape(self, length: int) -> list[int]:
+        """The shape of so many rows."""
+        return [*self._front, length, *self.row]
 
     # --- rows in memory -----------------------------------------------------------------------
 
+    def takes(self, rows: Array) -> bool:
+        """Whether rows of such a shape can be kept."""
+        own = rows.shape[self.axis + 1 :]
+        return own == self.row or (self._is_open and len(own) == len(self.row))
+
     def fitted(self, rows: Array, count: int) -> Array:
-        """A copy of rows with the dtype and the shape of those in the store.
+        """A copy of rows with the dtype of those in the store, and a shape that they can have.
 
         Raises:
             InputError: they would not be the same any more.
         """
         rows = folder.as_stored(storable(np.asarray(rows)))
-        lead = self.axis + 1
-        deep = (1,) * (len(self._own) - (rows.ndim - lead))
-        made = np.empty((*self._front, count, *self._own), self._endless.dtype)
+        own = rows.shape[self.axis + 1 :]
+        if not self.takes(rows):
+            raise self._misfit(rows)
+        if not (np.less_equal(own, self.row)).all():
+            self.row = common_shape(self.name, self.row, own)
+            self._endless = self._without_end()
+        made = np.empty((*self._front, count, *own), self._endless.dtype)
         try:
-            deepened = rows.reshape(*rows.shape[:lead], *deep, *rows.shape[lead:])
-            np.copyto(made, deepened, "same_kind")
+            np.copyto(made, rows, "same_kind")
         except (ValueError, TypeError):
             raise self._misfit(rows) from None
-        if made.dtype != rows.dtype and not _same(made.astype(rows.dtype), deepened):
+        if made.dtype != rows.dtype and not _same(made.astype(rows.dtype), rows):
             raise self._misfit(rows)
         return made
 
@@ -65,7 +93,7 @@ class Growing:
         rest = list(rows.shape[self.axis + 1 :])
         return InputError(
             f"rows of '{self.name}' that are {dtype_name(rows)}{rest} cannot be kept exactly in a "
-            f"store whose rows are {self._endless.dtype}{list(self._own)}"
+            f"store whose rows are {self._endless.dtype}{list(self.row)}"
         )
 
     def wait(self, rows: Array) -> None:
@@ -74,7 +102,7 @@ class Growing:
 
     def forget(self, count: int) -> int:
         """Forget the first rows, which are written; how many bytes still wait."""
-        rows = self._all()[self._at(count, None)]
+        rows = self._all()[self.at(count, None)]
         self._waiting = [rows] if rows.shape[self.axis] else []
         return rows.nbytes
 
@@ -83,10 +111,19 @@ class Growing:
         self._waiting = []
 
     def _all(self) -> Array:
-        self._waiting = [np.concatenate(self._waiting, self.axis)]
+        parts = [padded(self.name, part, self._padded(part)) for part in self._waiting]
+        self._waiting = [np.concatenate(parts, self.axis)]
         return self._waiting[0]
 
-    def _at(self, start: int, stop: int | None) -> tuple[slice, ...]:
+    def room(self, part: Array) -> int:
+        """How many bytes rows need, as long as all are now."""
+        return math.prod(self._padded(part)) * part.itemsize
+
+    def _padded(self, part: Array) -> tuple[int, ...]:
+        return (*part.shape[: self.axis + 1], *self.row)
+
+    def at(self, start: int, stop: int | None) -> tuple[slice, ...]:
+        """Where rows are in the array."""
         return (*(slice(None),) * self.axis, slice(start, stop))
 
     # --- the disk -----------------------------------------------------------------------------
@@ -96,22 +133,27 @@ class Growing:
         rows, size, end = self._all(), self.chunk_rows, start + count
         edges = [start, *range(start - start % size + size, end, size), end]
         for first, last in pairwise(edges):
-            part = rows[self._at(first - start, last - start)]
-            self._endless[self._at(first, last)] = part
+            part = rows[self.at(first - start, last - start)]
+            self._endless[self.at(first, last)] = part
 
     def cut(self, length: int) -> None:
         """Remove the chunks that have no row before `length`."""
         number = -(-length // self.chunk_rows)
-        while (chunk := self._chunk_file(number)).exists():
-            chunk.unlink()
+        while chunks := [*self._chunks(number)]:
+            for chunk in chunks:
+                chunk.unlink()
             number += 1
 
-    def _chunk_file(self, number: int) -> Path:
-        place = [0] * self._endless.ndim
-        place[self.axis] = number
-        return self.place / self._endless.metadata.encode_chunk_key(tuple(place))
+    def _chunks(self, number: int) -> Iterator[Path]:
+        """The files of all chunks that hold the same rows."""
+        sizes = self._endless.chunks
+        counts = [-(-extent // size) for extent, size in zip(self.shape(1), sizes, strict=True)]
+        for place in np.ndindex(*counts):
+            here = (*place[: self.axis], number, *place[self.axis + 1 :])
+            file = self.place / self._endless.metadata.encode_chunk_key(here)
+            if file.exists():
+                yield file
 
 
 def _same(made: Array, rows: Array) -> bool:
-    whole = np.broadcast_to(rows, made.shape)
-    return bool(np.all((made == whole) | ((made != made) & (whole != whole))))
+    return bool(np.all((made == rows) | ((made != made) & (rows != rows))))

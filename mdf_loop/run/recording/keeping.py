@@ -8,25 +8,39 @@ from dataclasses import dataclass, field
 from mdf_loop.errors import InputError
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.names import Chosen, Item, find_item, named_items
+from mdf_loop.run.labels import length_names
+from mdf_loop.run.recording.lengths import OpenRows
 
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
     """Rows of the `traces`, and what to `reduce` all rows of others to.
 
-    A row is kept of every `every`-th step, if what is called `when` is true in it.
+    A row is kept of every `every`-th step, if what is called `when` is true in it. `open` are those
+    whose rows may have other shapes in other steps.
     """
 
     traces: tuple[str, ...]
     every: int = 1
     when: str | None = None
     reduce: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    open: OpenRows = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Everything that is kept, as results call it."""
         reduced = (f"{name}.{word}" for name, words in self.reduce.items() for word in words)
         return (*self.traces, *reduced)
+
+    @property
+    def lengths(self) -> dict[str, str]:
+        """For traces with rows of different lengths what these are called."""
+        return length_names((name for name in self.traces if name in self.open), self.names)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Everything of which there is something in each row."""
+        return (*self.traces, *self.lengths.values())
 
     def expected(self, first: int, steps: int) -> int | None:
         """How many rows so many steps from number `first` on give; None if that is not known."""

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from mdf_loop.errors import InputError
-from mdf_loop.ir import Array
+from mdf_loop.ir import Array, Data
+from mdf_loop.reading.program import HAS_RUN
 from mdf_loop.run.missing import with_missing
 from mdf_loop.run.overseeing.course import Block, Numbers, Sink, called
 from mdf_loop.run.recording.keeping import Keeping
+from mdf_loop.run.recording.lengths import lengths_of, with_axes
 from mdf_loop.run.recording.reductions import Reductions
 from mdf_loop.run.recording.rows import Column
 from mdf_loop.run.recording.ticks import Clock, Ticks
@@ -33,16 +35,31 @@ class Recorder:
 
     def take(self, block: Block) -> None:
         """Keep of the block what is to be kept."""
-        rows = with_missing(block.rows)
+        rows = self._with_axes(with_missing(block.rows))
         if self.keeping.reduce:
             self._reductions.add({n: rows[n] for n in self.keeping.reduce}, self.axis)
         numbers, places = self._places(block.numbers, rows)
-        kept = {name: self._at(rows[name], places) for name in self.keeping.traces}
+        rows |= self._lengths(rows, block.rows)
+        kept = {name: self._at(rows[name], places) for name in self.keeping.columns}
         if self._first is None and len(numbers):
             self._first = int(numbers[0])
         if self.keeping.when is not None:
             self._chosen.add(np.asarray(numbers, np.int64))
         self.sink.add(np.asarray(Ticks(numbers, self.clock)), kept)
+
+    def _with_axes(self, rows: dict[str, Data]) -> dict[str, Array]:
+        """The rows, with as many axes as those of other steps."""
+        front = self.axis + 1
+        known = {n: rank for n, rank in self.keeping.open.items() if rank is not None}
+        return {**rows, **{n: with_axes(rows[n], rank, front) for n, rank in known.items()}}
+
+    def _lengths(self, rows: Mapping[str, Array], made: Mapping[str, Array]) -> dict[str, Array]:
+        """How long each row is that could have another length, by the name of the column."""
+        front = self.axis + 1
+        return {
+            column: lengths_of(rows[name], made.get(HAS_RUN + name), front)
+            for name, column in self.keeping.lengths.items()
+        }
 
     def _places(self, numbers: Numbers, rows: Mapping[str, Array]) -> tuple[Numbers, slice | Array]:
         """The numbers of the rows that are kept, and where they are."""

@@ -10,7 +10,7 @@ the mean adds what the rows of a block of fixed length hold in the order of a bi
 after block together with what rounding loses. A zero or a nan that is the least or the greatest
 has no sign.
 
-Where there was no row they are nan.
+Where there was no row they are nan. Of rows that have not one shape there is only the last.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from mdf_loop.ir import Array
 from mdf_loop.onnx_types import common, dtype_name, kind_of, numpy_dtype
 from mdf_loop.run.labels import storable
 from mdf_loop.run.overseeing.course import called
-from mdf_loop.run.recording.rows import deepened
 
 WAITING = 4096
 """Elements that may wait for the rest of their block; of larger rows there waits none."""
@@ -39,17 +38,25 @@ _AT_ONCE = 1 << 17
 class Reduction(ABC):
     """Takes rows `[time, ...]` block by block.
 
-    The result has the dtype and the shape of rows that hold for all of them.
+    The result has the shape of the rows, and the dtype that holds for all of them.
     """
 
     kinds: ClassVar[str] = "biuf"
     """The kinds of dtypes that it takes."""
+
+    one_shape: ClassVar[bool] = True
+    """Whether all rows must have one shape."""
 
     def __init__(self) -> None:
         self.rows = 0
         self._dtypes: list[str] = []
         self._dtype = np.dtype(np.float64)
         self._shape: tuple[int, ...] = ()
+
+    def takes(self, rows: Array) -> bool:
+        """Whether these rows can follow those that it has."""
+        same = rows.shape[1:] == self._shape
+        return same or not (self.one_shape and self.rows and len(rows))
 
     def add(self, rows: Array) -> None:
         """Take further rows.
@@ -60,13 +67,10 @@ class Reduction(ABC):
         if (word := dtype_name(rows)) not in self._dtypes:
             self._dtypes.append(word)
             self._dtype = _common(self._dtypes)
-        with np.errstate(all="ignore"):
-            if rows.shape[1:] != self._shape:
-                shape = np.broadcast_shapes(self._shape, rows.shape[1:])
-                if shape != self._shape:
-                    self._widen(shape)
-                rows = deepened(rows, 1 + len(shape))
-            if len(rows):
+        if rows.shape[1:] != self._shape and (len(rows) or not self.rows):
+            self._begin(rows.shape[1:])
+        if len(rows):
+            with np.errstate(all="ignore"):
                 self._take(rows)
             self.rows += len(rows)
 
@@ -76,7 +80,7 @@ class Reduction(ABC):
             is_float = kind_of(str(self._dtype)) == "f"
             return np.full(self._shape, np.nan, self._dtype if is_float else np.float64)
         with np.errstate(all="ignore"):
-            return np.array(np.broadcast_to(self._result(), self._shape))
+            return np.array(self._result())
 
     def snapshot(self) -> dict[str, Array]:
         """All that is needed to go on."""
@@ -92,7 +96,7 @@ class Reduction(ABC):
         self.rows = int(parts["rows"])
         self._dtypes = parts["dtypes"].tolist()
         self._dtype = _common(self._dtypes)
-        self._widen(tuple(parts["shape"].tolist()))
+        self._begin(tuple(parts["shape"].tolist()))
         if self.rows:
             self._take_parts(parts)
 
@@ -101,7 +105,7 @@ class Reduction(ABC):
         """Whether there is a value, be it nan; text cannot be nan."""
         return self.rows > 0 or (bool(self._dtypes) and self._dtype.kind != "O")
 
-    def _widen(self, shape: tuple[int, ...]) -> None:
+    def _begin(self, shape: tuple[int, ...]) -> None:
         """From now on rows have this shape."""
         self._shape = shape
 
@@ -111,7 +115,7 @@ class Reduction(ABC):
 
     @abstractmethod
     def _result(self) -> Array:
-        """The reduction of at least one row; its shape may lack axes."""
+        """The reduction of at least one row."""
 
     @abstractmethod
     def _parts(self) -> dict[str, Array]:
@@ -153,6 +157,7 @@ class Last(_Chosen):
     """The last row."""
 
     kinds = "biufcU"
+    one_shape = False
 
     def _take(self, rows: Array) -> None:
         self._row = rows[-1:].reshape(rows.shape[1:]).astype(self._dtype)
@@ -206,23 +211,19 @@ class Mean(Reduction):
         self._filled = 0
         self._waiting: Array = np.zeros((_length(()),))
 
-    def _widen(self, shape: tuple[int, ...]) -> None:
-        """A new shape begins a new block."""
-        self._sum, self._lost = self._total()
-        self._filled = 0
+    def _begin(self, shape: tuple[int, ...]) -> None:
         self._waiting = np.zeros((_length(shape), *shape))
-        super()._widen(shape)
+        super()._begin(shape)
 
     def _take(self, rows: Array) -> None:
-        fitted = np.broadcast_to(rows, (len(rows), *self._shape))
         length = len(self._waiting)
-        start = min(-self._filled % length, len(fitted))
-        self._wait(fitted[:start])
-        stop = len(fitted) - (len(fitted) - start) % length
+        start = min(-self._filled % length, len(rows))
+        self._wait(rows[:start])
+        stop = len(rows) - (len(rows) - start) % length
         at_once = max(1, _AT_ONCE // max(1, self._waiting.size)) * length
         for place in range(start, stop, at_once):
-            self._add_blocks(fitted[place : min(place + at_once, stop)])
-        self._wait(fitted[stop:])
+            self._add_blocks(rows[place : min(place + at_once, stop)])
+        self._wait(rows[stop:])
 
     def _wait(self, rows: Array) -> None:
         """Put rows into the block that is not full."""
@@ -319,14 +320,15 @@ class Reductions:
         """Take further rows; the axis of time is 0, or 1 in a sweep.
 
         Raises:
-            InputError: there are texts, of which only the last can be had.
+            InputError: there are texts, or rows of different shapes, which have only the last.
         """
         raise_findings(self._unfit(rows))
         self._axis = axis
+        in_front = {n: _members_last(rows[n]) if axis else rows[n] for n in self._made}
+        raise_findings(self._uneven(in_front))
         for name, made in self._made.items():
-            in_front = _members_last(rows[name]) if axis else rows[name]
             for reduction in made.values():
-                reduction.add(in_front)
+                reduction.add(in_front[name])
 
     def arrays(self) -> dict[str, Array]:
         """The values so far, `node.port.mean` etc.; in a sweep members are in front."""
@@ -376,6 +378,18 @@ class Reductions:
                         hint=f"reduce it to its last value: {{'{name}': 'last'}}",
                     )
 
+    def _uneven(self, rows: Mapping[str, Array]) -> Iterable[Finding]:
+        for name, made in self._made.items():
+            for word, reduction in made.items():
+                if not reduction.takes(rows[name]):
+                    yield Finding(
+                        "InputError",
+                        f"reduce: '{name}' has not the same length in all steps, so its rows have "
+                        f"no {word}",
+                        hint=f"reduce it to its last row ({{'{name}': 'last'}}), or add an output "
+                        "that makes one number of a row, such as numpy.mean(...)",
+                    )
+
 
 def _unknown(words: Mapping[str, Sequence[str]]) -> Iterable[Finding]:
     for name, asked in words.items():
@@ -389,5 +403,5 @@ def _unknown(words: Mapping[str, Sequence[str]]) -> Iterable[Finding]:
 
 
 def _members_last(rows: Array) -> Array:
-    """`[members, time, ...]` as `[time, ..., members]`: rows of different shapes still broadcast."""
+    """`[members, time, ...]` as `[time, ..., members]`."""
     return np.moveaxis(rows, 0, -1)

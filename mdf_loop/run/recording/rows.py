@@ -2,6 +2,8 @@
 
 They are never there twice. Where it is known how many rows there will be, the room for all of them
 is taken at once; the system gives it when it is written to.
+
+Rows that are shorter than others have nan behind their end.
 """
 
 from __future__ import annotations
@@ -13,12 +15,13 @@ import numpy as np
 
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
+from mdf_loop.run.missing import common_shape, padded
 
 
 class Rows:
     """Rows of several outputs, `[time, ...]`, or `[members, time, ...]` with `axis=1`.
 
-    A column has the dtype and the shape of rows that hold for all of them.
+    A column has the dtype of rows that holds for all of them, and a shape that has room for each.
     """
 
     def __init__(self, axis: int = 0, expected: int | None = None) -> None:
@@ -31,7 +34,7 @@ class Rows:
         """Add rows; what stands along them is not kept."""
         for name, part in rows.items():
             if name not in self._columns:
-                self._columns[name] = Column(name, self._expected, 1 + self.axis)
+                self._columns[name] = Column(name, self._expected)
             self._columns[name].add(_axis_moved(part, self.axis, 0))
         self.length += len(coordinate)
 
@@ -56,7 +59,7 @@ class Rows:
     def restore(self, parts: Mapping[str, Array], length: int) -> None:
         """Take rows that a snapshot had."""
         for name, rows in parts.items():
-            self._columns[name] = Column(name, self._expected, 1 + self.axis)
+            self._columns[name] = Column(name, self._expected)
             self._columns[name].add(rows)
         self.length = length
 
@@ -64,48 +67,59 @@ class Rows:
 class Column:
     """One array that grows in front; `expected` is how long it will be, if that is known.
 
-    The first `front` axes are those of the rows and of the members of a sweep.
+    Its rows grow, too, when a longer one comes.
     """
 
-    def __init__(self, name: str, expected: int | None = None, front: int = 1) -> None:
+    def __init__(self, name: str, expected: int | None = None) -> None:
         self.name = name
         self._expected = expected
-        self._front = front
         self._length = 0
-        self._typed = False
+        self._row: tuple[int, ...] | None = None
         self._room = np.empty((0,))
 
     @property
     def rows(self) -> Array:
         """Everything that was added."""
-        return self._room[: self._length]
+        return self._room[(slice(self._length), *map(slice, self._row or ()))]
 
     def add(self, part: Array) -> None:
-        """Add rows."""
-        if not self._typed:
-            self._typed = True
-            self._take_room(len(part), part.dtype, part.shape[1:])
-        elif self._room.shape[1:] != part.shape[1:] or self._room.dtype != part.dtype:
-            part = self._widened(part)
-        self._make_room(self._length + len(part))
-        self._room[self._length : self._length + len(part)] = part
-        self._length += len(part)
+        """Add rows; of no rows only the dtype matters, if there are others."""
+        dtype = part.dtype if self._row is None else np.result_type(self._room.dtype, part.dtype)
+        if not self._length:
+            self._row = part.shape[1:]
+            self._take_room(len(part), dtype, self._row)
+        elif len(part):
+            part = self._fitted(part)
+            dtype = np.result_type(self._room.dtype, part.dtype)
+        if self._room.dtype != dtype:
+            self._move(dtype, self._room.shape[1:])
+        if len(part):
+            self._make_room(self._length + len(part))
+            self._room[self._length : self._length + len(part)] = part
+            self._length += len(part)
 
     def trim(self) -> None:
         """Give back the room that was not needed."""
-        if len(self._room) > self._length:
+        if self._room.shape[1:] != (self._row or ()):
+            self._room = self.rows.copy()
+        elif len(self._room) > self._length:
             self._room.resize((self._length, *self._room.shape[1:]), refcheck=False)
 
-    def _widened(self, part: Array) -> Array:
-        """The rows, with as many axes as all have; there is room for their dtype and shape, too."""
-        rank = max(part.ndim, self._room.ndim)
-        old, new = (deepened(rows, rank, self._front) for rows in (self.rows, part))
-        dtype = np.result_type(old.dtype, new.dtype)
-        shape = np.broadcast_shapes(old.shape[1:], new.shape[1:])
-        if (dtype, shape) != (self._room.dtype, self._room.shape[1:]):
-            self._take_room(self._length, dtype, shape)
-            self._room[: self._length] = old
-        return new
+    def _fitted(self, part: Array) -> Array:
+        """Rows as long as there is room for: for longer ones some is made, an eighth more."""
+        row = common_shape(self.name, self._row or (), part.shape[1:])
+        have: tuple[int, ...] = self._room.shape[1:]
+        both = zip(have, row, strict=True)
+        more = tuple(old if new <= old else max(new, old + old // 8) for old, new in both)
+        self._row = row
+        if more != have:
+            self._move(self._room.dtype, more)
+        return padded(self.name, part, (len(part), *more))
+
+    def _move(self, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> None:
+        old = padded(self.name, self._room[: self._length], (self._length, *shape))
+        self._take_room(self._length, np.result_type(dtype, old.dtype), shape)
+        self._room[: self._length] = old
 
     def _take_room(self, least: int, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> None:
         length = max(least, self._expected or 0)
@@ -135,8 +149,3 @@ class Column:
 def _axis_moved(rows: Array, source: int, target: int) -> Array:
     """As numpy's moveaxis, which takes its time even where nothing is to be moved."""
     return rows if source == target else np.moveaxis(rows, source, target)
-
-
-def deepened(rows: Array, rank: int, front: int = 1) -> Array:
-    """The rows with as many axes as others have, behind the `front` axes that they share."""
-    return rows.reshape(*rows.shape[:front], *(1,) * (rank - rows.ndim), *rows.shape[front:])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ import numpy as np
 from mdf_loop.errors import DiskFullError, InputError
 from mdf_loop.files import NO_SPACE, checked_target
 from mdf_loop.ir import Array
-from mdf_loop.run.labels import coordinates, outputs
+from mdf_loop.run.labels import coordinates, variables
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.growing import Growing
 from mdf_loop.run.recording.spare import Spare
@@ -43,12 +43,16 @@ STREAMED = "streamed_along"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An output: the dtype and the shape that all its rows can have, and its unit or none."""
+    """An output: the dtype and the shape that all its rows can have, and its unit or none.
+
+    `length_of` is the output whose rows' lengths it is; rows of that one may become longer.
+    """
 
     name: str
     dtype: np.dtype[Any]
     row_shape: tuple[int, ...]
     unit: str = ""
+    length_of: str | None = None
 
 
 class Stream:
@@ -102,12 +106,15 @@ class Stream:
         *members, last = axes
         ((along, ticks),) = last.coordinates.items()
         front = (*(len(next(iter(axis.coordinates.values()))) for axis in members), 0)
+        arrays = {c.name: np.empty((*front, *c.row_shape), c.dtype) for c in columns}
+        lengths = {c.length_of: arrays.pop(c.name) for c in columns if c.length_of is not None}
         empty = Results(
-            {c.name: np.empty((*front, *c.row_shape), c.dtype) for c in columns},
+            arrays,
             {},
             device,
             precision,
             axes=(*members, Axis(last.name, {along: ticks[:0]})),
+            lengths=lengths,
             units={**(units or {}), **{c.name: c.unit for c in columns if c.unit}},
         )
         folder.create(target, empty, {STREAMED: along}, _rows_at_once(empty))
@@ -150,7 +157,7 @@ class Stream:
         count = len(coordinate)
         *others, along = self._growing
         parts = [*(g.fitted(rows[g.name], count) for g in others), along.fitted(coordinate, count)]
-        size = sum(part.nbytes for part in parts)
+        size = sum(g.room(part) for g, part in zip(self._growing, parts, strict=True))
         with folder.writing(self._path):
             full = not self._has_room(size) and not self._is_written()
             if count:
@@ -159,6 +166,10 @@ class Stream:
                 self._write_what_fits()
                 raise self._disk_full()
             self._write_what_is_due()
+
+    def takes(self, rows: Mapping[str, Array]) -> bool:
+        """Whether rows of such shapes can be added."""
+        return all(growing.takes(rows[growing.name]) for growing in self._growing[:-1])
 
     def flush(self) -> None:
         """Write what waits.
@@ -180,6 +191,15 @@ class Stream:
     def arrays(self) -> dict[str, zarr.Array[Any]]:
         """What is stored of the outputs, read from the disk where it is looked at."""
         return {g.name: folder.open_array(g.place) for g in self._growing[:-1]}
+
+    def parts(self) -> Iterator[tuple[Array, Mapping[str, Array]]]:
+        """What is stored, some rows after the other, as they were added."""
+        *others, along = self._growing
+        arrays = {growing: folder.open_array(growing.place) for growing in self._growing}
+        for start in range(0, self._stored, self._at_once):
+            end = min(start + self._at_once, self._stored)
+            rows = {g.name: np.asarray(arrays[g][g.at(start, end)]) for g in others}
+            yield np.asarray(arrays[along][start:end]), rows
 
     # --- the disk -----------------------------------------------------------------------------
 
@@ -247,7 +267,7 @@ class Stream:
         """Let all arrays be so long; what stands along never is longer than an output."""
         grows = length > self._stored
         for (_, document), growing in zip(self._metadata, self._growing, strict=False):
-            document["shape"][growing.axis] = length
+            document["shape"] = growing.shape(length)
         for place, document in self._metadata if grows else reversed(self._metadata):
             folder.write_json(place, document)
 
@@ -267,7 +287,8 @@ class Stream:
 
 def _rows_at_once(results: Results) -> int:
     """How many rows of all arrays are a chunk each, and half the buffer together."""
-    arrays = [item.array for item in (*outputs(results), *coordinates(results)[-1:])]
-    sizes = [math.prod((n for n in a.shape if n), start=a.dtype.itemsize) for a in arrays]
+    items = [*variables(results), *coordinates(results)[-1:]]
+    shapes = [(item.array.dtype.itemsize, *folder.with_room(item, results)) for item in items]
+    sizes = [math.prod(extent for extent in shape if extent) for shape in shapes]
     rows: int = min(BUFFER // 2 // sum(sizes), folder.CHUNK // max(sizes))
     return max(1, rows)

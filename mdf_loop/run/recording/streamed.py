@@ -1,22 +1,24 @@
 """A sink on disk that is made when the types of its rows are known.
 
-The first evaluation can give rows of a narrower dtype or shape than the others; so the store is
-made with the second block that has rows, or at the end. A checkpoint before that has the rows of
-the first one.
+The first evaluation can give rows of a narrower dtype than the others; so the store is made with
+the second block that has rows, or at the end. A checkpoint before that has the rows of the first
+one. It is made once more when a row of whole numbers is shorter than others, which then are floats.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial, reduce
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from mdf_loop.errors import InputError
-from mdf_loop.files import checked_target
+from mdf_loop.files import beside, checked_target
 from mdf_loop.ir import Array, Data
-from mdf_loop.run.recording.rows import deepened
+from mdf_loop.run.missing import common_shape, dtype_with_nan
+from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.stream import Column, Stream
 from mdf_loop.run.results import Axis
 
@@ -30,7 +32,8 @@ _ALONG = "along"
 class Streamed:
     """Rows in a Zarr store at `path`; `axes` are those of the rows, time last.
 
-    `about` gives device and precision, once the run has begun.
+    `about` gives device and precision, once the run has begun. `lengths` says what the lengths of
+    rows are called, for outputs that have such.
     """
 
     def __init__(
@@ -39,11 +42,13 @@ class Streamed:
         axes: tuple[Axis, ...],
         about: Callable[[], tuple[str, str]],
         units: Mapping[str, str],
+        lengths: Mapping[str, str],
     ) -> None:
         self._path = checked_target(path, (".zarr",), "rows while they are computed")
         self._axes = axes
         self._about = about
         self._units = units
+        self._lengths = {column: name for name, column in lengths.items()}
         self._first: _Waiting | None = None
         self._stream: Stream | None = None
 
@@ -56,6 +61,8 @@ class Streamed:
     def add(self, coordinate: Array, rows: Mapping[str, Array]) -> None:
         """Add rows."""
         if self._stream is not None:
+            if len(coordinate) and not self._stream.takes(rows):
+                self._stream = self._remade(self._stream, rows)
             self._stream.add(coordinate, rows)
         elif self._first is None:
             self._first = (coordinate, rows)
@@ -66,31 +73,45 @@ class Streamed:
             self._first = (self._first[0], first)
 
     def _widened(self, rows: Array, other: Array) -> Array:
-        """The rows in the type that also holds for others."""
-        column = self._column("", rows, other)
-        front = len(self._axes)
-        deep = deepened(rows, front + len(column.row_shape), front)
-        shape = (*rows.shape[:front], *column.row_shape)
-        return np.broadcast_to(deep, shape).astype(column.dtype, copy=False)
+        """The rows in the dtype that also holds for others."""
+        return rows.astype(np.result_type(rows.dtype, other.dtype), copy=False)
 
     def _opened(self, waiting: _Waiting, rows: Mapping[str, Array]) -> Stream:
         """The store, for the rows that wait and these."""
         if self._stream is None:
             coordinate, first = waiting
-            columns = [self._column(name, first[name], rows[name]) for name in rows]
-            self._stream = Stream.create(
-                self._path, columns, self._axes, *self._about(), self._units
-            )
+            self._stream = self._created(self._path, first, rows)
             self._stream.add(coordinate, first)
             self._first = None
         return self._stream
 
-    def _column(self, name: str, *parts: Array) -> Column:
-        """The type that holds for all rows."""
+    def _remade(self, old: Stream, rows: Mapping[str, Array]) -> Stream:
+        """The same store, with the types that hold for these rows, too."""
+        old.close()
+        with folder.writing(self._path), beside(self._path) as made:
+            made.mkdir()
+            new = made / self._path.name
+            stream = self._created(new, old.arrays(), rows)
+            for part in old.parts():
+                stream.add(*part)
+            stream.close()
+            folder.put(new, self._path)
+        return Stream(self._path)
+
+    def _created(self, path: Path, *rows: Mapping[str, Any]) -> Stream:
+        """A new store in the types of all of these rows."""
+        columns = [self._column(name, *(part[name] for part in rows)) for name in rows[-1]]
+        return Stream.create(path, columns, self._axes, *self._about(), self._units)
+
+    def _column(self, name: str, *parts: Any) -> Column:
+        """The type that holds for all rows; whole numbers become floats where one is shorter."""
         front = len(self._axes)
-        shapes = (part.shape[front:] for part in parts)
+        there = [part for part in parts if part.shape[front - 1]] or parts
+        shape = reduce(partial(common_shape, name), (part.shape[front:] for part in there))
         dtype = np.result_type(*(part.dtype for part in parts))
-        return Column(name, dtype, np.broadcast_shapes(*shapes), self._units.get(name, ""))
+        if any(part.shape[front:] != shape for part in there):
+            dtype = dtype_with_nan(dtype)
+        return Column(name, dtype, shape, self._units.get(name, ""), self._lengths.get(name))
 
     def flush(self) -> None:
         """Write what waits, if there is a store already."""

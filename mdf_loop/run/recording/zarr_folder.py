@@ -24,7 +24,16 @@ import numpy as np
 from mdf_loop.errors import InputError
 from mdf_loop.files import beside, not_written
 from mdf_loop.ir import Array
-from mdf_loop.run.labels import ENDS, Labelled, about, attributes, coordinates, outputs, safe_name
+from mdf_loop.run.labels import (
+    ENDS,
+    Labelled,
+    about,
+    attributes,
+    coordinates,
+    outputs,
+    safe_name,
+    variables,
+)
 from mdf_loop.run.results import Results
 
 if TYPE_CHECKING:
@@ -32,6 +41,9 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 20
 """How many bytes of rows are in a chunk, if a row is not longer."""
+
+OPEN = 64
+"""How many elements of a row are in a chunk at least, where longer rows may come."""
 
 LEAST = 1 << 16
 """How many bytes of small rows are in a chunk at least: many small files are slow to read."""
@@ -58,17 +70,23 @@ def create(
     """
     place = checked_store(path)
     along = results.axes[-1].name if results.axes else ""
-    arrays = [*coordinates(results), *outputs(results)]
+    arrays = [*coordinates(results), *variables(results)]
     with writing(path), beside(place) as made:
         new = made / "new"
         new.mkdir(parents=True)
         for item in arrays:
-            _write_array(new, item, along, rows)
+            grows = rows is not None and item.name in results.lengths
+            _write_array(new, item, along, rows, with_room(item, results) if grows else None)
         documents = {name: read_json(new / name) for name in map(_place, arrays)}
         write_json(new, _root(documents, {**_about(results), **(more or {})}))
-        if place.exists():
-            place.rename(made / "old")
-        new.rename(place)
+        put(new, place)
+
+
+def put(new: Path, place: Path) -> None:
+    """Move a new store to its place; one that is there goes where the new one was made."""
+    if place.exists():
+        place.rename(new.parent / "old")
+    new.rename(place)
 
 
 def complete(path: Path, results: Results) -> None:
@@ -137,7 +155,14 @@ def writing(path: Path) -> Iterator[None]:
 # --- arrays -----------------------------------------------------------------------------------
 
 
-def _write_array(store: Path, item: Labelled, along: str, rows: int | None) -> None:
+def _write_array(
+    store: Path,
+    item: Labelled,
+    along: str,
+    rows: int | None,
+    room: tuple[int, ...] | None = None,
+) -> None:
+    """Write an array; one with room for longer rows is nan where nothing is written, if it can."""
     import zarr
     from zarr.codecs import BloscCodec
 
@@ -149,7 +174,8 @@ def _write_array(store: Path, item: Labelled, along: str, rows: int | None) -> N
         name=_place(item),
         shape=array.shape,
         dtype=array.dtype if text else np.dtype(array.dtype.name),  # C's long long is int64, too
-        chunks=_chunks(array, axis, rows),
+        chunks=_chunks(room or array.shape, array.dtype.itemsize, axis, rows),
+        fill_value=np.nan if room and array.dtype.kind in "fc" else array.dtype.type(),
         compressors="auto" if text else BloscCodec(cname="lz4", clevel=1, shuffle="shuffle"),
         dimension_names=item.dims,
         attributes={**attributes(item.name, item.unit)},
@@ -165,12 +191,21 @@ def as_stored(array: Array) -> Array:
     return array.astype(np.dtypes.StringDType()) if array.dtype.kind == "U" else array
 
 
-def _chunks(array: Array, axis: int, rows: int | None) -> tuple[int, ...]:
+def with_room(item: Labelled, results: Results) -> tuple[int, ...]:
+    """The shape of an array, with room for longer rows where such may come."""
+    front, shape = len(results.axes_of(item.name)), item.array.shape
+    if item.name not in results.lengths or len(shape) == front:
+        return tuple(shape)
+    least = round(OPEN ** (1 / (len(shape) - front)))
+    return (*shape[:front], *(max(extent, least) for extent in shape[front:]))
+
+
+def _chunks(shape: tuple[int, ...], itemsize: int, axis: int, rows: int | None) -> tuple[int, ...]:
     """Whole rows: about `CHUNK` bytes; for rows to come some times `rows`, if they are small."""
-    if not array.ndim:
+    if not shape:
         return ()
-    full = [max(1, extent) for extent in array.shape]
-    row = array.dtype.itemsize * math.prod(full[:axis] + full[axis + 1 :])
+    full = [max(1, extent) for extent in shape]
+    row = itemsize * math.prod(full[:axis] + full[axis + 1 :])
     if rows is None:
         full[axis] = min(full[axis], max(1, CHUNK // row))
     else:

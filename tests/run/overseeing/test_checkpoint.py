@@ -418,7 +418,7 @@ def test_no_file_and_no_folder(tmp_path):
 
 
 def test_checkpoints_of_another_version(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "VERSION", 2)
+    monkeypatch.setattr(checkpoint, "VERSION", checkpoint.VERSION + 1)
     path = saved(tmp_path / "run.ckpt", {})
     monkeypatch.undo()
     what, hint = refused(path)

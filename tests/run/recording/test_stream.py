@@ -123,9 +123,9 @@ def test_every_dtype(tmp_path, rows):
         assert read.tobytes() == exact.tobytes()
 
 
-def test_narrower_rows_are_widened(tmp_path):
+def test_whole_numbers_among_floats(tmp_path):
     stream = opened(tmp_path / "x.zarr", Column("A.v", FLOAT, (2, 1)))
-    stream.add(np.zeros(1), {"A.v": np.array([3])})
+    stream.add(np.zeros(1), {"A.v": np.array([[[3], [3]]])})
     stream.add(np.zeros(2), {"A.v": np.array([[[1.5], [2.5]], [[3.5], [4.5]]])})
     stream.close()
     expected = [[[3.0], [3.0]], [[1.5], [2.5]], [[3.5], [4.5]]]
@@ -419,3 +419,36 @@ def test_zarr_is_not_loaded_before_it_is_needed():
         text=True,
     )
     assert modules == "False\n"
+
+
+# --- rows of different lengths ------------------------------------------------------------------
+
+
+def test_rows_may_become_longer_than_their_chunks(tmp_path, monkeypatch):
+    """Each row is a chunk; what is cut off is gone, however many chunks it had."""
+    for limit in ("CHUNK", "LEAST"):
+        monkeypatch.setattr(stream_module.folder, limit, 1)
+    path = tmp_path / "x.zarr"
+    whole = np.dtype(np.int64)
+    columns = [Column("A.v", FLOAT, (1,)), Column("A.v.length", whole, (), "", "A.v")]
+    stream = opened(path, *columns)
+    long = np.arange(200.0)
+    for row in ([1.0], [2.0, 3.0], long, [4.0]):
+        rows = {"A.v": np.array([row]), "A.v.length": np.array([len(row)])}
+        stream.add(np.zeros(1), rows)
+    stream.close()
+    made = stream.arrays()["A.v"][...]
+    assert made.shape == (4, 200)
+    np.testing.assert_array_equal(made[2], long)
+    assert made[1, :2].tolist() == [2, 3]
+    assert np.isnan(made[1, 2:]).all()
+    assert len([*(path / "A.v" / "c" / "2").iterdir()]) == 4
+    again = Stream.resume(path, 2)
+    assert not [*(path / "A.v" / "c").glob("2/*")]
+    again.add(np.zeros(1), {"A.v": np.array([[5.0]]), "A.v.length": np.array([1])})
+    again.close()
+    made = again.arrays()["A.v"][...]
+    assert made[2, 0] == 5
+    assert np.isnan(made[2, 1:]).all()
+    with xarray.open_zarr(path) as data:
+        assert data["A.v.length"].values.tolist() == [1, 2, 1]

@@ -1,0 +1,93 @@
+"""Rows whose shape is known only in their step: how many axes they have, and how long each row is.
+
+    path     [1.0], [1.0, 3.0, 6.0], [1.0]        rows of one step each
+    ->
+    path            [[1.0, nan, nan], [1.0, 3.0, 6.0], [1.0, nan, nan]]
+    path.length     [1, 3, 1]
+
+Rows of several axes have a length for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from mdf_loop.ir import Array, Shape, is_fixed
+
+OpenRows: TypeAlias = "Mapping[str, int | None]"
+"""Outputs whose rows may have other shapes in other steps, and how many axes their rows have."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowShapes:
+    """What is known of rows before the run, from their shapes in the first step and in later ones.
+
+    Attributes:
+        open: outputs whose rows may have other shapes in other steps.
+        spread: outputs whose first row is spread to the shape of all others.
+    """
+
+    open: OpenRows
+    spread: Mapping[str, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, first: Mapping[str, Shape], later: Mapping[str, Shape]) -> RowShapes:
+        """What two programs say of the rows of outputs."""
+        rank: dict[str, int | None] = {}
+        spread: dict[str, tuple[int, ...]] = {}
+        for name, shape in later.items():
+            at_first = first[name]
+            whole = _spread(at_first, shape)
+            if whole is None:
+                ends = (at_first, shape)
+                rank[name] = None if None in ends else max(len(end or ()) for end in ends)
+            elif whole != at_first:
+                spread[name] = whole
+        return cls(rank, spread)
+
+
+def _spread(first: Shape, later: Shape) -> tuple[int, ...] | None:
+    """The one shape that all rows have, where the programs say that there is one."""
+    if not (is_fixed(first) and is_fixed(later)):
+        return None
+    try:
+        whole = np.broadcast_shapes(first, later)
+    except ValueError:
+        return None
+    return whole if whole == later else None
+
+
+def with_axes(rows: Array, rank: int, front: int) -> Array:
+    """The rows with so many axes, behind the `front` axes that all outputs have."""
+    missing = (1,) * (rank - (rows.ndim - front))
+    return rows.reshape(*rows.shape[:front], *missing, *rows.shape[front:])
+
+
+def lengths_of(rows: Array, flags: Array | None, front: int) -> Array:
+    """How long each row is, along each axis if it has not one alone.
+
+    A row of a node that has not run, of which the flags tell, has no length.
+    """
+    own = rows.shape[front:] or (1,)
+    extents = np.array(own[0] if len(own) == 1 else own, np.int64)
+    every = np.broadcast_to(extents, (*rows.shape[:front], *extents.shape))
+    if flags is None:
+        return every
+    ran = flags.reshape(*rows.shape[:front], *(1,) * extents.ndim)
+    return every * ran
+
+
+def without_padding(rows: Array, lengths: Array, front: int = 1) -> list[Array]:
+    """The rows of an array `[time, ...]`, each as long as it is.
+
+    With `front=2` there are members of a sweep, `[time, members, ...]`: one array for all of them.
+    """
+    members = (slice(None),) * (front - 1)
+    longest = lengths.max(axis=1) if members else lengths
+    shapes = longest if longest.ndim > 1 else longest[:, None]
+    own = shapes[:, : rows.ndim - front]
+    return [row[(*members, *map(slice, shape))] for row, shape in zip(rows, own, strict=True)]
