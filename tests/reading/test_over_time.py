@@ -14,6 +14,7 @@ from mdf_loop.errors import (
     ExpressionError,
     InputError,
     LoopError,
+    RecordShapeError,
     UnsupportedError,
 )
 from mdf_loop.reading.document import open_document, quiet
@@ -357,6 +358,13 @@ def test_rows_of_an_unknown_number_of_axes(whole: bool, row: Any) -> None:
     results = compiled.run({"x": [1.0, 2.0, 3.0], "whole": whole}, steps=4)
     assert results["m.y"].tolist() == [row] * 4
     assert results["m.z"].tolist() == [(2 * np.array(row)).tolist()] * 4
+
+
+@pytest.mark.parametrize("whole", [[True, True, False, True], [False, True, True, True]])
+def test_rows_of_another_number_of_axes(whole: list[bool]) -> None:
+    compiled = mdf_loop.compile(OF_OPEN_RANK, device="cpu", shapes="dynamic")
+    with pytest.raises(RecordShapeError, match=r"'m\.y' has rows of . axes and of . axes"):
+        compiled.run({"x": [1.0, 2.0, 3.0], "whole": whole}, steps=4)
 
 
 def test_what_goes_round_from_an_open_port_needs_a_first_value() -> None:
