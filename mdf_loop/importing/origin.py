@@ -2,8 +2,8 @@
 
     mdf_loop.model     the model as JSON, without its arrays
     mdf_loop.arrays    where they stand in it, and where their bits are: in an initializer of the
-                       graph, or among the following
-    mdf_loop.stored    arrays that no initializer has: a pass transposed it, nothing reads it
+                       graph, as it is or turned (a pass transposed it), or among the following
+    mdf_loop.stored    arrays that no initializer has: nothing reads them
     mdf_loop.digest    of the graph and of these
 
 They are metadata of the file. A file that was changed since is read from its graph, as every other.
@@ -15,7 +15,9 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import numpy_helper
@@ -75,6 +77,10 @@ def origin_of(proto: onnx.ModelProto) -> Content | None:
 # --- where arrays are -----------------------------------------------------------------------------
 
 
+_Place: TypeAlias = "str | int | dict[str, str]"
+"""The name of an initializer, of one that is turned, or a number among what is stored."""
+
+
 class _Places:
     """Where arrays are: in an initializer that has their bits, else (once) in what is stored."""
 
@@ -84,12 +90,16 @@ class _Places:
         self.stored: list[onnx.TensorProto] = []
         self.bytes = 0
 
-    def of(self, array: Array) -> str | int:
-        """The name of an initializer, or a number among what is stored."""
+    def of(self, array: Array) -> _Place:
+        """Where its bits are."""
         tensor = _tensor(array)
         bits = _print(tensor)
         if bits in self._names:
             return self._names[bits]
+        if array.ndim == 2:
+            turned = _print(_tensor(np.ascontiguousarray(array.T)))
+            if turned in self._names:
+                return {"turned": self._names[turned]}
         if bits not in self._numbers:
             self._numbers[bits] = len(self.stored)
             self.stored.append(tensor)
@@ -107,7 +117,9 @@ def _lifted(graph: onnx.GraphProto, entries: Mapping[str, str]) -> Iterator[Lift
     kept = onnx.GraphProto.FromString(base64.b64decode(entries.get(STORED, "")))
     tensors = {**{t.name: t for t in graph.initializer}, **dict(enumerate(kept.initializer))}
     for path, place, listed in json.loads(entries.get(ARRAYS, "[]")):
-        array = array_of(tensors[place])
+        turned = isinstance(place, dict)
+        array = array_of(tensors[place["turned"] if turned else place])
+        array = np.ascontiguousarray(array.T) if turned else array
         yield Lifted(path, array if array.flags.writeable else array.copy(), listed)
 
 
