@@ -173,12 +173,14 @@ class Poisoned(Exception):  # noqa: N818 - not an error: the error was found els
 class Findings:
     """Collects errors so that reading goes on and all of them are shown at once.
 
-    `lasting` are those of branches that no other shapes would mend.
+    `lasting` are those of branches that no other shapes would mend, `unread` those in what nothing
+    reads: said beside other errors, alone they refuse nothing.
     """
 
     def __init__(self) -> None:
         self.found: list[Finding] = []
         self.lasting: set[Finding] = set()
+        self.unread: list[Finding] = []
 
     @contextmanager
     def catch(self) -> Iterator[None]:

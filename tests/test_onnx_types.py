@@ -109,7 +109,7 @@ def test_what_is_no_type_is_refused(word):
 def test_types_of_ports(word, expected):
     port = SimpleNamespace(id="p", type=word)
     assert bool(type_advice(word)) == (expected is None)
-    assert expected is None or stated_dtype(port, "float32") == (expected, True)
+    assert expected is None or stated_dtype(port, "float32") == expected
 
 
 @pytest.mark.parametrize(

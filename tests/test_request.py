@@ -133,9 +133,9 @@ def test_an_id_that_several_nodes_have_means_all_of_them():
     assert (made["A.y"].tolist(), made["B.y"].tolist()) == ([2, 4], [15, 15])
 
 
-BYTES = graph(
+WHOLE = graph(
     n={
-        "input_ports": {"k": {"type": "uint8", "default_value": 1}},
+        "input_ports": {"k": {"type": "int", "default_value": 1}},
         "output_ports": {"y": {"value": "k * 2"}},
     }
 )
@@ -170,7 +170,7 @@ BYTES = graph(
             {"sweep": {"I": [1, 2], "fn.I": [3, 4]}},
             "'I' is swept, but 'fn.I' means the same input",
         ),
-        (BYTES, {"sweep": {"k": [1, 300]}}, "the input 'k' must be uint8, but [1, 300] is not"),
+        (WHOLE, {"sweep": {"k": [1, 2.5]}}, "the input 'k' must be int64, but [1.0, 2.5] is not"),
         (
             NEURON,
             {"sweep": {"fn.a": [1, 2]}, "engine": "modeci"},

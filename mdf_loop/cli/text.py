@@ -37,7 +37,7 @@ def as_text(results: Results, reason: str, ran: ExecutionList | None = None) -> 
     for name, data in results.items():
         front = tuple(axis.name for axis in results.axes_of(name))
         lines += _output(name, data, front, results.units.get(name, ""), results.dtypes.get(name))
-        if name in beside:
+        if name in beside and np.any(beside[name].array != np.shape(data)[len(front) :]):
             lines += _array(beside[name].name, beside[name].array, front, "")
     for name, report in results.loops.items():
         times = "1 iteration" if report.iterations == 1 else f"{report.iterations} iterations"

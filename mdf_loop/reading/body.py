@@ -107,7 +107,9 @@ class _BodyReader:
             enters = self._carried(entering, names)
             past = self._take(iteration, enters, entering)
         scope, strict = self.enclosing.inner(self.inputs), self.form.owned.strict
-        inner = InnerGraph(b, self.form.owned, scope, self.document, strict=strict)
+        inner = InnerGraph(
+            b, self.form.owned, scope, self.document, strict=strict, iteration=iteration
+        )
         condition_out, *outputs = self._outputs(inner)
         carried = len(signature.leaves)
         delayed, pushed = self._delayed(past, inner)

@@ -1,8 +1,7 @@
 """Values that come as numbers, given to a run or written as a default -> what a port holds.
 
-An array; for a port of sequences a list of arrays; for one that may be empty None, too. Where a
-port of whole numbers is given others they stay what they are, as in modeci_mdf; any other number
-that its port's type cannot hold is refused.
+An array; for a port of sequences a list of arrays; for one that may be empty None, too. Nothing
+is changed silently: a number that its port's type cannot hold is refused.
 """
 
 from __future__ import annotations
@@ -27,8 +26,6 @@ from mdf_loop.onnx_types import (
 )
 from mdf_loop.reading.port_types import stated_dtype
 
-_WHOLE = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
-
 LARGEST_NOTHING = 10**8
 """Elements of an input that is taken to be zeros when nothing is given."""
 
@@ -36,7 +33,7 @@ LARGEST_NOTHING = 10**8
 def given_data(port: Any, value: Any, precision: str, name: str, where: str) -> Data:
     """What a port holds that is given this value."""
     dtype = stated_dtype(port, precision)
-    data = _of_port(value, dtype, f"the input '{name}'", where, InputError)
+    data = _of_type(value, dtype, f"the input '{name}'", where, InputError)
     return _in_precision(data, dtype, precision)
 
 
@@ -57,7 +54,7 @@ def _default(port: Any, dtype: str | None, precision: str, where: str) -> Data:
                 f"the input '{port.id}' must be given: its shape {list(port.shape)} is open", where
             )
         value = nothing(port, dtype, tuple(port.shape or ()), where)
-    data = _of_port(value, dtype, what, where, ModelError)
+    data = _of_type(value, dtype, what, where, ModelError)
     if dtype is None and data.dtype.kind in "US":
         raise ModelError(f"{what} must be a number or a list of numbers, not {value!r}", where)
     return _in_precision(data, dtype, precision)
@@ -95,18 +92,7 @@ def default_value(b: Builder, port: Any, where: str) -> Value:
 
 def _in_precision(data: Data, dtype: str | None, precision: str) -> Data:
     """float64 that no port states follows the compilation's precision."""
-    if dtype in (None, *_WHOLE) and data.dtype == np.float64:
-        return data.astype(precision)
-    return data
-
-
-def _of_port(value: Any, dtype: str | None, what: str, where: str, error: type[LoopError]) -> Data:
-    """A value as its port's type says, or as it is where a port of whole numbers is given others."""
-    if dtype in _WHOLE:
-        array = _fitted(value, None, what, where, error)
-        if array.dtype.kind == "f" and not _cast(array, dtype)[1]:
-            return array
-    return _of_type(value, dtype, what, where, error)
+    return data.astype(precision) if dtype is None and data.dtype == np.float64 else data
 
 
 def _of_type(value: Any, dtype: str | None, what: str, where: str, error: type[LoopError]) -> Data:
@@ -117,7 +103,7 @@ def _of_type(value: Any, dtype: str | None, what: str, where: str, error: type[L
         return None if value is None else _of_type(value, inside(dtype), what, where, error)
     if not isinstance(value, list | tuple):
         raise error(
-            f"{what} must be a list of arrays, not {shown(value)}",
+            f"{what} must be a list of arrays, not {_shown(value)}",
             where,
             f"it is {dtype}: give one array for each member, e.g. [[1.0], [1.0, 2.0]]",
         )
@@ -140,28 +126,22 @@ def _fitted(value: Any, dtype: str | None, what: str, where: str, error: type[Lo
     if dtype == "string":
         return _texts(array, what, where, error)
     if array.dtype.kind == "O" and _is_whole(array):
-        raise error(f"{what} does not fit into 64 bits: {shown(value)}", where)
+        raise error(f"{what} does not fit into 64 bits: {_shown(value)}", where)
     if not _is_number(array) and not (array.dtype.kind in "US" and dtype is None):
-        raise error(f"{what} must be a number or a list of numbers, not {shown(value)}", where)
+        raise error(f"{what} must be a number or a list of numbers, not {_shown(value)}", where)
     if dtype is None or dtype_name(array) == dtype:
         return array
-    stated, same = _cast(array, dtype)
-    if kind_of(dtype) in "iub" and not same:
-        raise error(f"{what} must be {dtype}, but {shown(array.tolist())} is not", where)
-    return stated
-
-
-def _cast(array: Array, dtype: str) -> tuple[Array, bool]:
-    """The array in another dtype, and whether its numbers are the same there."""
     with np.errstate(all="ignore"):
-        made = array.astype(numpy_dtype(dtype))
-        return made, np.array_equal(made.astype(array.dtype), array)
+        stated = array.astype(numpy_dtype(dtype))
+    if kind_of(dtype) in "iub" and not np.array_equal(stated.astype(array.dtype), array):
+        raise error(f"{what} must be {dtype}, but {_shown(array.tolist())} is not", where)
+    return stated
 
 
 def _texts(array: Array, what: str, where: str, error: type[LoopError]) -> Array:
     texts = array.astype(object)
     if array.size and not all(isinstance(text, str) for text in texts.flat):
-        raise error(f"{what} must be text or a list of texts, not {shown(array.tolist())}", where)
+        raise error(f"{what} must be text or a list of texts, not {_shown(array.tolist())}", where)
     return texts
 
 
@@ -173,7 +153,6 @@ def _is_whole(array: Array) -> bool:
     return array.size > 0 and all(isinstance(entry, int) for entry in array.flat)
 
 
-def shown(value: Any) -> str:
-    """A value, as short as an error needs it."""
+def _shown(value: Any) -> str:
     text = repr(value) if value is not None else "nothing"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -18,13 +18,14 @@ from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.memory import Memory
 from mdf_loop.reading.node import Context, is_stateful
 from mdf_loop.reading.owned_graph import OwnedGraph
-from mdf_loop.reading.port_types import as_held
+from mdf_loop.reading.port_types import as_counted, as_held
 
 
 class InnerGraph:
     """Reads one evaluation; `scope` has what the graph is given, then what it may capture.
 
-    What is wrong inside is among the builder's findings.
+    `iteration` is the iteration number, of a loop's body. What is wrong inside is among the
+    builder's findings.
     """
 
     def __init__(
@@ -35,8 +36,10 @@ class InnerGraph:
         document: Document,
         *,
         strict: bool = False,
+        iteration: Value | None = None,
     ) -> None:
         self.b = b
+        self.iteration = iteration
         self.graph = owned.graph
         self.where = owned.where
         self.role = owned.role
@@ -84,7 +87,8 @@ class InnerGraph:
             raise self._unbound(node, port, where)
         if isinstance(term, tuple):
             return term
-        return as_held(self.b, port, term)
+        hold = as_counted if term is self.iteration else as_held
+        return hold(self.b, port, term)
 
     def _unbound(self, node: Any, port: Any, where: str) -> ScopeError:
         said = f"the input port '{port.id}' of node '{node.id}' in {self.role.word}"

@@ -20,7 +20,7 @@ from mdf_loop.ir import Array, Data, Shape
 from mdf_loop.lower import suggestion
 from mdf_loop.onnx_types import dtype_name, is_tensor
 from mdf_loop.reading.document import Document
-from mdf_loop.reading.given import default_data, given_data, nothing, shown
+from mdf_loop.reading.given import default_data, given_data, nothing
 from mdf_loop.reading.port_types import stated_dtype
 
 
@@ -28,7 +28,7 @@ from mdf_loop.reading.port_types import stated_dtype
 class OpenPort:
     """An input port that no edge feeds: it can be given from outside.
 
-    `imported` ports are inputs of a file of ONNX or OpenVINO, which take nothing but their type.
+    `imported` ports are inputs of a file of ONNX or OpenVINO, which have their shape at any rate.
     """
 
     name: str
@@ -133,7 +133,7 @@ def bind(
         if name is None:
             arrays[port.name] = default_data(port.port, options.precision, port.where)
             continue
-        data = _given(port, given[name], options, name)
+        data = given_data(port.port, given[name], options.precision, name, port.where)
         rows = _rows(port, data, name, steps)
         if rows is not None:
             over_time.add(port.name)
@@ -156,24 +156,12 @@ def bind_members(
     stated = stated_dtype(port.port, options.precision)
     if stated is not None and not is_tensor(stated):
         raise InputError(f"the input '{name}' is {stated}: only arrays can be swept", port.where)
-    rows = _given(port, members, options, name)
+    rows: Array = given_data(port.port, members, options.precision, name, port.where)
     first = given.arrays[port.name]
     if rows[0].size == first.size:
         rows = rows.reshape(len(rows), *first.shape)
     rows = _in_shape(port, rows, name, 1 + (port.name in given.over_time))
-    return replace(given, arrays={**given.arrays, port.name: rows[0]}), rows
-
-
-def _given(port: OpenPort, value: Any, options: Options, name: str) -> Any:
-    """A value in the dtype of the port that it is given to."""
-    data = given_data(port.port, value, options.precision, name, port.where)
-    stated = stated_dtype(port.port, options.precision)
-    typed = stated is not None and isinstance(data, np.ndarray) and is_tensor(stated)
-    if port.imported and typed and dtype_name(data) != stated:
-        raise InputError(
-            f"the input '{name}' must be {stated}, but {shown(data.tolist())} is not", port.where
-        )
-    return data
+    return replace(given, arrays={**given.arrays, port.name: rows[0, ...]}), rows
 
 
 def _in_shape(port: OpenPort, data: Data, name: str, leading: int) -> Data:

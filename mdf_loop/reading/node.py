@@ -332,6 +332,7 @@ class NodeReader:
             if name in read or not self.node.output_ports:
                 self.b.findings.found.extend(error.findings)
                 continue
+            self.b.findings.unread += error.findings
             for finding in error.findings:
                 what = f"nothing reads the parameter '{name}', which has no value: {finding.what}"
                 self.b.note(what, finding.where)

@@ -85,6 +85,16 @@ def as_held(b: Builder, port: Any, value: Value) -> Value:
     return value if dtype is None or is_tensor(dtype) else cast(b, value, dtype)
 
 
+def as_counted(b: Builder, port: Any, iteration: Value) -> Value:
+    """The iteration number, in the dtype that a port of the body states.
+
+    A mere `float` is what MDF's importers write on every port.
+    """
+    dtype = stated_dtype(port, b.options.precision)
+    general = dtype is None or _plain(port.type) == "float"
+    return iteration if general else cast(b, iteration, dtype or iteration.dtype)
+
+
 def as_begun(b: Builder, port: Any, value: Value) -> Value:
     """A plain number that a carried value starts from, in the dtype that the body's port states.
 

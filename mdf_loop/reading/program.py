@@ -177,7 +177,8 @@ class ProgramReader:
 
     def raise_found(self) -> None:
         """Raise what was found, if anything."""
-        raise_findings(map(self._advised, self.b.findings.found))
+        found = self.b.findings.found
+        raise_findings(map(self._advised, (*found, *self.b.findings.unread) if found else ()))
 
     def _advised(self, finding: Finding) -> Finding:
         """An operation that cannot take whole numbers says which ports hold them unasked."""

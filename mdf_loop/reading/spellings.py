@@ -1,7 +1,8 @@
 """What other programs write otherwise than MDF -> as MDF has it.
 
-PsyNeuLink writes shapes as text (`"(1,)"`, up to 0.15) and a parameter as a bare number
-(`learning_rate: 0.05`).
+PsyNeuLink writes shapes as text (`"(1,)"`, up to 0.15), a parameter as a bare number
+(`learning_rate: 0.05`), and as `type` of a port the dtype of its default: `int64` where that was
+written without a point, whatever the port takes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ def graph_as_mdf(graph: Any) -> Any:
 
 
 def _model(model: Any) -> Any:
-    return _changed(model, "graphs", graph_as_mdf)
+    changed = _changed(model, "graphs", graph_as_mdf)
+    if not str(_part(model, "generating_application")).lower().startswith("psyneulink"):
+        return changed
+    return _changed(changed, "graphs", lambda graph: _changed(graph, "nodes", _untyped))
 
 
 def _node(node: Any) -> Any:
@@ -52,6 +56,17 @@ def _port(port: Any) -> Any:
 
 def _parameter(parameter: Any) -> Any:
     return {"value": parameter} if isinstance(parameter, bool | int | float) else parameter
+
+
+def _untyped(node: Any) -> Any:
+    """A node whose input ports do not state that they take whole numbers."""
+    return _changed(node, "input_ports", _without_whole_type)
+
+
+def _without_whole_type(port: Any) -> Any:
+    if not str(_part(port, "type")).startswith(("int", "uint")):
+        return port
+    return {key: value for key, value in port.items() if key != "type"}
 
 
 def _part(content: Any, key: str) -> Any:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import mdf_loop
-from mdf_loop.errors import ModelError, UnsupportedError
+from mdf_loop.errors import InputError, ModelError, UnsupportedError
 from mdf_loop.reading import open_document
 from mdf_loop.reading.spellings import graph_as_mdf, model_as_mdf
 
@@ -51,6 +51,18 @@ def test_a_parameter_that_is_a_bare_number_is_its_value() -> None:
     node = {"parameters": {"k": "text"}, "output_ports": {"y": {"value": "k"}}}
     with pytest.raises(ModelError, match="the parameter 'k' is text"):
         mdf_loop.read(model(node))
+
+
+def test_psyneulink_states_the_dtype_of_a_default() -> None:
+    node = doubling(shape=[1, 1], type="int64")
+    with pytest.raises(InputError, match="must be int64, but"):
+        mdf_loop.compile(model(node)).run({"x": [[0.5]]})
+    made = model(node, generating_application="PsyNeuLink v0.21.0.0")
+    assert mdf_loop.compile(made).run({"x": [[0.5]]})["y"].tolist() == [[1.0]]
+    assert mdf_loop.compile(made).run()["y"].tolist() == [[0]]
+    float_port = model(doubling(type="float32"), generating_application="psyneulink v0.9")
+    (port,) = open_document(float_port).graph.nodes[0].input_ports
+    assert port.type == "float32"
 
 
 def test_a_graph_in_a_node_is_named() -> None:

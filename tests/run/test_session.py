@@ -105,7 +105,7 @@ def test_uneven_rows_of_a_recorded_value_are_explained() -> None:
 
 
 def test_a_model_without_outputs_asks_for_names() -> None:
-    graph = {"g": {"nodes": {"A": {"parameters": {"p": {"value": "1 + 2"}}}}, "edges": {}}}
+    graph = {"g": {"nodes": {"A": {"functions": {"p": {"value": "1 + 2"}}}}, "edges": {}}}
     compiled = mdf_loop.compile(graph)
     with pytest.raises(LoopError, match="has no output ports"):
         compiled.run()

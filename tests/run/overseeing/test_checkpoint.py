@@ -399,12 +399,16 @@ def test_files_of_other_kinds(tmp_path, content):
     "content",
     [
         _npz({"mdf_loop.checkpoint.npy": b"x"}),
-        *(_forged(c) for c in ([], {}, None, 3, {"version": 1})),
-        _forged({"version": 1, "identity": {}, "parts": {"a": {"b": "", "c": ""}}}),
-        _forged({"version": 1, "identity": {}, "parts": {"a": {"b": "texts"}}}),
-        _forged({"version": 1, "identity": {}, "parts": {"a": {"b": "no_such_dtype"}}}),
-        _forged({"version": 1, "identity": [], "parts": []}),
-        _forged({"version": 1, "identity": {}, "parts": {"a": ["b"]}}),
+        *(_forged(c) for c in ([], {}, None, 3, {"version": checkpoint.VERSION})),
+        _forged(
+            {"version": checkpoint.VERSION, "identity": {}, "parts": {"a": {"b": "", "c": ""}}}
+        ),
+        _forged({"version": checkpoint.VERSION, "identity": {}, "parts": {"a": {"b": "texts"}}}),
+        _forged(
+            {"version": checkpoint.VERSION, "identity": {}, "parts": {"a": {"b": "no_such_dtype"}}}
+        ),
+        _forged({"version": checkpoint.VERSION, "identity": [], "parts": []}),
+        _forged({"version": checkpoint.VERSION, "identity": {}, "parts": {"a": ["b"]}}),
     ],
 )
 def test_checkpoints_that_nobody_wrote(tmp_path, content):
