@@ -33,7 +33,7 @@ from mdf_loop.folding.leaving import Leaving, leaving
 from mdf_loop.lower import suggestion
 from mdf_loop.reading import Source
 from mdf_loop.reading.document import graph_of
-from mdf_loop.reading.node import is_stateful
+from mdf_loop.reading.parameters import is_stateful
 
 _FUNCTION = "rounds"
 """What the loop is called inside its node."""

@@ -17,7 +17,7 @@ from mdf_loop.reading.content import content_of
 from mdf_loop.reading.control import control
 from mdf_loop.reading.document import Document, parameters_with_bodies
 from mdf_loop.reading.loop_forms import LoopForm, carried_expressions, loop_form
-from mdf_loop.reading.node import is_stateful
+from mdf_loop.reading.parameters import is_stateful
 from mdf_loop.reading.recordings import RecordingForm
 from mdf_loop.reading.signature import Signature, find_signature
 

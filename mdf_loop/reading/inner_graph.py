@@ -16,8 +16,9 @@ from mdf_loop.reading.document import Document
 from mdf_loop.reading.given import default_value
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.memory import Memory
-from mdf_loop.reading.node import Context, is_stateful
+from mdf_loop.reading.node import Context
 from mdf_loop.reading.owned_graph import OwnedGraph
+from mdf_loop.reading.parameters import is_stateful
 from mdf_loop.reading.port_types import as_counted, as_held
 
 

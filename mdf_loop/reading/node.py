@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from mdf_loop.build import Builder
 from mdf_loop.errors import (
     ArityError,
@@ -39,7 +37,15 @@ from mdf_loop.lower.operators import add, literal, multiply, promote, truths
 from mdf_loop.reading.control import control, is_loop, read_control
 from mdf_loop.reading.document import Document, parameters_with_bodies
 from mdf_loop.reading.memory import selected
+from mdf_loop.reading.parameters import (
+    fixed_parameters,
+    is_document_part,
+    is_empty,
+    is_stateful,
+    no_value,
+)
 from mdf_loop.reading.schedule.known import Truth
+from mdf_loop.reading.structure import fields
 
 LOOP_RESULTS = ("iterations", "condition", "stopped_by")
 """Names after the dot: iterations run, the last condition, why it stopped (see `StoppedBy`)."""
@@ -182,8 +188,8 @@ class NodeReader:
                 return (
                     literal(self.b, 0.0) if initial is None else self._expression(initial, self.old)
                 )
-            if _is_empty(parameter):
-                raise _no_value(parameter)
+            if is_empty(parameter):
+                raise no_value(parameter)
             if parameter.conditions and parameter.value is None and self.moment.ran is not False:
                 return literal(self.b, 0.0)
             if parameter.value is None:
@@ -223,7 +229,7 @@ class NodeReader:
         items = (*self.node.functions, *self.node.parameters)
         bodies = set().union(*(parameters_with_bodies(item, self.node) for item in items))
         for parameter in self.node.parameters:
-            if parameter.id in bodies or _is_document_part(parameter.value):
+            if parameter.id in bodies or is_document_part(parameter.value):
                 continue
             if self._keeps_old_value(parameter, changed):
                 compute: Callable[[str], Term] = self._kept
@@ -281,14 +287,14 @@ class NodeReader:
         if parameter.conditions:
             first = self.moment.ran is False
             return literal(self.b, 0.0) if first else self._kept(parameter.id)
-        raise _no_value(parameter)
+        raise no_value(parameter)
 
     def _conditioned(self, parameter: Any, term: Term, scope: Scope) -> Term:
         """`where(test, value, current)` for each condition in order."""
         for condition in parameter.conditions:
-            fields = condition if isinstance(condition, dict) else vars_of(condition)
-            test = truths(self.b, tensor(self.b, self._expression(fields.get("test"), scope)))
-            value = tensor(self.b, self._expression(fields.get("value"), scope))
+            written = fields(condition)
+            test = truths(self.b, tensor(self.b, self._expression(written.get("test"), scope)))
+            value = tensor(self.b, self._expression(written.get("value"), scope))
             then, otherwise = promote(self.b, value, tensor(self.b, term))
             term = self.b.op("Where", test, then, otherwise)
         return term
@@ -357,54 +363,3 @@ class NodeReader:
                 hint=f"write {word}[0], {word}[1], ... in the ports to choose",
             )
         return term[ports.index(port)]
-
-
-def fixed_parameters(node: Any) -> set[str]:
-    """Parameters that have one value for ever: they read nothing that can change."""
-    fixed = {
-        p.id
-        for p in node.parameters
-        if p.value is not None and not p.conditions and not is_stateful(p)
-    }
-    changing = {p.id for p in node.parameters} | {f.id for f in node.functions}
-    changing = (changing | {port.id for port in node.input_ports}) - fixed
-    values = {p.id: names_in(p.value) for p in node.parameters}
-    while moved := {name for name in fixed if values[name] & changing}:
-        fixed -= moved
-        changing |= moved
-    return fixed
-
-
-def is_stateful(parameter: Any) -> bool:
-    """Whether a parameter remembers: a derivative, an initial value, or itself in its value."""
-    return (
-        parameter.time_derivative is not None
-        or parameter.default_initial_value is not None
-        or (isinstance(parameter.value, str) and parameter.id in names_in(parameter.value))
-    )
-
-
-def vars_of(condition: Any) -> dict[str, Any]:
-    """A ParameterCondition's test and value, as a dict holds them."""
-    return {"test": condition.test, "value": condition.value}
-
-
-def _is_empty(parameter: Any) -> bool:
-    """Whether a parameter says nothing at all."""
-    written = (parameter.value, parameter.time_derivative, parameter.default_initial_value)
-    return not (parameter.function or parameter.conditions) and all(w is None for w in written)
-
-
-def _no_value(parameter: Any) -> ExpressionError:
-    return ExpressionError(
-        f"the parameter '{parameter.id}' has no value", hint="give it a value or a function"
-    )
-
-
-def _is_document_part(value: Any) -> bool:
-    """Whether a parameter holds a graph (a loop body) rather than a number."""
-    return (
-        isinstance(value, dict)
-        or hasattr(value, "nodes")
-        or (isinstance(value, np.ndarray) and value.dtype == object)
-    )

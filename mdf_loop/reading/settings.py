@@ -19,7 +19,7 @@ from mdf_loop.ir import Array
 from mdf_loop.lower import suggestion
 from mdf_loop.lower.syntax import number_of
 from mdf_loop.reading.document import Document
-from mdf_loop.reading.node import is_stateful
+from mdf_loop.reading.parameters import is_stateful
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,57 @@
+"""What kind of parameter one is: fixed, a state, empty, or no number at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import ExpressionError
+from mdf_loop.lower import names_in
+
+
+def fixed_parameters(node: Any) -> set[str]:
+    """Parameters that have one value for ever: they read nothing that can change."""
+    fixed = {
+        p.id
+        for p in node.parameters
+        if p.value is not None and not p.conditions and not is_stateful(p)
+    }
+    changing = {p.id for p in node.parameters} | {f.id for f in node.functions}
+    changing = (changing | {port.id for port in node.input_ports}) - fixed
+    values = {p.id: names_in(p.value) for p in node.parameters}
+    while moved := {name for name in fixed if values[name] & changing}:
+        fixed -= moved
+        changing |= moved
+    return fixed
+
+
+def is_stateful(parameter: Any) -> bool:
+    """Whether a parameter remembers: a derivative, an initial value, or itself in its value."""
+    return (
+        parameter.time_derivative is not None
+        or parameter.default_initial_value is not None
+        or (isinstance(parameter.value, str) and parameter.id in names_in(parameter.value))
+    )
+
+
+def is_empty(parameter: Any) -> bool:
+    """Whether a parameter says nothing at all."""
+    written = (parameter.value, parameter.time_derivative, parameter.default_initial_value)
+    return not (parameter.function or parameter.conditions) and all(w is None for w in written)
+
+
+def no_value(parameter: Any) -> ExpressionError:
+    """What is wrong with a parameter that says nothing."""
+    return ExpressionError(
+        f"the parameter '{parameter.id}' has no value", hint="give it a value or a function"
+    )
+
+
+def is_document_part(value: Any) -> bool:
+    """Whether a parameter holds a graph (a loop body) rather than a number."""
+    return (
+        isinstance(value, dict)
+        or hasattr(value, "nodes")
+        or (isinstance(value, np.ndarray) and value.dtype == object)
+    )
