@@ -6,6 +6,7 @@ import onnx
 
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.importing.onnx_graph import OWN_DOMAINS, main_graph
+from mdf_loop.importing.onnx_references import UNBOUND
 from mdf_loop.importing.opsets import at_our_opset
 from mdf_loop.importing.origin import origin_of
 
@@ -24,6 +25,9 @@ def content_of_onnx(proto: onnx.ModelProto, name: str) -> Content:
         about["producer"] = f"{proto.producer_name} {proto.producer_version}".strip()
     if proto.doc_string:
         about["doc_string"] = proto.doc_string
+    for entry in proto.metadata_props:
+        if entry.key == UNBOUND:
+            about["unbound"] = entry.value.splitlines()
     graph_id = proto.graph.name or name
     graph = main_graph(at_our_opset(proto).graph, graph_id, {"onnx": about})
     return {name: {"format": "ModECI MDF v0.4", "graphs": graph}}

@@ -22,20 +22,29 @@ from mdf_loop.importing.opsets.weights import graphs_of
 _NUMBERS = (onnx.AttributeProto.INT, onnx.AttributeProto.FLOAT)
 
 
+UNBOUND = "mdf_loop.unbound"
+"""Among a model's metadata: which attributes those were, one in a line."""
+
+
 def settle_references(model: onnx.ModelProto, library: Library) -> None:
     """Give attributes outside of functions that refer to one of a function what the runtime takes.
 
     Raises:
         ModelError: a node cannot do without.
     """
+    settled = []
     for graph in graphs_of(model.graph):
         for index, node in enumerate(graph.node):
+            where = node_place("$.graph", node, index)
             for attribute in [a for a in node.attribute if a.ref_attr_name]:
                 if attribute.type in _NUMBERS:
+                    settled.append(f"the attribute '{attribute.name}' of {node.op_type} ({where})")
                     attribute.ClearField("ref_attr_name")
                     continue
-                _refuse_needed(node, attribute, library, node_place("$.graph", node, index))
+                _refuse_needed(node, attribute, library, where)
                 node.attribute.remove(attribute)
+    if settled:
+        model.metadata_props.add(key=UNBOUND, value="\n".join(settled))
 
 
 def _refuse_needed(

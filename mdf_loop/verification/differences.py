@@ -31,14 +31,15 @@ _Row = Callable[[Document, Types], _Notes]
 def differences(document: Document, types: Types) -> tuple[Finding, ...]:
     """Notes: what modeci_mdf's engine may compute otherwise, and where.
 
-    None for an imported file, which means what its own system does.
+    An imported file means what its own system does: of it only what that makes up is noted.
     """
-    return () if is_imported(document.graph) else _found(_LEVELLED + _OTHERS, document, types)
+    rows = _IMPORTED if is_imported(document.graph) else _LEVELLED + _OTHERS
+    return _found(rows, document, types)
 
 
 def unlevelled(document: Document, types: Types) -> tuple[Finding, ...]:
     """Those that `verify` does not take out of the engine, nor speaks of itself."""
-    return _found(_OTHERS, document, types)
+    return () if is_imported(document.graph) else _found(_OTHERS, document, types)
 
 
 def _found(rows: Sequence[_Row], document: Document, types: Types) -> tuple[Finding, ...]:
@@ -174,6 +175,15 @@ def _growing(document: Document, types: Types) -> _Notes:
                     where,
                 )
 
+
+def _unbound(document: Document, types: Types) -> _Notes:
+    about = (document.graph.metadata or {}).get("onnx")
+    unbound = about.get("unbound") if isinstance(about, Mapping) else None
+    for name in unbound if isinstance(unbound, list) else ():
+        yield f"nothing gives {name} a value: it is 0, as in ONNX Runtime", document.where
+
+
+_IMPORTED: tuple[_Row, ...] = (_unbound,)
 
 _LEVELLED: tuple[_Row, ...] = (_order, _added_in_place, _float32)
 
