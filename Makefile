@@ -19,11 +19,13 @@ help: ## show this list
 demo: $(VENV)/installed ## run and draw three models; results in demo-output/
 	$(BIN)/mdf-loop demo
 
+# What is slow runs without coverage, which more than doubles its time.
 test: $(VENV)/installed-dev ## lint, types, all tests (with documents and examples), coverage
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=95
+	$(BIN)/pytest -n auto --dist worksteal -m slow
+	$(BIN)/pytest -n auto --dist worksteal -m "not slow" --cov --cov-report=term:skip-covered --cov-fail-under=95
 
 docs: $(VENV)/installed-dev ## write the generated parts of docs/reference/ anew
 	$(BIN)/python docs/generate.py

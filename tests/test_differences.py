@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import mdf_loop
-from mdf_loop.cli.check_command import command
+from mdf_loop.cli import cli
 from mdf_loop.reading import open_document, read_annotated
 from mdf_loop.verification.differences import differences
 from tests.timed_models import ALL, edge, graph
@@ -211,7 +211,7 @@ def test_an_imported_file_means_what_its_own_system_does():
 def test_check_prints_them(tmp_path):
     path = tmp_path / "model.json"
     path.write_text(json.dumps({"M": {"graphs": one("x * 2", {"default_value": [1, 2]})}}))
-    outcome = CliRunner().invoke(command, [str(path)])
+    outcome = CliRunner().invoke(cli, ["check", str(path)])
     assert outcome.exit_code == 0
     assert outcome.output.splitlines()[1:] == [
         "note: the default of 'x' is an array here; in modeci_mdf's engine it is a list of Python, "

@@ -21,6 +21,8 @@ from mdf_loop.passes import DEFAULT, Pass
 from mdf_loop.run.interpret import interpret
 from tests.choice_programs import agree, everywhere, program, repeat
 
+pytestmark = pytest.mark.slow
+
 GIVEN = {"x0": np.array([0.5, -1.0, 2.0]), "x1": np.array([3.0, 0.25, -0.75])}
 
 

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mdf_loop
 from mdf_loop.run.interpret import interpret
 from tests.control_models import Graph, case, choose, repeat
+
+pytestmark = pytest.mark.slow
 
 FORMULAS = ("{a} + 1", "{a} - {b}", "(2 * {a} + {b}) % 13", "{b} - 3", "0 - {a}", "7")
 TESTS = ("{a} > {b}", "{a} % 3 == 1", "{b} < 4", "{a}", "True", "1 > 2")

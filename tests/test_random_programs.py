@@ -15,6 +15,8 @@ from mdf_loop.reading import bind, open_document, read
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.session import Session
 
+pytestmark = pytest.mark.slow
+
 CARRIED = ("x", "y", "z")
 CAPTURED = {"a": 0.75, "b": -1.25, "n": 3}
 VECTOR = [0.5, -1.0, 2.0]

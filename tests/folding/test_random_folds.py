@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mdf_loop
 from tests.folding.flat_graphs import bits, graph, node
+
+pytestmark = pytest.mark.slow
 
 EXPRESSIONS = ("p + q", "p - 0.5 * q", "p * q / 4", "numpy.abs(p) - q", "q / 2 + 0 * p")
 

@@ -13,6 +13,8 @@ import pytest
 from tests.importing.random_onnx import random_model
 from tests.importing.round_trips import check
 
+pytestmark = pytest.mark.slow
+
 SEEDS = (*range(36), 1163, 2033, 2173, 3533)
 """The last ones: rows of loops that do not run, as wide as a loop with a true condition says; and
 a value that grows from an extent that another value has, too.

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from onnx import AttributeProto, helper, parser
 
 import mdf_loop
-from mdf_loop.cli.check_command import command
+from mdf_loop.cli import cli
 from mdf_loop.errors import ModelError
 
 X = np.array([[1.0, 2.0], [4.0, 0.0]], np.float32)
@@ -82,7 +82,7 @@ def test_a_constant_of_a_function_is_0_outside_of_it() -> None:
 
 def test_check_says_so(tmp_path: Path) -> None:
     onnx.save(model(AXIS), tmp_path / "m.onnx")
-    outcome = CliRunner().invoke(command, [str(tmp_path / "m.onnx")])
+    outcome = CliRunner().invoke(cli, ["check", str(tmp_path / "m.onnx")])
     assert outcome.output.splitlines()[1:] == [
         "note: nothing gives the attribute 'axis' of Softmax ($.graph.node['Softmax_1']) a value: "
         "it is 0, as in ONNX Runtime",

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from tests.over_time.condition_trees import models, timed_models
 from tests.over_time.schedules import Model, compare, decide_while_running, short_patience
 
+pytestmark = pytest.mark.slow
+
 STEPS, DT = 7, 0.125
 
 _few = settings(max_examples=40, suppress_health_check=list(HealthCheck))

@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from tests.over_time.law import judge
 from tests.over_time.models import Focus, Run, runs
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = int(os.environ.get("MDF_LOOP_EXAMPLES", "130"))
 """Models of each family."""
 

@@ -14,6 +14,8 @@ from mdf_loop.reading import read
 from tests.passes.batch_running import RUNS, assert_same
 from tests.test_random_programs import CAPTURED, graph, loops
 
+pytestmark = pytest.mark.slow
+
 GIVEN = ("a", "b", "x_0", "y_0", "z_0")
 
 

@@ -11,7 +11,7 @@ import mdf_loop
 from mdf_loop.errors import LoopError
 from tests.timed_models import edge, graph
 
-WORDS = (None, "float", "int", "int64", "int32", "uint8", "float32", "float16", "bool")
+WORDS = ("float", "int64", "uint8", "float32", "bool")
 
 
 def sent(value: Any, stated: dict[str, Any], expression: str = "2.0 * x") -> dict[str, Any]:
@@ -24,8 +24,8 @@ def sent(value: Any, stated: dict[str, Any], expression: str = "2.0 * x") -> dic
 
 
 @pytest.mark.parametrize("word", WORDS)
-@pytest.mark.parametrize("shape", [None, [], [1, 1], [3]])
-@pytest.mark.parametrize("value", [0.5, 0.1, 300, -7, [0.1, 2.5]])
+@pytest.mark.parametrize("shape", [None, [1, 1]])
+@pytest.mark.parametrize("value", [0.1, 300, [0.1, 2.5]])
 @pytest.mark.parametrize("steps", [None, 2])
 def test_nothing_that_comes_over_an_edge_is_cast_or_reshaped(word, shape, value, steps):
     stated = {k: v for k, v in (("type", word), ("shape", shape)) if v is not None}
