@@ -22,6 +22,8 @@ from tests.long_runs.random_cases import (
     whole_case,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True, scope="module")
 def _few_passes() -> Iterator[None]:
@@ -45,7 +47,6 @@ def test_a_model_over_time(name: str) -> None:
     assert seen["in chunks"] >= 8, seen
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dt", [None, 0.001])
 @pytest.mark.parametrize("name", shared_models())
 def test_a_shared_model_over_time(name: str, dt: float | None) -> None:
@@ -70,7 +71,6 @@ def test_a_random_program(kind: str) -> None:
     law_for(kind, 15)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(
     ("kind", "examples"), list(zip(FAMILIES, (200, 60, 200, 60), strict=True)), ids=FAMILIES

@@ -27,6 +27,8 @@ from tests.long_runs.random_cases import (
     whole_case,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True, scope="module")
 def _few_passes() -> Iterator[None]:
@@ -58,7 +60,6 @@ def test_a_model_over_time(name: str, tmp_path: Path) -> None:
     assert seen["resumed"] >= 6, seen
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_over_time_that_is_streamed(name: str, tmp_path: Path) -> None:
     cases = enumerate(in_all_ways(*MODELS[name]))
@@ -66,7 +67,6 @@ def test_a_model_over_time_that_is_streamed(name: str, tmp_path: Path) -> None:
     assert seen["resumed"] >= 6, seen
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dt", [None, 0.001])
 @pytest.mark.parametrize("name", shared_models())
 def test_a_shared_model_over_time(name: str, dt: float | None, tmp_path: Path) -> None:
@@ -93,7 +93,6 @@ def test_a_random_program(kind: str, tmp_path: Path) -> None:
     law_for(kind, 10, tmp_path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(
     ("kind", "examples"), list(zip(FAMILIES, (200, 60, 200, 60), strict=True)), ids=FAMILIES

@@ -28,6 +28,8 @@ from tests.over_time.schedules import (
     short_patience,
 )
 
+pytestmark = pytest.mark.slow
+
 STEPS = 20
 
 _COMPOSITE = {"All", "And", "Any", "Or", "Not", "NWhen"}
