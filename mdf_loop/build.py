@@ -62,7 +62,6 @@ class _Shared:
     adopted: dict[tuple[str, tuple[int, ...]], list[Constant]] = field(default_factory=dict)
     weak: set[Value] = field(default_factory=set)
     late: set[Value] = field(default_factory=set)
-    drawn: set[Value] = field(default_factory=set)
     measured: set[Value] = field(default_factory=set)
     asked: dict[Value, str] = field(default_factory=dict)
     types: dict[str, Any] = field(default_factory=dict)
@@ -287,15 +286,6 @@ class Builder:
             return self.constant(known, weak=True, late=True, measured=self.is_measured(value))
         self._shared.weak.add(value)
         return value
-
-    def mark_drawn(self, value: Value) -> Value:
-        """Say that a value is random numbers, each of them finite."""
-        self._shared.drawn.add(value)
-        return value
-
-    def is_drawn(self, value: Value) -> bool:
-        """Whether the value is random numbers, each of them finite."""
-        return value in self._shared.drawn
 
     # --- operations ----------------------------------------------------------------------------
 

@@ -74,7 +74,7 @@ def request(
     settings = bind_settings(document, {**parameters, **to_parameters}, options.precision)
     swept = {}
     for port, name in ports:
-        given, swept[port.name] = bind_members(given, port, members[name], options, name)
+        swept[port.name] = bind_members(given, port, members[name], options, name)
     for name in to_parameters:
         target = input_name(name)
         swept[target] = members[name].astype(settings.arrays[target].dtype)

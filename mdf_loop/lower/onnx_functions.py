@@ -89,8 +89,6 @@ def lower_onnx(b: Builder, op_type: str, args: Mapping[str, Any], scope: Scope) 
     if op_type in ("RNN", "LSTM", "GRU"):
         return _results(schema, recurrent(b, op_type, inputs, attributes, count))
     outputs = b.multi(op_type, *inputs, n_outputs=count, **attributes)
-    if op_type.startswith("Random"):
-        b.mark_drawn(outputs[0])
     return _results(schema, outputs)
 
 

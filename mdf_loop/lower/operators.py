@@ -67,7 +67,7 @@ def _arithmetic(
     logic = {"+": "Or", "*": "And"}.get(symbol)
 
     def apply(b: Builder, left: Value, right: Value) -> Value:
-        drawn = symbol == "*" and (b.is_drawn(left) or b.is_drawn(right))
+        drawn = symbol == "*" and (_is_drawn(b, left) or _is_drawn(b, right))
         left, right = promote(b, left, right)
         if left.dtype == "bool":
             if is_scalar(left) and is_scalar(right):  # Python's True + True is 2
@@ -84,6 +84,12 @@ def _arithmetic(
 
     apply.__doc__ = f"`left {symbol} right` with numpy's promotion."
     return _python(compute)(apply)
+
+
+def _is_drawn(b: Builder, value: Value) -> bool:
+    """Whether the value is random numbers, each of them finite."""
+    maker = b.makers.get(value)
+    return maker is not None and maker.op_type.startswith("Random")
 
 
 def _without_noise(b: Builder, product: Value, *factors: Value) -> Value:

@@ -37,7 +37,7 @@ class GeneralShapes:
     def _find(self, value: Value, op: Op | None) -> None:
         if value in self._known:
             return
-        if is_fixed(self.b, value):
+        if is_settled(self.b, value):
             self._known[value] = value.shape
         elif op is None:
             self._known[value] = _open(value)
@@ -48,7 +48,7 @@ class GeneralShapes:
         b, read = self.b, [None if v is None else (v.dtype, self._known[v]) for v in op.inputs]
         if not any(is_specialised(b, v, self._known[v]) for v in op.inputs if v is not None):
             return [value.shape for value in op.outputs]
-        small = b.small(v if v is not None and is_fixed(b, v) else None for v in op.inputs)
+        small = b.small(v if v is not None and is_settled(b, v) else None for v in op.inputs)
         try:
             types = onnx_ops.infer(op.op_type, read, op.attributes, small, len(op.outputs))
         except OperandError:
@@ -56,7 +56,7 @@ class GeneralShapes:
         return [shape for _, shape in types]
 
 
-def is_fixed(b: Builder, value: Value) -> bool:
+def is_settled(b: Builder, value: Value) -> bool:
     """Whether a value is what it is for all inputs: a number of the document, or no tensor."""
     known = b.constant_of(value) is not None and not b.is_measured(value)
     return known or not is_tensor(value.dtype)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -145,10 +145,8 @@ def bind(
 
 def bind_members(
     given: Given, port: OpenPort, members: Array, options: Options, name: str
-) -> tuple[Given, Array]:
-    """The values of one port in all members of a sweep, and what is given to the first of them.
-
-    `given` has what is given to all ports in the first member.
+) -> Array:
+    """The values of one port in all members of a sweep; `given` has those of the first member.
 
     Raises:
         InputError: a value does not fit what the port states.
@@ -160,8 +158,8 @@ def bind_members(
     first = given.arrays[port.name]
     if rows[0].size == first.size:
         rows = rows.reshape(len(rows), *first.shape)
-    rows = _in_shape(port, rows, name, 1 + (port.name in given.over_time))
-    return replace(given, arrays={**given.arrays, port.name: rows[0, ...]}), rows
+    bound: Array = _in_shape(port, rows, name, 1 + (port.name in given.over_time))
+    return bound
 
 
 def _in_shape(port: OpenPort, data: Data, name: str, leading: int) -> Data:

@@ -31,7 +31,7 @@ from mdf_loop.ir import Op, Shape, Value
 from mdf_loop.lower import Scope, Term, cast
 from mdf_loop.lower.terms import ints
 from mdf_loop.onnx_types import is_tensor
-from mdf_loop.reading.general_shapes import GeneralShapes, is_fixed, is_specialised
+from mdf_loop.reading.general_shapes import GeneralShapes, is_settled, is_specialised
 
 ReadIn = Callable[[Builder, Scope], Sequence[Value]]
 """Appends what a branch computes, for what its names stand for; the values that leave it."""
@@ -140,7 +140,7 @@ class _OpenScope(Scope):
             return type(term)(self._open(part) for part in term)
         if term not in self._opened:
             shape = self._general.of(term)
-            if not (self.ranks_stay or term in self.b.stated or is_fixed(self.b, term)):
+            if not (self.ranks_stay or term in self.b.stated or is_settled(self.b, term)):
                 shape = None
             special = is_tensor(term.dtype) and is_specialised(self.b, term, shape)
             self._opened[term] = self._hidden(term, shape) if special else term

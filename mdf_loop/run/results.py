@@ -195,7 +195,8 @@ class Results(Mapping[str, Data]):
 
         Outputs whose rows may have different lengths have `lengths`, too. For a run over time or a
         sweep also `axes`: the coordinates by name. Outputs that were streamed to a Zarr store have
-        its name as `file` instead of data; their lengths and times are there, too. For a run that was stopped also `stopped_by`, and `reason`, which is a sentence.
+        its name as `file` instead of data; their lengths and times are there, too. For a run that
+        was stopped also `stopped_by`, and `reason`, which is a sentence.
         """
         return "".join(in_parts(self.content()))
 

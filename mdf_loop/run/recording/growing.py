@@ -34,7 +34,6 @@ class Growing:
     """
 
     def __init__(self, place: Path, metadata: Mapping[str, Any], dim: str) -> None:
-
         self._stored = folder.open_array(place, "r+")
         self.name: str = metadata.get("attributes", {}).get("long_name", place.name)
         self.axis: int = metadata["dimension_names"].index(dim)
