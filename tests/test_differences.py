@@ -89,6 +89,17 @@ ROWS: dict[str, tuple[Model, str, dict[str, Any]]] = {
         "the default of 'x' is an array here",
         {},
     ),
+    "a list that a state starts from": (
+        graph(
+            n={
+                "input_ports": {"x": {"default_value": [1, 2]}},
+                "parameters": {"s": {"default_initial_value": "x * 2", "value": "s"}},
+                "output_ports": {"y": {"value": "s"}},
+            }
+        ),
+        "the default of 'x' is an array here",
+        {},
+    ),
     "added in place": (
         joined("add", [1.5, 2.5], [10.5, 20.5]),
         "combines what arrives at 'x' in the array of the first sender, 'S0'",

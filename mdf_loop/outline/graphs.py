@@ -27,10 +27,11 @@ from mdf_loop.outline.parts import (
 )
 from mdf_loop.outline.scans import outline_map, outline_scan
 from mdf_loop.outline.schedule import node_conditions, termination_texts
-from mdf_loop.outline.scope import Place, body_inputs, condition_fields, local_names
+from mdf_loop.outline.scope import Place, body_inputs, local_names
 from mdf_loop.outline.site import Site
 from mdf_loop.reading import Document, Source, open_document, open_ports
 from mdf_loop.reading.control import control
+from mdf_loop.reading.parameters import condition_fields
 
 _BLOCKS: dict[str, Callable[[Site], Block]] = {
     "onnx::Loop": outline_loop,

@@ -14,6 +14,7 @@ from typing import Any
 from mdf_loop.lower import names_in
 from mdf_loop.outline.parts import Block, CaptureOutline, InputOutline
 from mdf_loop.reading.control import BODIES, control
+from mdf_loop.reading.parameters import condition_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +109,6 @@ def _arguments(item: Any) -> Iterator[Any]:
                 yield from said.values() if isinstance(said, Mapping) else [said]
         elif key not in bodies or (key == "default" and isinstance(value, list | tuple)):
             yield value
-
-
-def condition_fields(condition: Any) -> tuple[Any, Any]:
-    """Test and value of a ParameterCondition."""
-    if isinstance(condition, Mapping):
-        return condition.get("test"), condition.get("value")
-    return condition.test, condition.value
 
 
 def _texts(value: Any) -> Iterator[Any]:

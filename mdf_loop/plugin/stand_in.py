@@ -23,6 +23,7 @@ from mdf_loop.reading.control import control
 from mdf_loop.reading.document import Document, parameters_with_bodies
 from mdf_loop.reading.names_read import names_read_by
 from mdf_loop.reading.node import LOOP_RESULTS
+from mdf_loop.reading.parameters import condition_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,20 +156,13 @@ def _renamed(item: Any, asking: _Asking) -> Any:
 
 def _renamed_condition(condition: Any, asking: _Asking) -> Any:
     copied = copy.copy(condition)
-    for name, text in _fields(condition).items():
+    for name, text in zip(("test", "value"), condition_fields(condition), strict=True):
         renamed = asking.text(text) if isinstance(text, str) else text
         if isinstance(copied, dict):
             copied[name] = renamed
         else:
             setattr(copied, name, renamed)
     return copied
-
-
-def _fields(condition: Any) -> dict[str, Any]:
-    """Test and value of a condition, which is an object or, as modeci_mdf writes it, a dict."""
-    if isinstance(condition, dict):
-        return {name: condition.get(name) for name in ("test", "value")}
-    return {"test": condition.test, "value": condition.value}
 
 
 # --- order ------------------------------------------------------------------------------------

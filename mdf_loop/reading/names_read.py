@@ -10,8 +10,8 @@ from mdf_loop.errors import Finding, LoopError, raise_findings
 from mdf_loop.lower import names_in, suggestion
 from mdf_loop.reading.control import BODIES, control, is_loop
 from mdf_loop.reading.document import Document, graph_by_id, graph_of, written_bodies
+from mdf_loop.reading.parameters import further_expressions
 from mdf_loop.reading.signature import free_ports
-from mdf_loop.reading.structure import fields
 
 
 def item_path(item: Any, node: Any) -> str:
@@ -45,13 +45,7 @@ def _names_read_by_expressions(item: Any) -> set[str]:
     for key, expression in (item.args or {}).items():
         names |= _names(expression) - hidden
         hidden.add(key)
-    names |= _names(item.value) - hidden
-    for name in ("default_initial_value", "time_derivative"):
-        names |= _names(getattr(item, name, None))
-    for condition in getattr(item, "conditions", None) or ():
-        written = fields(condition)
-        names |= _names([written.get("test"), written.get("value")])
-    return names
+    return names | (_names(item.value) - hidden) | _names(list(further_expressions(item)))
 
 
 def _names_read_by_owner(item: Any, node: Any, document: Document) -> set[str]:

@@ -38,6 +38,7 @@ from mdf_loop.reading.control import control, is_loop, read_control
 from mdf_loop.reading.document import Document, parameters_with_bodies
 from mdf_loop.reading.memory import selected
 from mdf_loop.reading.parameters import (
+    condition_fields,
     fixed_parameters,
     is_document_part,
     is_empty,
@@ -45,7 +46,6 @@ from mdf_loop.reading.parameters import (
     no_value,
 )
 from mdf_loop.reading.schedule.known import Truth
-from mdf_loop.reading.structure import fields
 
 LOOP_RESULTS = ("iterations", "condition", "stopped_by")
 """Names after the dot: iterations run, the last condition, why it stopped (see `StoppedBy`)."""
@@ -292,9 +292,9 @@ class NodeReader:
     def _conditioned(self, parameter: Any, term: Term, scope: Scope) -> Term:
         """`where(test, value, current)` for each condition in order."""
         for condition in parameter.conditions:
-            written = fields(condition)
-            test = truths(self.b, tensor(self.b, self._expression(written.get("test"), scope)))
-            value = tensor(self.b, self._expression(written.get("value"), scope))
+            asked, chosen = condition_fields(condition)
+            test = truths(self.b, tensor(self.b, self._expression(asked, scope)))
+            value = tensor(self.b, self._expression(chosen, scope))
             then, otherwise = promote(self.b, value, tensor(self.b, term))
             term = self.b.op("Where", test, then, otherwise)
         return term

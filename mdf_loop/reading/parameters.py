@@ -1,13 +1,15 @@
-"""What kind of parameter one is: fixed, a state, empty, or no number at all."""
+"""What kind of parameter one is: fixed, a state, empty, or no number at all; what it states."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import ExpressionError
 from mdf_loop.lower import names_in
+from mdf_loop.reading.structure import fields
 
 
 def fixed_parameters(node: Any) -> set[str]:
@@ -33,6 +35,20 @@ def is_stateful(parameter: Any) -> bool:
         or parameter.default_initial_value is not None
         or (isinstance(parameter.value, str) and parameter.id in names_in(parameter.value))
     )
+
+
+def further_expressions(item: Any) -> Iterator[Any]:
+    """What a part of a node states besides its value: how it begins and changes, its conditions."""
+    yield getattr(item, "default_initial_value", None)
+    yield getattr(item, "time_derivative", None)
+    for condition in getattr(item, "conditions", None) or ():
+        yield from condition_fields(condition)
+
+
+def condition_fields(condition: Any) -> tuple[Any, Any]:
+    """Test and value of a condition of a parameter, which modeci_mdf holds as an object or a dict."""
+    written = fields(condition)
+    return written.get("test"), written.get("value")
 
 
 def is_empty(parameter: Any) -> bool:

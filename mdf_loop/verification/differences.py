@@ -16,8 +16,8 @@ from mdf_loop.onnx_types import is_tensor, numpy_dtype
 from mdf_loop.reading import Document
 from mdf_loop.reading.control import control
 from mdf_loop.reading.inputs import is_imported, open_ports
+from mdf_loop.reading.parameters import further_expressions
 from mdf_loop.reading.port_types import stated_dtype
-from mdf_loop.reading.structure import fields
 from mdf_loop.verification.expressions import growing, python_differences
 from mdf_loop.verification.order import random_places
 
@@ -126,12 +126,8 @@ def _expressions(node: Any) -> Iterator[tuple[str, str]]:
     """The expressions of a node, each with its place in it."""
     for kind in ("functions", "parameters", "output_ports"):
         for item in getattr(node, kind):
-            stated = [item.value, getattr(item, "time_derivative", None)]
-            for condition in getattr(item, "conditions", None) or ():
-                written = fields(condition)
-                stated += [written.get("test"), written.get("value")]
-            for text in filter(lambda text: isinstance(text, str), stated):
-                yield f"{kind}['{item.id}']", text
+            stated = (item.value, *further_expressions(item))
+            yield from ((f"{kind}['{item.id}']", text) for text in stated if isinstance(text, str))
 
 
 def _float32(document: Document, types: Types) -> _Notes:
