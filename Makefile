@@ -11,7 +11,7 @@ GET_VENV = { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
   apt-get update -qq && apt-get install -y -qq python3-venv; } >&2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs bench fuzz clean
+.PHONY: help demo test soak docs bench fuzz clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
@@ -26,6 +26,9 @@ test: $(VENV)/installed-dev ## lint, types, all tests (with documents and exampl
 	$(BIN)/mypy
 	$(BIN)/pytest -n auto --dist worksteal -m slow
 	$(BIN)/pytest -n auto --dist worksteal -m "not slow" --cov --cov-report=term:skip-covered --cov-fail-under=95
+
+soak: $(VENV)/installed-dev ## try what can go wrong at any moment many times; takes an hour
+	SOAK=1 $(BIN)/pytest -n auto --dist worksteal -m soak
 
 docs: $(VENV)/installed-dev ## write the generated parts of docs/reference/ anew
 	$(BIN)/python docs/generate.py
