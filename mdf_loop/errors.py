@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from mdf_loop.visible import visible, without_middle
+
 LONGEST = 1500
 """Characters of a sentence that anyone reads; what is longer is shortened in its middle."""
 
@@ -25,8 +27,9 @@ class Finding:
     hint: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "what", _shortened(self.what))
-        object.__setattr__(self, "hint", _shortened(self.hint))
+        for part in ("what", "where", "hint"):
+            text = visible(without_middle(getattr(self, part), LONGEST))
+            object.__setattr__(self, part, text)
 
     def __str__(self) -> str:
         lines = [f"{self.kind}: {self.what}"]
@@ -35,10 +38,6 @@ class Finding:
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         return "\n".join(lines)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 305]} ... {text[-300:]}"
 
 
 class LoopError(Exception):

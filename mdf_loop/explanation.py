@@ -27,6 +27,7 @@ from mdf_loop.outline.pseudocode import fixed, pseudocode
 from mdf_loop.outline.text import formulas, shortened, value_text
 from mdf_loop.outline.words import delay_text, headline, selector_text, slice_text, sources
 from mdf_loop.reading import Document, Source, open_document
+from mdf_loop.visible import on_one_line
 
 _WORD = 12
 """Room for the word in front of a line of facts."""
@@ -46,7 +47,8 @@ def explain(source: Source) -> str:
     (time,) = loops_of(over_time(graph, document))
     blocks = (_block(block) for block in blocks_of(graph))
     sections = [_graph(graph), _over_time(time), *blocks, _decisions(document)]
-    text = "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines)
+    shown = ([*map(on_one_line, lines)] for lines in sections)
+    text = "\n\n".join("\n".join(lines) for lines in shown if lines)
     return "\n".join(line.rstrip() for line in text.split("\n")) + "\n"
 
 

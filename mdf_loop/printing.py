@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Array, Branch, Constant, If, Loop, Op, Operation, Program
+from mdf_loop.visible import on_one_line
 
 
 def array_text(array: Array) -> str:
@@ -93,4 +94,4 @@ def print_program(program: Program) -> str:
     inputs = ", ".join(str(entry.value) for entry in program.inputs)
     lines = [f"program({inputs})", *_print_ops(program.ops, "  ")]
     lines += [f"  output {name} = %{value.name}" for name, value in program.outputs]
-    return "\n".join(lines)
+    return "\n".join(map(on_one_line, lines))

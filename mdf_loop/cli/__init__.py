@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
+from mdf_loop.cli.show import show
 from mdf_loop.errors import LoopError
+from mdf_loop.visible import visible
 
 COMMANDS = ("run", "check", "verify", "draw", "explain", "compile", "import", "doctor", "demo")
 """Every command; `mdf_loop.cli.<name>_command` holds it."""
@@ -28,22 +31,37 @@ class _Commands(click.Group):
         command: click.Command = module.command
         return command
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Read what stands before the command's name."""
+        with _visible_usage_errors():
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what the user can mend is said in one error, exit code 2."""
         try:
-            return super().invoke(ctx)
+            with _visible_usage_errors():
+                return super().invoke(ctx)
         except LoopError as error:
-            click.echo(str(error), err=True)
+            show(str(error), error=True)
             ctx.exit(2)
         except BrokenPipeError:  # the reader of a pipe went away: click ends quietly
             raise
         except OSError as error:
             place = f"'{error.filename}': " if error.filename else ""
-            click.echo(f"cannot read or write {place}{error.strerror or error}", err=True)
+            show(f"cannot read or write {place}{error.strerror or error}", error=True)
             ctx.exit(2)
         except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
+            show("interrupted", error=True)
             ctx.exit(130)
+
+
+@contextmanager
+def _visible_usage_errors() -> Iterator[None]:
+    """Errors of click repeat what stands on the command line."""
+    try:
+        yield
+    except click.UsageError as error:
+        raise click.UsageError(visible(error.format_message()), error.ctx) from None
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from mdf_loop.cli.options import compile_options, input_options, model_argument
+from mdf_loop.cli.show import show
 
 
 @click.command("check")
@@ -35,14 +36,14 @@ def command(
     legalise(program, options)
     loops = [op for op in walk(program.ops) if isinstance(op, Loop)]
     counts = (("input", program.inputs), ("output", program.outputs), ("loop", loops))
-    click.echo("no problems: " + ", ".join(_counted(word, len(what)) for word, what in counts))
+    show("no problems: " + ", ".join(_counted(word, len(what)) for word, what in counts))
     for loop in loops:
-        click.echo(
+        show(
             f"  {loop.name}: {loop.kind} loop, {len(loop.carried)} carried, "
             f"{len(loop.recorded)} recorded  {loop.where}"
         )
     for note in dict.fromkeys((*reading.notes, *differences(document, reading.types))):
-        click.echo(f"note: {note.what}\n  at {note.where}")
+        show(f"note: {note.what}\n  at {note.where}")
 
 
 def _counted(word: str, number: int) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from mdf_loop.cli.options import compile_options, input_options, model_argument
+from mdf_loop.cli.show import show
 
 
 @click.command("compile")
@@ -50,7 +51,7 @@ def command(
     )
     proto = compiled.save(target, read_inputs(pairs, files), origin=not no_origin)
     opset = proto.opset_import[0].version
-    click.echo(f"wrote {target} (ONNX opset {opset}, IR version {proto.ir_version})")
+    show(f"wrote {target} (ONNX opset {opset}, IR version {proto.ir_version})")
     for word, values in (("input", proto.graph.input), ("output", proto.graph.output)):
         for value in values:
-            click.echo(f"  {word} {value.name}")
+            show(f"  {word} {value.name}")

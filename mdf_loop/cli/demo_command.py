@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from mdf_loop.cli.show import show, show_title
+
 
 @click.command("demo")
 @click.option(
@@ -27,14 +29,14 @@ def command(output: str) -> None:
     for demo in DEMOS:
         model = folder / demo.path.name
         model.write_bytes(demo.path.read_bytes())
-        click.secho(f"\n{demo.name}: {demo.about}", bold=True)
-        click.echo(explain(model))
+        show_title(f"{demo.name}: {demo.about}")
+        show(explain(model))
         compiled = compile(model)
         results = compiled.run(demo.inputs)
         for name, array in results.items():
-            click.echo(f"  {name} = {' '.join(str(array).split())}")
+            show(f"  {name} = {' '.join(str(array).split())}")
         for name, report in results.loops.items():
-            click.echo(f"  {name}: {report.iterations} iterations; {report.stopped_by.value}")
+            show(f"  {name}: {report.iterations} iterations; {report.stopped_by.value}")
         draw(model, model.with_suffix(".svg"))
         compiled.save(model.with_suffix(".onnx"), demo.inputs)
-        click.echo(f"  picture: {model.with_suffix('.svg')}, ONNX: {model.with_suffix('.onnx')}")
+        show(f"  picture: {model.with_suffix('.svg')}, ONNX: {model.with_suffix('.onnx')}")

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import click
 
+from mdf_loop.cli.show import show
+
 PACKAGES = ("mdf-loop", "modeci-mdf", "onnx", "onnx-ir", "onnxruntime", "onnxruntime-gpu", "numpy")
 
 
@@ -15,7 +17,7 @@ PACKAGES = ("mdf-loop", "modeci-mdf", "onnx", "onnx-ir", "onnxruntime", "onnxrun
 def command() -> None:
     """Show versions, devices and drawing: what works here and what to do about the rest."""
     for line in (*_versions(), *_runtime(), *_drawing(), *_plugin()):
-        click.echo(line)
+        show(line)
 
 
 def _versions() -> Iterator[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from mdf_loop.cli.options import model_argument
+from mdf_loop.cli.show import show
 
 
 @click.command("draw")
@@ -59,4 +60,4 @@ def command(
         collapse=collapse,
         over_time=over_time,
     )
-    click.echo(f"wrote {target}")
+    show(f"wrote {target}")

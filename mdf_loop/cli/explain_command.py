@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from mdf_loop.cli.options import model_argument
+from mdf_loop.cli.show import show
 
 
 @click.command("explain")
@@ -13,4 +14,4 @@ def command(model: str) -> None:
     """Explain the loops of MODEL: pseudo-code, operating mode, carried, recorded, captured values."""
     from mdf_loop.explanation import explain
 
-    click.echo(explain(model))
+    show(explain(model))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from mdf_loop.cli.show import show
 from mdf_loop.errors import InputError
 
 
@@ -34,9 +35,9 @@ def command(file: str, output: str | None) -> None:
     target = check_model_file(output or source.with_suffix(".yaml"))
     content = read_foreign(source)
     for written in write_model(content, target):
-        click.echo(f"wrote {written}")
+        show(f"wrote {written}")
     document = open_document(content)
     for port in open_ports(document):
-        click.echo(f"  input {port.name}")
+        show(f"  input {port.name}")
     for name in output_names(document):
-        click.echo(f"  output {name}")
+        show(f"  output {name}")

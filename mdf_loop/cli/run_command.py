@@ -18,6 +18,7 @@ from mdf_loop.cli.options import (
     set_option,
     time_options,
 )
+from mdf_loop.cli.show import show
 from mdf_loop.errors import DiskFullError, InputError, LoopError, NotFiniteError
 
 if TYPE_CHECKING:
@@ -80,13 +81,13 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     failure = _write_files(compiled, results, options, failure)
     if failure is None or isinstance(failure, InputError):
         for part in _shown(compiled, results, options):
-            click.echo(part, nl=False)
-        click.echo()
+            show(part, end="")
+        show()
     if failure is not None:
         raise failure
     saved = options["checkpoint"] or options["resume"]
     if saved and results.stopped_by in (StoppedBy.TIME_LIMIT, StoppedBy.INTERRUPTED):
-        click.echo(f"to go on, give the same command with --resume '{saved}'", err=True)
+        show(f"to go on, give the same command with --resume '{saved}'", error=True)
     ctx.exit(130 if results.stopped_by is StoppedBy.INTERRUPTED else 0)
 
 

@@ -14,6 +14,7 @@ from mdf_loop.run.execution_list import ExecutionList, Sets
 from mdf_loop.run.json_text import in_parts
 from mdf_loop.run.labels import coordinates, lengths
 from mdf_loop.run.results import Results
+from mdf_loop.visible import on_one_line
 
 _LINES = 12
 """How many lines of an array or an order of execution are shown."""
@@ -46,7 +47,7 @@ def as_text(results: Results, reason: str, ran: ExecutionList | None = None) -> 
     lines.append(f"device: {results.device} ({reason}), precision: {results.precision}")
     if results.stopped_by is not StoppedBy.COMPLETED:
         lines.append(f"stopped: {results.reason}")
-    return "\n".join(lines)
+    return "\n".join(map(on_one_line, lines))
 
 
 def _output(name: str, data: Data, front: Sequence[str], unit: str, dtype: str | None) -> list[str]:

@@ -16,6 +16,7 @@ from mdf_loop.cli.options import (
     model_argument,
     set_option,
 )
+from mdf_loop.cli.show import show
 
 if TYPE_CHECKING:
     from mdf_loop.verification import Verification
@@ -62,7 +63,7 @@ def command(
         max_iterations=max_iterations,
         unroll=unroll,
     )
-    click.echo(_json(verification) if as_json else str(verification))
+    show(_json(verification) if as_json else str(verification))
     ctx.exit(0 if verification.equal else 1)
 
 

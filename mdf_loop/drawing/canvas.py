@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from mdf_loop.drawing.theme import FONT, INK, LINE, NORMAL, QUIET, SMALL, STROKES, Direction
+from mdf_loop.visible import on_one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +124,7 @@ class Canvas:
 
     def text(self, value: str) -> str:
         """A text for an attribute, shown as it is."""
-        printable = "".join(c if c.isprintable() else " " for c in value)
-        return str(self._graphviz.escape(printable))
+        return str(self._graphviz.escape(on_one_line(value)))
 
     def node(self, name: str, label: str, kind: str, path: str, **attributes: str) -> None:
         """Draw a node with an HTML-like label."""

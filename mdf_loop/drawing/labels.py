@@ -10,12 +10,12 @@ import textwrap
 from collections.abc import Iterable
 
 from mdf_loop.drawing.theme import INK, MARKS, NORMAL, PAPER, QUIET, SMALL
+from mdf_loop.visible import on_one_line
 
 
 def escaped(text: str) -> str:
-    """Text that Graphviz shows as it is, control characters left out."""
-    printable = "".join(c if c.isprintable() else " " for c in text)
-    return html.escape(printable, quote=True) or " "
+    """Text that Graphviz shows as it is; what has no picture is shown as an escape."""
+    return html.escape(on_one_line(text), quote=True) or " "
 
 
 def styled(text: str, *, size: int = NORMAL, color: str = INK, tag: str = "") -> str:

@@ -33,11 +33,14 @@ from mdf_loop.files import checked_target, write_whole
 from mdf_loop.ir import Array
 from mdf_loop.run.labels import Labelled, coordinates, outputs
 from mdf_loop.run.results import Results
+from mdf_loop.visible import on_one_line, without_middle
 
 MOST_LINES = 20
 """An array of more elements is drawn as an image."""
 MOST_IN_LEGEND = 10
 MOST_PANELS = 40
+LONGEST_DRAWN = 60
+"""A name of more characters is drawn without its middle."""
 MANY_POINTS = 20_000
 """A line of more points is drawn as pixels in a svg or pdf, which could not be opened otherwise."""
 
@@ -206,9 +209,14 @@ def _places(shape: tuple[int, ...]) -> list[str]:
 
 def _label(name: str, unit: str) -> str:
     """The name with its unit, long ones in two lines."""
-    if len(name) > 20:
-        name = "\n".join(name.rsplit(".", 1))
-    return f"{name} ({unit})" if unit else name
+    parts = name.rsplit(".", 1) if len(name) > 20 else [name]
+    shown = "\n".join(map(_drawn, parts))
+    return f"{shown} ({_drawn(unit)})" if unit else shown
+
+
+def _drawn(text: str) -> str:
+    """A text as there is room for it; the time to lay one out grows with its length."""
+    return without_middle(on_one_line(text), LONGEST_DRAWN)
 
 
 # --- drawing ----------------------------------------------------------------------------------
@@ -236,7 +244,7 @@ def _figure(panels: list[_Panel], time: Labelled, swept: Labelled | None, title:
     else:
         axes[-1].set_xticks(time.array)
     axes[-1].set_xlabel(_label(time.name, time.unit))
-    figure.suptitle(title)
+    figure.suptitle(_drawn(title))
     figure.align_ylabels(axes)
     return figure
 

@@ -16,6 +16,7 @@ from mdf_loop.run.execution_list import ExecutionList
 from mdf_loop.run.json_text import as_plain, in_parts
 from mdf_loop.run.recording.lengths import without_padding
 from mdf_loop.run.recording.ticks import Ticks
+from mdf_loop.visible import on_one_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -152,7 +153,7 @@ class Results(Mapping[str, Data]):
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}: {_type(data)}" for name, data in self._arrays.items())
-        return f"Results({shown})"
+        return on_one_line(f"Results({shown})")
 
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes, as a dict of plain numbers, texts and lists."""

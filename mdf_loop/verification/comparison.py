@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdf_loop.ir import Array, Data
+from mdf_loop.visible import on_one_line
 
 _KINDS = {"bool", "int", "uint", "float"}
 
@@ -47,7 +48,7 @@ class Comparison:
 
     def __str__(self) -> str:
         verdict = "equal" if self.equal else "DIFFERENT"
-        return (
+        return on_one_line(
             f"{verdict:9}  {self.name}  {self.types[0]} against {self.engine} {self.types[1]}: "
             f"max abs {self.max_abs:.3g}, max rel {self.max_rel:.3g}{self._remark()}"
         )
@@ -90,7 +91,8 @@ class Verification:
         lines = [str(c) for c in self.comparisons if not _goes_without_saying(c)]
         lines += self._summaries()
         lines += [f"{verdict} (tolerance: relative {self.tolerance:g})"]
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+        lines += [f"note: {note}" for note in self.notes]
+        return "\n".join(map(on_one_line, lines))
 
     def _summaries(self) -> list[str]:
         """One line for all parameters that are equal."""

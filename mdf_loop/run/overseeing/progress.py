@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mdf_loop.durations import as_text
 from mdf_loop.errors import InputError
+from mdf_loop.visible import on_one_line
 
 if TYPE_CHECKING:
     import rich.progress
@@ -233,7 +234,7 @@ class _Bar(AbstractContextManager["_Bar"]):
 
     def _draw(self) -> None:
         line = _line(self._pace.total, bool(self._name))
-        task = line.add_task(self._name, total=self._pace.total)
+        task = line.add_task(on_one_line(self._name), total=self._pace.total)
         line.update(task, **_picture(self._pace, ended=False))
         if self._ended.is_set():
             return

@@ -1,0 +1,41 @@
+r"""Text of others as a terminal, a table or a picture can show it: nothing in it acts.
+
+    visible("a\x1b[2Jb")     r"a\x1b[2Jb": the characters \, x, 1, b instead of an escape
+    visible("a\u202eb")      r"a\u202eb"
+    visible("a\nb")          "a\nb": two lines
+    on_one_line("a\nb")      r"a\nb": one line
+
+Shown as escapes: control characters, surrogates, what turns the direction of writing around, and
+everything else that has no picture. Letters of all scripts and their spaces and joiners stay.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+_JOINERS = "\u200c\u200d"
+"""Without a picture of their own, but words of some scripts and pictures are written with them."""
+
+
+def visible(text: str) -> str:
+    """The text with its lines, and with escapes for what has no picture."""
+    return "\n".join(map(on_one_line, text.split("\n")))
+
+
+def on_one_line(text: str) -> str:
+    """The text with escapes for what has no picture, ends of lines among it."""
+    return text if text.isprintable() else "".join(map(_shown, text))
+
+
+def _shown(character: str) -> str:
+    if character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs":
+        return character
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def without_middle(text: str, limit: int) -> str:
+    """The text, or its beginning and its end if it has more characters than that."""
+    if len(text) <= limit:
+        return text
+    end = (limit - 5) // 3
+    return f"{text[: limit - 5 - end]} ... {text[len(text) - end :]}"

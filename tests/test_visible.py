@@ -1,0 +1,71 @@
+r"""Text of others is shown, and does nothing: `\x1b[2J` stays on the screen as these letters."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdf_loop.errors import LoopError, ModelError
+from mdf_loop.visible import on_one_line, visible, without_middle
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[2J", r"\x1b[2J"),
+        ("\x9b31m", r"\x9b31m"),
+        ("\a\b\r\x7f\0", r"\x07\x08\r\x7f\x00"),
+        ("\u202eabc\u202c", r"\u202eabc\u202c"),
+        ("\u2066\u2069\u200f\ufeff", r"\u2066\u2069\u200f\ufeff"),
+        ("\ud800", r"\ud800"),
+        ("\U000e0041", r"\U000e0041"),
+        ("a\u2028b\u2029", r"a\u2028b\u2029"),
+    ],
+)
+def test_what_has_no_picture_is_shown_as_an_escape(text: str, shown: str) -> None:
+    assert visible(text) == shown == on_one_line(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "µV",
+        "数 x",
+        "\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        "\U0001f469\u200d\U0001f52c",
+        "e\u0301",
+        "a\xa0b",
+        "\\x1b",
+    ],
+)
+def test_letters_of_all_scripts_stay(text: str) -> None:
+    assert visible(text) == text
+
+
+def test_lines_stay_where_there_may_be_several() -> None:
+    assert visible("a\nb\tc") == "a\nb\\tc"
+    assert on_one_line("a\nb") == "a\\nb"
+
+
+@given(st.text(st.characters()))
+def test_nothing_else_is_left(text: str) -> None:
+    shown = on_one_line(text)
+    shown.encode()
+    assert not any(c < " " or "\x7f" <= c < "\xa0" for c in shown)
+
+
+def test_the_middle_of_a_long_text_is_left_out() -> None:
+    assert without_middle("abc", 3) == "abc"
+    short = without_middle("a" * 50 + "z" * 50, 40)
+    assert (len(short), short[0], short[-1]) == (40, "a", "z")
+
+
+def test_errors_show_what_they_repeat() -> None:
+    error = ModelError("no '\x1b]0;x\a'", "$.nodes['\x9b']", "not '\u202e'")
+    assert str(error).splitlines() == [
+        r"ModelError: no '\x1b]0;x\x07'",
+        r"  at $.nodes['\x9b']",
+        r"  hint: not '\u202e'",
+    ]
+    assert len(str(LoopError("x", "$" * 100_000))) < 2000
