@@ -13,6 +13,7 @@ import platform
 import secrets
 import shutil
 import struct
+import time
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -71,6 +72,9 @@ def _check_folder(target: Path) -> None:
 def write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:
     """Let `write` fill a file beside the target, which then takes its place.
 
+    It is on the disk before: after a power loss some file systems (XFS) would have the new name but
+    not yet its content.
+
     Raises:
         InputError: the file cannot be written; what was there before is untouched.
     """
@@ -78,9 +82,38 @@ def write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:
         with beside(target) as part:
             with part.open("x+b") as stream:
                 write(stream)
+                stream.flush()
+                os.fsync(stream.fileno())
             os.replace(part, target)
+            sync(target.parent)
     except OSError as error:
         raise not_written(target, error) from None
+
+
+def sync(place: Path) -> None:
+    """Force a file to the disk, or which names are in a folder; not what is in these.
+
+    Some file systems cannot do that for folders.
+    """
+    is_folder = place.is_dir()
+    if is_folder and os.name != "posix":
+        return
+    file = os.open(place, os.O_RDONLY if is_folder else os.O_RDWR)
+    try:
+        os.fsync(file)
+    except OSError as error:
+        if not is_folder or error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(file)
+
+
+def sync_all(folder: Path) -> None:
+    """Force a folder to the disk with all that is in it."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            sync(Path(place, name))
+        sync(Path(place))
 
 
 @contextlib.contextmanager
@@ -102,9 +135,18 @@ def _remove(part: Path) -> None:
     """Remove a file or a folder, if it is there and may be removed."""
     with contextlib.suppress(OSError):  # others may do the same
         if part.is_dir():
-            shutil.rmtree(part, ignore_errors=True)
+            _remove_folder(part)
         else:
             part.unlink(missing_ok=True)
+
+
+def _remove_folder(folder: Path) -> None:
+    """Remove a folder; after a failure threads of zarr may still write into it for a moment."""
+    for wait in (0.0, 0.01, 0.1, 0.5):
+        time.sleep(wait)
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
 
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)

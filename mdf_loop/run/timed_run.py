@@ -68,12 +68,12 @@ def run_over_time(
     recorder = Recorder(keeping, sink, _clock(wanted), session.axis)
     if overseer.resumed is not None:
         course.restore(overseer.resumed["course"])
-        recorder.restore(overseer.resumed["kept"])
         if course.done > wanted.steps:
             raise InputError(
                 f"the checkpoint is of {course.done} steps, more than the {wanted.steps} of this run",
                 hint=f"give steps={course.done} or more",
             )
+        recorder.restore(overseer.resumed["kept"])
     stopped_by = overseer.follow(course, recorder, "steps", name)
     state = course.state(recorder.clock)
     if state is None:

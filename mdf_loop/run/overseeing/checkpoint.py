@@ -4,8 +4,7 @@
     0, 1, 2, ...            the arrays, in that order
 
 It is an `.npz` file under any name. It is written whole beside its place and then put there, so
-a crash at any moment leaves the old file or the new one. Before that it is forced to the disk,
-since after a power loss some file systems (XFS) have the new name but not yet its content.
+a crash at any moment leaves the old file or the new one.
 """
 
 from __future__ import annotations
@@ -13,12 +12,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import os
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -91,15 +89,9 @@ class Checkpoints:
         """
         begun = time.monotonic()
         entries = _entries(parts, self._identity)
-        write_whole(self._target, lambda stream: _write(stream, entries))
+        write_whole(self._target, lambda stream: write_arrays(stream, entries))
         ended = time.monotonic()
         self._next = max(begun + self._every, ended + (ended - begun))
-
-
-def _write(stream: BinaryIO, entries: Mapping[str, Array]) -> None:
-    write_arrays(stream, entries)
-    stream.flush()
-    os.fsync(stream.fileno())
 
 
 def _entries(parts: Parts, identity: Identity) -> dict[str, Array]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
+from typing import IO
 
 from mdf_loop.files import NO_SPACE
 
@@ -14,14 +16,15 @@ BLOCK = 1 << 20
 class Spare:
     """Room for what waits to be written: `usual` bytes, or more where more waits.
 
-    It is at first no more than an eighth of what is free.
+    It is at first no more than an eighth of what is free. The file is in a folder but has no name
+    there, so that the system takes it back when the process ends, also when it is killed.
     """
 
-    def __init__(self, path: Path, usual: int) -> None:
-        self._path = path
+    def __init__(self, folder: Path, usual: int) -> None:
+        self._folder = folder
+        self._file: IO[bytes] | None = None
         self._size = 0
-        self.give_up()  # that of a run which was killed
-        self._usual = min(usual, shutil.disk_usage(path.parent).free // 8)
+        self._usual = min(usual, shutil.disk_usage(folder).free // 8)
 
     def covers(self, size: int) -> bool:
         """Whether there is room for so many bytes, whatever else fills the disk."""
@@ -31,17 +34,19 @@ class Spare:
 
     def give_up(self) -> None:
         """Leave the room to others."""
-        self._path.unlink(missing_ok=True)
-        self._size = 0
+        if self._file is not None:
+            self._file.close()
+        self._file, self._size = None, 0
 
     def _grows_to(self, size: int) -> bool:
         try:
-            with self._path.open("ab") as file:
-                try:
-                    _take(file.fileno(), self._size, size - self._size)
-                except OSError:
-                    file.truncate(self._size)
-                    raise
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
+            try:
+                _take(self._file.fileno(), self._size, size - self._size)
+            except OSError:
+                self._file.truncate(self._size)
+                raise
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise
@@ -54,5 +59,6 @@ def _take(file: int, start: int, length: int) -> None:
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file, start, length)
         return
+    os.lseek(file, start, os.SEEK_SET)
     while length > 0:
         length -= os.write(file, bytes(min(length, BLOCK)))

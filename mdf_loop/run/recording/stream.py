@@ -76,7 +76,7 @@ class Stream:
         self._at_once = min(growing.chunk_rows for growing in self._growing)
         self._room = ROOM * len(self._metadata) + max(g.chunk_bytes for g in self._growing)
         with folder.writing(path):
-            self._spare = Spare(path / along / ".reserve", BUFFER + self._room)
+            self._spare = Spare(path, BUFFER + self._room)
             self._has_room()
 
     @classmethod

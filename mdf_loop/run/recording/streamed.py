@@ -88,14 +88,15 @@ class Streamed:
     def _remade(self, old: Stream, rows: Mapping[str, Array]) -> Stream:
         """The same store, with the types that hold for these rows, too."""
         old.close()
-        with folder.writing(self._path), beside(self._path) as made:
+        place = folder.checked_store(self._path)
+        with folder.writing(place), beside(place) as made:
             made.mkdir()
-            new = made / self._path.name
+            new = made / place.name
             stream = self._created(new, old.arrays(), rows)
             for part in old.parts():
                 stream.add(*part)
             stream.close()
-            folder.put(new, self._path)
+            folder.put(new, place)
         return Stream(self._path)
 
     def _created(self, path: Path, *rows: Mapping[str, Any]) -> Stream:

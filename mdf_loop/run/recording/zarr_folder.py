@@ -11,6 +11,7 @@ moved there. So whoever reads always finds something whole. (https://zarr-specs.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 import os
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mdf_loop.errors import InputError
-from mdf_loop.files import beside, not_written
+from mdf_loop.files import beside, not_written, sync, sync_all
 from mdf_loop.ir import Array
 from mdf_loop.run.labels import (
     ENDS,
@@ -52,6 +53,9 @@ OURS = "mdf_loop_version"
 """The attribute of a store that says that it is one of ours."""
 
 METADATA = "zarr.json"
+
+_HERE, _EXCHANGE = -100, 2
+"""Linux's numbers for the working folder, and for names that change places."""
 
 
 def create(
@@ -84,9 +88,20 @@ def create(
 
 def put(new: Path, place: Path) -> None:
     """Move a new store to its place; one that is there goes where the new one was made."""
-    if place.exists():
+    sync_all(new)
+    if not place.exists():
+        new.rename(place)
+    elif not _exchanged(new, place):
         place.rename(new.parent / "old")
-    new.rename(place)
+        new.rename(place)
+    sync(place.parent)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Let two folders change places in one moment, if this system can do that."""
+    exchange = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
+    names = (_HERE, os.fsencode(one), _HERE, os.fsencode(other))
+    return exchange is not None and exchange(*names, _EXCHANGE) == 0
 
 
 def complete(path: Path, results: Results) -> None:
