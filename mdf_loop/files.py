@@ -227,7 +227,13 @@ def in_blocks(rows: Rows, size: int = BLOCK) -> Iterator[tuple[Any, Array]]:
 def write_arrays(
     stream: BinaryIO, arrays: Mapping[str, Rows], compression: int = zipfile.ZIP_STORED
 ) -> None:
-    """Write arrays as an `.npz` file; unlike numpy's own function under any names."""
+    """Write arrays as an `.npz` file; unlike numpy's own function under any names but those with NUL.
+
+    Raises:
+        InputError: a name has a character 0, at which zip would cut it.
+    """
+    if cut := [name for name in arrays if "\0" in name]:
+        raise InputError(f"an npz file cannot hold the name '{cut[0]}', which has a character 0")
     with zipfile.ZipFile(stream, "w", compression) as archive:
         for name, array in arrays.items():
             entry = zipfile.ZipInfo(f"{name}.npy")  # without the time of day

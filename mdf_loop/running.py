@@ -17,7 +17,7 @@ from mdf_loop.ir import Array, Loop, Program, StoppedBy, loops
 from mdf_loop.onnx_types import is_tensor
 from mdf_loop.passes import drop_unused
 from mdf_loop.randomness import SAVED, refuse_random
-from mdf_loop.reading.names import Chosen, find_item
+from mdf_loop.reading.names import Chosen, find_item, named_items
 from mdf_loop.reading.settings import with_values
 from mdf_loop.request import Request, request
 from mdf_loop.run.device import Device
@@ -32,7 +32,7 @@ from mdf_loop.run.recording.rows import Rows
 from mdf_loop.run.recording.streamed import Streamed
 from mdf_loop.run.recording.zarr_folder import complete
 from mdf_loop.run.results import Axis, LoopReport, Results
-from mdf_loop.run.saving import check_file
+from mdf_loop.run.saving import check_file, check_texts
 from mdf_loop.run.timed_run import Ran, run_over_time
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ def run(compiled: Compiled, choices: Choices, oversight: Oversight) -> Results:
         raise InputError(f"engine cannot be '{choices.engine}'", hint=f"use {' or '.join(ENGINES)}")
     if choices.output is not None:
         check_file(choices.output)
+        names = (*named_items(compiled.document, choices.chosen), *choices.sweep)
+        check_texts(choices.output, names, compiled.units)
     if choices.engine == "modeci":
         results, error = _run_in_engine(compiled, choices, oversight), None
     elif choices.steps is None:

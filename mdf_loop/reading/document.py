@@ -19,6 +19,7 @@ from mdf_loop.reading.parsing import parse
 from mdf_loop.reading.spellings import graph_as_mdf, model_as_mdf
 from mdf_loop.reading.structure import BESIDE, graph_findings, model_findings
 from mdf_loop.reading.tensors import SideFiles, files_in, with_arrays
+from mdf_loop.reading.texts import broken_texts
 
 Source: TypeAlias = Any
 """A path, a modeci_mdf `Model` or `Graph`, or the dict of a model or graph."""
@@ -58,16 +59,18 @@ def open_document(source: Source) -> Document:
 
     if isinstance(source, Model):
         with _clear_errors(f"'{source.id}'"):
-            raise_findings(model_findings(source))
+            raise_findings((*broken_texts(source), *model_findings(source)))
         return _of_model(source, source.id)
     if isinstance(source, Graph):
         with _clear_errors(f"'{source.id}'"):
-            raise_findings(graph_findings(source.id, source, "$.graphs[0]"))
+            findings = graph_findings(source.id, source, "$.graphs[0]")
+            raise_findings((*broken_texts(source), *findings))
         return Document(source, "$.graphs[0]", {source.id: source}, source.id)
     if isinstance(source, Mapping):
         inner = next(iter(source.values()), None) if len(source) == 1 else source
         if isinstance(inner, Mapping) and "nodes" not in inner:
             return _of_model(model_of(source), str(source.get("id", next(iter(source), ""))))
+        raise_findings(broken_texts(source))
         graph = graph_of(source, "$.graphs[0]")
         return Document(graph, "$.graphs[0]", {graph.id: graph}, graph.id)
     raise ModelError(
@@ -106,6 +109,7 @@ def model_of(content: Any, side: SideFiles | None = None, name: str = "") -> Any
     from modeci_mdf.mdf import Model
 
     with _clear_errors(f"'{name}'" if name else "the content"):
+        raise_findings(broken_texts(content))
         content = model_as_mdf(content)
         raise_findings(model_findings(content))
         with quiet():

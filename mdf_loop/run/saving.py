@@ -10,12 +10,13 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 
+from mdf_loop.errors import InputError
 from mdf_loop.files import (
     Rows,
     checked_place,
@@ -220,7 +221,30 @@ def _target(path: str | Path) -> Path:
     return checked_target(path, FORMATS, "results")
 
 
+NO_NUL = {".npz": False, ".h5": True, ".nc": True}
+"""Formats in which a name ends at a character 0, and whether they have units, which do so too."""
+
+
+def check_texts(path: str | Path, names: Iterable[str], units: Mapping[str, str]) -> None:
+    """Refuse names, and the units of what is called so, that a format cannot hold.
+
+    Raises:
+        InputError: one has a character 0, and the format cuts it there.
+    """
+    suffix = Path(path).suffix.lower()
+    for name in names if suffix in NO_NUL else ():
+        unit = units.get(name, "") if NO_NUL[suffix] else ""
+        for word, text in (("name", name), (f"unit of '{name}',", unit)):
+            if "\0" in text:
+                raise InputError(
+                    f"a {suffix} file cannot hold the {word} '{text}', which has a character 0",
+                    hint="save as .json, .csv or .zarr, or rename it in the model",
+                )
+
+
 def save(results: Results, path: str | Path) -> None:
     """Write results to a file of the format that its suffix names."""
     target = _target(path)
+    along = (name for axis in results.axes for name in axis.coordinates)
+    check_texts(target, (*results, *along), results.units)
     FORMATS[target.suffix.lower()](results, target)
