@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
 
 import numpy.typing as npt
+
+from mdf_loop.stopped_by import StoppedBy as StoppedBy  # the word of programs, too
 
 Array: TypeAlias = npt.NDArray[Any]
 Data: TypeAlias = Any
@@ -38,34 +39,6 @@ def is_fixed(shape: Shape) -> TypeGuard[tuple[int, ...]]:
 
 OPSET = 17
 """The ONNX operator set that ops speak. 17 keeps MDF's opset-15 attributes and has float64 kernels."""
-
-
-class StoppedBy(Enum):
-    """Why a loop or a run stopped; the value is the sentence for the user.
-
-    The first three are about loops of a model, the others about runs from outside of the model. A
-    loop whose condition became false in its last allowed iteration stopped by the condition.
-    """
-
-    TRIP_COUNT = "all iterations of its trip count were run"
-    CONDITION = "its condition became false"
-    MAX_ITERATIONS = "it reached the bound that was set for this run (max_iterations)"
-    COMPLETED = "all of it was computed"
-    TIME_LIMIT = "the time limit of the run was over"
-    INTERRUPTED = "the run was interrupted"
-    NOT_FINITE = "a value was nan or infinite"
-    FAILED = "the model failed"
-    DISK_FULL = "the disk was full"
-
-    @property
-    def word(self) -> str:
-        """The reason as written in results: `trip_count`, `condition`, `max_iterations`, ..."""
-        return self.name.lower()
-
-    @property
-    def code(self) -> int:
-        """The reason as a number, which `loop.stopped_by` is in a model: 0, 1, 2."""
-        return list(StoppedBy).index(self)
 
 
 def type_text(dtype: str, shape: Shape) -> str:

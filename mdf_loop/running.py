@@ -34,6 +34,7 @@ from mdf_loop.run.recording.zarr_folder import complete
 from mdf_loop.run.results import Axis, LoopReport, Results
 from mdf_loop.run.saving import check_file, check_texts
 from mdf_loop.run.timed_run import Ran, run_over_time
+from mdf_loop.signals import Signalled, finished
 
 if TYPE_CHECKING:
     from mdf_loop.compiled import Compiled
@@ -79,7 +80,12 @@ def run(compiled: Compiled, choices: Choices, oversight: Oversight) -> Results:
     else:
         results, error = _run_over_time(compiled, choices, oversight)
     try:
-        _save(results, choices)
+        with finished(heard=results.stopped_by.is_asked):
+            _save(results, choices)
+    except Signalled as signalled:
+        if error is None:
+            signalled.results = results
+            raise
     except InputError as unsaved:
         if error is None:
             error = unsaved

@@ -10,8 +10,10 @@ from typing import Any
 
 import click
 
+from mdf_loop.cli.ending import word_and_code
 from mdf_loop.cli.show import show
 from mdf_loop.errors import LoopError
+from mdf_loop.signals import heeded
 from mdf_loop.visible import visible
 
 COMMANDS = ("run", "check", "verify", "draw", "explain", "compile", "import", "doctor", "demo")
@@ -50,9 +52,10 @@ class _Commands(click.Group):
             place = f"'{error.filename}': " if error.filename else ""
             show(f"cannot read or write {place}{error.strerror or error}", error=True)
             ctx.exit(2)
-        except KeyboardInterrupt:
-            show("interrupted", error=True)
-            ctx.exit(130)
+        except KeyboardInterrupt as ended:
+            word, code = word_and_code(ended)
+            show(word, error=True)
+            ctx.exit(code)
 
 
 @contextmanager
@@ -72,4 +75,5 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The program `mdf-loop`."""
-    cli.main(args=list(sys.argv[1:] if arguments is None else arguments), prog_name="mdf-loop")
+    with heeded():
+        cli.main(args=list(sys.argv[1:] if arguments is None else arguments), prog_name="mdf-loop")

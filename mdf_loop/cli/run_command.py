@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mdf_loop.cli.ending import exit_code
 from mdf_loop.cli.long_run_options import keeping_options, long_run_arguments, stopping_options
 from mdf_loop.cli.options import (
     compile_options,
@@ -20,6 +21,7 @@ from mdf_loop.cli.options import (
 )
 from mdf_loop.cli.show import show
 from mdf_loop.errors import DiskFullError, InputError, LoopError, NotFiniteError
+from mdf_loop.signals import Signalled, finished
 
 if TYPE_CHECKING:
     from mdf_loop.compiled import Compiled
@@ -78,17 +80,19 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     _check_files(options)
     compiled = compile(model, **{name: options[name] for name in _COMPILED})
     results, failure = _run(compiled, _arguments(options))
-    failure = _write_files(compiled, results, options, failure)
-    if failure is None or isinstance(failure, InputError):
-        for part in _shown(compiled, results, options):
-            show(part, end="")
-        show()
+    signalled = results.stopped_by.is_asked or isinstance(failure, Signalled)
+    with finished(heard=signalled):
+        failure = _write_files(compiled, results, options, failure)
+        if not isinstance(failure, LoopError) or isinstance(failure, InputError):
+            for part in _shown(compiled, results, options):
+                show(part, end="")
+            show()
     if failure is not None:
         raise failure
     saved = options["checkpoint"] or options["resume"]
-    if saved and results.stopped_by in (StoppedBy.TIME_LIMIT, StoppedBy.INTERRUPTED):
+    if saved and (results.stopped_by.is_asked or results.stopped_by is StoppedBy.TIME_LIMIT):
         show(f"to go on, give the same command with --resume '{saved}'", error=True)
-    ctx.exit(130 if results.stopped_by is StoppedBy.INTERRUPTED else 0)
+    ctx.exit(exit_code(results.stopped_by))
 
 
 def _check_files(options: Mapping[str, Any]) -> None:
@@ -144,10 +148,16 @@ def _arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _run(compiled: Compiled, arguments: Mapping[str, Any]) -> tuple[Results, LoopError | None]:
-    """What was reached, and what went wrong on the way or in writing it."""
+def _run(
+    compiled: Compiled, arguments: Mapping[str, Any]
+) -> tuple[Results, LoopError | Signalled | None]:
+    """What was reached, and what went wrong on the way or in writing it, or the signal then."""
     try:
         return compiled.run(**arguments), None
+    except Signalled as signalled:
+        if signalled.results is None:
+            raise
+        return signalled.results, signalled
     except LoopError as error:
         if error.results is None:
             raise
@@ -171,8 +181,11 @@ def _hint(error: LoopError, hint: str, output: str | None, arguments: Mapping[st
 
 
 def _write_files(
-    compiled: Compiled, results: Results, options: Mapping[str, Any], failure: LoopError | None
-) -> LoopError | None:
+    compiled: Compiled,
+    results: Results,
+    options: Mapping[str, Any],
+    failure: LoopError | Signalled | None,
+) -> LoopError | Signalled | None:
     """Write what the run itself does not; what went wrong until then or now."""
     from mdf_loop.run.states import save_state
 
@@ -183,7 +196,7 @@ def _write_files(
             title = compiled.document.graph.id
             results.plot(options["plot"], options["record"] or None, title=title)
     except InputError as error:
-        if failure is None:
+        if not isinstance(failure, LoopError):
             return error
         failure.findings += error.findings
     return failure

@@ -21,6 +21,7 @@ from mdf_loop.run.overseeing.overseer import Overseer
 from mdf_loop.run.overseeing.stopping import Stopped, Stopping
 from mdf_loop.run.pieces import Follower, Pieces, Reached, run_in_pieces
 from mdf_loop.run.session import Session
+from mdf_loop.signals import ending
 
 PATIENCE = 0.1
 """Seconds after which an evaluation is begun again in pieces."""
@@ -53,14 +54,17 @@ class Once:
         pieces = self._in_pieces(oversight.nan != "ignore")
         if pieces is None:
             return self._whole(arrays, overseer)
-        interrupted = False
+        signalled = None
         if oversight.is_patient and not pieces.is_long(arrays):
+            made = None
             with Stopping(PATIENCE, grace=0.0) as attempt, contextlib.suppress(Stopped):
-                return _complete(self.session.run(arrays, attempt))
-            interrupted = attempt.interrupted
+                made = self.session.run(arrays, attempt)
+            signalled = attempt.signalled
+            if made is not None:
+                return Reached(made, {}, signalled, {})
         with overseer:
-            if interrupted:
-                overseer.stopping.ask(StoppedBy.INTERRUPTED)
+            if signalled is not None:
+                overseer.stopping.hears(signalled)
             resumed = None if overseer.resumed is None else overseer.resumed["course"]
             return run_in_pieces(pieces, arrays, overseer.stopping, _follower(overseer), resumed)
 
@@ -75,21 +79,19 @@ class Once:
 
     def _whole(self, arrays: Mapping[str, Data], overseer: Overseer) -> Reached:
         """Evaluate a model without loops that could be followed."""
+        made = None
         with overseer, contextlib.suppress(Stopped):
             made = self.session.run(arrays, overseer.stopping)
-            if overseer.stopping.reason is not StoppedBy.INTERRUPTED:
-                return _complete(made)
-        if overseer.stopping.reason is StoppedBy.INTERRUPTED:
-            raise KeyboardInterrupt
+        reason = overseer.stopping.reason
+        if reason is not None and reason.is_asked:
+            raise ending(reason)
+        if made is not None:
+            return Reached(made, {}, None, {})
         raise RunError(
             "the time limit of the run was over, and nothing was reached",
             hint="only a loop on the outermost level of a model, or a run over time (steps), can "
             "be stopped with what it has reached",
         )
-
-
-def _complete(made: Mapping[str, Data]) -> Reached:
-    return Reached(made, {}, None, {})
 
 
 class _Rows:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 
 import numpy as np
 
 from mdf_loop.emit import to_onnx
 from mdf_loop.emit.row_shapes import row_error
 from mdf_loop.errors import LoopError, RunError
-from mdf_loop.ir import Data, Loop, Program, StoppedBy, Value, results, walk
+from mdf_loop.ir import Data, Loop, Program, Value, results, walk
 from mdf_loop.lower.guards import GUARD
 from mdf_loop.run.choosing import open_session
 from mdf_loop.run.device import Device
 from mdf_loop.run.float32_ends import fed, taken, with_float32_ends
 from mdf_loop.run.overseeing.stopping import Stopped, Stopping
+from mdf_loop.signals import ending
 
 SMALL = 50_000
 """Up to this many elements per value one thread is fastest (measured on ONNX Runtime 1.31)."""
@@ -60,17 +62,15 @@ class Session:
             RunError: the model failed; the sentence names the place in the MDF.
             RecordShapeError: the rows of a recorded value differ in shape.
             Stopped: `stopping` has ended it.
-            KeyboardInterrupt: Ctrl-C, within milliseconds, if there is no `stopping`.
+            KeyboardInterrupt: a signal, within milliseconds, if there is no `stopping`.
         """
         if stopping is not None:
             return self._run(arrays, stopping)
-        with Stopping(grace=0.0) as alone:
-            try:
-                made = self._run(arrays, alone)
-            except Stopped:
-                raise KeyboardInterrupt from None
-        if alone.reason is StoppedBy.INTERRUPTED:
-            raise KeyboardInterrupt
+        made: dict[str, Data] = {}
+        with Stopping(grace=0.0) as alone, suppress(Stopped):
+            made = self._run(arrays, alone)
+        if alone.reason is not None:
+            raise ending(alone.reason)
         return made
 
     def _run(self, arrays: Mapping[str, Data], stopping: Stopping) -> dict[str, Data]:

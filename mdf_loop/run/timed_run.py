@@ -18,6 +18,7 @@ from mdf_loop.run.recording.ticks import Clock
 from mdf_loop.run.results import Axis
 from mdf_loop.run.states import State
 from mdf_loop.run.timed_course import TimedCourse
+from mdf_loop.signals import ending
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,9 @@ def _clock(wanted: Wanted) -> Clock:
 
 
 def _nothing_reached(reason: StoppedBy | None) -> BaseException:
-    if reason is StoppedBy.INTERRUPTED:
-        return KeyboardInterrupt()
     assert reason is not None
+    if reason.is_asked:
+        return ending(reason)
     return RunError(
         f"{reason.value} before the first evaluation was done",
         hint="give the run more time" if reason is StoppedBy.TIME_LIMIT else "",

@@ -75,7 +75,8 @@ def follow(
         lengths.took(course.done - before, seconds, _size(block))
         if (reason := take(block)) is not None:
             return reason
-    return stopping.reason if stopping.reason is StoppedBy.INTERRUPTED else None
+    reason = stopping.reason
+    return reason if reason is not None and reason.is_asked else None
 
 
 def _size(block: Block) -> int:

@@ -1,9 +1,9 @@
-"""What may end a run before its end: Ctrl-C, a time limit, a word from the program around it.
+"""What may end a run before its end: a signal, a time limit, a word from the program around it.
 
-While ONNX Runtime computes, Python cannot run its signal handler. The interpreter's wake-up
-descriptor is written to by the signal itself; one watcher thread for the whole process reads it,
-looks after the time limits, and tells the runtime to stop. What is being computed has a moment to
-end by itself (`GRACE`): where steps are short, nothing is lost. A run costs microseconds for it.
+While ONNX Runtime computes, Python cannot run its signal handler. But a signal rings a bell (see
+`mdf_loop.signals`); one watcher thread for the whole process hears it, looks after the time limits,
+and tells the runtime to stop. What is being computed has a moment to end by itself (`GRACE`): where
+steps are short, nothing is lost. A run costs microseconds for it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ import math
 import os
 import select
 import signal
-import socket
 import threading
 import time
-from collections.abc import Iterator
-from types import FrameType
+from collections.abc import Collection, Iterator
 from typing import Any
 
+from mdf_loop import signals
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import StoppedBy
 
@@ -35,16 +34,17 @@ class Stopped(Exception):  # noqa: N818 - no error: it was wanted
 class Stopping:
     """What may end a run: to be entered before the run begins, and left after its end.
 
-    Ctrl-C is noticed by a run in the main thread; a second one is Python's KeyboardInterrupt.
+    Signals are noticed by a run in the main thread; a second one is not for it.
 
     Attributes:
         reason: why the run is to end; None if it may go on.
+        signalled: the signal that has come, also where that was not the first reason.
         failure: the error that has ended it.
     """
 
     def __init__(self, time_limit: float | None = None, grace: float = GRACE) -> None:
         self.reason: StoppedBy | None = None
-        self.interrupted = False  # also where that was not the first reason
+        self.signalled: StoppedBy | None = None
         self.failure: LoopError | None = None
         self._grace = grace
         self._deadline = None if time_limit is None else time.monotonic() + time_limit
@@ -52,17 +52,22 @@ class Stopping:
         self._over = False
         self._running: set[Any] = set()
         self._main = False
-        self._old_bell = -1
-        self._handles = False
+        self._hung = False
+        self._taken: tuple[int, ...] = ()
 
     def ask(self, reason: StoppedBy) -> None:
         """Let the run stop, if nothing has yet; from any thread."""
         self._set(reason)
-        _watcher(os.getpid()).wake()
+        _watcher(os.getpid()).bell.ring()
+
+    def hears(self, reason: StoppedBy) -> bool:
+        """Take a signal; whether it is the first."""
+        first = self.signalled is None
+        self.signalled = self.signalled or reason
+        self._set(reason)
+        return first
 
     def _set(self, reason: StoppedBy) -> None:
-        if reason is StoppedBy.INTERRUPTED:
-            self.interrupted = True
         if self.reason is None:
             self._end = time.monotonic() + self._grace
             self.reason = reason
@@ -71,33 +76,26 @@ class Stopping:
 
     def __enter__(self) -> Stopping:
         watcher = _watcher(os.getpid())
-        self._main = threading.current_thread() is threading.main_thread()
+        self._main = signals.in_main_thread()
         watcher.watched.add(self)
         if self._main:
-            self._old_bell = signal.set_wakeup_fd(watcher.bell, warn_on_full_buffer=False)
-            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-                signal.signal(signal.SIGINT, self._interrupted)
-                self._handles = True
+            self._hung = watcher.bell.hang()
+            signals.listen(self.hears)
+            self._taken = signals.take((signal.SIGINT,))
         if self._deadline is not None:
             watcher.wake_by(self._deadline)
         return self
 
     def __exit__(self, *_: object) -> None:
+        watcher = _watcher(os.getpid())
         try:
-            if self._handles:
-                signal.signal(signal.SIGINT, signal.default_int_handler)
+            signals.give_back(self._taken)
         finally:
-            watcher = _watcher(os.getpid())
-            if self._main:
-                signal.set_wakeup_fd(self._old_bell)
-                if self.interrupted or not self._handles:
-                    watcher.look()  # what was rung in this run is not for the next one
+            signals.listen_no_more(self.hears)
+            if self._hung:
+                watcher.bell.take_down()
+                watcher.look()  # what was rung in this run is not for the next one
             watcher.watched.discard(self)
-
-    def _interrupted(self, signal_number: int, frame: FrameType | None) -> None:
-        """Python's own handler for Ctrl-C during the run."""
-        self._set(StoppedBy.INTERRUPTED)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
     @contextlib.contextmanager
     def watching(self, run_options: Any) -> Iterator[None]:
@@ -118,10 +116,10 @@ class Stopping:
             return None
         return self._deadline if self.reason is None else self._end
 
-    def look(self, now: float, *, interrupted: bool) -> None:
-        """Do what has to be done now."""
-        if interrupted and self._main:
-            self._set(StoppedBy.INTERRUPTED)
+    def look(self, now: float, rung: Collection[StoppedBy]) -> None:
+        """Do what has to be done now; some signals have rung."""
+        for reason in rung if self._main else ():
+            self._set(reason)
         if self._deadline is not None and now >= self._deadline:
             self._set(StoppedBy.TIME_LIMIT)
         if self._end is not None and now >= self._end:
@@ -131,40 +129,30 @@ class Stopping:
 
 
 class _Watcher:
-    """A thread that reads signals from a socket and knows what is due next."""
+    """A thread that hears the bell and knows what is due next."""
 
     def __init__(self) -> None:
         self.watched: set[Stopping] = set()
+        self.bell = signals.Bell()
         self._sleeps_until = math.inf
         self._looking = threading.Lock()
-        self._reading, self._writing = socket.socketpair()
-        self._reading.setblocking(False)
-        self._writing.setblocking(False)
-        self.bell = self._writing.fileno()
         threading.Thread(target=self._watch, name="mdf_loop watcher", daemon=True).start()
-
-    def wake(self) -> None:
-        """Let the watcher look anew."""
-        with contextlib.suppress(BlockingIOError):  # it is full of reasons to look
-            self._writing.send(b"\0")
 
     def wake_by(self, due: float) -> None:
         """Let the watcher look at `due`: a short run need not disturb it, if it wakes before."""
         if due < self._sleeps_until:
-            self.wake()
+            self.bell.ring()
 
     def look(self) -> None:
-        """Read what was rung, and let everyone do what has to be done now."""
+        """Hear what was rung, and let everyone do what has to be done now."""
         with self._looking:
-            try:
-                data = self._reading.recv(4096)
-            except BlockingIOError:
-                data = b""
+            data = self.bell.heard()
+            rung = signals.reasons_in(data or b"")
             now = time.monotonic()
             for stopping in tuple(self.watched):
-                stopping.look(now, interrupted=signal.SIGINT in data)
+                stopping.look(now, rung)
         if data and threading.current_thread() is threading.main_thread():
-            self.wake()  # the watcher has not seen it
+            self.bell.ring()  # the watcher has not heard it
 
     def _watch(self) -> None:
         while True:
@@ -174,7 +162,7 @@ class _Watcher:
             if dues:
                 self._sleeps_until = min(dues)
                 wait = max(0.0, self._sleeps_until - time.monotonic())
-            select.select([self._reading], [], [], wait)
+            select.select([self.bell.socket], [], [], wait)
             self.look()
 
 

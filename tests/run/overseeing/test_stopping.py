@@ -37,9 +37,9 @@ def test_a_signal_within_another_run_is_for_both() -> None:
 def test_a_signal_after_the_time_limit_is_noted() -> None:
     with Stopping(0.0) as stopping:
         assert _wait_for(stopping) is StoppedBy.TIME_LIMIT
-        assert not stopping.interrupted
+        assert stopping.signalled is None
         signal.raise_signal(signal.SIGINT)
-    assert stopping.interrupted
+    assert stopping.signalled is StoppedBy.INTERRUPTED
     assert stopping.reason is StoppedBy.TIME_LIMIT
 
 

@@ -1,0 +1,40 @@
+"""Why a loop or a run has stopped."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class StoppedBy(Enum):
+    """Why a loop or a run stopped; the value is the sentence for the user.
+
+    The first three are about loops of a model, the others about runs from outside of the model. A
+    loop whose condition became false in its last allowed iteration stopped by the condition.
+    """
+
+    TRIP_COUNT = "all iterations of its trip count were run"
+    CONDITION = "its condition became false"
+    MAX_ITERATIONS = "it reached the bound that was set for this run (max_iterations)"
+    COMPLETED = "all of it was computed"
+    TIME_LIMIT = "the time limit of the run was over"
+    INTERRUPTED = "the run was interrupted"
+    NOT_FINITE = "a value was nan or infinite"
+    FAILED = "the model failed"
+    DISK_FULL = "the disk was full"
+    TERMINATED = "the run was terminated (SIGTERM)"
+    HUNG_UP = "the terminal of the run was closed (SIGHUP)"
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody has asked for it: with Ctrl-C, another signal, or a callback."""
+        return self in (StoppedBy.INTERRUPTED, StoppedBy.TERMINATED, StoppedBy.HUNG_UP)
+
+    @property
+    def word(self) -> str:
+        """The reason as written in results: `trip_count`, `condition`, `max_iterations`, ..."""
+        return self.name.lower()
+
+    @property
+    def code(self) -> int:
+        """The reason as a number, which `loop.stopped_by` is in a model: 0, 1, 2."""
+        return list(StoppedBy).index(self)

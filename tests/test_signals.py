@@ -1,0 +1,267 @@
+"""What a run asks of the operating system about signals; processes are in cli/test_interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop import signals
+from mdf_loop.ir import StoppedBy
+from mdf_loop.run.overseeing.stopping import Stopping
+from tests.long_runs.processes import ENDLESS, WALK
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+ALL = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """Nothing is left of a test."""
+    bell = signal.set_wakeup_fd(-1)
+    before = {number: signal.getsignal(number) for number in ALL}
+    signals._LAST.clear()
+    yield
+    assert {number: signal.getsignal(number) for number in ALL} == before
+    assert signal.set_wakeup_fd(bell) == -1
+
+
+def run(progress: Callable[[Any], object]) -> mdf_loop.Results:
+    """A run of some chunks, and a callback in each."""
+    return mdf_loop.compile(WALK["g"], device="cpu").run(
+        steps=300_000, only=["walk.x"], progress=progress
+    )
+
+
+# --- whose a signal is ----------------------------------------------------------------------------
+
+
+def test_a_run_leaves_alone_what_it_is_not_asked_for() -> None:
+    with Stopping():
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+
+
+def test_a_program_has_its_own_handler() -> None:
+    """Only that one is called, and the run goes on."""
+    seen: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: seen.append(number))
+
+    def interrupt(progress: Any) -> None:
+        if 0 < progress.done < 300_000 and len(seen) < 3:
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(0.01)  # time for the watcher, too
+
+    try:
+        results = run(interrupt)
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert seen
+    assert results.stopped_by is StoppedBy.COMPLETED
+    assert len(results["walk.x"]) == 300_000
+
+
+def test_a_handler_that_is_set_during_a_run_stays() -> None:
+    def own(number: int, _: Any) -> None:
+        pass
+
+    try:
+        with Stopping() as stopping:
+            signal.signal(signal.SIGINT, own)
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(0.01)
+        assert signal.getsignal(signal.SIGINT) is own
+        assert stopping.reason is None
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with signals.heeded(), Stopping() as stopping:
+            signal.raise_signal(signal.SIGHUP)
+            time.sleep(0.01)
+        assert stopping.reason is None
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+# --- a command ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [(signal.SIGINT, StoppedBy.INTERRUPTED), (signal.SIGTERM, StoppedBy.TERMINATED)],
+)
+def test_a_second_signal_ends_at_once(monkeypatch, number, reason) -> None:
+    monkeypatch.setattr(signals, "ECHO", 0.0)
+    with signals.heeded():
+        with Stopping() as stopping:
+            signal.raise_signal(number)
+            assert stopping.reason is stopping.signalled is reason
+            with pytest.raises(KeyboardInterrupt) as caught:
+                signal.raise_signal(number)
+        assert getattr(caught.value, "reason", StoppedBy.INTERRUPTED) is reason
+
+
+def test_another_signal_is_a_second_one() -> None:
+    with signals.heeded(), Stopping() as stopping:
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert stopping.reason is StoppedBy.TERMINATED
+
+
+def test_a_signal_without_a_run_ends_at_once() -> None:
+    with signals.heeded(), pytest.raises(signals.Signalled) as caught:
+        signal.raise_signal(signal.SIGTERM)
+    assert caught.value.reason is StoppedBy.TERMINATED
+
+
+def saved_when_a_signal_comes(number: int, *, heard: bool = False) -> tuple[list[str], Any]:
+    """What is done of two things, and what ends it."""
+    done = ["one"]
+    try:
+        with signals.finished(heard=heard):
+            signal.raise_signal(number)
+            done.append("two")
+    except KeyboardInterrupt as ended:
+        return done, getattr(ended, "reason", None)
+    return done, "nothing"
+
+
+def test_what_is_finished_first() -> None:
+    with signals.heeded():
+        made = saved_when_a_signal_comes(signal.SIGTERM)
+        assert made == (["one", "two"], StoppedBy.TERMINATED)
+        assert saved_when_a_signal_comes(signal.SIGINT, heard=True) == (["one"], None)
+
+
+def test_in_a_library_ctrl_c_ends_what_is_being_saved() -> None:
+    assert saved_when_a_signal_comes(signal.SIGINT) == (["one"], None)
+
+
+def test_a_signal_in_a_short_evaluation_is_not_lost() -> None:
+    compiled = mdf_loop.compile(ENDLESS, device="cpu", max_iterations=10)
+    whole = compiled.run()
+    once = compiled._latest[1]
+    running = once.session.run
+
+    def interrupted(*given: Any) -> Any:
+        made = running(*given)
+        signal.raise_signal(signal.SIGINT)
+        return made
+
+    once.session.run = interrupted  # type: ignore[method-assign]
+    results = compiled.run()
+    assert results.stopped_by is StoppedBy.INTERRUPTED
+    assert {name: np.asarray(a).tolist() for name, a in results.items()} == {
+        name: np.asarray(a).tolist() for name, a in whole.items()
+    }
+
+
+# --- asyncio --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM, signal.SIGINT])
+def test_handlers_of_asyncio_are_called_after_the_run(number) -> None:
+    called: list[int] = []
+
+    def interrupt(progress: Any) -> None:
+        if progress.done == 0:
+            signal.raise_signal(number)
+
+    async def main() -> mdf_loop.Results:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(number, called.append, number)
+        try:
+            results = run(interrupt)
+            await asyncio.sleep(0.01)
+            return results
+        finally:
+            loop.remove_signal_handler(number)
+
+    loop = asyncio.new_event_loop()
+    try:
+        results = loop.run_until_complete(main())
+    finally:
+        loop.close()
+    assert called == [number]
+    assert results.stopped_by is StoppedBy.COMPLETED
+    if number == signal.SIGINT:  # asyncio gives back Python's own handler
+        assert signal.getsignal(number) is signal.default_int_handler
+
+
+def test_a_descriptor_that_is_closed_in_a_run_is_not_put_back() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    with Stopping() as stopping:
+        os.close(writing)
+        os.close(reading)
+        signal.raise_signal(signal.SIGINT)
+    assert stopping.reason is StoppedBy.INTERRUPTED
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+
+def test_a_forked_process_is_not_in_the_run_of_its_parent() -> None:
+    """A signal to it stops it, as one to any process, and not the parent's run."""
+    with signals.heeded(), Stopping() as stopping:
+        process = os.fork()
+        if process == 0:
+            left = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+            left &= signal.set_wakeup_fd(-1) == -1
+            try:
+                signal.raise_signal(signal.SIGINT)
+                os._exit(3)
+            except KeyboardInterrupt:
+                os._exit(0 if left and stopping.reason is None else 4)
+        _, status = os.waitpid(process, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        time.sleep(0.02)  # time for the watcher
+        assert stopping.reason is None
+        signal.raise_signal(signal.SIGINT)
+        assert stopping.reason is StoppedBy.INTERRUPTED
+
+
+def test_a_forked_process_has_runs_of_its_own() -> None:
+    with Stopping(60.0):
+        process = os.fork()
+        if process == 0:
+            with Stopping(60.0) as own:
+                signal.raise_signal(signal.SIGINT)
+            os._exit(0 if own.reason is StoppedBy.INTERRUPTED else 1)
+        _, status = os.waitpid(process, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_a_run_in_another_thread_hears_of_no_signal() -> None:
+    reasons = []
+
+    def in_thread() -> None:
+        with Stopping(0.05) as stopping:
+            while stopping.reason is None:
+                time.sleep(0.001)
+        reasons.append(stopping.reason)
+
+    thread = threading.Thread(target=in_thread)
+    with Stopping():
+        thread.start()
+        signal.raise_signal(signal.SIGINT)
+        thread.join()
+    assert reasons == [StoppedBy.TIME_LIMIT]
