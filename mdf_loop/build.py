@@ -352,8 +352,6 @@ class Builder:
             return None
         late = any(value in self._shared.late for value in inputs)
         measured = any(value in self._shared.measured for value in inputs)
-        if not onnx_ops.is_precise(op_type, attributes):
-            return None
         if (late or measured) and not same_bits(op_type, [a for a in known if a is not None]):
             return None
         try:

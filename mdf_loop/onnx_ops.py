@@ -1,14 +1,15 @@
 """What ONNX says of one operator: its signature, the types it gives, the numbers it gives.
 
-Everything comes from the onnx package: schemas, single-node shape inference, and the reference
-implementation of plain operators (never its Loop, which is wrong).
+Nearly everything comes from the onnx package: schemas, single-node shape inference, and the
+reference implementation of plain operators (never its Loop, which is wrong).
 """
 
 from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,20 +31,18 @@ from mdf_loop.onnx_types import (
 
 IR_VERSION = 8
 
-IMPRECISE_REFERENCE = frozenset({"Erf", "HardSwish"})
-"""Operators that onnx's reference implementation computes in float32."""
+
+def fits_a_file(op_type: str, attributes: Mapping[str, Any]) -> bool:
+    """Whether an ONNX file, which rounds to float32, holds the numbers among the attributes."""
+    numbers = [value for _, value in _exact_numbers(op_type, attributes)]
+    return all(np.array_equal(np.float32(n), np.float64(n)) for n in numbers)
 
 
-def is_precise(op_type: str, attributes: Mapping[str, Any]) -> bool:
-    """Whether onnx's reference computes in float64 what the model says.
-
-    It rounds attributes to float32, as an ONNX file does: 0.1 becomes 0.10000000149.
-    """
+def _exact_numbers(op_type: str, attributes: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """The attributes that are numbers with a point, which the text of a node would round."""
     formals = schema(op_type).attributes
     kinds = (defs.OpSchema.AttrType.FLOAT, defs.OpSchema.AttrType.FLOATS)
-    numbers = [value for key, value in attributes.items() if formals[key].type in kinds]
-    exact = all(np.array_equal(np.float32(n), np.float64(n)) for n in numbers)
-    return exact and op_type not in IMPRECISE_REFERENCE
+    return tuple((key, value) for key, value in attributes.items() if formals[key].type in kinds)
 
 
 @functools.cache
@@ -209,20 +208,29 @@ def _operand_error(
     return OperandError(f"onnx::{op_type} cannot take ({', '.join(shown)}): {reason}")
 
 
-@functools.lru_cache(maxsize=4096)
-def _evaluator(
-    op_type: str, types: tuple[str | None, ...], n_outputs: int, attributes: bytes
-) -> ReferenceEvaluator:
-    node = onnx.NodeProto.FromString(attributes)
-    inputs = [
-        helper.make_tensor_value_info(f"i{k}", element_type(dtype), None)
-        for k, dtype in enumerate(types)
-        if dtype is not None
-    ]
-    outputs = [helper.make_empty_tensor_value_info(f"o{k}") for k in range(n_outputs)]
-    graph = helper.make_graph([node], op_type, inputs, outputs)
-    opset = [helper.make_opsetid("", OPSET)]
-    return ReferenceEvaluator(helper.make_model(graph, opset_imports=opset))
+# --- what an operator computes ----------------------------------------------------------------
+
+
+def _mod(x: Array, y: Array, fmod: int = 0) -> Array:
+    made: Array = np.fmod(x, y) if fmod else np.mod(x, y)
+    return made
+
+
+def _erf(x: Array) -> Array:
+    wide = np.asarray(x, np.float64)
+    made: Array = np.array([math.erf(number) for number in wide.flat]).reshape(wide.shape)
+    return made.astype(x.dtype)
+
+
+def _hard_swish(x: Array) -> Array:
+    wide = np.asarray(x, np.float64 if x.dtype == np.float64 else np.float32)
+    made: Array = wide * np.clip(np.add(np.divide(wide, 6), 0.5), 0, 1)
+    return made.astype(x.dtype)
+
+
+_OWN: dict[str, Callable[..., Array]] = {"Erf": _erf, "HardSwish": _hard_swish, "Mod": _mod}
+"""Operators that onnx's reference implementation computes in float32, or, from one release to the
+next, with another sign or without nan."""
 
 
 def evaluate(
@@ -231,11 +239,46 @@ def evaluate(
     attributes: Mapping[str, Any],
     n_outputs: int,
 ) -> list[Array]:
-    """The numbers a plain operator gives, by onnx's reference implementation in numpy."""
-    node = _node(op_type, [array is not None for array in arrays], n_outputs, attributes)
-    types = tuple(None if a is None else dtype_name(a) for a in arrays)
-    evaluator = _evaluator(op_type, types, n_outputs, node.SerializeToString(deterministic=True))
-    feeds = {f"i{k}": array for k, array in enumerate(arrays) if array is not None}
+    """The numbers a plain operator gives, by numpy: mostly by onnx's reference implementation.
+
+    Attributes are used as the model says them: 0.1 is not rounded to 0.10000000149.
+    """
     with np.errstate(all="ignore"):
+        if op_type in _OWN:
+            return [np.asarray(_OWN[op_type](*arrays, **attributes))]
+        node = _node(op_type, [array is not None for array in arrays], n_outputs, attributes)
+        types = tuple(None if a is None else dtype_name(a) for a in arrays)
+        text = node.SerializeToString(deterministic=True)
+        exact = tuple((k, _hashable(v)) for k, v in _exact_numbers(op_type, attributes))
+        evaluator = _evaluator(op_type, types, n_outputs, text, exact)
+        feeds = {f"i{k}": array for k, array in enumerate(arrays) if array is not None}
         given = evaluator.run(None, feeds)
     return [np.asarray(array) for array in given]
+
+
+def _hashable(value: Any) -> Any:
+    return value if np.ndim(value) == 0 else tuple(value)
+
+
+@functools.lru_cache(maxsize=4096)
+def _evaluator(
+    op_type: str,
+    types: tuple[str | None, ...],
+    n_outputs: int,
+    text: bytes,
+    exact: tuple[tuple[str, Any], ...],
+) -> ReferenceEvaluator:
+    """What computes the node of a `text`, with the `exact` numbers among its attributes."""
+    node = onnx.NodeProto.FromString(text)
+    inputs = [
+        helper.make_tensor_value_info(f"i{k}", element_type(dtype), None)
+        for k, dtype in enumerate(types)
+        if dtype is not None
+    ]
+    outputs = [helper.make_empty_tensor_value_info(f"o{k}") for k in range(n_outputs)]
+    graph = helper.make_graph([node], op_type, inputs, outputs)
+    opset = [helper.make_opsetid("", OPSET)]
+    evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=opset))
+    for name, value in exact:
+        setattr(evaluator.rt_nodes_[0], name, value)
+    return evaluator

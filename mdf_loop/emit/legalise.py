@@ -103,21 +103,12 @@ def _is_exact(op: Op) -> bool:
     """Whether an ONNX file can hold the numbers among the attributes as the model has them."""
     if op.op_type not in COMPOSITIONS or main_dtype(op) != "float64":
         return True
-    return onnx_ops.is_precise(op.op_type, op.attributes)
+    return onnx_ops.fits_a_file(op.op_type, op.attributes)
 
 
 def runnable(program: Program, options: Options) -> Program:
     """The program after all default passes, in operations that ONNX Runtime can run."""
     return legalise(optimise(program), options)
-
-
-def precise(program: Program) -> Program:
-    """The program in operations that onnx's reference implementation computes in float64."""
-
-    def rule(b: Builder, op: Op, _: tuple[Value | None, ...]) -> tuple[Value | None, ...] | None:
-        return None if _is_exact(op) else _composed(b, op)
-
-    return rewrite(program, rule)
 
 
 def main_dtype(op: Op) -> str:

@@ -14,6 +14,7 @@ from mdf_loop.build import Builder
 from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.functions import names
+from mdf_loop.lower.signs import is_negative, with_sign_of
 from mdf_loop.lower.terms import as_float, cast, kind, literal, promote, scalar
 
 _OPERATORS = {
@@ -86,7 +87,9 @@ def log1p(b: Builder, x: Value, /) -> Value:
     u = b.op("Add", one, x)
     excess = b.op("Sub", u, one)
     ratio = b.op("Where", b.op("Equal", excess, x), one, b.op("Div", x, excess))
-    return b.op("Where", b.op("Equal", u, one), x, b.op("Mul", b.op("Log", u), ratio))
+    exact = b.op("Mul", b.op("Log", u), ratio)
+    grows = b.op("Greater", b.op("Abs", excess), _like(b, 0, x))
+    return b.op("Where", grows, exact, x)  # not the other way round: x may be -0.0
 
 
 def _logarithm(base: int) -> None:
@@ -142,7 +145,7 @@ def cbrt(b: Builder, x: Value, /) -> Value:
     quotient = b.op("Div", size, b.op("Mul", near, near))
     step = b.op("Div", b.op("Sub", quotient, near), _like(b, 3, x))
     root = b.op("Where", b.op("IsNaN", step), near, b.op("Add", near, step))
-    return b.op("Where", b.op("Less", x, _like(b, 0, x)), b.op("Neg", root), root)
+    return with_sign_of(b, root, x)
 
 
 @names("numpy.float_power")
@@ -185,16 +188,14 @@ def signbit(b: Builder, x: Value, /) -> Value:
     """Whether x is negative, -0.0 (whose reciprocal is negative) too."""
     if kind(x) != "f":
         return ops.less(b, x, literal(b, 0))
-    zero = _like(b, 0, x)
-    return b.op("Or", b.op("Less", x, zero), b.op("Less", b.op("Reciprocal", x), zero))
+    return is_negative(b, x)
 
 
 @names("numpy.copysign")
 def copysign(b: Builder, x1: Value, x2: Value, /) -> Value:
     """The size of x1 with the sign of x2."""
     x1, x2 = floats(b, x1, x2)
-    size = b.op("Abs", x1)
-    return b.op("Where", signbit(b, x2), b.op("Neg", size), size)
+    return with_sign_of(b, b.op("Abs", x1), x2)
 
 
 @names("numpy.arctan2", "numpy.atan2")
@@ -215,5 +216,5 @@ def sinc(b: Builder, x: Value, /) -> Value:
     """`sin(pi x) / (pi x)`, 1 at 0."""
     x = as_float(b, x)
     at_zero = b.op("Equal", x, _like(b, 0, x))
-    angle = b.op("Mul", b.op("Where", at_zero, _like(b, 1e-20, x), x), _like(b, math.pi, x))
-    return b.op("Div", b.op("Sin", angle), angle)
+    angle = b.op("Mul", x, _like(b, math.pi, x))
+    return b.op("Where", at_zero, _like(b, 1, x), b.op("Div", b.op("Sin", angle), angle))

@@ -18,6 +18,7 @@ from mdf_loop.errors import ExpressionError, OperandError
 from mdf_loop.ir import Value, is_fixed
 from mdf_loop.lower.choice import one_of
 from mdf_loop.lower.guards import ensured, guarded
+from mdf_loop.lower.signs import with_sign_of
 from mdf_loop.lower.terms import (
     Term,
     as_float,
@@ -113,39 +114,39 @@ def divide(b: Builder, left: Value, right: Value) -> Value:
     return b.op("Div", as_float(b, left), as_float(b, right))
 
 
-def _fmod_and_correction(b: Builder, left: Value, right: Value) -> tuple[Value, Value]:
-    """`fmod(left, right)`, and where it has the wrong sign for `left % right`."""
-    remainder = b.op("Mod", left, right, fmod=1)
-    zero = scalar(b, 0, left.dtype)
-    differs = b.op("Xor", b.op("Less", remainder, zero), b.op("Less", right, zero))
-    return remainder, b.op("And", differs, not_equal(b, remainder, zero))
-
-
 @_python(operator.mod)
 def modulo(b: Builder, left: Value, right: Value) -> Value:
-    """`left % right` with the sign of `right`: fmod, then one correction, as numpy does."""
-    left, right = numbers(b, left, right)
-    if kind(left) != "f":
-        return b.op("Mod", left, right)
-    remainder, wrong = _fmod_and_correction(b, left, right)
-    return b.op("Where", wrong, b.op("Add", remainder, right), remainder)
+    """`left % right` with the sign of `right`, also where it is 0, as in Python and numpy."""
+    return b.op("Mod", *numbers(b, left, right))
 
 
 @_python(operator.floordiv)
 def floor_divide(b: Builder, left: Value, right: Value) -> Value:
-    """`left // right`: rounded down, also for negative numbers; by zero as `left / right`.
-
-    `left - fmod(left, right)` is a multiple of `right`, so the quotient is whole but for rounding.
-    """
+    """`left // right`: rounded down, also for negative numbers; by zero as `left / right`."""
     left, right = numbers(b, left, right)
-    if kind(left) != "f":
-        return b.op("Div", b.op("Sub", left, b.op("Mod", left, right)), right)
-    remainder, wrong = _fmod_and_correction(b, left, right)
-    quotient = b.op("Div", b.op("Sub", left, remainder), right)
-    lower = b.op("Sub", quotient, scalar(b, 1, left.dtype))
-    whole = b.op("Round", b.op("Where", wrong, lower, quotient))
-    by_zero = b.op("Equal", right, scalar(b, 0, right.dtype))
-    return b.op("Where", by_zero, b.op("Div", left, right), whole)
+    if kind(left) == "f":
+        wide = "float32" if left.dtype in ("float16", "bfloat16") else left.dtype  # as numpy
+        quotient = _float_quotient(b, cast(b, left, wide), cast(b, right, wide))
+        return cast(b, quotient, left.dtype)
+    return b.op("Div", b.op("Sub", left, b.op("Mod", left, right)), right)
+
+
+def _float_quotient(b: Builder, left: Value, right: Value) -> Value:
+    """`floor(left / right)`, exactly, with the sign of `left / right` also where it is 0.
+
+        rest = fmod(left, right)
+        Round((left - rest) / right - (1 if rest * Sign(right) < 0 else 0))
+
+    `left - rest` is a multiple of `right`, so the quotient is whole but for rounding.
+    """
+    zero, one = scalar(b, 0, left.dtype), scalar(b, 1, left.dtype)
+    rest = b.op("Mod", left, right, fmod=1)
+    below = b.op("Less", b.op("Mul", rest, b.op("Sign", right)), zero)
+    quotient = b.op("Div", b.op("Sub", left, rest), right)
+    whole = b.op("Round", b.op("Sub", quotient, b.op("Where", below, one, zero)))
+    exact = b.op("Div", left, right)
+    size = b.op("Abs", b.op("Where", b.op("Equal", right, zero), exact, whole))
+    return with_sign_of(b, size, exact)
 
 
 def _python_power(base: Any, exponent: Any) -> Any:

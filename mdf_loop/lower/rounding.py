@@ -13,6 +13,7 @@ from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.elementary import floats
 from mdf_loop.lower.functions import names
+from mdf_loop.lower.signs import with_sign_of
 from mdf_loop.lower.terms import as_float, cast, kind, numbers, promote, scalar
 
 # --- rounding ----------------------------------------------------------------------------------
@@ -36,8 +37,8 @@ def trunc(b: Builder, x: Value, /) -> Value:
     """Towards zero; whole numbers stay what they are."""
     if kind(x) != "f":
         return x
-    negative = b.op("Less", x, scalar(b, 0, x.dtype))
-    return b.op("Where", negative, ceil(b, x), floor(b, x))
+    positive = b.op("Greater", x, scalar(b, 0, x.dtype))  # Where drops the sign of its first zero
+    return b.op("Where", positive, floor(b, x), ceil(b, x))
 
 
 @names("numpy.rint")
@@ -225,8 +226,8 @@ def modf(b: Builder, x: Value, /) -> tuple[Value, Value]:
     x = as_float(b, x)
     whole = trunc(b, x)
     endless = isinf(b, x)
-    rest = b.op("Where", endless, scalar(b, 0, x.dtype), b.op("Sub", x, whole))
-    return rest, whole
+    size = b.op("Where", endless, scalar(b, 0, x.dtype), b.op("Abs", b.op("Sub", x, whole)))
+    return with_sign_of(b, size, x), whole
 
 
 @names("numpy.divmod", "divmod")

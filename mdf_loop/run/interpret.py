@@ -1,7 +1,8 @@
 """What a program means: plain numpy, one iteration after the other, no cleverness.
 
-This is the oracle that every engine is compared with. Plain operations are computed by onnx's
-reference implementation, those of sequences in `sequences`; loops and choices are computed here.
+This is the oracle that every engine is compared with; it shares no composition with what is
+emitted. Plain operations are computed by numpy (`onnx_ops.evaluate`), those of sequences in
+`sequences`; loops and choices are computed here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from mdf_loop import onnx_ops
-from mdf_loop.emit.legalise import precise
 from mdf_loop.errors import RecordShapeError
 from mdf_loop.ir import Array, Constant, Data, If, Loop, Op, Operation, Program, Recorded, Value
 from mdf_loop.onnx_types import is_tensor, numpy_dtype
@@ -20,7 +20,6 @@ from mdf_loop.run import sequences
 
 def interpret(program: Program, arrays: Mapping[str, Data]) -> dict[str, Data]:
     """The program's outputs by name, for inputs by name."""
-    program = precise(program)
     given = ((entry.value, arrays[entry.value.name]) for entry in program.inputs)
     values = {v: np.asarray(data) if is_tensor(v.dtype) else data for v, data in given}
     _run(program.ops, values)

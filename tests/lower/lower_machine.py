@@ -5,13 +5,14 @@ import warnings
 
 import numpy as np
 import onnxruntime
-from onnx import helper, numpy_helper
 
 from mdf_loop import ir, onnx_ops
 from mdf_loop.build import Builder, Options
-from mdf_loop.errors import LoopError
+from mdf_loop.emit import to_onnx
+from mdf_loop.emit.legalise import legalise
+from mdf_loop.errors import LoopError, UnsupportedError
 from mdf_loop.lower import Scope, lower_expression, tensor
-from mdf_loop.onnx_types import dtype_name, element_type
+from mdf_loop.onnx_types import dtype_name
 
 
 class Lowered:
@@ -58,26 +59,11 @@ class Lowered:
         return [known[value] for value in self.outputs()]
 
     def model(self):
-        def info(value):
-            return helper.make_tensor_value_info(value.name, element_type(value.dtype), value.shape)
-
-        nodes, constants = [], []
-        for op in self.b.ops:
-            if isinstance(op, ir.Constant):
-                constants.append(numpy_helper.from_array(op.array, op.value.name))
-                continue
-            attributes = {k: onnx_ops.attribute_value(v) for k, v in op.attributes.items()}
-            names = ["" if v is None else v.name for v in op.inputs]
-            made = [v.name for v in op.outputs]
-            nodes.append(helper.make_node(op.op_type, names, made, **attributes))
-        results = []
-        for k, value in enumerate(self.outputs()):
-            nodes.append(helper.make_node("Identity", [value.name], [f"result{k}"]))
-            results.append(helper.make_empty_tensor_value_info(f"result{k}"))
-        inputs = [info(value) for value in self.values.values()]
-        graph = helper.make_graph(nodes, "lowered", inputs, results, constants)
-        opset = [helper.make_opsetid("", ir.OPSET)]
-        return helper.make_model(graph, opset_imports=opset, ir_version=onnx_ops.IR_VERSION)
+        """What ONNX Runtime is given: the program in operations that it has."""
+        given = tuple(ir.Input(value) for value in self.values.values())
+        made = tuple((f"result{k}", value) for k, value in enumerate(self.outputs()))
+        program = ir.Program("lowered", given, tuple(self.b.ops), made)
+        return to_onnx(legalise(program, Options()))
 
     def run(self):
         """What ONNX Runtime gives, None if it has no kernel for an operator."""
@@ -85,11 +71,10 @@ class Lowered:
         options.log_severity_level = 4
         options.intra_op_num_threads = 1
         try:
-            session = onnxruntime.InferenceSession(
-                self.model().SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
-        except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
+            model = self.model().SerializeToString()
+        except UnsupportedError:
             return None
+        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         given = {self.values[name].name: array for name, array in self.arrays.items()}
         return session.run(None, given)
 

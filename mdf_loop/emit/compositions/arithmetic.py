@@ -43,18 +43,18 @@ def mod(b: Builder, op: Op) -> Value:
 
 
 def _float_mod(b: Builder, op: Op) -> Value:
-    """`x - floor(x / y) * y`, exactly: fmod, then one correction, as numpy.mod does.
+    """`x - floor(x / y) * y`, exactly, with the sign of y also where it is 0, as numpy.mod has it.
 
-        r = fmod(x, y); Where(r != 0 and (r < 0) != (y < 0), r + y, r)
+        r = fmod(x, y) * Sign(y)                # counted in y's direction
+        (r + Where(r < 0, Abs(y), 0)) * Sign(y)
 
     ONNX leaves Mod of floats without fmod open; ONNX Runtime refuses it when it runs.
     """
     x, y = operand(op, 0), operand(op, 1)
-    r = b.op("Mod", x, y, fmod=1)
-    zero = number(b, 0, x)
-    differs = b.op("Xor", b.op("Less", r, zero), b.op("Less", y, zero))
-    wrong = b.op("And", differs, b.op("Not", b.op("Equal", r, zero)))
-    return b.op("Where", wrong, b.op("Add", r, y), r)
+    zero, side = number(b, 0, x), b.op("Sign", y)
+    rest = b.op("Mul", b.op("Mod", x, y, fmod=1), side)
+    more = b.op("Where", b.op("Less", rest, zero), b.op("Abs", y), zero)
+    return b.op("Mul", b.op("Add", rest, more), side)
 
 
 # --- whole powers -----------------------------------------------------------------------------

@@ -148,11 +148,7 @@ def _mod(call: Call) -> Result:
 def _floor_mod(call: Call) -> Result:
     """The rest of a division rounded down: it has the divisor's sign."""
     _check_broadcast(call)
-    x, y = call.input(0), call.input(1)
-    if not call.is_float():
-        return op("Mod", x, y, fmod=0)
-    rest = op("Mod", x, y, fmod=1)
-    return op("Where", _other_side(call, rest, y), op("Add", rest, y), rest)
+    return op("Mod", call.input(0), call.input(1), fmod=0)
 
 
 # --- bounds and rounding ----------------------------------------------------------------------

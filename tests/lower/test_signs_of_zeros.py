@@ -1,0 +1,79 @@
+"""The sign of a zero, and what nan, infinity and the smallest numbers give, as in numpy."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.build import Options
+from mdf_loop.emit.legalise import legalise
+from mdf_loop.reading import bind, open_document, read
+from mdf_loop.run.interpret import interpret
+from mdf_loop.run.session import Session
+
+DTYPES = ("float64", "float32", "float16")
+
+REMAINDERS = (
+    *("x % y", "numpy.mod(x, y)", "numpy.remainder(x, y)", "numpy.divmod(x, y)[1]"),
+    *("numpy.fmod(x, y)", "numpy.modf(x)[0]"),
+)
+QUOTIENTS = ("x // y", "numpy.floor_divide(x, y)", "numpy.divmod(x, y)[0]")
+ROUNDED = ("numpy.trunc(x)", "numpy.fix(x)", "numpy.ceil(x)", "numpy.rint(x)", "numpy.modf(x)[1]")
+SIGNS = ("numpy.copysign(x, y)", "numpy.sign(x)", "numpy.cbrt(x)", "numpy.log1p(x)", "-x", "x * y")
+
+
+def numbers(dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """Every pair of numbers that may be divided in a way of its own."""
+    kind = np.finfo(dtype)
+    sizes = [0, 0.5, 1, 2.5, 3, 7.3, 1e4, kind.tiny, kind.smallest_subnormal, kind.max, np.inf]
+    signed = [*sizes, *(-size for size in map(float, sizes)), np.nan]
+    signed = np.array(signed, dtype)
+    pairs = np.array(list(itertools.product(signed, signed)))
+    return pairs[:, 0].copy(), pairs[:, 1].copy()
+
+
+def graph(expression: str, dtype: str, shape: list[int]) -> dict[str, object]:
+    ports = {name: {"type": dtype, "shape": shape} for name in "xy"}
+    node = {"input_ports": ports, "output_ports": {"z": {"value": expression}}}
+    return {"g": {"nodes": {"A": node}}}
+
+
+def same(made: np.ndarray, expected: np.ndarray, digits: int) -> None:
+    """Equal but for `digits` times the last bit; zeros with their signs."""
+    assert made.dtype == expected.dtype
+    rtol = digits * float(np.finfo(expected.dtype).eps)
+    np.testing.assert_allclose(made, expected, rtol=rtol, atol=0)
+    zero = expected == 0
+    np.testing.assert_array_equal(np.signbit(made[zero]), np.signbit(expected[zero]))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("expression", REMAINDERS + QUOTIENTS + ROUNDED + SIGNS)
+def test_as_in_numpy(expression: str, dtype: str) -> None:
+    x, y = numbers(dtype)
+    with np.errstate(all="ignore"):
+        expected = eval(expression, {"numpy": np, "x": x, "y": y})
+    document = open_document(graph(expression, dtype, [len(x)]))
+    program, arrays = read(document), bind(document, {"x": x, "y": y}, Options()).arrays
+    digits = 8 if expression in SIGNS else 0
+    same(interpret(program, arrays)["A.z"], expected, digits)
+    same(Session(legalise(program, Options()), "cpu").run(arrays)["A.z"], expected, digits)
+
+
+@pytest.mark.parametrize(
+    ("expression", "x", "expected"),
+    [
+        ("1.0 / (x % 3.0)", -3.0, np.inf),
+        ("1.0 / (x % 3.0)", -0.0, np.inf),
+        ("1.0 / (x % -3.0)", 3.0, -np.inf),
+        ("1.0 / numpy.mod(x, 3.0)", -3.0, np.inf),
+        ("1.0 / (x // -3.0)", 0.0, -np.inf),
+        ("1.0 / numpy.copysign(0.0, x)", -1.0, -np.inf),
+    ],
+)
+def test_what_one_over_it_is(expression: str, x: float, expected: float) -> None:
+    model = mdf_loop.compile(graph(expression, "float64", []))
+    assert model.run({"x": x, "y": 0.0})["z"] == expected
