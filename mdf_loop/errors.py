@@ -133,6 +133,10 @@ class DiskFullError(InputError):
     """What was to be written does not fit onto the disk."""
 
 
+class MemoryLimitError(LoopError, MemoryError):
+    """What was to be made, or what a run has made, is more than the memory that it may take."""
+
+
 class DeviceError(LoopError, RuntimeError):
     """The device that was asked for cannot be used."""
 

@@ -271,19 +271,3 @@ ARCHIVE_ERRORS = (
     lzma.LZMAError,
 )
 """What numpy, zip and zlib raise for an `.npz` file that is damaged, or is none."""
-
-
-def read_arrays(path: str | Path) -> dict[str, Array]:
-    """The arrays of a `.npz` file by name.
-
-    Raises:
-        InputError: there is no such file, or it is of another kind.
-    """
-    source = Path(path)
-    if not source.is_file():
-        raise InputError(f"there is no file '{source}'")
-    try:
-        with np.load(source, allow_pickle=False) as archive:
-            return dict(archive)
-    except ARCHIVE_ERRORS as error:
-        raise InputError(f"'{source.name}' is not an npz file: {error}") from None

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from mdf_loop.build import Options
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Data
+from mdf_loop.outside import Ragged, array_of
 from mdf_loop.reading import Document, bind
 from mdf_loop.reading.inputs import Given, OpenPort, bind_members, open_ports
 from mdf_loop.reading.names import Chosen
@@ -83,8 +82,8 @@ def request(
 
 def _members(name: str, values: Any) -> Array:
     try:
-        rows = np.asarray(values)
-    except ValueError:
+        rows = array_of(values, f"the sweep of '{name}'")
+    except Ragged:
         raise InputError(f"the values of '{name}' in the sweep have different shapes") from None
     if rows.ndim == 0 or len(rows) == 0 or rows.dtype.kind not in "biuf":
         raise InputError(

@@ -23,6 +23,7 @@ class StoppedBy(Enum):
     DISK_FULL = "the disk was full"
     TERMINATED = "the run was terminated (SIGTERM)"
     HUNG_UP = "the terminal of the run was closed (SIGHUP)"
+    MEMORY_LIMIT = "the memory limit of the run was passed"
 
     @property
     def is_asked(self) -> bool:

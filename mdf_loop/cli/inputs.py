@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.archives import read_arrays
 from mdf_loop.cli.columns import IGNORED, read_columns
 from mdf_loop.errors import InputError
-from mdf_loop.files import read_arrays
 from mdf_loop.lower import suggestion
+from mdf_loop.memory_limit import check
 from mdf_loop.onnx_types import numpy_dtype
 
 
@@ -158,6 +159,7 @@ def parse_value(text: str, what: str) -> Any:
 def _read_file(path: Path, steps: int | None) -> Mapping[str, Any]:
     if not path.is_file():
         raise InputError(f"there is no file '{path}' with inputs")
+    check(path.stat().st_size, f"'{path.name}'"[:300])
     match path.suffix.lower():
         case ".npz":
             return read_arrays(path)

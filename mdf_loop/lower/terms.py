@@ -26,6 +26,7 @@ from mdf_loop.onnx_types import (
     optional_of,
     wrong_kind,
 )
+from mdf_loop.outside import Ragged, array_of
 
 Term: TypeAlias = "Value | tuple[Term, ...]"
 """What a name stands for: a tensor, or the tuple of a loop's results."""
@@ -59,8 +60,8 @@ def literal(b: Builder, value: Any) -> Value:
             hint="give it a point, e.g. 1e30",
         )
     try:
-        array = np.asarray(value)
-    except ValueError:
+        array = array_of(value, "the value", error=ExpressionError)
+    except Ragged:
         raise ExpressionError(
             f"the list {_short(value)} is ragged: its rows have different lengths",
             hint="give all rows one length",

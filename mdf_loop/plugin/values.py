@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from mdf_loop import outside
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 
@@ -33,13 +34,13 @@ def array_of(value: Any, name: str) -> Array:
     if isinstance(value, int) and not _INT64.min <= value <= _INT64.max:
         value = float(value)
     try:
-        array = np.asarray(value)
-    except ValueError:
+        array = outside.array_of(value, f"'{name}'")
+    except outside.Ragged:
         raise InputError(f"'{name}' is ragged: its rows have different lengths") from None
-    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+    if array.dtype.kind not in "biuf":
         shown = type(value).__name__ if array.dtype == object else array.dtype
         raise InputError(f"'{name}' must be a number or an array of numbers, not {shown}")
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    return array
 
 
 def part_of(value: Any, positions: tuple[int, ...]) -> Any:

@@ -24,6 +24,7 @@ from mdf_loop.onnx_types import (
     kind_of,
     numpy_dtype,
 )
+from mdf_loop.outside import Ragged, array_of
 from mdf_loop.reading.port_types import stated_dtype
 
 LARGEST_NOTHING = 10**8
@@ -116,8 +117,8 @@ def _of_type(value: Any, dtype: str | None, what: str, where: str, error: type[L
 def _fitted(value: Any, dtype: str | None, what: str, where: str, error: type[LoopError]) -> Array:
     """A value as an array of the stated dtype."""
     try:
-        array = np.asarray(value)
-    except ValueError:
+        array = array_of(value, what, where, error)
+    except Ragged:
         raise error(
             f"{what} is ragged: its rows have different lengths",
             where,

@@ -18,6 +18,7 @@ from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.lower import suggestion
 from mdf_loop.lower.syntax import number_of
+from mdf_loop.outside import Ragged, array_of
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.parameters import is_stateful
 
@@ -124,8 +125,8 @@ def _attribute(parameter: Any, name: str, where: str) -> str:
 def _array(value: Any, written: Any, name: str, precision: str) -> Array:
     """The value as an array; a whole number becomes one with a point if the model has one there."""
     try:
-        array = np.asarray(value)
-    except ValueError:
+        array = array_of(value, f"the value of '{name}'")
+    except Ragged:
         array = np.empty(0, object)
     if array.dtype.kind not in "biuf":
         raise InputError(f"'{name}' must be set to a number or a list of numbers, not {value!r}")

@@ -10,6 +10,7 @@ An `.npz` file lies beside the document, nowhere else.
 from __future__ import annotations
 
 import functools
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,14 +18,17 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
-from mdf_loop.errors import ModelError
+from mdf_loop.archives import Archive
+from mdf_loop.build import located
+from mdf_loop.errors import LoopError, ModelError
 from mdf_loop.files import ARCHIVE_ERRORS
 from mdf_loop.ir import Array
 from mdf_loop.numbers_only import only_numbers
 from mdf_loop.onnx_types import dtype_name, dtype_words, numpy_dtype
+from mdf_loop.outside import Ragged, array_of, native
 
-SideFiles: TypeAlias = Callable[[str], Mapping[str, Array]]
-"""Name of a side file -> its arrays by name."""
+SideFiles: TypeAlias = Callable[[str], Archive]
+"""Name of a side file -> its arrays."""
 
 _TEXT = "string"
 _ARGUMENT_KEYS = {"dtype", "shape", "value"}
@@ -105,10 +109,16 @@ def _is_shape(shape: Any) -> bool:
 def _of_numbers(value: Any, word: str, where: str) -> Array:
     dtype = numpy_dtype(word)
     try:
-        plain = np.asarray(value, None if word != _TEXT else object)
+        plain = (
+            np.asarray(value, object)
+            if word == _TEXT
+            else array_of(value, "the value", where, ModelError)
+        )
         with np.errstate(all="ignore"):
             array = np.asarray(value, dtype) if dtype.kind in "biu" else plain.astype(dtype)
-    except (ValueError, TypeError, OverflowError):
+    except ModelError:
+        raise
+    except (Ragged, ValueError, TypeError, OverflowError):
         raise ModelError(f"the value is not an array of {word}", where) from None
     if dtype.kind in "iub" and plain.size and not np.array_equal(array, plain):
         raise ModelError(f"the value is not {word}: {str(value)[:60]}", where)
@@ -128,28 +138,30 @@ def _of_file(value: Mapping[str, Any], word: str, side: SideFiles | None, where:
             "give the path of the document",
         )
     try:
-        arrays = side(file)
-        if key not in arrays:
+        archive = side(file)
+        if key not in archive.names:
             raise ModelError(f"'{file}' holds no array '{key}'", where)
-        return from_stored(arrays[key], word, where)
+        array = native(archive.array(key), f"'{key}' of '{file}'", where, ModelError)
+        return from_stored(array, word, where)
+    except LoopError as error:
+        raise located(error, where) from None
     except FileNotFoundError:
         raise ModelError(f"there is no file '{file}' beside the document", where) from None
-    except (*ARCHIVE_ERRORS, MemoryError) as error:
-        raise ModelError(f"'{file}' is not an npz file: {error}", where) from None
+    except (*ARCHIVE_ERRORS, KeyError) as error:
+        raise ModelError(f"'{file}' is not an npz file: {error}"[:500], where) from None
 
 
 def files_in(folder: Path) -> SideFiles:
     """The `.npz` files of a folder, each opened once; none outside of it."""
 
     @functools.cache
-    def arrays(name: str) -> Mapping[str, Array]:
+    def archive(name: str) -> Archive:
         path = folder / name
         if not path.resolve().is_relative_to(folder.resolve()):
             raise ModelError(f"'{name}' is not in the folder of the document")
-        archive: Mapping[str, Array] = np.load(path, allow_pickle=False)
-        return archive
+        return Archive(zipfile.ZipFile(path), name)
 
-    return arrays
+    return archive
 
 
 def stored(array: Array) -> Array:

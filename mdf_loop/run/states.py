@@ -16,10 +16,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from mdf_loop.archives import read_arrays
 from mdf_loop.errors import InputError
-from mdf_loop.files import checked_target, read_arrays, write_arrays, write_whole
+from mdf_loop.files import checked_target, write_arrays, write_whole
 from mdf_loop.ir import Array, Value
 from mdf_loop.onnx_types import numpy_dtype
+from mdf_loop.outside import Ragged, array_of
 from mdf_loop.run.labels import storable
 
 State: TypeAlias = Mapping[str, Array]
@@ -85,14 +87,14 @@ def checked_state(
 
 
 def _step(given: Any) -> Array:
-    step = np.asarray(given)
+    step = array_of(given, "'step' of the state")
     if step.shape != () or step.dtype.kind not in "iu" or step < 1:
         raise InputError(f"'step' of the state is no whole number above 0: {given!r}", hint=_HINT)
     return step
 
 
 def _time(given: Any) -> Array:
-    time = np.asarray(given)
+    time = array_of(given, "'time' of the state")
     if time.shape != () or time.dtype.kind not in "iuf" or not np.isfinite(time):
         raise InputError(f"'time' of the state is no number of seconds: {given!r}", hint=_HINT)
     return time
@@ -101,8 +103,8 @@ def _time(given: Any) -> Array:
 def _fitting(name: str, given: Any, value: Value, members: int | None) -> Array:
     """The array, if what is carried can hold it without a loss."""
     try:
-        array = np.asarray(given)
-    except ValueError:
+        array = array_of(given, f"'{name}' of the state")
+    except Ragged:
         array = np.empty(0, object)
     own = array.shape
     if members is not None and is_swept(array, value):

@@ -21,7 +21,8 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
-from mdf_loop.errors import InputError
+from mdf_loop.archives import Archive
+from mdf_loop.errors import InputError, LoopError
 from mdf_loop.files import ARCHIVE_ERRORS, checked_place, write_arrays, write_whole
 from mdf_loop.importing.writing import plain
 from mdf_loop.ir import Array
@@ -148,11 +149,14 @@ def load(path: str | Path, identity: Identity) -> dict[str, dict[str, Array]]:
     if not _is_marked(source):
         raise InputError(f"'{source.name}' is no checkpoint", hint="--checkpoint FILE writes one")
     try:
-        with zipfile.ZipFile(source) as archive:
-            contents = json.loads(_array(archive, _CONTENTS).tobytes())
+        with zipfile.ZipFile(source) as file:
+            archive = Archive(file, source.name)
+            contents = json.loads(archive.array(_CONTENTS).tobytes())
             _check(source.name, contents, identity)
+            if damaged := file.testzip():  # all of it is checked before any of it is believed
+                raise zipfile.BadZipFile(f"entry '{damaged}'")
             return _parts(archive, contents["parts"])
-    except InputError:
+    except LoopError:
         raise
     except _ERRORS as error:
         raise InputError(
@@ -180,23 +184,16 @@ def _check(name: str, contents: Mapping[str, Any], identity: Identity) -> None:
         raise InputError(f"the checkpoint '{name}' is of {difference}", hint=_HINT)
 
 
-def _parts(
-    archive: zipfile.ZipFile, held: Mapping[str, Mapping[str, str]]
-) -> dict[str, dict[str, Array]]:
-    """The arrays of the parts; all of the file is checked before any of it is believed."""
-    if damaged := archive.testzip():
-        raise zipfile.BadZipFile(f"entry '{damaged}'")
+def _parts(archive: Archive, held: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Array]]:
+    """The arrays of the parts."""
+    archive.check(archive.names)
     numbers = itertools.count()
     return {
-        part: {name: _as_it_was(how, _array(archive, next(numbers))) for name, how in named.items()}
+        part: {
+            name: _as_it_was(how, archive.array(str(next(numbers)))) for name, how in named.items()
+        }
         for part, named in held.items()
     }
-
-
-def _array(archive: zipfile.ZipFile, name: object) -> Array:
-    with archive.open(f"{name}.npy") as stream:
-        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
-    return array
 
 
 # --- whose it is ----------------------------------------------------------------------------------

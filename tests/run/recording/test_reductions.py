@@ -10,8 +10,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from mdf_loop.archives import read_arrays
 from mdf_loop.errors import InputError, LoopError, OperandError
-from mdf_loop.files import read_arrays, write_arrays
+from mdf_loop.files import write_arrays
 from mdf_loop.run.recording.reductions import REDUCTIONS, WAITING, Reductions
 
 NUMPY = {"mean": np.mean, "min": np.min, "max": np.max, "last": lambda rows, axis: rows[-1]}

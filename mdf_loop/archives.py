@@ -1,0 +1,119 @@
+"""Arrays in `.npz` files, of which nothing is believed before it is checked.
+
+    archive = Archive(zipfile.ZipFile(path), "model.npz")
+    archive.names                 ('W', 'b')
+    archive.array("W")            as large as its header says, and no larger than may be taken
+
+A small file may unfold to one of many gigabytes. How large an array will be is read from its
+header; it must be what the directory of the file says, and have room (see `memory_limit`).
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from mdf_loop.errors import InputError, LoopError
+from mdf_loop.files import ARCHIVE_ERRORS
+from mdf_loop.ir import Array
+from mdf_loop.memory_limit import check
+from mdf_loop.outside import native
+
+_TEXT = 64
+"""Bytes that a text takes at least, however short it is in a file."""
+
+
+class Archive:
+    """An `.npz` file that is open; its arrays are read when they are asked for.
+
+    What is raised for damaged files are `ARCHIVE_ERRORS`.
+    """
+
+    def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
+        self._archive = archive
+        self._name = name
+        entries = (entry for entry in archive.namelist() if entry.endswith(".npy"))
+        self.names = tuple(dict.fromkeys(entry.removesuffix(".npy") for entry in entries))
+
+    def check(self, names: Iterable[str]) -> None:
+        """Refuse arrays that there is no room for, before any of them is read.
+
+        Raises:
+            MemoryLimitError: they would take more memory than may be taken.
+        """
+        wanted = tuple(names)
+        size = sum(self._size(name) for name in wanted)
+        plural = "arrays" if len(wanted) > 1 else f"array '{''.join(wanted)}'"
+        check(size, f"the {plural} of '{self._name}'"[:300])
+
+    def array(self, name: str) -> Array:
+        """An array as it was written.
+
+        Raises:
+            MemoryLimitError: it would take more memory than may be taken.
+        """
+        self.check([name])
+        with self._archive.open(f"{name}.npy") as stream:
+            array: Array = np.lib.format.read_array(stream, allow_pickle=False)
+            if stream.read(1):  # its end is where its checksum is looked at
+                raise ValueError(f"'{name}' is longer than it says")
+        return array
+
+    def _size(self, name: str) -> int:
+        """The bytes that an array takes in memory."""
+        entry = self._archive.getinfo(f"{name}.npy")
+        with self._archive.open(entry) as stream:
+            shape, dtype = _header(stream)
+            begins = stream.tell()
+        if not all(type(extent) is int and extent >= 0 for extent in shape) or dtype.hasobject:
+            raise ValueError(f"'{name}' is no array of numbers or texts")
+        count = math.prod(shape)
+        if begins + count * dtype.itemsize != entry.file_size:
+            raise ValueError(
+                f"'{name}' has {entry.file_size - begins} bytes, not those of {dtype}{list(shape)}"[
+                    :200
+                ]
+            )
+        return count * (dtype.itemsize if dtype.kind in "biufc" else max(dtype.itemsize, _TEXT))
+
+
+def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and dtype of an array in numpy's format."""
+    version = np.lib.format.read_magic(stream)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read is None:
+        raise ValueError(f"version {version} of numpy's format holds no plain arrays")
+    shape, _, dtype = read(stream)
+    return shape, dtype
+
+
+def read_arrays(path: str | Path) -> dict[str, Array]:
+    """The arrays of a `.npz` file by name, in the byte order of this machine.
+
+    Raises:
+        InputError: there is no such file, it is of another kind, or numbers in it are too wide.
+        MemoryLimitError: they would take more memory than may be taken.
+    """
+    source = Path(path)
+    if not source.is_file():
+        raise InputError(f"there is no file '{source}'")
+    try:
+        with zipfile.ZipFile(source) as file:
+            archive = Archive(file, source.name)
+            archive.check(archive.names)
+            return {
+                name: native(archive.array(name), f"'{name}' of '{source.name}'")
+                for name in archive.names
+            }
+    except LoopError:
+        raise
+    except (*ARCHIVE_ERRORS, KeyError) as error:
+        raise InputError(f"'{source.name}' is not an npz file: {error}"[:500]) from None

@@ -1,0 +1,177 @@
+"""How much memory a process may take: what would take more is refused before, or stopped.
+
+    with limited("4GB"):
+        check(rows.nbytes, "the rows of 'A.v'")      # MemoryLimitError: it would be more than that
+
+The limit is about all that the process has in memory (its resident size), whatever it is for. If
+nothing is said it is three quarters of the memory of the machine, or of its container; at least 1 GB.
+Where the system does not tell what a process has (elsewhere than on Linux), only sizes that are
+known before something is made are looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+
+from mdf_loop.errors import InputError, MemoryLimitError
+
+LEAST = 10**9
+"""Bytes that a run may take on the smallest machine, if nothing else is said."""
+
+_UNITS = {"": 1, "b": 1} | {
+    f"{letter}{kind}": base**power
+    for power, letter in enumerate("kmgt", start=1)
+    for kind, base in (("", 1000), ("b", 1000), ("ib", 1024))
+}
+_TEXT = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(b?|[kmgt](?:i?b)?)", re.ASCII)
+_HINT = "give a number of bytes or a text with a unit, e.g. 4GB or 512MiB"
+
+
+def checked_limit(given: object) -> int | None:
+    """The bytes that are meant; None if nothing is said.
+
+    Raises:
+        InputError: it is no size.
+    """
+    if given is None:
+        return None
+    found = _read(given)
+    if found is None or not math.isfinite(found):
+        raise InputError(f"the memory limit is {given!r}"[:200] + ", which is no size", hint=_HINT)
+    if found < 1:
+        raise InputError(f"the memory limit is {given!r}; it must be more than nothing", hint=_HINT)
+    return int(found)
+
+
+def _read(given: object) -> float | None:
+    if isinstance(given, str):
+        found = _TEXT.fullmatch(given.strip().lower())
+        return None if found is None else float(found[1]) * _UNITS[found[2]]
+    if isinstance(given, bool) or not hasattr(given, "__float__"):
+        return None
+    try:
+        return float(given)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def as_text(size: float) -> str:
+    """A size as people write it: `512 B`, `3.2 MB`, `1.5 GB`."""
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}"
+    return f"{int(size)} B"
+
+
+# --- the limit that holds -------------------------------------------------------------------------
+
+_LIMIT: ContextVar[int | None] = ContextVar("mdf_loop memory limit", default=None)
+
+
+def limit() -> int:
+    """The limit that holds here, in bytes."""
+    given = _LIMIT.get()
+    return usual_limit() if given is None else given
+
+
+@contextlib.contextmanager
+def limited(size: int | None) -> Iterator[None]:
+    """Let a limit hold for what is done inside; None leaves the one that holds."""
+    token = _LIMIT.set(_LIMIT.get() if size is None else size)
+    try:
+        yield
+    finally:
+        _LIMIT.reset(token)
+
+
+def check(size: float, what: str, where: str = "", hint: str = "") -> None:
+    """Refuse what would need so many bytes more, if these are more than may be taken.
+
+    Raises:
+        MemoryLimitError: the limit would be passed; `what` names what is too large.
+    """
+    most, there = limit(), resident()
+    if there + size > most:
+        raise MemoryLimitError(
+            f"{what} would take {as_text(size)} of memory, more than the limit allows: "
+            f"{as_text(most)}, of which {as_text(there)} are in use",
+            where,
+            hint or "make it smaller, or allow more: memory_limit (--memory-limit)",
+        )
+
+
+def passed(most: int) -> MemoryLimitError:
+    """The error about a run that had taken more than it may."""
+    return MemoryLimitError(
+        f"the run took more memory than its limit of {as_text(most)}",
+        hint="what was reached is in error.results; record less (only, every, reduce), stream the "
+        "rows to disk (output='run.zarr'), or allow more: memory_limit (--memory-limit)",
+    )
+
+
+# --- what the system says -------------------------------------------------------------------------
+
+
+def resident() -> int:
+    """The bytes that this process has in memory; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb", buffering=0) as file:
+            return int(file.read(100).split()[1]) * _page()
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+@functools.cache
+def _page() -> int:
+    return os.sysconf("SC_PAGE_SIZE")
+
+
+@functools.cache
+def usual_limit() -> int:
+    """The limit if nothing is said."""
+    return max(LEAST, memory_of(Path("/")) * 3 // 4)
+
+
+def memory_of(root: Path) -> int:
+    """The bytes that processes here may have: those of the machine, or fewer of its container.
+
+    `root` is where the system's files are.
+    """
+    sizes = list(_of_groups(root))
+    with contextlib.suppress(AttributeError, ValueError, OSError):  # not everywhere
+        sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min((size for size in sizes if size > 0), default=sys.maxsize)
+
+
+def _of_groups(root: Path) -> Iterator[int]:
+    """The limits of the groups (cgroups, of both versions) in which this process is."""
+    groups = root / "sys/fs/cgroup"
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if not controllers:
+            top, name = groups, "memory.max"
+        elif "memory" in controllers.split(","):
+            top, name = groups / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        inner = top / path.lstrip("/")
+        for folder in (inner, *inner.parents):  # a group has no more than those around it
+            if not folder.is_relative_to(top):
+                break
+            if (text := _text(folder / name).strip()).isdecimal():
+                yield int(text)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,79 @@
+"""Arrays that come from outside: from a caller, a file, a document written in Python.
+
+    array_of(array of >f8, "the input 'x'")      the same numbers in the byte order of this machine
+    array_of(masked array, "the input 'x'")      an error: a model knows no missing elements
+    array_of(array of longdouble, ...)           an error: nothing here computes with it
+
+What else is no number is left to who asks: some places take texts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import InputError, LoopError
+from mdf_loop.ir import Array
+from mdf_loop.numbers_only import only_numbers
+
+_DEEPEST = 64
+"""The most axes that numpy's arrays have."""
+
+_WIDEST = {"f": 8, "c": 16}
+"""Bytes of the widest floats, and complex numbers, that ONNX has."""
+
+
+class Ragged(Exception):  # noqa: N818 - no error yet: who asks knows what to say
+    """A list whose rows have different lengths, so that there is no array of it."""
+
+
+def array_of(value: Any, what: str, where: str = "", error: type[LoopError] = InputError) -> Array:
+    """A value as an array that the rest of this library can take.
+
+    Args:
+        value: an array, or what numpy makes one of.
+        what: what it is called in an error, such as `the input 'x'`.
+        where: its place in the model.
+        error: the kind of error.
+
+    Raises:
+        Ragged: it is a list that no array can be made of.
+        LoopError: it is masked, wider than 64 bits, or cannot be made an array; of the kind `error`.
+    """
+    if _is_masked(value):
+        raise error(
+            f"{what} is masked: some of its elements may be missing",
+            where,
+            "fill them first, e.g. array.filled(0.0)",
+        )
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise Ragged from None
+    except (TypeError, RuntimeError) as problem:
+        raise error(f"{what} cannot be made an array: {problem}", where) from None
+    return native(array, what, where, error)
+
+
+def native(array: Array, what: str, where: str = "", error: type[LoopError] = InputError) -> Array:
+    """An array in the byte order of this machine.
+
+    Raises:
+        LoopError: its numbers are wider than 64 bits; of the kind `error`.
+    """
+    kind, size = array.dtype.kind, array.dtype.itemsize
+    if size > _WIDEST.get(kind, size):
+        raise error(
+            f"{what} is {array.dtype}: no model computes with numbers so wide",
+            where,
+            "give float64, e.g. array.astype(float)",
+        )
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _is_masked(value: Any, depth: int = 0) -> bool:
+    """Whether it is a masked array, or a list that holds one."""
+    if not isinstance(value, list | tuple) or depth == _DEEPEST or only_numbers(value):
+        return isinstance(value, np.ma.MaskedArray)
+    return any(_is_masked(part, depth + 1) for part in value)
