@@ -171,7 +171,7 @@ def over_time(steps: int, rounds: int) -> float:
             "in chunks": run(),
             "and progress to a function": run(progress=lambda progress: None),
             "and a checkpoint every 0.5 s": run(**saved),
-            "and streamed to .zarr": run(output=f"{folder}/run.zarr"),
+            "and streamed to .zarr": run(output=f"{folder}/run.zarr", overwrite=True),
             'and nan="stop"': run(nan="stop"),
             "mean, min, max of V, no rows": run(**reduced),
             "unbroken, every=10": unbroken(compiled, steps, 10),

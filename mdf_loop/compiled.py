@@ -199,6 +199,7 @@ class Compiled:
         nan: str = "ignore",
         progress: bool | Callback | None = None,
         output: str | Path | None = None,
+        overwrite: bool = False,
         checkpoint: str | Path | None = None,
         checkpoint_every: float | str | None = None,
         resume: str | Path | None = None,
@@ -235,6 +236,7 @@ class Compiled:
                 the run.
             output: where to save the results. Rows are written to a `.zarr` folder while they are
                 computed, and are then not kept in memory; other files are written at the end.
+            overwrite: whether a `.zarr` folder that another run has finished may be replaced.
             checkpoint: a file to which is written, again and again, all that is needed to go on.
             checkpoint_every: how often: seconds, or e.g. `"5min"`; a minute if nothing is said.
             resume: go on from such a file, with the same model and arguments. It is written to
@@ -260,6 +262,7 @@ class Compiled:
             execution_list=execution_list,
             engine=engine,
             output=output,
+            overwrite=overwrite,
         )
         oversight = checked_oversight(
             time_limit, nan, progress, checkpoint, checkpoint_every, resume

@@ -27,10 +27,11 @@ from mdf_loop.run.over_time import TimedSession, Wanted, checked_steps, refuse_w
 from mdf_loop.run.overseeing.course import Sink
 from mdf_loop.run.overseeing.overseer import Overseer, Oversight
 from mdf_loop.run.pieces import Reached
+from mdf_loop.run.recording.claim import Claim, claimed
 from mdf_loop.run.recording.keeping import Keeping, kept
 from mdf_loop.run.recording.rows import Rows
 from mdf_loop.run.recording.streamed import Streamed
-from mdf_loop.run.recording.zarr_folder import complete
+from mdf_loop.run.recording.zarr_folder import complete, create
 from mdf_loop.run.results import Axis, LoopReport, Results
 from mdf_loop.run.saving import check_file, check_texts
 from mdf_loop.run.timed_run import Ran, run_over_time
@@ -57,12 +58,18 @@ class Choices:
     execution_list: bool
     engine: str
     output: str | Path | None
+    overwrite: bool
+
+    @property
+    def store(self) -> Path | None:
+        """The Zarr store that is written, if it is one."""
+        is_zarr = self.output is not None and Path(self.output).suffix.lower() == ".zarr"
+        return Path(self.output) if is_zarr and self.output is not None else None
 
     @property
     def streams(self) -> bool:
         """Whether rows are written while they are computed."""
-        is_zarr = self.output is not None and Path(self.output).suffix.lower() == ".zarr"
-        return is_zarr and self.steps is not None and self.engine != "modeci"
+        return self.store is not None and self.steps is not None and self.engine != "modeci"
 
 
 def run(compiled: Compiled, choices: Choices, oversight: Oversight) -> Results:
@@ -73,15 +80,27 @@ def run(compiled: Compiled, choices: Choices, oversight: Oversight) -> Results:
         check_file(choices.output)
         names = (*named_items(compiled.document, choices.chosen), *choices.sweep)
         check_texts(choices.output, names, compiled.units)
+    if choices.store is None:
+        return _run(compiled, choices, oversight, None)
+    with claimed(choices.store, oversight.run, overwrite=choices.overwrite) as claim:
+        if oversight.begins:
+            claim.check_new()
+        return _run(compiled, choices, oversight, claim)
+
+
+def _run(
+    compiled: Compiled, choices: Choices, oversight: Oversight, claim: Claim | None
+) -> Results:
+    """The same, with the store that is written as the run's own, if there is one."""
     if choices.engine == "modeci":
         results, error = _run_in_engine(compiled, choices, oversight), None
     elif choices.steps is None:
-        results, error = _run_once(compiled, choices, oversight)
+        results, error = _run_once(compiled, choices, oversight, claim)
     else:
-        results, error = _run_over_time(compiled, choices, oversight)
+        results, error = _run_over_time(compiled, choices, oversight, claim)
     try:
         with finished(heard=results.stopped_by.is_asked):
-            _save(results, choices)
+            _save(results, choices, claim)
     except Signalled as signalled:
         if error is None:
             signalled.results = results
@@ -100,12 +119,17 @@ def run(compiled: Compiled, choices: Choices, oversight: Oversight) -> Results:
     return results
 
 
-def _save(results: Results, choices: Choices) -> None:
+def _save(results: Results, choices: Choices, claim: Claim | None) -> None:
     """Write the results where that was asked for, or what is not yet written of them."""
-    if choices.output is not None and choices.streams:
-        complete(Path(choices.output), results)
-    elif choices.output is not None:
-        results.save(choices.output)
+    if claim is None:
+        if choices.output is not None:
+            results.save(choices.output)
+        return
+    claim.check()
+    if choices.streams:
+        complete(claim.path, results)
+    else:
+        create(claim.path, results, run=claim.run)
 
 
 def _ended_by(
@@ -150,7 +174,7 @@ def _request(compiled: Compiled, choices: Choices, oversight: Oversight) -> Requ
 
 
 def _run_once(
-    compiled: Compiled, choices: Choices, oversight: Oversight
+    compiled: Compiled, choices: Choices, oversight: Oversight, claim: Claim | None
 ) -> tuple[Results, LoopError | None]:
     dt, state, every = choices.dt, choices.state, choices.every
     refuse_without_steps(
@@ -167,6 +191,9 @@ def _run_once(
         refuse_random(SAVED, drop_unused(program))
     names = [name for name, _ in program.outputs]
     overseer = Overseer(oversight, lambda: identity(compiled, asked, choices, names))
+    if claim is not None:
+        claim.run = overseer.run
+        claim.check_new()
     reached = once.run(asked.arrays, overseer)
     outputs = {name: v for name, v in program.outputs if name in reached.outputs}
     reports = {} if asked.members else {**_reports(program, reached), **reached.loops}
@@ -224,7 +251,7 @@ def _how_it_went(
 
 
 def _run_over_time(
-    compiled: Compiled, choices: Choices, oversight: Oversight
+    compiled: Compiled, choices: Choices, oversight: Oversight, claim: Claim | None
 ) -> tuple[Results, LoopError | None]:
     steps, dt, every = checked_steps(choices.steps, choices.dt, choices.every)
     chosen, keeping = kept(compiled.document, choices.chosen, every, choices.when, choices.reduce)
@@ -246,12 +273,13 @@ def _run_over_time(
     _refuse_members(asked, keeping)
     ends = oversight.time_limit is None  # else nobody knows how many rows there will be
     expected = keeping.expected(wanted.first, steps) if ends else None
-    sink: Sink = Rows(session.axis, expected)
-    if choices.streams:
-        sink = _stream(compiled, asked, choices, session, keeping)
     overseer = Overseer(
         oversight, lambda: identity(compiled, asked, choices, keeping.names), session.axis
     )
+    sink: Sink = Rows(session.axis, expected)
+    if claim is not None:
+        claim.run = overseer.run
+        sink = _stream(compiled, asked, choices, session, keeping, claim)
     with overseer:
         ran = run_over_time(session, wanted, keeping, sink, overseer, compiled.document.graph.id)
     compiled.ran_on(ran.device)
@@ -297,19 +325,20 @@ def _stream(
     choices: Choices,
     session: TimedSession,
     keeping: Keeping,
+    claim: Claim,
 ) -> Streamed:
     """Where rows go while they are computed."""
-    assert choices.output is not None
     empty = np.zeros(0, np.int64 if choices.dt is None else np.float64)
     time = Axis("time", {"step" if choices.dt is None else "time": empty})
     axes = (Axis("batch", asked.members), time) if asked.members else (time,)
     units = {**compiled.units, "time": "s"}
     return Streamed(
-        Path(choices.output),
+        claim.path,
         axes,
         lambda: (session.device.name, compiled.options.precision),
         units,
         keeping.lengths,
+        claim,
     )
 
 

@@ -66,6 +66,9 @@ _COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll")
     help="Save as .npz, .json, .csv, .h5 or .nc; or as .zarr, which is written during the run.",
 )
 @click.option(
+    "--overwrite", is_flag=True, help="Replace a .zarr folder that another run has finished."
+)
+@click.option(
     "--plot",
     metavar="FILE",
     help="Draw the outputs over time, or those recorded, as .png, .svg or .pdf.",
@@ -144,6 +147,7 @@ def _arguments(options: Mapping[str, Any]) -> dict[str, Any]:
         "state": load_state(start) if start else None,
         **{name: options[name] for name in ("steps", "dt", "execution_list", "engine")},
         "output": options["output"] or None,
+        "overwrite": options["overwrite"],
         **long_run_arguments(options),
     }
 

@@ -37,6 +37,7 @@ from mdf_loop.run.labels import (
     variables,
 )
 from mdf_loop.run.results import Results
+from mdf_loop.run.run_id import new_run_id
 from mdf_loop.run.sure_stream import without_failing
 
 _CSV_ROWS = 4096
@@ -177,9 +178,11 @@ def _nc(results: Results, stream: BinaryIO) -> None:
 
 
 def _zarr(results: Results, target: Path) -> None:
+    from mdf_loop.run.recording.claim import claimed
     from mdf_loop.run.recording.zarr_folder import create
 
-    create(target, results)
+    with claimed(target, new_run_id(), overwrite=True) as claim:
+        create(target, results, run=claim.run)
 
 
 # --- all of them ------------------------------------------------------------------------------

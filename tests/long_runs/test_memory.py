@@ -44,8 +44,10 @@ def test_rows_in_memory(tmp_path, steps, words):
 
 @pytest.mark.slow
 def test_rows_that_are_streamed_and_reduced(tmp_path):
-    words = ("--output", "rows.zarr", "--only", "walk.x", "--reduce", "walk.x=mean,max")
-    assert growth(saved(tmp_path, WALK), "--steps", MANY, *words) < MORE
+    words = ("--output", "rows.zarr", "--overwrite", "--only", "walk.x")
+    assert (
+        growth(saved(tmp_path, WALK), "--steps", MANY, *words, "--reduce", "walk.x=mean,max") < MORE
+    )
 
 
 @pytest.mark.slow

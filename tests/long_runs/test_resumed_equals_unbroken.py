@@ -47,7 +47,8 @@ def check(case: Case, seed: int, folder: Path) -> str:
 def check_streamed(case: Case, seed: int, folder: Path) -> str:
     """The same with rows on disk."""
     whole = unbroken(case)
-    stored = replace(case, asked={**case.asked, "output": folder / "rows.zarr"})
+    streamed = {"output": folder / "rows.zarr", "overwrite": True}
+    stored = replace(case, asked={**case.asked, **streamed})
     made, ends = resumed(stored, seed, folder / "run.checkpoint")
     same_results(made, whole)
     return "resumed" if ends.all else "in one"

@@ -165,7 +165,8 @@ def test_chunks_and_checkpoints_change_nothing(way, tmp_path):
 def test_rows_on_the_disk_are_the_same(way, tmp_path):
     case = Case(with_long(), {**ASKED, **WAYS[way]})
     whole = unbroken(case)
-    stored = replace(case, asked={**case.asked, "output": tmp_path / "rows.zarr"})
+    streamed = {"output": tmp_path / "rows.zarr", "overwrite": True}
+    stored = replace(case, asked={**case.asked, **streamed})
     for seed in range(3):
         same_results(resumed(stored, seed, tmp_path / "run.ckpt")[0], whole)
     with xarray.open_zarr(tmp_path / "rows.zarr") as data:
@@ -411,7 +412,8 @@ def test_whole_numbers_on_the_disk_become_floats_where_a_row_is_shorter(values, 
 
 
 def test_a_store_of_whole_numbers_that_is_resumed(tmp_path):
-    case = Case(trials(start=0), {**ASKED, "output": tmp_path / "rows.zarr"})
+    streamed = {"output": tmp_path / "rows.zarr", "overwrite": True}
+    case = Case(trials(start=0), {**ASKED, **streamed})
     whole = unbroken(Case(trials(start=0), ASKED))
     for seed in range(4):
         same_results(resumed(case, seed, tmp_path / "run.ckpt")[0], whole)

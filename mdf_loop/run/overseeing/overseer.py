@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
 
 from mdf_loop.durations import seconds
 from mdf_loop.errors import DiskFullError, InputError, LoopError
@@ -17,6 +19,7 @@ from mdf_loop.run.overseeing.course import Block, Course
 from mdf_loop.run.overseeing.progress import Callback, Reporter, reporting
 from mdf_loop.run.overseeing.stopping import Stopped, Stopping
 from mdf_loop.run.recording.watch import Found, first_not_finite
+from mdf_loop.run.run_id import new_run_id
 
 NAN = ("ignore", "stop", "error")
 EVERY = 60.0
@@ -25,7 +28,7 @@ EVERY = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Oversight:
-    """How a run is overseen; see `Compiled.run` for the words."""
+    """How a run is overseen; see `Compiled.run` for the words. `run` is what it is called."""
 
     time_limit: float | None = None
     nan: str = "ignore"
@@ -33,6 +36,13 @@ class Oversight:
     checkpoint: Path | None = None
     checkpoint_every: float = EVERY
     resume: Path | None = None
+    run: str = field(default_factory=new_run_id)
+
+    @property
+    def begins(self) -> bool:
+        """Whether the run begins anew; one that has no checkpoint yet does."""
+        path = self.resume
+        return path is None or (path == self.checkpoint and not path.exists())
 
     @property
     def is_patient(self) -> bool:
@@ -94,6 +104,7 @@ class Overseer:
         found: what was not finite, if the run was watched and has stopped for that.
         failure: the error that has ended the run, if one has.
         stopping: what ends the run from outside.
+        run: what the run is called, also when it goes on from a checkpoint.
     """
 
     def __init__(
@@ -107,13 +118,14 @@ class Overseer:
         self._entered = ExitStack()
         self._checkpoints: Checkpoints | None = None
         self.resumed = self._resumed()
+        self.run = oversight.run if self.resumed is None else _run_of(self.resumed)
 
     def _resumed(self) -> Mapping[str, Mapping[str, Array]] | None:
-        """What a checkpoint says to go on from; a run that has none yet begins."""
-        path = self.oversight.resume
-        if path is None or (path == self.oversight.checkpoint and not path.exists()):
+        """What a checkpoint says to go on from."""
+        if self.oversight.begins:
             return None
-        return load(path, self._identity)
+        assert self.oversight.resume is not None
+        return load(self.oversight.resume, self._identity)
 
     def __enter__(self) -> Overseer:
         if self.oversight.saved_at is not None:
@@ -167,5 +179,14 @@ class Overseer:
         """Write what was reached."""
         keeper.flush()
         if self._checkpoints is not None:
-            parts: Parts = {"course": course.snapshot(), "kept": keeper.snapshot()}
+            parts: Parts = {
+                "run": {"id": np.array(self.run)},
+                "course": course.snapshot(),
+                "kept": keeper.snapshot(),
+            }
             self._checkpoints.save(parts)
+
+
+def _run_of(resumed: Parts) -> str:
+    """What the run of a checkpoint is called; nothing for one that does not say it."""
+    return str(resumed.get("run", {}).get("id", ""))

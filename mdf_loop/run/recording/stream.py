@@ -88,6 +88,7 @@ class Stream:
         device: str,
         precision: str,
         units: Mapping[str, str] | None = None,
+        run: str | None = None,
     ) -> Stream:
         """A new store without rows; one of ours that was there is replaced.
 
@@ -98,6 +99,7 @@ class Stream:
             device: where the model runs.
             precision: the dtype of numbers with a point.
             units: of the coordinates that have one.
+            run: which run this is, if it is one.
 
         Raises:
             InputError: it cannot be written, or something else is there.
@@ -117,7 +119,8 @@ class Stream:
             lengths=lengths,
             units={**(units or {}), **{c.name: c.unit for c in columns if c.unit}},
         )
-        folder.create(target, empty, {STREAMED: along}, _rows_at_once(empty))
+        more = {STREAMED: along, **folder.GOES_ON}
+        folder.create(target, empty, more, _rows_at_once(empty), run)
         return cls(target)
 
     @classmethod
@@ -137,6 +140,7 @@ class Stream:
                 part.unlink(missing_ok=True)
             made = cls(target)
             if made.length >= length:
+                made._metadata[-1][1]["attributes"].update(folder.GOES_ON)
                 made._cut(length)
                 return made
             made.close()
@@ -190,7 +194,9 @@ class Stream:
 
     def arrays(self) -> dict[str, zarr.Array[Any]]:
         """What is stored of the outputs, read from the disk where it is looked at."""
-        return {g.name: folder.open_array(g.place) for g in self._growing[:-1]}
+        from mdf_loop.run.recording.rows_of_run import open_rows
+
+        return {g.name: open_rows(g.place) for g in self._growing[:-1]}
 
     def parts(self) -> Iterator[tuple[Array, Mapping[str, Array]]]:
         """What is stored, some rows after the other, as they were added."""

@@ -19,6 +19,7 @@ from mdf_loop.files import beside, checked_target
 from mdf_loop.ir import Array, Data
 from mdf_loop.run.missing import common_shape, dtype_with_nan
 from mdf_loop.run.recording import zarr_folder as folder
+from mdf_loop.run.recording.claim import Claim
 from mdf_loop.run.recording.stream import Column, Stream
 from mdf_loop.run.results import Axis
 
@@ -33,7 +34,7 @@ class Streamed:
     """Rows in a Zarr store at `path`; `axes` are those of the rows, time last.
 
     `about` gives device and precision, once the run has begun. `lengths` says what the lengths of
-    rows are called, for outputs that have such.
+    rows are called, for outputs that have such. Nothing is written without the `claim`.
     """
 
     def __init__(
@@ -43,12 +44,14 @@ class Streamed:
         about: Callable[[], tuple[str, str]],
         units: Mapping[str, str],
         lengths: Mapping[str, str],
+        claim: Claim,
     ) -> None:
         self._path = checked_target(path, (".zarr",), "rows while they are computed")
         self._axes = axes
         self._about = about
         self._units = units
         self._lengths = {column: name for name, column in lengths.items()}
+        self._claim = claim
         self._first: _Waiting | None = None
         self._stream: Stream | None = None
 
@@ -60,6 +63,7 @@ class Streamed:
 
     def add(self, coordinate: Array, rows: Mapping[str, Array]) -> None:
         """Add rows."""
+        self._claim.check()
         if self._stream is not None:
             if len(coordinate) and not self._stream.takes(rows):
                 self._stream = self._remade(self._stream, rows)
@@ -102,7 +106,8 @@ class Streamed:
     def _created(self, path: Path, *rows: Mapping[str, Any]) -> Stream:
         """A new store in the types of all of these rows."""
         columns = [self._column(name, *(part[name] for part in rows)) for name in rows[-1]]
-        return Stream.create(path, columns, self._axes, *self._about(), self._units)
+        about = self._about()
+        return Stream.create(path, columns, self._axes, *about, self._units, self._claim.run)
 
     def _column(self, name: str, *parts: Any) -> Column:
         """The type that holds for all rows; whole numbers become floats where one is shorter."""
@@ -116,11 +121,13 @@ class Streamed:
 
     def flush(self) -> None:
         """Write what waits, if there is a store already."""
+        self._claim.check()
         if self._stream is not None:
             self._stream.flush()
 
     def close(self) -> None:
         """Write what waits; nothing will be added any more."""
+        self._claim.check()
         if self._first is not None:
             self._opened(self._first, self._first[1])
         if self._stream is not None:
@@ -139,7 +146,9 @@ class Streamed:
 
     def restore(self, parts: Mapping[str, Array], length: int) -> None:
         """Go on after so many rows of the store, or with those that wait for one."""
+        self._claim.check()
         if parts:
+            self._claim.check_new()
             rows = {name: part for name, part in parts.items() if name != _ALONG}
             self._first = (parts[_ALONG], rows)
             return
@@ -148,4 +157,5 @@ class Streamed:
                 f"the run cannot go on: its rows were in '{self._path}', which is not there",
                 hint="put it back, or begin anew",
             )
+        self._claim.check_old()
         self._stream = Stream.resume(self._path, length)

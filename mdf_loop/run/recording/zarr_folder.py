@@ -36,6 +36,7 @@ from mdf_loop.run.labels import (
     variables,
 )
 from mdf_loop.run.results import Results
+from mdf_loop.run.run_id import new_run_id
 
 if TYPE_CHECKING:
     import zarr
@@ -52,6 +53,14 @@ LEAST = 1 << 16
 OURS = "mdf_loop_version"
 """The attribute of a store that says that it is one of ours."""
 
+RUN = "run"
+"""The attribute that says which run has written a store."""
+
+UNFINISHED = "unfinished"
+"""The attribute of a store that a run has not yet written to its end; a sentence."""
+
+GOES_ON = {UNFINISHED: "a run writes it, or was killed"}
+
 METADATA = "zarr.json"
 
 _HERE, _EXCHANGE = -100, 2
@@ -59,7 +68,11 @@ _HERE, _EXCHANGE = -100, 2
 
 
 def create(
-    path: Path, results: Results, more: Mapping[str, str] | None = None, rows: int | None = None
+    path: Path,
+    results: Results,
+    more: Mapping[str, str] | None = None,
+    rows: int | None = None,
+    run: str | None = None,
 ) -> None:
     """Write results as a new store; one of ours that was there is replaced.
 
@@ -68,6 +81,7 @@ def create(
         results: what is written; the innermost of its axes is the one that is cut into chunks.
         more: attributes of the whole.
         rows: how many rows of all arrays are written at once, if they are still to come.
+        run: which run writes it, if it is one.
 
     Raises:
         InputError: something else is there, or it cannot be written; nothing is changed.
@@ -82,7 +96,8 @@ def create(
             grows = rows is not None and item.name in results.lengths
             _write_array(new, item, along, rows, with_room(item, results) if grows else None)
         documents = {name: read_json(new / name) for name in map(_place, arrays)}
-        write_json(new, _root(documents, {**_about(results), **(more or {})}))
+        whose = {RUN: run or new_run_id()}
+        write_json(new, _root(documents, {**_about(results), **whose, **(more or {})}))
         put(new, place)
 
 
@@ -117,7 +132,7 @@ def complete(path: Path, results: Results) -> None:
             _write_array(path, item, "", None)
         documents = {name: read_json(path / name) for name in map(_place, reduced)}
         root["consolidated_metadata"]["metadata"].update(documents)
-        for word in ENDS:  # of the run that this one goes on from
+        for word in (UNFINISHED, *ENDS):  # of the run that this one goes on from
             root["attributes"].pop(word, None)
         root["attributes"].update(about(results))
         write_json(path, root)

@@ -1,0 +1,95 @@
+"""A store belongs to one run: from before it is touched until all is written."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from mdf_loop.errors import InputError, LoopError
+from mdf_loop.run.recording import zarr_folder as folder
+from mdf_loop.run.recording.lock import Lock, this_process
+from mdf_loop.run.run_id import run_named
+
+BEAT = 10.0
+"""Seconds after which a run lets others know again that it goes on, however long a step takes."""
+
+
+class Claim:
+    """The right of a run to write the store at `path`.
+
+    Attributes:
+        path: where the store is.
+        run: whose rows the store has: this run, or the one that it goes on with.
+    """
+
+    def __init__(self, path: Path, run: str, lock: Lock, *, overwrite: bool) -> None:
+        self.path = path
+        self.run = run
+        self._lock = lock
+        self._overwrite = overwrite
+
+    def check(self) -> None:
+        """To be asked before anything is written.
+
+        Raises:
+            InputError: another run has taken the store over.
+        """
+        self._lock.check()
+
+    def check_new(self) -> None:
+        """To be asked before the store is made.
+
+        Raises:
+            InputError: what another run has finished is there, and was not to be overwritten.
+        """
+        there = folder.attributes_of(self.path)
+        is_own = there.get(folder.RUN) == self.run
+        if there and not (is_own or folder.UNFINISHED in there or self._overwrite):
+            raise InputError(
+                f"'{self.path}' has the rows of {run_named(there.get(folder.RUN))}",
+                hint="give the output another name, or say that it may be overwritten "
+                "(overwrite=True, --overwrite)",
+            )
+
+    def check_old(self) -> None:
+        """To be asked before the rows of a store are gone on with.
+
+        Raises:
+            InputError: they are those of another run.
+        """
+        there = folder.attributes_of(self.path)
+        if there and there.get(folder.RUN) != self.run:
+            raise InputError(
+                f"the run cannot go on: '{self.path}' has the rows of "
+                f"{run_named(there.get(folder.RUN))}, and no more those of {run_named(self.run)}",
+                hint="put its own store back, or begin anew",
+            )
+
+
+@contextmanager
+def claimed(path: Path, run: str, *, overwrite: bool) -> Iterator[Claim]:
+    """The right of a run to write a store, as long as it lasts.
+
+    Raises:
+        InputError: another run writes the store, or something else is there.
+    """
+    folder.checked_store(path)
+    lock = Lock(path, this_process(run))
+    lock.take()
+    over = threading.Event()
+    heart = threading.Thread(target=_beat, args=(lock, over), name="mdf_loop lock", daemon=True)
+    heart.start()
+    try:
+        yield Claim(path, run, lock, overwrite=overwrite)
+    finally:
+        over.set()
+        with suppress(LoopError):  # who looks at it next sees that this process is gone
+            lock.give_up()
+
+
+def _beat(lock: Lock, over: threading.Event) -> None:
+    while not over.wait(BEAT):
+        with suppress(LoopError):  # what is wrong is said when the store is written
+            lock.renew()

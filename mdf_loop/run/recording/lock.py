@@ -1,0 +1,340 @@
+"""Who writes a store: a file beside it that lists its owners while they write.
+
+    x.zarr/         the store; it may be replaced while it has an owner
+    x.zarr.lock     {"mdf_loop_lock": [{"run": "20261123-012011-9f3c2a71", "process": 4711, ...}]}
+
+A store has one owner, or several that write regions without a row in common. The file is read and
+changed while `flock` keeps others from doing so. Where a file system has no `flock` (some network
+file systems), or a system, nothing does: then of two runs that begin in the same moment the last
+one is listed, and the other one finds that out when it looks, as it does before each write.
+
+An owner that is gone is not asked: one of this host whose process has ended, or one of another host
+that has not been heard of for a minute. Times are those of the file system, which hosts share.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import platform
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from mdf_loop.errors import InputError
+from mdf_loop.files import not_written
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+Region: TypeAlias = tuple[int, int]
+"""Rows `first <= row < last`; both are where chunks of all arrays of the store begin."""
+
+SILENT = 60.0
+"""Seconds without a word after which an owner on another host is taken for gone."""
+
+PATIENCE = 10.0
+"""Seconds to wait for others that read or change the file, which takes them a millisecond."""
+
+_OWNERS = "mdf_loop_lock"
+_SIZE = 1 << 20
+_TEXT = re.compile(r"[\w.:+\[\] -]{0,200}")
+_NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+# --- owners ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A run that writes a store, or the rows of a region of it.
+
+    `system` tells hosts apart, and what counts processes on them; `began` is when the process did,
+    in the words of the system, since numbers of processes come again. `heard` is when the run was
+    heard of last, `since` when it took the store, for people.
+    """
+
+    run: str
+    host: str
+    system: str
+    process: int
+    began: str
+    since: str
+    heard: float = 0.0
+    region: Region | None = None
+
+    def __str__(self) -> str:
+        return f"run {self.run} (process {self.process} on {self.host}, since {self.since})"
+
+    def is_there(self, now: float) -> bool:
+        """Whether it can be expected to write."""
+        if self.system != _system():
+            return abs(now - self.heard) < SILENT
+        began = _began(self.process)
+        return began is not None and (began == self.began or "" in (began, self.began))
+
+    def meets(self, region: Region | None) -> bool:
+        """Whether it writes rows of a region; None is the whole store."""
+        if self.region is None or region is None:
+            return True
+        return max(self.region[0], region[0]) < min(self.region[1], region[1])
+
+
+def this_process(run: str, region: Region | None = None) -> Owner:
+    """A run of this process as an owner."""
+    process = os.getpid()
+    since = f"{datetime.now():%Y-%m-%d %H:%M:%S}"
+    began = _began(process) or ""
+    return Owner(run, _host(), _system(), process, began, since, region=region)
+
+
+@cache
+def _host() -> str:
+    """The name of this host, if it is one."""
+    return re.sub(r"[^\w.-]", "_", platform.node())[:100]
+
+
+@cache
+def _system() -> str:
+    """This host since it was started, and what counts the processes here (containers have own)."""
+    boot, processes = "", ""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        processes = os.readlink("/proc/self/ns/pid")
+    return f"{_host()} {boot} {processes}"
+
+
+def _began(process: int) -> str | None:
+    """When a process began, "" if nobody says so; None if it is gone."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text(errors="replace")
+        state, *rest = stat.rpartition(")")[2].split()
+        return None if state in "ZX" else rest[18]
+    except (OSError, ValueError, IndexError):
+        return "" if _is_alive(process) else None
+
+
+def _is_alive(process: int) -> bool:
+    """Whether there is such a process; if it cannot be told, there is."""
+    if os.name != "posix":  # elsewhere to ask would be to end it
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+class Lock:
+    """The file beside a store, as one of its owners sees it.
+
+    All methods raise an InputError for a file that is no such list, or cannot be read or written.
+    """
+
+    def __init__(self, store: Path, owner: Owner) -> None:
+        self.owner = owner
+        self._store = store
+        place = Path(os.path.realpath(store))  # what is linked has one lock
+        self._path = place.with_name(f"{place.name}.lock")
+        self._mark = json.dumps(owner.run).encode()
+
+    def take(self) -> None:
+        """Become an owner.
+
+        Raises:
+            InputError: others are already.
+        """
+        with self._opened(os.O_CREAT) as file:
+            assert file is not None
+            now = _now(file)
+            owners = [owner for owner in self._listed(file) if owner.is_there(now)]
+            for owner in owners:
+                if owner.meets(self.owner.region):
+                    raise self._refused(owner, now)
+            try:
+                _write(file, [*owners, replace(self.owner, heard=now)])
+            except OSError:
+                self._write_or_remove(file, owners)
+                raise
+
+    def check(self) -> None:
+        """See that nobody has taken the store over.
+
+        Raises:
+            InputError: somebody has.
+        """
+        with suppress(OSError):
+            if self._mark in self._path.read_bytes():
+                return
+        with self._opened() as file:  # it may just have been read while it was written
+            owners = [] if file is None else self._listed(file)
+        if not any(owner.run == self.owner.run for owner in owners):
+            raise self._lost(owners)
+
+    def renew(self) -> None:
+        """Be heard of; not where somebody has taken the store over."""
+        with self._opened() as file:
+            if file is not None:
+                now = _now(file)
+                owners = self._listed(file)
+                others = [owner for owner in owners if owner.run != self.owner.run]
+                if len(others) < len(owners):
+                    _write(file, [*others, replace(self.owner, heard=now)])
+
+    def give_up(self) -> None:
+        """Be an owner no more; a process that was forked meanwhile does not do so."""
+        if os.getpid() != self.owner.process:
+            return
+        with self._opened() as file:
+            if file is not None:
+                owners = self._listed(file)
+                others = [owner for owner in owners if owner.run != self.owner.run]
+                if len(others) < len(owners):
+                    self._write_or_remove(file, others)
+
+    def _write_or_remove(self, file: int, owners: Sequence[Owner]) -> None:
+        if owners:
+            _write(file, owners)
+        else:
+            self._path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _opened(self, flags: int = 0) -> Iterator[int | None]:
+        """The file, which nobody else changes meanwhile; None if it is not there."""
+        try:
+            file = self._reached(flags)
+            try:
+                yield file
+            finally:
+                if file is not None:
+                    _let_go(file)
+        except OSError as error:
+            raise not_written(self._path, error) from None
+
+    def _reached(self, flags: int) -> int | None:
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                file = os.open(self._path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | flags, 0o666)
+            except FileNotFoundError:
+                if flags:
+                    raise
+                return None
+            try:
+                if _is_held(file) and self._is_at_its_place(file):
+                    return file
+            except BaseException:
+                os.close(file)
+                raise
+            _let_go(file)
+            if time.monotonic() > end:
+                raise InputError(
+                    f"cannot write '{self._store}': another process keeps '{self._path.name}'",
+                    hint="find out what it is, and end it",
+                )
+            time.sleep(0.002)
+
+    def _is_at_its_place(self, file: int) -> bool:
+        """Whether it was not removed while it was waited for."""
+        try:
+            return os.path.samestat(os.fstat(file), os.stat(self._path, follow_symlinks=False))
+        except FileNotFoundError:
+            return False
+
+    def _listed(self, file: int) -> list[Owner]:
+        """The owners; none are in a file that was made, and not yet written to."""
+        os.lseek(file, 0, os.SEEK_SET)
+        line = os.read(file, _SIZE).split(b"\n")[0].strip(b"\0 ")
+        if not line:
+            return []
+        try:
+            return [_owner(**entry) for entry in json.loads(line)[_OWNERS]]
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
+            raise InputError(
+                f"cannot write '{self._store}': '{self._path.name}' beside it is not of mdf_loop",
+                hint="give the output another name, or remove that file",
+            ) from None
+
+    def _refused(self, owner: Owner, now: float) -> InputError:
+        wait = "wait until it has ended, or stop it"
+        if owner.system != _system():
+            rest = max(1, round(owner.heard + SILENT - now))
+            wait += f" (if it was killed, the store is free in {rest} s)"
+        return InputError(
+            f"'{self._store}' is being written by {owner}",
+            hint=f"give the output another name; {wait}",
+        )
+
+    def _lost(self, owners: Sequence[Owner]) -> InputError:
+        here = [owner for owner in owners if owner.meets(self.owner.region)]
+        what = f"{here[0]} has taken it over" if here else "its lock file is gone or was changed"
+        return InputError(
+            f"'{self._store}' belongs no more to this run, {self.owner.run}: {what}",
+            hint="nothing more is written to it; begin anew with another output",
+        )
+
+
+def _owner(*, region: Sequence[int] | None, **entry: Any) -> Owner:
+    """An owner as the file has it, if it can be one."""
+    first, last = (0, 0) if region is None else region
+    owner = Owner(**entry, region=None if region is None else (first, last))
+    texts = (owner.run, owner.host, owner.system, owner.began, owner.since)
+    if not all(isinstance(text, str) and _TEXT.fullmatch(text) for text in texts):
+        raise ValueError("no plain text")
+    if not all(isinstance(number, int) for number in (owner.process, first, last)):
+        raise ValueError("no whole number")
+    if owner.process <= 0:  # to ask for such is to ask for many
+        raise ValueError("no process")
+    return replace(owner, heard=float(owner.heard))
+
+
+def _write(file: int, owners: Sequence[Owner]) -> None:
+    """Replace what is in the file; only its first line counts, so this is done in one moment."""
+    rest = json.dumps({_OWNERS: [asdict(owner) for owner in owners]}).encode() + b"\n"
+    size = len(rest)
+    os.lseek(file, 0, os.SEEK_SET)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+    os.ftruncate(file, size)
+
+
+def _now(file: int) -> float:
+    """The time by the clock of the file system."""
+    os.utime(file)
+    return os.fstat(file).st_mtime
+
+
+def _is_held(file: int) -> bool:
+    """Whether nobody else reads or changes the file from now on, if that can be had here."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_FLOCK:
+            raise
+    return True
+
+
+def _let_go(file: int) -> None:
+    """Close it; a process that was forked meanwhile has it open, but not for itself either."""
+    with suppress(OSError):
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_UN)
+    os.close(file)

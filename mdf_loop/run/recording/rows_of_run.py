@@ -1,0 +1,96 @@
+"""An array of a store that is read where it is looked at, as long as its rows are those of a run.
+
+Another run may have written the store anew since, or the same run goes on from before its end.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import zarr
+from zarr.abc.store import ByteRequest
+from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.storage import LocalStore
+
+from mdf_loop.errors import InputError
+from mdf_loop.run.recording import zarr_folder as folder
+from mdf_loop.run.run_id import run_named
+
+
+def open_rows(place: Path) -> zarr.Array[Any]:
+    """An array of a store with the rows that it has now."""
+    return zarr.open_array(_RowsOfRun(place), mode="r")
+
+
+class _RowsOfRun(LocalStore):
+    """The folder of an array; after all that is read of it is looked whose it is."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, read_only=True)
+        self._run, self._entry = _now(root)
+
+    async def get(
+        self,
+        key: str,
+        prototype: BufferPrototype | None = None,
+        byte_range: ByteRequest | None = None,
+    ) -> Buffer | None:
+        """Read a file.
+
+        Raises:
+            InputError: it is not what was opened.
+        """
+        found = await super().get(key, prototype, byte_range)
+        self._check()
+        return found
+
+    def get_sync(
+        self,
+        key: str,
+        *,
+        prototype: BufferPrototype | None = None,
+        byte_range: ByteRequest | None = None,
+    ) -> Buffer | None:
+        """The same, as later versions of zarr read."""
+        found = super().get_sync(key, prototype=prototype, byte_range=byte_range)
+        self._check()
+        return found
+
+    def _check(self) -> None:
+        store = self.root.parent
+        run, entry = _now(self.root)
+        if run != self._run:
+            raise InputError(
+                f"'{store}' has the rows of {run_named(run)} now; these results are those of "
+                f"{run_named(self._run)}",
+                hint="give each run an output of its own",
+            )
+        if not _goes_on(self._entry, entry):
+            raise InputError(
+                f"'{store}' has fewer rows, or others, than these results: {run_named(run)} was "
+                "gone on with since",
+                hint="take the results of that, or open the store again when it has ended",
+            )
+
+
+def _now(place: Path) -> tuple[Any, dict[str, Any]]:
+    """Which run the store of an array is of, and what the store says of the array."""
+    try:
+        root = folder.read_json(place.parent)
+        entry = root["consolidated_metadata"]["metadata"][place.name]
+        return root["attributes"].get(folder.RUN), dict(entry)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        raise InputError(
+            f"the rows of these results were in '{place.parent}', which is not there any more, or "
+            "damaged",
+            hint="put it back, or run the model again",
+        ) from None
+
+
+def _goes_on(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether an array has all that it had, perhaps among more."""
+    alike = {**old, "shape": 0} == {**new, "shape": 0}
+    return alike and all(
+        before <= after for before, after in zip(old["shape"], new["shape"], strict=True)
+    )

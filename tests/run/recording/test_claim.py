@@ -1,0 +1,401 @@
+"""A store belongs to one run, and results to the rows that they were made with."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+
+import mdf_loop
+from mdf_loop.errors import InputError
+from mdf_loop.run.recording import claim as claim_module
+from mdf_loop.run.recording.lock import this_process
+from tests.timed_models import graph
+
+ADDING = graph(
+    add={
+        "parameters": {
+            "by": {"value": 1.0},
+            "x": {"default_initial_value": 0.0, "value": "x + by"},
+        },
+        "output_ports": {"x": {"value": "x"}, "by": {"value": "by"}},
+    }
+)["g"]
+FOREVER = 100_000_000
+WRITTEN = "is being written by run"
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return mdf_loop.compile(ADDING, device="cpu")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(model: Any, by: float = 1.0, steps: int = 50, **more: Any) -> mdf_loop.Results:
+    return model.run(set={"add.by": by}, steps=steps, **{"output": "x.zarr", **more})
+
+
+def rows_of(path: str = "x.zarr") -> float:
+    """Whose rows there are: of one run alone, and right."""
+    by = zarr.open_array(f"{path}/add.by", mode="r")[...]
+    x = zarr.open_array(f"{path}/add.x", mode="r")[...]
+    assert len(set(by)) == 1
+    np.testing.assert_array_equal(x, by[0] * np.arange(1, len(x) + 1))
+    return float(by[0])
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def attributes() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path("x.zarr/zarr.json").read_text())["attributes"]
+    return found
+
+
+def meanwhile(act: Callable[[], object]) -> Callable[[Any], bool]:
+    """Do something once there is a store, and stop then."""
+    done: list[object] = []
+
+    def told(progress: Any) -> bool:
+        if not (Path("x.zarr").exists() and progress.done):
+            return True
+        if not done:
+            done.append(act())
+        return False
+
+    return told
+
+
+class Killed(BaseException):
+    """As much of a kill as a process survives."""
+
+
+def kill() -> None:
+    raise Killed
+
+
+# --- two runs -----------------------------------------------------------------------------------
+
+
+def test_a_second_run_is_refused_while_the_first_goes_on(model, here):
+    said = []
+
+    def second() -> None:
+        assert "unfinished" in attributes()
+        for more in ({}, {"overwrite": True}, {"steps": None}, {"engine": "modeci"}):
+            with pytest.raises(InputError, match=WRITTEN) as refused:
+                run(model, 2.0, **more)
+            said.append(refused.value)
+        with pytest.raises(InputError, match=WRITTEN):
+            mdf_loop.Results({"A.x": np.zeros(3)}, {}, "cpu", "float64").save("x.zarr")
+
+    results = run(model, steps=FOREVER, progress=meanwhile(second))
+    assert len(said) == 4
+    assert attributes()["run"] in str(said[0])
+    assert results["add.x"].size > 1
+    assert rows_of() == 1.0
+    assert "unfinished" not in attributes()
+    assert files(here) == ["x.zarr"]
+
+
+def test_two_threads(model, here):
+    begin, ended = threading.Barrier(2), []
+
+    def one(by: float) -> None:
+        begin.wait()
+        try:
+            ended.append(run(model, by, steps=3000))
+        except InputError as error:
+            ended.append(error)
+
+    threads = [threading.Thread(target=one, args=(by,)) for by in (1.0, 2.0)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (refused,) = (end for end in ended if isinstance(end, InputError))
+    (results,) = (end for end in ended if isinstance(end, mdf_loop.Results))
+    assert f"'x.zarr' {WRITTEN}" in str(refused) or "has the rows of run" in str(refused)
+    assert rows_of() == results["add.by"][-1]
+    assert files(here) == ["x.zarr"]
+
+
+@pytest.mark.parametrize("wrong", [{"only": ["nothing"]}, {"dt": "x"}, {"state": {}}])
+def test_a_run_that_is_refused_keeps_no_lock(model, here, wrong):
+    with pytest.raises(mdf_loop.LoopError):
+        run(model, **wrong)
+    assert files(here) == []
+
+
+def test_a_run_that_goes_on_for_long_is_heard_of(model, here, monkeypatch):
+    monkeypatch.setattr(claim_module, "BEAT", 0.01)
+    heard = []
+
+    def look() -> None:
+        for _ in range(2):
+            lock = json.loads(Path("x.zarr.lock").read_text())
+            heard.append(lock["mdf_loop_lock"][0]["heard"])
+            time.sleep(0.1)
+
+    run(model, steps=FOREVER, progress=meanwhile(look))
+    assert heard[0] < heard[1]
+
+
+def test_a_run_that_has_lost_its_store_writes_nothing_more(model, here):
+    taken = replace(this_process("20260101-000000-00000000"), host="far", system="far")
+
+    def take() -> None:
+        Path("x.zarr.lock").write_text(json.dumps({"mdf_loop_lock": [asdict(taken)]}))
+        Path("x.zarr").rename("old.zarr")
+        Path("x.zarr").mkdir()
+
+    def told(progress: Any) -> None:
+        if Path("x.zarr").exists() and not Path("old.zarr").exists():
+            take()
+
+    with pytest.raises(InputError, match=r"'x.zarr' belongs no more to this run") as lost:
+        run(model, steps=FOREVER, progress=told, checkpoint="c", checkpoint_every=1e-9)
+    assert "run 20260101-000000-00000000 (process" in str(lost.value)
+    assert "on far, since" in str(lost.value)
+    assert files(here / "x.zarr") == []
+    assert rows_of("old.zarr") == 1.0
+    assert files(here) == ["c", "old.zarr", "x.zarr", "x.zarr.lock"]
+
+
+# --- stores that are there ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("more", [{}, {"steps": None}, {"engine": "modeci"}])
+def test_a_finished_store_is_replaced_if_that_is_said(model, here, more):
+    first = run(model, **more)
+    name = attributes()["run"]
+    with pytest.raises(InputError, match=f"'x.zarr' has the rows of run {name}\n.*--overwrite"):
+        run(model, 2.0, **more)
+    assert attributes()["run"] == name
+    second = run(model, 2.0, **more, overwrite=True)
+    assert attributes()["run"] != name
+    assert np.all(np.asarray(second["add.by"]) == 2.0)
+    assert first.stopped_by is mdf_loop.StoppedBy.COMPLETED
+    assert files(here) == ["x.zarr"]
+
+
+def test_a_run_that_was_stopped_has_finished_its_store(model, here):
+    run(model, steps=FOREVER, progress=meanwhile(lambda: None))
+    with pytest.raises(InputError, match="has the rows of run"):
+        run(model, 2.0)
+    run(model, 2.0, overwrite=True)
+    assert rows_of() == 2.0
+
+
+def test_what_was_saved_is_finished(model, here):
+    results = mdf_loop.Results({"A.x": np.zeros(3)}, {}, "cpu", "float64")
+    for _ in range(2):
+        results.save("x.zarr")
+    with pytest.raises(InputError, match="has the rows of run"):
+        run(model)
+
+
+def test_the_store_of_a_run_that_was_killed_is_taken_over(model, here):
+    with pytest.raises(Killed):
+        run(model, steps=FOREVER, progress=meanwhile(kill))
+    assert "unfinished" in attributes()
+    run(model, 2.0)
+    assert rows_of() == 2.0
+
+
+def test_a_run_that_is_killed_before_it_replaces_a_finished_store(model, here):
+    run(model)
+    with pytest.raises(Killed):
+        run(model, 2.0, overwrite=True, progress=lambda progress: kill())
+    assert rows_of() == 1.0
+    with pytest.raises(InputError, match="has the rows of run"):
+        run(model, 2.0)
+
+
+def test_something_else_is_not_replaced(model, here):
+    Path("x.zarr").mkdir()
+    Path("x.zarr/mine").touch()
+    with pytest.raises(InputError, match="is no Zarr store of mdf_loop"):
+        run(model, overwrite=True)
+    assert files(here) == ["x.zarr"]
+    assert files(here / "x.zarr") == ["mine"]
+
+
+# --- going on -----------------------------------------------------------------------------------
+
+
+def stopped(model: Any, by: float = 1.0, **more: Any) -> mdf_loop.Results:
+    """A run that is stopped with rows in its store, and a checkpoint."""
+    return run(model, by, FOREVER, checkpoint="c", progress=meanwhile(lambda: None), **more)
+
+
+def test_a_run_goes_on_with_its_own_store(model, here):
+    done = stopped(model)["add.x"].size
+    name = attributes()["run"]
+    for steps in (done + 100, done + 200):
+        results = run(model, steps=steps, checkpoint="c", resume="c")
+        assert results["add.x"].size == steps
+        assert (rows_of(), attributes()["run"]) == (1.0, name)
+    assert {"unfinished", "stopped_by"}.isdisjoint(attributes())
+
+
+def test_two_runs_that_go_on_from_one_checkpoint(model, here):
+    stopped(model)
+    refused = []
+
+    def second() -> None:
+        with pytest.raises(InputError, match=WRITTEN) as error:
+            run(model, steps=FOREVER, resume="c")
+        refused.append(error)
+        assert "unfinished" in attributes()
+
+    run(model, steps=FOREVER, resume="c", progress=meanwhile(second))
+    assert len(refused) == 1
+    assert rows_of() == 1.0
+
+
+@pytest.mark.parametrize("more", [{}, {"overwrite": True}])
+def test_a_run_does_not_go_on_with_the_rows_of_another(model, here, more):
+    stopped(model)
+    name = attributes()["run"]
+    run(model, 2.0, overwrite=True)
+    other = attributes()["run"]
+    sentence = f"'x.zarr' has the rows of run {other}, and no more those of run {name}"
+    with pytest.raises(InputError, match=sentence):
+        run(model, steps=FOREVER, resume="c", **more)
+    assert (rows_of(), attributes()["run"]) == (2.0, other)
+    assert files(here) == ["c", "x.zarr"]
+
+
+def test_a_run_goes_on_that_had_no_store_yet(model, here):
+    run(model, steps=1, checkpoint="c")  # the first row waits for the next one
+    assert run(model, resume="c")["add.x"].size == 50
+    run(model, steps=1, checkpoint="c", overwrite=True)
+    shutil.rmtree("x.zarr")
+    run(model, 2.0)
+    with pytest.raises(InputError, match="has the rows of run"):
+        run(model, resume="c")
+    assert rows_of() == 2.0
+    run(model, resume="c", overwrite=True)
+    assert rows_of() == 1.0
+
+
+def test_one_evaluation_that_goes_on_replaces_what_it_wrote_itself(here):
+    loop = {
+        "nodes": {
+            "n": {
+                "functions": {
+                    "loop": {
+                        "function": "onnx::Loop",
+                        "args": {
+                            "M": 50,
+                            "v_initial": 6.0,
+                            "body": {
+                                "step": {
+                                    "metadata": {"inputs": ["i", "go", "x"], "outputs": ["h", "y"]},
+                                    "nodes": {
+                                        "s": {
+                                            "input_ports": {"x": {}, "go": {}},
+                                            "output_ports": {
+                                                "h": {"value": "go"},
+                                                "y": {"value": "x + 1"},
+                                            },
+                                        }
+                                    },
+                                }
+                            },
+                        },
+                    }
+                },
+                "output_ports": {"y": {"value": "loop"}},
+            }
+        }
+    }
+    model = mdf_loop.compile({"g": loop}, device="cpu")
+    words = {"output": "x.zarr", "checkpoint": "c", "resume": "c"}
+    for _ in range(2):
+        assert model.run(**words)["y"] == 56.0
+    Path("c").unlink()
+    with pytest.raises(InputError, match="has the rows of run"):
+        model.run(**words)
+
+
+# --- results ------------------------------------------------------------------------------------
+
+
+def test_results_do_not_show_the_rows_of_another_run(model, here):
+    results = run(model)
+    name = attributes()["run"]
+    run(model, 2.0, overwrite=True)
+    now = f"'x.zarr' has the rows of run {attributes()['run']} now; these results are those of "
+    for read in (
+        lambda: results["add.x"][3],
+        lambda: np.asarray(results["add.by"]),
+        lambda: results["add.x"].oindex[[1, 2]],
+        lambda: results.to_xarray(),
+        lambda: results.plot("x.png"),
+        lambda: results.save("y.npz"),
+        lambda: results.save("x.zarr"),
+        lambda: pickle.loads(pickle.dumps(results["add.x"]))[3],
+    ):
+        with pytest.raises(InputError, match=f"{now}run {name}"):
+            read()
+    assert rows_of() == 2.0
+    assert files(here) == ["x.zarr"]
+
+
+def test_results_whose_store_is_gone_or_damaged(model, here):
+    results = run(model)
+    Path("x.zarr").rename("y.zarr")
+    sentence = "the rows of these results were in 'x.zarr', which is not there any more, or damaged"
+    with pytest.raises(InputError, match=sentence):
+        results["add.x"][3]
+    Path("y.zarr").rename("x.zarr")
+    assert results["add.x"][3] == 4.0
+    Path("x.zarr/zarr.json").write_text("{")
+    with pytest.raises(InputError, match=sentence):
+        results["add.x"][3]
+
+
+def test_results_of_a_run_that_goes_on_again_from_before(model, here):
+    first = run(model, steps=30, checkpoint="c")
+    Path("early").write_bytes(Path("c").read_bytes())
+    results = run(model, steps=60, resume="c")
+    assert np.asarray(first["add.x"]).tolist() == results["add.x"][:30].tolist()
+    seen = []
+
+    def look() -> None:
+        if not seen:
+            seen.append(first["add.x"][-1])
+            with pytest.raises(InputError, match=r"has fewer rows, or others, than these results"):
+                results["add.x"][:]
+
+    run(model, steps=60, resume="early", progress=lambda progress: look())
+    assert seen == [30.0]
+    assert results["add.x"][-1] == 60.0
+
+
+def test_later_versions_of_zarr_read_in_another_way(model, here):
+    if not hasattr(zarr.storage.LocalStore, "get_sync"):
+        pytest.skip("an earlier version")
+    store = run(model)["add.x"].store
+    assert store.get_sync("zarr.json") is not None
+    run(model, overwrite=True)
+    with pytest.raises(InputError, match="has the rows of run"):
+        store.get_sync("zarr.json")

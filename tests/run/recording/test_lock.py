@@ -1,0 +1,379 @@
+"""Who writes a store: one owner or several that do not meet, and none that is gone."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdf_loop.errors import InputError
+from mdf_loop.run.recording import lock as lock_module
+from mdf_loop.run.recording.lock import SILENT, Lock, Owner, Region, this_process
+from mdf_loop.run.run_id import new_run_id, run_named
+
+
+def lock(path: Path, region: Region | None = None, **other: Any) -> Lock:
+    return Lock(path / "x.zarr", replace(this_process(new_run_id(), region), **other))
+
+
+def file(path: Path) -> Path:
+    return path / "x.zarr.lock"
+
+
+def owners(path: Path) -> list[str]:
+    return [entry["run"] for entry in json.loads(file(path).read_text())["mdf_loop_lock"]]
+
+
+def write(path: Path, *entries: Owner) -> None:
+    file(path).write_text(json.dumps({"mdf_loop_lock": [asdict(entry) for entry in entries]}))
+
+
+def forged(heard: float, **other: Any) -> Owner:
+    """An owner on another host."""
+    return replace(
+        this_process("20260101-000000-00000000"), host="far", system="far 1 2", heard=heard, **other
+    )
+
+
+# --- one owner ----------------------------------------------------------------------------------
+
+
+def test_one_owner_at_a_time(tmp_path):
+    first, second = lock(tmp_path), lock(tmp_path)
+    first.take()
+    first.check()
+    with pytest.raises(InputError) as refused:
+        second.take()
+    assert str(refused.value) == (
+        f"InputError: '{tmp_path}/x.zarr' is being written by run {first.owner.run} (process "
+        f"{os.getpid()} on {first.owner.host}, since {first.owner.since})\n"
+        "  hint: give the output another name; wait until it has ended, or stop it"
+    )
+    with pytest.raises(InputError, match=f"no more to this run, {second.owner.run}: run "):
+        second.check()
+    assert owners(tmp_path) == [first.owner.run]
+    second.give_up()
+    first.check()
+    first.give_up()
+    assert list(tmp_path.iterdir()) == []
+    second.take()
+    second.give_up()
+
+
+def test_what_is_linked_has_one_lock(tmp_path):
+    (tmp_path / "x.zarr").mkdir()
+    (tmp_path / "link.zarr").symlink_to(tmp_path / "x.zarr")
+    lock(tmp_path).take()
+    with pytest.raises(InputError, match=r"link.zarr' is being written by run"):
+        Lock(tmp_path / "link.zarr", this_process(new_run_id())).take()
+
+
+def test_a_lock_that_was_taken_away(tmp_path):
+    mine = lock(tmp_path)
+    mine.take()
+    file(tmp_path).unlink()
+    with pytest.raises(InputError, match=r"its lock file is gone or was changed"):
+        mine.check()
+    mine.renew()
+    mine.give_up()
+    assert list(tmp_path.iterdir()) == []
+    other = lock(tmp_path)
+    other.take()
+    mine.renew()
+    mine.give_up()
+    with pytest.raises(InputError, match=f"run {other.owner.run} .* has taken it over"):
+        mine.check()
+    assert owners(tmp_path) == [other.owner.run]
+
+
+def test_threads_that_all_begin_at_once(tmp_path):
+    begin, taken, refused = threading.Barrier(8), [], []
+
+    def tried() -> None:
+        mine = lock(tmp_path)
+        begin.wait()
+        try:
+            mine.take()
+            taken.append(mine)
+        except InputError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=tried) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(taken), len(refused)) == (1, 7)
+    assert owners(tmp_path) == [taken[0].owner.run]
+
+
+def test_many_that_come_and_go(tmp_path):
+    """The file is removed and made again; nobody is in a file that is not there any more."""
+    inside, most, rounds = 0, 0, []
+    counting = threading.Lock()
+
+    def worker() -> None:
+        nonlocal inside, most
+        while len(rounds) < 200:
+            mine = lock(tmp_path)
+            try:
+                mine.take()
+            except InputError:
+                continue
+            with counting:
+                inside += 1
+                most = max(most, inside)
+            mine.check()
+            with counting:
+                inside -= 1
+            mine.give_up()
+            rounds.append(mine)
+
+    threads = [threading.Thread(target=worker) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_child_that_was_forked_gives_nothing_up(tmp_path):
+    mine = lock(tmp_path)
+    mine.take()
+    mine.owner = replace(mine.owner, process=mine.owner.process + 1)
+    mine.give_up()
+    assert owners(tmp_path) == [mine.owner.run]
+
+
+# --- regions ------------------------------------------------------------------------------------
+
+
+def test_several_owners_of_regions_that_do_not_meet(tmp_path):
+    first, second, last = (lock(tmp_path, region) for region in ((0, 10), (10, 20), (40, 50)))
+    for each in (first, last, second):
+        each.take()
+    for region in (None, (0, 1), (9, 11), (15, 16), (0, 100), (45, 60)):
+        with pytest.raises(InputError, match="is being written by run"):
+            lock(tmp_path, region).take()
+    between = lock(tmp_path, (20, 40))
+    between.take()
+    for each in (first, second, last, between):
+        each.check()
+        each.renew()
+    second.give_up()
+    assert set(owners(tmp_path)) == {own.owner.run for own in (first, last, between)}
+    lock(tmp_path, (12, 20)).take()
+    with pytest.raises(InputError, match=r"has taken it over"):
+        second.check()
+
+
+def test_the_whole_is_taken_when_no_region_is(tmp_path):
+    part = lock(tmp_path, (0, 10))
+    part.take()
+    with pytest.raises(InputError, match="is being written by run"):
+        lock(tmp_path).take()
+    part.give_up()
+    lock(tmp_path).take()
+
+
+# --- owners that are gone -----------------------------------------------------------------------
+
+
+def ended_process() -> int:
+    with subprocess.Popen([sys.executable, "-S", "-c", ""]) as process:
+        return process.pid
+
+
+def test_a_process_that_has_ended(tmp_path):
+    write(tmp_path, replace(this_process("20260101-000000-00000000"), process=ended_process()))
+    mine = lock(tmp_path)
+    mine.take()
+    assert owners(tmp_path) == [mine.owner.run]
+
+
+def test_a_killed_process_that_nobody_has_asked_for(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE
+    ) as process:
+        other = replace(
+            this_process("20260101-000000-00000000"),
+            process=process.pid,
+            began=lock_module._began(process.pid) or "",
+        )
+        write(tmp_path, other)
+        with pytest.raises(InputError, match=f"process {process.pid} on"):
+            lock(tmp_path).take()
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # a zombie from now on
+        lock(tmp_path).take()
+
+
+def test_a_process_that_has_the_number_of_another(tmp_path):
+    write(tmp_path, replace(this_process("20260101-000000-00000000"), began="1"))
+    mine = lock(tmp_path)
+    mine.take()
+    assert owners(tmp_path) == [mine.owner.run]
+
+
+def test_a_host_that_does_not_say_when_processes_began(tmp_path):
+    write(tmp_path, replace(this_process("20260101-000000-00000000"), began=""))
+    with pytest.raises(InputError, match="is being written by run"):
+        lock(tmp_path).take()
+
+
+@pytest.mark.parametrize("silent", [0.0, SILENT - 5, -5.0])
+def test_another_host_that_was_heard_of(tmp_path, silent):
+    write(tmp_path, forged(time.time() - silent))
+    with pytest.raises(InputError, match=r"on far, since .*\n.*the store is free in \d+ s\)"):
+        lock(tmp_path).take()
+
+
+@pytest.mark.parametrize("silent", [SILENT + 1, 1e6, -1e6, float("nan"), float("inf")])
+def test_another_host_that_is_silent(tmp_path, silent):
+    write(tmp_path, forged(time.time() - silent))
+    mine = lock(tmp_path)
+    mine.take()
+    assert owners(tmp_path) == [mine.owner.run]
+
+
+def test_an_owner_is_heard_of_by_the_clock_of_the_file_system(tmp_path, monkeypatch):
+    far = lock(tmp_path, system="far", host="far")
+    far.take()
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    monkeypatch.setattr(lock_module, "SILENT", 0.05)
+    with pytest.raises(InputError, match="is being written by run"):
+        lock(tmp_path).take()
+    time.sleep(0.1)
+    far.renew()
+    with pytest.raises(InputError, match="is being written by run"):
+        lock(tmp_path).take()
+    time.sleep(0.1)
+    mine = lock(tmp_path)
+    mine.take()
+    with pytest.raises(InputError, match=f"run {mine.owner.run} .* has taken it over"):
+        far.check()
+
+
+# --- files that are no such list ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b"\0" * 300, b" \n garbage", b'{"mdf_loop_lock": []}']
+)
+def test_a_file_that_was_not_written_to(tmp_path, content):
+    """As a kill or a power loss leaves it."""
+    file(tmp_path).write_bytes(content)
+    mine = lock(tmp_path)
+    mine.take()
+    assert owners(tmp_path) == [mine.owner.run]
+
+
+def entry(**other: Any) -> bytes:
+    return json.dumps({"mdf_loop_lock": [asdict(this_process("a")) | other]}).encode()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"mine",
+        b"[]",
+        b"{}",
+        b"\xff\xfe",
+        b'{"mdf_loop_lock": 3}',
+        b'{"mdf_loop_lock": [3]}',
+        b"[" * 100_000,
+        entry(more=1),
+        entry(run=3),
+        entry(host="\x1b[2J"),
+        entry(process="3"),
+        entry(process=None),
+        entry(process=0),
+        entry(process=-1),
+        entry(heard="x"),
+        entry(heard=10**400),
+        entry(region=[1]),
+        entry(region=["a", "b"]),
+        entry(region=3),
+    ],
+)
+def test_a_file_of_something_else(tmp_path, content):
+    file(tmp_path).write_bytes(content)
+    with pytest.raises(InputError, match=r"'x.zarr.lock' beside it is not of mdf_loop"):
+        lock(tmp_path).take()
+    assert file(tmp_path).read_bytes() == content
+
+
+def test_a_number_that_no_process_has(tmp_path):
+    file(tmp_path).write_bytes(entry(process=10**30))
+    mine = lock(tmp_path)
+    mine.take()
+    assert owners(tmp_path) == [mine.owner.run]
+
+
+def test_a_link_or_a_folder(tmp_path):
+    (tmp_path / "other").touch()
+    file(tmp_path).symlink_to(tmp_path / "other")
+    with pytest.raises(InputError, match=r"cannot write '.*x.zarr.lock'"):
+        lock(tmp_path).take()
+    assert (tmp_path / "other").read_bytes() == b""
+    file(tmp_path).unlink()
+    file(tmp_path).mkdir()
+    with pytest.raises(InputError, match=r"cannot write '.*x.zarr.lock'"):
+        lock(tmp_path).take()
+
+
+# --- file systems -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_without_flock_the_list_counts(tmp_path, monkeypatch, number):
+    def flock(*_: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(lock_module.fcntl, "flock", flock)
+    first = lock(tmp_path)
+    first.take()
+    first.check()
+    with pytest.raises(InputError, match="is being written by run"):
+        lock(tmp_path).take()
+    first.give_up()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_that_keeps_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock_module, "PATIENCE", 0.05)
+    with file(tmp_path).open("w") as stream:
+        lock_module.fcntl.flock(stream, lock_module.fcntl.LOCK_EX)
+        with pytest.raises(InputError, match=r"another process keeps 'x.zarr.lock'"):
+            lock(tmp_path).take()
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(lock_module.os, "write", full)
+    with pytest.raises(InputError, match=r"cannot write '.*x.zarr.lock': No space left on device"):
+        lock(tmp_path).take()
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- names --------------------------------------------------------------------------------------
+
+
+def test_names_of_runs():
+    names = {new_run_id() for _ in range(100)}
+    assert len(names) == 100
+    assert run_named(min(names)) == f"run {min(names)}"
+    for other in (None, 3, "", "a b", "\x1b[2J", "x" * 65, ["a"]):
+        assert run_named(other) == "a run without a name"
