@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.build import Options
+from mdf_loop.choices import Choices
 from mdf_loop.emit.legalise import runnable
 from mdf_loop.errors import InputError, ModelError
 from mdf_loop.files import write_whole
@@ -30,7 +31,7 @@ from mdf_loop.run.overseeing.overseer import checked_oversight
 from mdf_loop.run.overseeing.progress import Callback
 from mdf_loop.run.results import Results
 from mdf_loop.run.session import Session
-from mdf_loop.running import Choices, run
+from mdf_loop.running import run
 
 PRECISIONS = ("float64", "float32")
 SHAPES = ("strict", "dynamic")

@@ -11,9 +11,9 @@ from mdf_loop.ir import Data
 from mdf_loop.run.overseeing.checkpoint import digest_of_arrays, digest_of_document
 
 if TYPE_CHECKING:
+    from mdf_loop.choices import Choices
     from mdf_loop.compiled import Compiled
     from mdf_loop.request import Request
-    from mdf_loop.running import Choices
 
 
 def identity(

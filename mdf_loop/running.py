@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mdf_loop.choices import Choices
 from mdf_loop.emit.loop_node import ENDLESS
 from mdf_loop.errors import InputError, LoopError, NotFiniteError, UnknownNameError
 from mdf_loop.identity import identity
-from mdf_loop.ir import Array, Loop, Program, StoppedBy, loops
+from mdf_loop.ir import Loop, Program, StoppedBy, loops
 from mdf_loop.onnx_types import is_tensor
 from mdf_loop.passes import drop_unused
 from mdf_loop.randomness import SAVED, refuse_random
-from mdf_loop.reading.names import Chosen, find_item, named_items
+from mdf_loop.reading.names import find_item, named_items
 from mdf_loop.reading.settings import with_values
 from mdf_loop.request import Request, request
 from mdf_loop.run.device import Device
@@ -39,37 +39,6 @@ from mdf_loop.signals import Signalled, finished
 
 if TYPE_CHECKING:
     from mdf_loop.compiled import Compiled
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """What is asked for; see `Compiled.run` for the words."""
-
-    inputs: Mapping[str, Any]
-    chosen: Chosen
-    set: Mapping[str, Any]
-    sweep: Mapping[str, Any]
-    steps: int | None
-    dt: float | None
-    every: int
-    when: str | None
-    reduce: Mapping[str, tuple[str, ...]]
-    state: Mapping[str, Array] | None
-    execution_list: bool
-    engine: str
-    output: str | Path | None
-    overwrite: bool
-
-    @property
-    def store(self) -> Path | None:
-        """The Zarr store that is written, if it is one."""
-        is_zarr = self.output is not None and Path(self.output).suffix.lower() == ".zarr"
-        return Path(self.output) if is_zarr and self.output is not None else None
-
-    @property
-    def streams(self) -> bool:
-        """Whether rows are written while they are computed."""
-        return self.store is not None and self.steps is not None and self.engine != "modeci"
 
 
 def run(compiled: Compiled, choices: Choices, oversight: Oversight) -> Results:
