@@ -10,6 +10,7 @@ import lzma
 import math
 import os
 import platform
+import re
 import secrets
 import shutil
 import struct
@@ -124,7 +125,7 @@ def beside(target: Path) -> Iterator[Path]:
     target is removed, too.
     """
     part = target.with_name(f"{target.name}{_mark(os.getpid())}{next(_NUMBERS)}.part")
-    _remove_abandoned(target)
+    remove_abandoned(target)
     try:
         yield part
     finally:
@@ -169,14 +170,32 @@ def _mark(process: int) -> str:
     return f".{_HOST}-{process}-{_PROCESS}-"
 
 
-def _remove_abandoned(target: Path) -> None:
-    """Remove what processes of this machine that are no more left beside the target."""
-    pattern = f"{glob.escape(target.name)}.{_HOST}-*-*-*.part"
-    for part in target.parent.glob(pattern):
-        _, process, *_ = part.name[len(target.name) :].split("-")
+_PART = re.compile(r"\.(\w+)-(\d+)-\w+-\d+\.part")
+"""The end of the name of what a process writes, with its machine and its number."""
+
+ABANDONED = 3600.0
+"""Seconds after which nobody writes to a file any more that nobody has written to."""
+
+
+def remove_abandoned(target: Path) -> None:
+    """Remove what processes that are no more left beside the target."""
+    for part in target.parent.glob(f"{glob.escape(target.name)}.*.part"):
+        if (made := _PART.fullmatch(part.name[len(target.name) :])) is None:
+            continue
         ours = part.name.startswith(target.name + _mark(os.getpid()))
-        if not ours and process.isdecimal() and not _is_alive(int(process)):
+        if not ours and (_is_gone(*made.groups()) or _is_stale(part)):
             _remove(part)
+
+
+def _is_gone(host: str, process: str) -> bool:
+    return host == _HOST and not _is_alive(int(process))
+
+
+def _is_stale(part: Path) -> bool:
+    """Whether it is a file that nobody writes to; of a folder that cannot be told."""
+    with contextlib.suppress(OSError):
+        return part.is_file() and time.time() > part.stat().st_mtime + ABANDONED
+    return False
 
 
 def _is_alive(process: int) -> bool:

@@ -176,6 +176,7 @@ def _run_once(
         dtypes={name: v.dtype for name, v in outputs.items() if not is_tensor(v.dtype)},
         stopped_by=stopped_by,
         reason=reason,
+        checkpoint=overseer.checkpoint,
     )
     return results, _ended_by(compiled, overseer, lambda step: None)
 
@@ -265,6 +266,7 @@ def _run_over_time(
         units=_units_of_reduced(compiled, keeping),
         stopped_by=ran.stopped_by,
         reason=_sentence(ran, wanted, overseer),
+        checkpoint=overseer.checkpoint,
     )
     return results, _ended_by(compiled, overseer, ran.time_of)
 

@@ -92,7 +92,7 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
             show()
     if failure is not None:
         raise failure
-    saved = options["checkpoint"] or options["resume"]
+    saved = results.checkpoint
     if saved and (results.stopped_by.is_asked or results.stopped_by is StoppedBy.TIME_LIMIT):
         show(f"to go on, give the same command with --resume '{saved}'", error=True)
     ctx.exit(exit_code(results.stopped_by))
@@ -174,9 +174,10 @@ def _run(
 def _hint(error: LoopError, hint: str, output: str | None, arguments: Mapping[str, Any]) -> str:
     """What to do, in words of the command line; `output` has what was reached, if it is given."""
     if isinstance(error, DiskFullError):
-        saved = arguments["checkpoint"] or arguments["resume"]
-        if saved:
-            return f"make room, and go on with --resume '{saved}'"
+        if error.results.checkpoint is not None:
+            return f"make room, and go on with --resume '{error.results.checkpoint}'"
+        if arguments["checkpoint"]:
+            return "make room, and begin anew: there was none for a checkpoint"
         return "make room; a run with --checkpoint FILE can go on where it was stopped"
     if isinstance(error, InputError):  # it could not be written
         return hint

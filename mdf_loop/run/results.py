@@ -63,6 +63,7 @@ class Results(Mapping[str, Data]):
         reduced: the outputs that are reductions of a run over time: they have no axis of time.
         stopped_by: why the run ended: `StoppedBy.COMPLETED`, or what has stopped it.
         reason: the same as a sentence, with how far it came.
+        checkpoint: the file that `resume` takes to go on from here; None if none was written.
         execution_list: for each evaluation of a run over time the sets of nodes that ran, in
             order; None if that was decided while running and not asked for.
     """
@@ -83,6 +84,7 @@ class Results(Mapping[str, Data]):
         reduced: Collection[str] = (),
         stopped_by: StoppedBy = StoppedBy.COMPLETED,
         reason: str = "",
+        checkpoint: Path | None = None,
     ) -> None:
         self._arrays = dict(arrays)
         self.dtypes = dict(dtypes or {})
@@ -96,6 +98,7 @@ class Results(Mapping[str, Data]):
         self.reduced = frozenset(reduced)
         self.stopped_by = stopped_by
         self.reason = reason or stopped_by.value
+        self.checkpoint = checkpoint
         along = [name for axis in axes for name in axis.coordinates]
         known = {**(units or {}), "time": "s"}
         self.units = {name: known[name] for name in (*along, *self._arrays) if name in known}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from copy import copy
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import yaml
 
+import mdf_loop
 from mdf_loop.cli.long_run_options import read_every
 from mdf_loop.compiled import Compiled
 from mdf_loop.errors import DiskFullError, InputError
@@ -291,25 +293,31 @@ def raising(error: Exception) -> Callable[..., Any]:
     return raised
 
 
-def reached(stopped_by: StoppedBy = StoppedBy.COMPLETED) -> Results:
-    rows = {"walk.x": np.ones(1)}
-    return Results(rows, {}, "cpu", "float64", stopped_by=stopped_by, reason="1 of 2 steps")
+def reached(stopped_by: StoppedBy = StoppedBy.COMPLETED, checkpoint: Path | None = None) -> Results:
+    made = Results({"walk.x": np.ones(1)}, {}, "cpu", "float64", stopped_by=stopped_by)
+    made.reason, made.checkpoint = "1 of 2 steps", checkpoint
+    return made
 
 
 # --- a full disk --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("words", "advice"),
+    ("words", "written", "advice"),
     [
-        ((), "make room; a run with --checkpoint FILE can go on where it was stopped"),
-        (("--checkpoint", "c"), "make room, and go on with --resume 'c'"),
-        (("--resume", "c"), "make room, and go on with --resume 'c'"),
+        ((), None, "make room; a run with --checkpoint FILE can go on where it was stopped"),
+        (("--checkpoint", "c"), Path("c"), "make room, and go on with --resume 'c'"),
+        (("--checkpoint", "c"), None, "make room, and begin anew: there was none for a checkpoint"),
+        (
+            ("--checkpoint", "d", "--resume", "c"),
+            Path("c"),
+            "make room, and go on with --resume 'c'",
+        ),
     ],
 )
-def test_a_disk_that_gets_full_during_the_run(run, monkeypatch, words, advice):
+def test_a_disk_that_gets_full_during_the_run(run, monkeypatch, words, written, advice):
     error = DiskFullError("the disk is full", hint="look at error.results")
-    error.results = reached(StoppedBy.DISK_FULL)
+    error.results = reached(StoppedBy.DISK_FULL, written)
     monkeypatch.setattr(Compiled, "run", raising(error))
     outcome = run("--json", *words)
     assert outcome.code == 2
@@ -404,3 +412,22 @@ def test_a_stopped_run_has_its_rows_in_the_store(run):
     (rows,) = outcome.json["outputs"]["grow.x"]["shape"]
     assert outcome.json["reason"].startswith(f"{rows} of 1000 steps")
     assert rows < 400
+
+
+# --- checkpoints --------------------------------------------------------------------------------
+
+
+def test_results_know_their_checkpoint(model, tmp_path):
+    """That is the file, if it was written; what a kill has left beside it is cleared."""
+    compiled = mdf_loop.compile(model)
+    path = tmp_path / "c"
+    assert compiled.run(steps=5).checkpoint is None
+    assert compiled.run(steps=5, checkpoint=path).checkpoint == path
+    left = [tmp_path / f"{name}.{'0' * 8}-1-abc-0.part" for name in "cd"]
+    for part in left:
+        part.write_text("half")
+        os.utime(part, (0, 0))
+    assert (
+        compiled.run(steps=6, checkpoint=tmp_path / "d", resume=path).checkpoint == tmp_path / "d"
+    )
+    assert not any(part.exists() for part in left)

@@ -108,10 +108,13 @@ def full(ended: Ended, saved_at: str) -> str:
     return first
 
 
-@pytest.mark.parametrize("saved_at", ["run.checkpoint", "disk/run.checkpoint"])
-def test_rows_that_are_streamed(disk, unbroken, saved_at):
+@pytest.mark.parametrize(
+    ("saved_at", "every"), [("run.checkpoint", "50ms"), ("disk/run.checkpoint", "1h")]
+)
+def test_rows_that_are_streamed(disk, unbroken, saved_at, every):
+    """The last checkpoint finds room, if the first one was not even written yet."""
     words = ("--steps", STEPS, "--output", "disk/rows.zarr", "--checkpoint", saved_at)
-    ended = disk.run(*words, "--every", "50ms")
+    ended = disk.run(*words, "--every", every)
     rows = stored_rows(disk.folder / "rows.zarr", "walk.x")
     assert 50_000 < len(rows) < STEPS
     same(rows, unbroken[: len(rows)])
@@ -122,7 +125,7 @@ def test_rows_that_are_streamed(disk, unbroken, saved_at):
     )
     assert ended.out.splitlines()[-1].startswith(f"stopped: {len(rows)} of {STEPS} steps; the disk")
     reached = checkpoint_parts(disk.folder.parent / saved_at)["course"]["done"]
-    assert 0 < reached <= len(rows)
+    assert reached == len(rows)
 
     disk.resize("20m")
     ended = disk.run(*words, "--resume", saved_at)
@@ -149,6 +152,16 @@ def test_the_checkpoint(disk, unbroken):
     ended = disk.run(*words, "--resume", "disk/run.checkpoint")
     assert ended.code == 0, ended.err
     same(_npz(disk.model.parent / "rows.npz"), unbroken)
+
+
+def test_a_checkpoint_that_was_never_written_is_not_named(disk):
+    disk.resize("4k")
+    words = ("--steps", STEPS, "--checkpoint", "disk/run.checkpoint", "--every", "1h", "--json")
+    ended = disk.run(*words)
+    assert ended.code == 2
+    advice = "make room, and begin anew: there was none for a checkpoint"
+    assert ended.err.endswith(f"No space left on device\n  hint: {advice}\n")
+    assert list(disk.folder.iterdir()) == []
 
 
 # --- files that are written at the end ----------------------------------------------------------

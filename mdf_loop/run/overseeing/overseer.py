@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +13,7 @@ import numpy as np
 
 from mdf_loop.durations import seconds
 from mdf_loop.errors import DiskFullError, InputError, LoopError
+from mdf_loop.files import remove_abandoned
 from mdf_loop.ir import Array, StoppedBy
 from mdf_loop.run.overseeing.checkpoint import Checkpoints, Identity, Parts, load
 from mdf_loop.run.overseeing.chunks import follow
@@ -96,6 +98,9 @@ class Keeper(Protocol):
     def snapshot(self) -> Mapping[str, Array]:
         """All that is needed to go on keeping."""
 
+    def end(self) -> bool:
+        """Give up what was kept of the disk; whether all is safe that was taken."""
+
 
 class Overseer:
     """Oversees one run; to be entered before its first course is followed.
@@ -105,6 +110,7 @@ class Overseer:
         failure: the error that has ended the run, if one has.
         stopping: what ends the run from outside.
         run: what the run is called, also when it goes on from a checkpoint.
+        checkpoint: the file with which it can go on; None as long as there is none.
     """
 
     def __init__(
@@ -119,6 +125,7 @@ class Overseer:
         self._checkpoints: Checkpoints | None = None
         self.resumed = self._resumed()
         self.run = oversight.run if self.resumed is None else _run_of(self.resumed)
+        self.checkpoint = None if self.resumed is None else oversight.resume
 
     def _resumed(self) -> Mapping[str, Mapping[str, Array]] | None:
         """What a checkpoint says to go on from."""
@@ -128,6 +135,9 @@ class Overseer:
         return load(self.oversight.resume, self._identity)
 
     def __enter__(self) -> Overseer:
+        for path in (self.oversight.checkpoint, self.oversight.resume):
+            if path is not None:
+                remove_abandoned(Path(os.path.realpath(path)))
         if self.oversight.saved_at is not None:
             self._checkpoints = Checkpoints(
                 self.oversight.saved_at, self.oversight.checkpoint_every, self._identity
@@ -148,6 +158,7 @@ class Overseer:
                 self._save(course, keeper)
             except DiskFullError as error:
                 self.failure, reason = error, StoppedBy.DISK_FULL
+                self._save_at_last(course, keeper)
             except LoopError as error:  # rows that cannot be kept
                 self.failure, reason = error, StoppedBy.FAILED
         return reason
@@ -185,6 +196,13 @@ class Overseer:
                 "kept": keeper.snapshot(),
             }
             self._checkpoints.save(parts)
+            self.checkpoint = self.oversight.saved_at
+
+    def _save_at_last(self, course: Course, keeper: Keeper) -> None:
+        """Write what was reached, with the room that was kept on the disk for rows."""
+        if keeper.end():
+            with suppress(InputError):  # what was wrong first is said
+                self._save(course, keeper)
 
 
 def _run_of(resumed: Parts) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import numpy as np
 
-from mdf_loop.errors import InputError
+from mdf_loop.errors import DiskFullError, InputError
 from mdf_loop.ir import Array, Data
 from mdf_loop.reading.program import HAS_RUN
 from mdf_loop.run.missing import with_missing
@@ -32,6 +33,7 @@ class Recorder:
         self._reductions = Reductions(keeping.reduce)
         self._chosen = Column("the numbers of the steps")
         self._first: int | None = None
+        self._given = 0
 
     def take(self, block: Block) -> None:
         """Keep of the block what is to be kept."""
@@ -45,6 +47,7 @@ class Recorder:
             self._first = int(numbers[0])
         if self.keeping.when is not None:
             self._chosen.add(np.asarray(numbers, np.int64))
+        self._given += len(numbers)
         self.sink.add(np.asarray(Ticks(numbers, self.clock)), kept)
 
     def _with_axes(self, rows: dict[str, Data]) -> dict[str, Array]:
@@ -82,6 +85,12 @@ class Recorder:
         """Let everything be safe that was taken."""
         self.sink.flush()
 
+    def end(self) -> bool:
+        """Let the sink end; whether it has all rows."""
+        with suppress(DiskFullError):
+            self.sink.close()
+        return self.sink.length == self._given
+
     # --- what was kept ------------------------------------------------------------------------
 
     def ticks(self) -> Ticks:
@@ -111,7 +120,8 @@ class Recorder:
         if "chosen" in parts:
             self._chosen.add(parts["chosen"])
         self._reductions.restore(called("reduction ", parts))
-        self.sink.restore(called("rows ", parts), int(parts["length"]))
+        self._given = int(parts["length"])
+        self.sink.restore(called("rows ", parts), self._given)
 
 
 def _truths(name: str, rows: Array, length: int) -> Array:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mdf_loop import files
 from mdf_loop.errors import InputError
 from mdf_loop.files import write_arrays, write_whole
 from mdf_loop.reading.document import open_document
@@ -277,8 +279,12 @@ def test_only_what_dead_processes_left_is_removed(tmp_path):
         "run.ckpt.part",
         f"run.ckpt.{host}-x-y-z.part",
     ]
-    for name in (*abandoned, *others):
+    stale = [f"run.ckpt.00-{dead.pid}-def-0.part", f"run.ckpt.{host}-{os.getppid()}-def-0.part"]
+    for name in (*abandoned, *others, *stale):
         (tmp_path / name).write_text("half")
+    for name in (*stale, "run.ckpt.part"):  # nobody has written to them for long
+        long_ago = time.time() - files.ABANDONED - 60
+        os.utime(tmp_path / name, (long_ago, long_ago))
     (tmp_path / "run.ckpt").unlink()
     saved(tmp_path / "run.ckpt", {})
     assert set(os.listdir(tmp_path)) == {"run.ckpt", *others}
