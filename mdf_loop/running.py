@@ -45,8 +45,9 @@ def run(compiled: Compiled, choices: Choices, oversight: Oversight) -> Results:
     """Run a model, and save the results where that is asked for."""
     if choices.engine not in ENGINES:
         raise InputError(f"engine cannot be '{choices.engine}'", hint=f"use {' or '.join(ENGINES)}")
+    if choices.output is not None and (oversight.begins or not choices.streams):
+        check_file(choices.output)  # a run that goes on looks at its store itself
     if choices.output is not None:
-        check_file(choices.output)
         names = (*named_items(compiled.document, choices.chosen), *choices.sweep)
         check_texts(choices.output, names, compiled.units)
     if choices.store is None:
@@ -308,6 +309,7 @@ def _stream(
         axes,
         lambda: (session.device.name, compiled.options.precision),
         units,
+        keeping.columns,
         keeping.lengths,
         claim,
     )

@@ -40,7 +40,7 @@ Identity: TypeAlias = Mapping[str, str]
     kept            names:    "that kept A.v, A.w, not A.v"
 """
 
-VERSION = 2
+VERSION = 3
 _CONTENTS = "mdf_loop.checkpoint"
 _DIGEST = "sha256:"
 _MOST_DIFFERENCES = 5

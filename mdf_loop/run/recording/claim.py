@@ -42,8 +42,10 @@ class Claim:
         """To be asked before the store is made.
 
         Raises:
-            InputError: what another run has finished is there, and was not to be overwritten.
+            InputError: something else is there, or what another run has finished, and was not to
+                be overwritten.
         """
+        folder.checked_store(self.path)
         there = folder.attributes_of(self.path)
         is_own = there.get(folder.RUN) == self.run
         if there and not (is_own or folder.UNFINISHED in there or self._overwrite):
@@ -73,9 +75,8 @@ def claimed(path: Path, run: str, *, overwrite: bool) -> Iterator[Claim]:
     """The right of a run to write a store, as long as it lasts.
 
     Raises:
-        InputError: another run writes the store, or something else is there.
+        InputError: another run writes the store.
     """
-    folder.checked_store(path)
     lock = Lock(path, this_process(run))
     lock.take()
     over = threading.Event()

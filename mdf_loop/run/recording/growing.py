@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.errors import InputError
+from mdf_loop.files import sync
 from mdf_loop.ir import Array
 from mdf_loop.onnx_types import dtype_name
 from mdf_loop.run.labels import storable
 from mdf_loop.run.missing import common_shape, padded
 from mdf_loop.run.recording import zarr_folder as folder
+from mdf_loop.run.recording.metadata import METADATA
 
 if TYPE_CHECKING:
     import zarr
@@ -129,19 +131,51 @@ class Growing:
 
     def write(self, start: int, count: int) -> None:
         """Write the first `count` rows that wait from row `start` on, chunk by chunk."""
-        rows, size, end = self._all(), self.chunk_rows, start + count
+        self._write(self._all(), start, start + count)
+
+    def _write(self, rows: Array, start: int, end: int) -> None:
+        size = self.chunk_rows
         edges = [start, *range(start - start % size + size, end, size), end]
         for first, last in pairwise(edges):
             part = rows[self.at(first - start, last - start)]
             self._endless[self.at(first, last)] = part
 
+    def tail(self, length: int) -> Array:
+        """Those of the first `length` rows that are in a chunk which is not full."""
+        rows = np.asarray(self._endless[self.at(length - length % self.chunk_rows, length)])
+        return rows.astype(object) if rows.dtype.kind == "T" else rows
+
+    def mend(self, length: int, tail: Array) -> None:
+        """Write the last of `length` rows anew; a chunk that begins with one of them is whole then."""
+        count = tail.shape[self.axis]
+        if not count:
+            return
+        start, end = length - count, -(-length // self.chunk_rows) * self.chunk_rows
+        rows = np.full(
+            (*self._front, end - start, *self.row), self._stored.fill_value, self._endless.dtype
+        )
+        rows[(*self.at(0, count), *map(slice, tail.shape[self.axis + 1 :]))] = self.fitted(
+            tail, count
+        )
+        self._write(rows, start, end)
+
     def cut(self, length: int) -> None:
         """Remove the chunks that have no row before `length`."""
         number = -(-length // self.chunk_rows)
-        while chunks := [*self._chunks(number)]:
-            for chunk in chunks:
-                chunk.unlink()
-            number += 1
+        for file in (self.place / "c").rglob("*"):
+            index = file.relative_to(self.place / "c").parts
+            if file.is_file() and index[self.axis].isdecimal() and int(index[self.axis]) >= number:
+                file.unlink()
+
+    def secure(self, start: int, end: int) -> None:
+        """Force to the disk what has rows from `start` on."""
+        folders = {self.place}
+        for number in range(start // self.chunk_rows, -(-end // self.chunk_rows)):
+            for file in self._chunks(number):
+                sync(file)
+                folders.update(file.parents[: len(self._stored.shape)])
+        for place in (self.place / METADATA, *folders):
+            sync(place)
 
     def _chunks(self, number: int) -> Iterator[Path]:
         """The files of all chunks that hold the same rows."""

@@ -38,6 +38,9 @@ class Spare:
             self._file.close()
         self._file, self._size = None, 0
 
+    def __del__(self) -> None:
+        self.give_up()  # of a run that has ended in an error
+
     def _grows_to(self, size: int) -> bool:
         try:
             if self._file is None:

@@ -8,20 +8,23 @@ then all of them at once in the metadata of the whole, by which xarray and zarr 
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.errors import DiskFullError, InputError
-from mdf_loop.files import NO_SPACE, checked_target
+from mdf_loop.errors import DiskFullError
+from mdf_loop.files import NO_SPACE, checked_target, sync
 from mdf_loop.ir import Array
 from mdf_loop.run.labels import coordinates, variables
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.growing import Growing
+from mdf_loop.run.recording.metadata import METADATA, STREAMED
+from mdf_loop.run.recording.resuming import Kept, document_to_go_on
 from mdf_loop.run.recording.spare import Spare
 from mdf_loop.run.results import Axis, Results
 
@@ -36,9 +39,6 @@ INTERVAL = 1.0
 
 ROOM = 1 << 15
 """How many bytes of a disk each array may need besides its rows, while they are written."""
-
-STREAMED = "streamed_along"
-"""The attribute of a store that grows: the name of the coordinate that grows with the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Stream:
         self._path = path
         self._metadata = [*((path / name, metadata[name]) for name in order), (path, root)]
         self._growing = [Growing(*entry, dim) for entry in self._metadata[:-1]]
-        self._stored = self.length = int(metadata[along]["shape"][0])
+        self._stored = self._secured = self.length = int(metadata[along]["shape"][0])
         self._waiting = 0
         self._written_at = time.monotonic()
         self._at_once = min(growing.chunk_rows for growing in self._growing)
@@ -124,30 +124,32 @@ class Stream:
         return cls(target)
 
     @classmethod
-    def resume(cls, path: str | Path, length: int) -> Stream:
+    def resume(cls, path: str | Path, length: int, kept: Kept, outputs: Collection[str]) -> Stream:
         """Go on with the store of an earlier run, behind its first `length` rows.
 
+        Args:
+            path: the folder.
+            length: how many rows it had when the checkpoint was written.
+            kept: what the checkpoint keeps of it.
+            outputs: what will be added.
+
         Raises:
-            InputError: there is no such store, or it has fewer rows.
+            InputError: there is no such store, or not all of it is there; it is as it was.
         """
-        target = Path(path)
-        if STREAMED not in folder.attributes_of(target):
-            raise InputError(
-                f"cannot go on with '{path}': there is no Zarr store that a run was streamed to"
-            )
-        with folder.writing(target):
-            for part in target.rglob("*.partial"):  # of a run that was killed
+        place = Path(os.path.realpath(path))
+        document = document_to_go_on(place, kept, length, outputs)
+        with folder.writing(place):
+            for part in place.rglob("*.partial"):  # of a run that was killed
                 part.unlink(missing_ok=True)
-            made = cls(target)
-            if made.length >= length:
-                made._metadata[-1][1]["attributes"].update(folder.GOES_ON)
-                made._cut(length)
-                return made
-            made.close()
-        raise InputError(
-            f"cannot go on with '{path}' after row {length}: it has only {made.length} rows",
-            hint="name the store that was written together with the checkpoint",
-        )
+            document["attributes"] = {**document["attributes"], **folder.GOES_ON}
+            folder.write_json(place, document)
+            for name, entry in document["consolidated_metadata"]["metadata"].items():
+                folder.write_json(place / name, entry)
+            made = cls(place)
+            for growing in made._growing:
+                growing.mend(length, kept.tails[growing.name])
+                growing.cut(length)
+        return made
 
     # --- rows ---------------------------------------------------------------------------------
 
@@ -185,10 +187,27 @@ class Stream:
             if not self._is_written():
                 raise self._disk_full()
 
+    def secure(self) -> None:
+        """Force to the disk what is written."""
+        if self._secured == self._stored:
+            return
+        with folder.writing(self._path):
+            for growing in self._growing:
+                growing.secure(self._secured, self._stored)
+            for place in (self._path / METADATA, self._path):
+                sync(place)
+        self._secured = self._stored
+
+    def kept(self) -> Kept:
+        """What a checkpoint needs to go on behind the rows that are written."""
+        tails = {growing.name: growing.tail(self._stored) for growing in self._growing}
+        return Kept(self._metadata[-1][1], tails)
+
     def close(self) -> None:
         """Write what waits, and give up what was kept of the disk."""
         try:
             self.flush()
+            self.secure()
         finally:
             self._spare.give_up()
 
@@ -271,10 +290,9 @@ class Stream:
 
     def _publish(self, length: int) -> None:
         """Let all arrays be so long; what stands along never is longer than an output."""
-        grows = length > self._stored
         for (_, document), growing in zip(self._metadata, self._growing, strict=False):
             document["shape"] = growing.shape(length)
-        for place, document in self._metadata if grows else reversed(self._metadata):
+        for place, document in self._metadata:
             folder.write_json(place, document)
 
     def _disk_full(self) -> DiskFullError:
@@ -282,13 +300,6 @@ class Stream:
             f"the disk is full; '{self._path}' has the first {self._stored} rows",
             hint="make room, and go on from a checkpoint if there is one",
         )
-
-    def _cut(self, length: int) -> None:
-        """Take back the rows behind the first `length`."""
-        self._publish(length)
-        for growing in self._growing:
-            growing.cut(length)
-        self._stored = self.length = length
 
 
 def _rows_at_once(results: Results) -> int:

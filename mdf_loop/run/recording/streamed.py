@@ -7,7 +7,7 @@ one. It is made once more when a row of whole numbers is shorter than others, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,6 +20,7 @@ from mdf_loop.ir import Array, Data
 from mdf_loop.run.missing import common_shape, dtype_with_nan
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.claim import Claim
+from mdf_loop.run.recording.resuming import Kept
 from mdf_loop.run.recording.stream import Column, Stream
 from mdf_loop.run.results import Axis
 
@@ -33,8 +34,9 @@ _ALONG = "along"
 class Streamed:
     """Rows in a Zarr store at `path`; `axes` are those of the rows, time last.
 
-    `about` gives device and precision, once the run has begun. `lengths` says what the lengths of
-    rows are called, for outputs that have such. Nothing is written without the `claim`.
+    `about` gives device and precision, once the run has begun. `columns` are what has rows;
+    `lengths` says what the lengths of rows are called, for outputs that have such. Nothing is
+    written without the `claim`.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Streamed:
         axes: tuple[Axis, ...],
         about: Callable[[], tuple[str, str]],
         units: Mapping[str, str],
+        columns: Collection[str],
         lengths: Mapping[str, str],
         claim: Claim,
     ) -> None:
@@ -50,6 +53,7 @@ class Streamed:
         self._axes = axes
         self._about = about
         self._units = units
+        self._columns = columns
         self._lengths = {column: name for name, column in lengths.items()}
         self._claim = claim
         self._first: _Waiting | None = None
@@ -120,10 +124,11 @@ class Streamed:
         return Column(name, dtype, shape, self._units.get(name, ""), self._lengths.get(name))
 
     def flush(self) -> None:
-        """Write what waits, if there is a store already."""
+        """Write what waits and force it to the disk, if there is a store already."""
         self._claim.check()
         if self._stream is not None:
             self._stream.flush()
+            self._stream.secure()
 
     def close(self) -> None:
         """Write what waits; nothing will be added any more."""
@@ -138,7 +143,9 @@ class Streamed:
         return {} if self._stream is None else self._stream.arrays()
 
     def snapshot(self) -> Mapping[str, Array]:
-        """The rows for which there is no store yet."""
+        """The rows for which there is no store yet, or what it takes to go on with the store."""
+        if self._stream is not None:
+            return self._stream.kept().parts()
         if self._first is None:
             return {}
         coordinate, rows = self._first
@@ -147,15 +154,15 @@ class Streamed:
     def restore(self, parts: Mapping[str, Array], length: int) -> None:
         """Go on after so many rows of the store, or with those that wait for one."""
         self._claim.check()
-        if parts:
+        if _ALONG in parts:
             self._claim.check_new()
             rows = {name: part for name, part in parts.items() if name != _ALONG}
             self._first = (parts[_ALONG], rows)
-            return
-        if not self._path.exists():
+        elif parts and not self._path.exists():
             raise InputError(
                 f"the run cannot go on: its rows were in '{self._path}', which is not there",
                 hint="put it back, or begin anew",
             )
-        self._claim.check_old()
-        self._stream = Stream.resume(self._path, length)
+        elif parts:
+            self._claim.check_old()
+            self._stream = Stream.resume(self._path, length, Kept.of(parts), self._columns)

@@ -35,6 +35,8 @@ from mdf_loop.run.labels import (
     safe_name,
     variables,
 )
+from mdf_loop.run.recording.metadata import METADATA, OURS, DamagedError, attributes_in
+from mdf_loop.run.recording.metadata import read_json as read_json
 from mdf_loop.run.results import Results
 from mdf_loop.run.run_id import new_run_id
 
@@ -50,9 +52,6 @@ OPEN = 64
 LEAST = 1 << 16
 """How many bytes of small rows are in a chunk at least: many small files are slow to read."""
 
-OURS = "mdf_loop_version"
-"""The attribute of a store that says that it is one of ours."""
-
 RUN = "run"
 """The attribute that says which run has written a store."""
 
@@ -60,8 +59,6 @@ UNFINISHED = "unfinished"
 """The attribute of a store that a run has not yet written to its end; a sentence."""
 
 GOES_ON = {UNFINISHED: "a run writes it, or was killed"}
-
-METADATA = "zarr.json"
 
 _HERE, _EXCHANGE = -100, 2
 """Linux's numbers for the working folder, and for names that change places."""
@@ -136,6 +133,10 @@ def complete(path: Path, results: Results) -> None:
             root["attributes"].pop(word, None)
         root["attributes"].update(about(results))
         write_json(path, root)
+        for name in map(_place, reduced):
+            sync_all(path / name)
+        sync(path / METADATA)
+        sync(path)
 
 
 def checked_store(path: Path) -> Path:
@@ -156,10 +157,10 @@ def checked_store(path: Path) -> Path:
 def attributes_of(path: Path) -> Mapping[str, Any]:
     """The attributes of a store, if there is one that was written here."""
     try:
-        found = read_json(path)["attributes"]
-    except (OSError, ValueError, LookupError, TypeError):
+        found = attributes_in(read_json(path))
+    except (OSError, DamagedError):
         return {}
-    return found if isinstance(found, dict) and OURS in found else {}
+    return found if OURS in found else {}
 
 
 def _about(results: Results) -> dict[str, str]:
@@ -276,11 +277,6 @@ def _root(documents: Mapping[str, Any], attributes: Mapping[str, str]) -> dict[s
             "metadata": dict(documents),
         },
     }
-
-
-def read_json(folder: Path) -> Any:
-    """The metadata of an array, or of the whole."""
-    return json.loads((folder / METADATA).read_bytes())
 
 
 def write_json(folder: Path, document: Mapping[str, Any]) -> None:

@@ -233,7 +233,7 @@ def test_kill_9_leaves_the_old_file_or_the_new_one(tmp_path):
         """,
     )
     steps, halves = map(int, said.split())
-    assert steps > 10
+    assert steps > 3
     assert halves > 3  # it was hit in the middle of writing
 
 

@@ -1,0 +1,283 @@
+"""What a store says of itself, read as strictly as it is written here.
+
+Nothing of it is believed before all of it was looked at: after a power loss it may be empty, and
+whoever gives a store away may have written into it whatever he likes, such as an array called
+`../victim`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+METADATA = "zarr.json"
+
+OURS = "mdf_loop_version"
+"""The attribute of a store that says that it is one of ours."""
+
+STREAMED = "streamed_along"
+"""The attribute of a store that grows: the name of the coordinate that grows with the rows."""
+
+LARGEST = 1 << 24
+"""How many bytes a chunk of several rows has at most; here they are about 1 MB."""
+
+LONGEST = 1 << 26
+"""How many bytes of metadata are read: those of some ten thousand arrays."""
+
+_WHOLE = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
+_NUMBERS = {"bool", "float16", "float32", "float64", *_WHOLE}
+_TEXT = "string"
+_MOST = 1 << 62
+_FACTS: Mapping[str, Any] = {
+    "zarr_format": 3,
+    "node_type": "array",
+    "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+}
+
+
+class DamagedError(ValueError):
+    """Metadata that is not as it is written here; the sentence says in what."""
+
+
+def read_json(folder: Path) -> Any:
+    """The metadata of an array, or of the whole.
+
+    Raises:
+        DamagedError: it is too long, or no JSON.
+        OSError: it cannot be read.
+    """
+    with (folder / METADATA).open("rb") as stream:
+        return parsed(stream.read(LONGEST + 1))
+
+
+def parsed(data: bytes) -> Any:
+    """What such a text says.
+
+    Raises:
+        DamagedError: it is too long, or no JSON.
+    """
+    if len(data) > LONGEST:
+        raise DamagedError(f"it is longer than {LONGEST >> 20} MB")
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise DamagedError("it is no JSON" if data.strip(b"\0") else "it is empty") from None
+
+
+# --- an array -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An array: its dtype, and along each dimension its name, the extent, and that of a chunk.
+
+    `is_open` is True where it is nan wherever nothing was written. `name` is the output's.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    is_open: bool
+
+    @classmethod
+    def of(cls, name: str, document: Any) -> Entry:
+        """What metadata says of the array in the folder `name`.
+
+        Raises:
+            DamagedError: it is not as it is written here.
+        """
+        _check(is_plain(name), f"{name[:80]!r} is no name of an array")
+        _check(isinstance(document, dict), f"of '{name}' it says nothing")
+        for word, fact in _FACTS.items():
+            found = document.get(word)
+            _check(_same(found, fact), f"the {word} of '{name}' is {_short(found)}")
+        dtype = _dtype(name, document.get("data_type"))
+        shape = _extents(name, "shape", document.get("shape"), 0)
+        chunks = _extents(name, "chunk shape", _chunk_shape(document.get("chunk_grid")), 1)
+        dims = document.get("dimension_names")
+        _check(_are_texts(dims), f"the dimensions of '{name}' are {_short(dims)}")
+        _check(
+            len(dims) == len(shape) == len(chunks) == len(set(dims)),
+            f"the dimensions of '{name}', its shape and that of its chunks do not go together",
+        )
+        fill, codecs = document.get("fill_value"), document.get("codecs")
+        _check(_is_fill(fill, dtype), f"the fill value of '{name}' is {_short(fill)}")
+        _check(_are_ours(codecs, dtype), f"the codecs of '{name}' are {_short(codecs)}")
+        attributes = document.get("attributes")
+        _check(_is_about(attributes), f"the attributes of '{name}' are {_short(attributes)}")
+        long = attributes.get("long_name", name)
+        return cls(long, dtype, tuple(dims), shape, chunks, fill == "NaN")
+
+    @property
+    def chunk_bytes(self) -> int:
+        """How many bytes a chunk has that is not compressed."""
+        return math.prod(self.chunks) * self.dtype.itemsize
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its elements are texts."""
+        return self.dtype.kind == "T"
+
+
+def is_plain(name: Any) -> bool:
+    """Whether a name is one of something in a folder, and of nothing elsewhere."""
+    if not isinstance(name, str) or name in ("", ".", "..", METADATA) or "\0" in name:
+        return False
+    return Path(name).name == name
+
+
+def _dtype(name: str, given: Any) -> np.dtype[Any]:
+    if given == _TEXT:
+        return np.dtypes.StringDType()
+    _check(
+        isinstance(given, str) and given in _NUMBERS, f"the dtype of '{name}' is {_short(given)}"
+    )
+    made: np.dtype[Any] = np.dtype(given)
+    return made
+
+
+def _chunk_shape(grid: Any) -> Any:
+    """The shape of the chunks of a regular grid."""
+    if not isinstance(grid, dict) or grid.get("name") != "regular":
+        return None
+    about = grid.get("configuration")
+    return about.get("chunk_shape") if isinstance(about, dict) else None
+
+
+def _extents(name: str, what: str, given: Any, least: int) -> tuple[int, ...]:
+    whole = isinstance(given, list) and all(type(extent) is int for extent in given)
+    _check(
+        whole and len(given) <= 64 and all(least <= extent <= _MOST for extent in given),
+        f"the {what} of '{name}' is {_short(given)}",
+    )
+    return tuple(given)
+
+
+def _are_texts(given: Any) -> bool:
+    return isinstance(given, list) and all(isinstance(text, str) for text in given)
+
+
+def _is_about(given: Any) -> bool:
+    """Whether these are attributes: texts by name."""
+    return isinstance(given, dict) and all(isinstance(text, str) for text in given.values())
+
+
+def _is_fill(given: Any, dtype: np.dtype[Any]) -> bool:
+    if dtype.kind == "f":
+        return given == "NaN" or (type(given) in (int, float) and given == 0)
+    return _same(given, {"T": "", "b": False}.get(dtype.kind, 0))
+
+
+def _are_ours(codecs: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether chunks are compressed as they are here."""
+    if not isinstance(codecs, list) or len(codecs) != 2:
+        return False
+    first, second = codecs
+    if dtype.kind == "T":
+        level = {"level": 0, "checksum": False}
+        return _same(first, {"name": "vlen-utf8", "configuration": {}}) and _same(
+            second, {"name": "zstd", "configuration": level}
+        )
+    order = {"configuration": {"endian": sys.byteorder}} if dtype.itemsize > 1 else {}
+    blosc = {
+        "typesize": dtype.itemsize,
+        "cname": "lz4",
+        "clevel": 1,
+        "shuffle": "shuffle",
+        "blocksize": 0,
+    }
+    return _same(first, {"name": "bytes", **order}) and _same(
+        second, {"name": "blosc", "configuration": blosc}
+    )
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values of JSON are the same; True is not 1, nor 0 False."""
+    return bool(one == other) and json.dumps(one, sort_keys=True) == json.dumps(
+        other, sort_keys=True
+    )
+
+
+def _short(given: Any) -> str:
+    text = "missing" if given is None else repr(given)
+    return text if len(text) <= 80 else f"{text[:60]} ... {text[-15:]}"
+
+
+def _check(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise DamagedError(sentence)
+
+
+# --- a store --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The arrays of a store that grows, by the names of their folders.
+
+    `along` is the coordinate that grows with the rows, `dim` its dimension, which is also one of
+    all other arrays that grow.
+    """
+
+    document: Mapping[str, Any]
+    arrays: Mapping[str, Entry]
+    along: str
+    dim: str
+
+    @classmethod
+    def of(cls, document: Any) -> Layout:
+        """What the metadata of the whole says.
+
+        Raises:
+            DamagedError: it is not as it is written here.
+        """
+        attributes = attributes_in(document)
+        _check(OURS in attributes, "it is none of mdf_loop")
+        _check(_is_about(attributes), f"its attributes are {_short(attributes)}")
+        whole = document.get("consolidated_metadata")
+        documents = whole.get("metadata") if isinstance(whole, dict) else None
+        _check(isinstance(documents, dict), "it does not say what its arrays are")
+        assert isinstance(documents, dict)
+        along = attributes.get(STREAMED)
+        _check(along in documents, f"the {STREAMED} of it is {_short(along)}, which it has not")
+        assert along is not None
+        arrays = {name: Entry.of(name, entry) for name, entry in documents.items()}
+        dims = arrays[along].dims
+        _check(len(dims) == 1, f"the {STREAMED} of it is '{along}', which has {len(dims)} axes")
+        made = cls(document, arrays, along, dims[0])
+        for name in made.growing:
+            made._check_chunks(name)
+        return made
+
+    def _check_chunks(self, name: str) -> None:
+        """A chunk has one row, or not too many bytes."""
+        entry = self.arrays[name]
+        _check(
+            entry.chunks[self.axis(name)] == 1 or entry.chunk_bytes <= LARGEST,
+            f"the chunk shape of '{name}' is {list(entry.chunks)}",
+        )
+
+    @property
+    def growing(self) -> list[str]:
+        """The names of the arrays that grow, the coordinate last."""
+        found = [name for name, entry in self.arrays.items() if self.dim in entry.dims]
+        return sorted(found, key=lambda name: name == self.along)
+
+    def axis(self, name: str) -> int:
+        """Along which axis an array grows."""
+        return self.arrays[name].dims.index(self.dim)
+
+
+def attributes_in(document: Any) -> dict[str, Any]:
+    """The attributes of a store; none where it has no such."""
+    found = document.get("attributes") if isinstance(document, dict) else None
+    return found if isinstance(found, dict) else {}

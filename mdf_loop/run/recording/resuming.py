@@ -1,0 +1,278 @@
+"""Which store a run can go on with, and what of it is still there.
+
+A checkpoint keeps what a store said of itself, and the rows of chunks that were not full. All that
+is in full chunks was forced to the disk before. So after a kill or a power loss nothing is missing
+but what came after the checkpoint:
+
+    x.zarr/zarr.json            from the checkpoint, if it is empty or cut off
+    x.zarr/FNpop.V/c/0          has to be there, whole
+    x.zarr/FNpop.V/c/1          half full: its rows are in the checkpoint
+    x.zarr/FNpop.V/c/2          after the checkpoint: computed again
+
+All of it is looked at before anything is written.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+import struct
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import InputError
+from mdf_loop.ir import Array
+from mdf_loop.run.recording.metadata import (
+    METADATA,
+    OURS,
+    STREAMED,
+    DamagedError,
+    Entry,
+    Layout,
+    attributes_in,
+    parsed,
+    read_json,
+)
+
+_ANEW = "put back the store as it was, or begin anew: leave resume (--resume) out"
+_BLOSC = struct.Struct("<4B3I")
+"""The head of a chunk of numbers: ..., bytes as they were, bytes of a block, bytes compressed."""
+
+_ZSTD = b"\x28\xb5\x2f\xfd"
+"""The first bytes of a chunk of texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a checkpoint keeps of a store: its metadata, and the rows of chunks that are not full."""
+
+    document: Mapping[str, Any]
+    tails: Mapping[str, Array]
+
+    def parts(self) -> dict[str, Array]:
+        """As arrays by name."""
+        text = json.dumps(self.document).encode()
+        return {"": np.frombuffer(text, np.uint8), **self.tails}
+
+    @classmethod
+    def of(cls, parts: Mapping[str, Array]) -> Kept:
+        """What `parts` has given."""
+        try:
+            document = parsed(parts[""].tobytes())
+        except (DamagedError, KeyError) as error:
+            raise _damaged_checkpoint(error) from None
+        return cls(document, {name: part for name, part in parts.items() if name})
+
+
+def document_to_go_on(
+    place: Path, kept: Kept, length: int, outputs: Collection[str]
+) -> dict[str, Any]:
+    """What a store shall say of itself when a run goes on in it, after so many rows.
+
+    Args:
+        place: the store.
+        kept: what the checkpoint keeps of it.
+        length: how many rows the checkpoint promises.
+        outputs: what the run keeps.
+
+    Raises:
+        InputError: there is no such store, it is another one, or not all of it is there.
+    """
+    try:
+        promised = Layout.of(kept.document)
+        _check_tails(promised, kept.tails, length)
+    except DamagedError as error:
+        raise _damaged_checkpoint(error) from None
+    names = {promised.arrays[name].name for name in promised.growing[:-1]}
+    if names != set(outputs):
+        raise _damaged_checkpoint("it is of other outputs")
+    try:
+        files = dict(_files(place))
+        there = _layout_there(place, promised)
+        for name in promised.arrays:
+            _check_same(there, promised, name, length)
+        document = _with_length(there, promised, length)
+        _check_chunks(place, files, Layout.of(document), kept.tails, length)
+    except DamagedError as error:
+        raise InputError(f"cannot go on with '{place}': {error}", hint=_ANEW) from None
+    return document
+
+
+def _damaged_checkpoint(why: object) -> InputError:
+    return InputError(
+        f"the checkpoint is damaged in what it says of the Zarr store: {why}",
+        hint="leave resume (--resume) out to begin anew",
+    )
+
+
+# --- what the checkpoint has ----------------------------------------------------------------------
+
+
+def _check_tails(promised: Layout, tails: Mapping[str, Array], length: int) -> None:
+    for name in promised.growing:
+        entry, axis = promised.arrays[name], promised.axis(name)
+        shape = list(entry.shape)
+        shape[axis] = length % entry.chunks[axis]
+        tail = tails.get(entry.name)
+        if tail is None or list(tail.shape) != shape or tail.dtype != _in_memory(entry):
+            raise DamagedError(f"the last rows of '{entry.name}' are not as they should be")
+
+
+def _in_memory(entry: Entry) -> np.dtype[Any]:
+    return np.dtype(object) if entry.is_text else entry.dtype
+
+
+# --- what is on the disk --------------------------------------------------------------------------
+
+
+def _files(place: Path, within: str = "") -> Iterator[tuple[str, int]]:
+    """All files of a store and how long they are, by their places in it.
+
+    Raises:
+        DamagedError: there is something that leads to another place.
+    """
+    try:
+        found = [*os.scandir(place / within)]
+    except OSError as error:
+        raise DamagedError(f"'{within or '.'}' cannot be read: {error.strerror}") from None
+    for entry in found:
+        name = f"{within}{entry.name}"
+        about = entry.stat(follow_symlinks=False)
+        if stat.S_ISDIR(about.st_mode):
+            yield from _files(place, f"{name}/")
+        elif stat.S_ISREG(about.st_mode):
+            yield name, about.st_size
+        else:
+            raise DamagedError(f"'{name}' in it is no plain file: nothing is written through links")
+
+
+def _layout_there(place: Path, promised: Layout) -> Layout:
+    """What the store says of itself; where that is damaged, what its arrays or the checkpoint say.
+
+    Raises:
+        DamagedError: it is no store that a run was streamed to.
+    """
+    try:
+        document = read_json(place)
+    except DamagedError:
+        return _put_together(place, promised)
+    except OSError as error:
+        raise DamagedError(f"its '{METADATA}' cannot be read: {error.strerror}") from None
+    attributes = attributes_in(document)
+    if OURS not in attributes or STREAMED not in attributes:
+        raise DamagedError("it is no Zarr store that a run was streamed to")
+    return Layout.of(document)
+
+
+def _put_together(place: Path, promised: Layout) -> Layout:
+    documents = {}
+    for name, entry in promised.document["consolidated_metadata"]["metadata"].items():
+        try:
+            documents[name] = read_json(place / name)
+        except (DamagedError, OSError):
+            documents[name] = entry
+    return Layout.of(_with_arrays(promised.document, documents))
+
+
+def _with_arrays(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
+    whole = {**document["consolidated_metadata"], "metadata": dict(arrays)}
+    return {**document, "consolidated_metadata": whole}
+
+
+def _check_same(there: Layout, promised: Layout, name: str, length: int) -> None:
+    """An array on the disk is that of the checkpoint, or has grown since; texts tell in what not."""
+    theirs, ours = there.arrays.get(name), promised.arrays[name]
+    other = "it is not the one that was written together with the checkpoint"
+    if theirs is None or there.along != promised.along:
+        raise DamagedError(f"{other}: it has no '{name}' that grows along '{promised.along}'")
+    widened = theirs.dtype.kind == "f" and ours.dtype.kind in "iu"
+    if (theirs.name, theirs.dims) != (ours.name, ours.dims) or (
+        theirs.dtype != ours.dtype and not widened
+    ):
+        raise DamagedError(
+            f"{other}: '{name}' is {theirs.dtype}{list(theirs.dims)}, "
+            f"not {ours.dtype}{list(ours.dims)}"
+        )
+    axis = promised.axis(name) if name in promised.growing else len(ours.shape)
+    rows = zip(theirs.shape[axis + 1 :], ours.shape[axis + 1 :], strict=True)
+    if theirs.shape[:axis] != ours.shape[:axis] or any(
+        a != b and not theirs.is_open for a, b in rows
+    ):
+        raise DamagedError(f"{other}: '{name}' is {list(theirs.shape)}, not {list(ours.shape)}")
+    if name in promised.growing and theirs.shape[axis] < length:
+        raise DamagedError(
+            f"it has only {theirs.shape[axis]} rows of '{theirs.name}', "
+            f"and the checkpoint says {length}"
+        )
+
+
+def _with_length(there: Layout, promised: Layout, length: int) -> dict[str, Any]:
+    """What the store says of the arrays that were promised, so many rows long."""
+    documents = {}
+    for name, entry in promised.arrays.items():
+        shape = list(entry.shape)
+        if name in promised.growing:
+            shape[promised.axis(name)] = length
+        found = there.document["consolidated_metadata"]["metadata"][name]
+        documents[name] = {**found, "shape": shape}
+    return _with_arrays(there.document, documents)
+
+
+# --- chunks ---------------------------------------------------------------------------------------
+
+
+def _check_chunks(
+    place: Path,
+    files: Mapping[str, int],
+    layout: Layout,
+    tails: Mapping[str, Array],
+    length: int,
+) -> None:
+    """All chunks are there and whole that hold rows which the checkpoint does not have itself."""
+    within: dict[str, list[str]] = {}
+    for file in files:
+        name, _, rest = file.partition("/")
+        within.setdefault(name, []).append(rest)
+    for name, entry in layout.arrays.items():
+        shape = list(entry.shape)
+        if name in layout.growing:
+            axis = layout.axis(name)
+            shape[axis] = length - tails[entry.name].shape[axis]
+        counts = [-(-n // size) for n, size in zip(shape, entry.chunks, strict=True)]
+        needed = [file for file in within.get(name, ()) if _is_chunk(file, counts)]
+        missing = math.prod(counts) - len(needed)
+        if missing and not entry.is_open:
+            raise DamagedError(
+                f"{missing} of {math.prod(counts)} chunks of '{entry.name}' are missing"
+            )
+        for file in needed:
+            _check_chunk(place / name, file, files[f"{name}/{file}"], entry)
+
+
+def _is_chunk(file: str, counts: list[int]) -> bool:
+    """Whether a file is one of so many chunks along each axis: `c/0/3`."""
+    word, *numbers = file.split("/")
+    return (
+        word == "c"
+        and len(numbers) == len(counts)
+        and all(text.isascii() and text.isdecimal() for text in numbers)
+        and all(int(text) < count for text, count in zip(numbers, counts, strict=True))
+    )
+
+
+def _check_chunk(array: Path, file: str, size: int, entry: Entry) -> None:
+    with (array / file).open("rb") as stream:
+        head = stream.read(_BLOSC.size)
+    if entry.is_text:
+        whole = head.startswith(_ZSTD)
+    else:
+        *_, raw, _, compressed = _BLOSC.unpack(head.ljust(_BLOSC.size, b"\0"))
+        whole = (raw, compressed) == (entry.chunk_bytes, size)
+    if not whole:
+        raise DamagedError(f"'{array.name}/{file}' is {'damaged' if size else 'empty'}")

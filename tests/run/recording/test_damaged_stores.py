@@ -1,0 +1,316 @@
+"""A run that goes on in a store which is damaged or forged: mended, or one error and nothing done."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray
+
+import mdf_loop
+from mdf_loop.compiled import Compiled
+from mdf_loop.errors import InputError
+from tests.soak import times
+from tests.timed_models import graph
+
+REACHED, STEPS = 200_000, 300_000
+"""How many steps are in the checkpoint, and in the store. A chunk has 65 536 rows."""
+
+Damage = Callable[[Path], Any]
+
+
+@pytest.fixture(scope="module")
+def model() -> Compiled:
+    """Three outputs: rows of two numbers, whole numbers, rows of one or two numbers."""
+    walk = {
+        "parameters": {
+            "x": {"default_initial_value": [0.25, 0.5], "value": "3.9 * x * (1 - x)"},
+            "n": {"default_initial_value": 1, "value": "n + 1"},
+        },
+        "output_ports": {"x": {"value": "x"}, "n": {"value": "n"}},
+    }
+    return mdf_loop.compile(graph(walk=walk)["g"], device="cpu")
+
+
+@pytest.fixture(scope="module")
+def unbroken(model: Compiled) -> dict[str, Any]:
+    results = model.run(steps=STEPS)
+    return {name: np.asarray(results[name]) for name in results}
+
+
+@pytest.fixture(scope="module")
+def original(model: Compiled, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store and a checkpoint, after which the run went on."""
+    folder = tmp_path_factory.mktemp("stores") / "here"  # a checkpoint knows its store by its place
+    folder.mkdir()
+    store, saved = folder / "rows.zarr", folder / "run.checkpoint"
+    model.run(steps=REACHED, output=store, checkpoint=saved)
+    shutil.copy(saved, folder / "earlier")
+    model.run(steps=STEPS, output=store, resume=saved)
+    (folder / "earlier").replace(saved)
+    return folder.rename(folder.with_name("original"))
+
+
+@pytest.fixture
+def place(original: Path) -> Iterator[Path]:
+    here = original.with_name("here")
+    shutil.copytree(original, here)
+    yield here
+    shutil.rmtree(here)
+
+
+def resumed(model: Compiled, place: Path) -> mdf_loop.Results:
+    saved = place / "run.checkpoint"
+    return model.run(steps=STEPS, output=place / "rows.zarr", resume=saved)
+
+
+def contents(place: Path) -> dict[str, Any]:
+    """All that is in a folder, byte for byte."""
+    return {
+        str(file): os.readlink(file) if file.is_symlink() else file.is_file() and file.read_bytes()
+        for file in place.rglob("*")
+    }
+
+
+def same_rows(place: Path, expected: dict[str, Any]) -> None:
+    with xarray.open_zarr(place / "rows.zarr") as found:
+        assert set(found) == set(expected)
+        for name, rows in expected.items():
+            assert found[name].to_numpy().tobytes() == rows.tobytes()
+    for name, rows in expected.items():  # the array by itself
+        assert zarr_rows(place / "rows.zarr" / name) == rows.tobytes()
+
+
+def zarr_rows(array: Path) -> bytes:
+    import zarr
+
+    return np.asarray(zarr.open_array(array, mode="r")[...]).tobytes()
+
+
+# --- what is damaged, and what becomes of it ------------------------------------------------------
+
+
+def emptied(*names: str) -> Damage:
+    """As after a power loss: files that have a name and nothing in them."""
+
+    def damage(store: Path) -> None:
+        for name in names:
+            (store / name).write_bytes(b"")
+
+    return damage
+
+
+def zeroed(name: str) -> Damage:
+    return lambda store: (store / name).write_bytes(bytes((store / name).stat().st_size))
+
+
+def cut_off(name: str) -> Damage:
+    return lambda store: os.truncate(store / name, (store / name).stat().st_size // 2)
+
+
+def removed(name: str) -> Damage:
+    def damage(store: Path) -> None:
+        if (store / name).is_dir():
+            shutil.rmtree(store / name)
+        else:
+            (store / name).unlink()
+
+    return damage
+
+
+def said(change: Callable[[Any], Any], *names: str) -> Damage:
+    """Another text of the metadata of the whole, or of one array."""
+
+    def damage(store: Path) -> None:
+        for name in names or ("",):
+            file = store / name / "zarr.json"
+            document = json.loads(file.read_text())
+            change(document)
+            file.write_text(json.dumps(document))
+
+    return damage
+
+
+def array(name: str, word: str, value: Any) -> Damage:
+    """The metadata of the whole say something else of an array."""
+
+    def change(document: Any) -> None:
+        document["consolidated_metadata"]["metadata"][name][word] = value
+
+    return said(change)
+
+
+def attribute(word: str, value: Any) -> Damage:
+    return said(lambda document: document["attributes"].__setitem__(word, value))
+
+
+def without(*path: str) -> Damage:
+    def change(document: Any) -> None:
+        *outer, last = path
+        for word in outer:
+            document = document[word]
+        del document[last]
+
+    return said(change)
+
+
+WHOLE = "consolidated_metadata", "metadata"
+BAD_CODECS = [{"name": "bytes"}, {"name": "unknown"}]
+BAD_GRID = {"name": "regular", "configuration": {"chunk_shape": [1 << 50, 1 << 50]}}
+
+MENDED: dict[str, Damage] = {
+    "nothing": lambda store: None,
+    "metadata of the whole emptied": emptied("zarr.json"),
+    "metadata of the whole cut off": cut_off("zarr.json"),
+    "metadata of the whole zeroed": zeroed("zarr.json"),
+    "metadata of an array emptied": emptied("walk.x/zarr.json"),
+    "all metadata emptied": emptied("zarr.json", "step/zarr.json", "walk.x/zarr.json"),
+    "chunks after the checkpoint emptied": emptied("step/c/3", "walk.n/c/4", "walk.x/c/3/0"),
+    "a chunk after the checkpoint removed": removed("walk.x/c/3"),
+    "a chunk after the checkpoint cut off": cut_off("step/c/3"),
+    "an array's own metadata of another type": said(
+        lambda document: document.update(data_type="float32"), "walk.n"
+    ),
+    "left by a kill": lambda store: (store / "walk.x/c/1/0.partial").write_text("half"),
+}
+
+REFUSED: dict[str, tuple[Damage, str]] = {
+    "no store": (lambda store: shutil.rmtree(store), "its rows were in .* which is not there"),
+    "a file": (
+        lambda store: (shutil.rmtree(store), store.write_text("")),
+        "is there already, and is no Zarr store|cannot be read: Not a directory",
+    ),
+    "no metadata": (removed("zarr.json"), "is no Zarr store of mdf_loop|'zarr.json' cannot be"),
+    "no metadata of ours": (without("attributes"), "no Zarr store"),
+    "not streamed": (without("attributes", "streamed_along"), "no Zarr store that a run was"),
+    "along nothing": (attribute("streamed_along", "nothing"), "is 'nothing', which it has not"),
+    "along an output": (attribute("streamed_along", "walk.x"), "is 'walk.x', which has 2 axes"),
+    "along another": (attribute("streamed_along", "walk.n"), "grows along 'step'"),
+    "along a list": (attribute("streamed_along", [1]), "its attributes are"),
+    "no arrays": (without("consolidated_metadata"), "does not say what its arrays are"),
+    "an array fewer": (without(*WHOLE, "walk.n"), "not the one that was written .* no 'walk.n'"),
+    "no coordinate": (without(*WHOLE, "step"), "streamed_along of it is 'step', which it has not"),
+    "no shape": (without(*WHOLE, "walk.x", "shape"), "the shape of 'walk.x' is missing"),
+    "no codecs": (without(*WHOLE, "walk.x", "codecs"), "the codecs of 'walk.x' are missing"),
+    "no dimensions": (without(*WHOLE, "walk.x", "dimension_names"), "dimensions of 'walk.x' are m"),
+    "unknown codec": (array("walk.x", "codecs", BAD_CODECS), "the codecs of 'walk.x' are"),
+    "unknown dtype": (array("walk.x", "data_type", "r8"), "the dtype of 'walk.x' is 'r8'"),
+    "another dtype": (array("walk.n", "data_type", "uint64"), "'walk.n' is uint64.*, not int64"),
+    "another shape": (array("walk.x", "shape", [STEPS, 3]), r"'walk.x' is \[300000, 3\], not"),
+    "too short": (array("walk.x", "shape", [5, 2]), "only 5 rows .* the checkpoint says 200000"),
+    "shape of texts": (array("walk.x", "shape", ["5", 2]), "the shape of 'walk.x' is"),
+    "more axes": (array("walk.x", "shape", [STEPS, 2, 2]), "do not go together"),
+    "less than nothing": (array("walk.x", "shape", [-1, 2]), "the shape of 'walk.x' is"),
+    "huge chunks": (array("walk.x", "chunk_grid", BAD_GRID), "the chunk shape of 'walk.x' is"),
+    "another grid": (
+        array("walk.x", "chunk_grid", {"name": "odd"}),
+        "chunk shape of .* is missing",
+    ),
+    "another fill value": (array("walk.x", "fill_value", 3.5), "fill value of 'walk.x' is 3.5"),
+    "a whole chunk emptied": (emptied("walk.x/c/0/0"), "'walk.x/c/0/0' is empty"),
+    "a whole chunk zeroed": (zeroed("walk.x/c/0/0"), "'walk.x/c/0/0' is damaged"),
+    "a whole chunk cut off": (cut_off("step/c/0"), "'step/c/0' is damaged"),
+    "a whole chunk removed": (removed("step/c/0"), "1 of 3 chunks of 'step' are missing"),
+    "an array removed": (removed("walk.n"), "chunks of 'walk.n' are missing"),
+    "metadata of another program": (
+        lambda store: (store / "zarr.json").write_text("[1, 2]"),
+        "no Zarr store",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", MENDED.values(), ids=MENDED)
+def test_what_is_missing_is_computed_again(model, unbroken, place, damage):
+    damage(place / "rows.zarr")
+    assert resumed(model, place)["walk.x"].shape == (STEPS, 2)
+    same_rows(place, unbroken)
+    assert not list(place.rglob("*.partial"))
+
+
+@pytest.mark.parametrize(("damage", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_what_is_lost_is_said_before_anything_is_touched(model, place, damage, sentence):
+    damage(place / "rows.zarr")
+    before = contents(place)
+    with pytest.raises(InputError, match=sentence):
+        resumed(model, place)
+    assert contents(place) == before
+
+
+# --- forged ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["../victim", "..", ".", "", "/tmp/victim", "a/b", "zarr.json", "x\0"]
+)
+def test_names_that_lead_out_of_the_store(model, place, name):
+    victim = place / "victim"
+    shutil.copytree(place / "rows.zarr" / "walk.x", victim)
+
+    def forged(document: Any) -> None:
+        arrays = document["consolidated_metadata"]["metadata"]
+        arrays[name] = {**arrays["walk.x"], "shape": [0, 2]}
+
+    said(forged)(place / "rows.zarr")
+    before = contents(place)
+    with pytest.raises(InputError, match=r"is no name of an array"):
+        resumed(model, place)
+    assert contents(place) == before
+
+
+@pytest.mark.parametrize("name", ["walk.x", "walk.x/c", "walk.x/c/0", "walk.x/c/3/0", "zarr.json"])
+def test_links_out_of_the_store(model, place, name):
+    victim = place / "victim"
+    linked = place / "rows.zarr" / name
+    linked.rename(victim)
+    linked.symlink_to(victim)
+    before = contents(place)
+    with pytest.raises(InputError, match=rf"'{name}' in it is no plain file"):
+        resumed(model, place)
+    assert contents(place) == before
+
+
+def test_a_store_behind_a_link(model, unbroken, place):
+    (place / "rows.zarr").rename(place / "elsewhere")
+    (place / "rows.zarr").symlink_to(place / "elsewhere")
+    resumed(model, place)
+    same_rows(place, unbroken)
+    assert (place / "rows.zarr").is_symlink()
+
+
+def test_a_checkpoint_of_more_steps_touches_no_store(model, place):
+    before = contents(place)
+    with pytest.raises(InputError, match=r"of 200000 steps, more than the 1000"):
+        model.run(steps=1000, output=place / "rows.zarr", resume=place / "run.checkpoint")
+    assert contents(place) == before
+
+
+@pytest.mark.soak
+def test_bytes_that_are_changed_at_random(model, unbroken, place):
+    """Whatever is done to metadata and to the ends of chunks: the same rows, or one error."""
+    rng = np.random.default_rng(12)
+    store = place / "rows.zarr"
+    kept = contents(place)
+    files = [file for file in store.rglob("*") if file.name == "zarr.json"]
+    for _ in range(times(5, 500)):
+        file = files[rng.integers(len(files))]
+        data = bytearray(file.read_bytes())
+        for _ in range(rng.integers(1, 4)):
+            at = int(rng.integers(len(data)))
+            data[at : at + int(rng.integers(0, 3))] = rng.bytes(int(rng.integers(0, 3)))
+        file.write_bytes(data)
+        try:
+            resumed(model, place)
+            same_rows(place, unbroken)
+        except InputError:
+            pass
+        shutil.rmtree(store)
+        for name, content in kept.items():
+            if content is not False:
+                Path(name).parent.mkdir(parents=True, exist_ok=True)
+                Path(name).write_bytes(content)
