@@ -47,12 +47,6 @@ class Oversight:
         return path is None or (path == self.checkpoint and not path.exists())
 
     @property
-    def begins(self) -> bool:
-        """Whether the run begins anew; one that has no checkpoint yet does."""
-        path = self.resume
-        return path is None or (path == self.checkpoint and not path.exists())
-
-    @property
     def is_patient(self) -> bool:
         """Whether nothing is asked for that a run in one piece does not give."""
         asked = callable(self.progress) or self.saved_at is not None or self.nan != "ignore"
