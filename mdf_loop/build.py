@@ -5,7 +5,8 @@ Operations on constants are computed at once, so what a model fixes is fixed in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -306,7 +307,7 @@ class Builder:
         entries = [None if v is None else (v.dtype, v.shape) for v in inputs]
         types = onnx_ops.infer(op_type, entries, attributes, self.small(inputs), n_outputs)
         tensors = all(is_tensor(dtype) for dtype, _ in types)
-        folded = self._fold(op_type, inputs, known, attributes, n_outputs) if tensors else None
+        folded = self._fold(op_type, inputs, known, attributes, types) if tensors else None
         if folded is not None:
             return folded
         base = f"{self.label}:{op_type}" if self.label else op_type
@@ -344,10 +345,14 @@ class Builder:
         inputs: tuple[Value | None, ...],
         known: list[Array | None],
         attributes: dict[str, Any],
-        n_outputs: int,
+        types: Sequence[tuple[str, Shape]],
     ) -> tuple[Value, ...] | None:
         missing = any(v is not None and a is None for v, a in zip(inputs, known, strict=True))
         large = sum(a.size for a in known if a is not None) > FOLD_LIMIT
+        shapes = [
+            [extent for extent in shape or () if isinstance(extent, int)] for _, shape in types
+        ]
+        large |= any(math.prod(shape) > FOLD_LIMIT for shape in shapes)
         if missing or large or op_type in RANDOM_OPS:
             return None
         late = any(value in self._shared.late for value in inputs)
@@ -355,7 +360,7 @@ class Builder:
         if (late or measured) and not same_bits(op_type, [a for a in known if a is not None]):
             return None
         try:
-            arrays = onnx_ops.evaluate(op_type, known, attributes, n_outputs)
+            arrays = onnx_ops.evaluate(op_type, known, attributes, len(types))
         except Exception:  # noqa: BLE001 - what fails now is left to the run
             return None
         if sum(a.size for a in arrays) > FOLD_LIMIT:

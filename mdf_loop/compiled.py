@@ -16,6 +16,7 @@ from mdf_loop.emit.legalise import runnable
 from mdf_loop.errors import InputError, ModelError
 from mdf_loop.files import write_whole
 from mdf_loop.ir import Array, Data, Program
+from mdf_loop.memory_limit import limited
 from mdf_loop.passes import drop_unused, report_loops
 from mdf_loop.passes.batch import batch
 from mdf_loop.reading import Document, Source, open_document, read
@@ -204,10 +205,11 @@ class Compiled:
         checkpoint: str | Path | None = None,
         checkpoint_every: float | str | None = None,
         resume: str | Path | None = None,
+        memory_limit: float | str | None = None,
     ) -> Results:
         """One evaluation of the model, or (with `steps`) the model over time.
 
-        A run that is stopped (Ctrl-C, `time_limit`, `nan`, a full disk) gives what it has reached,
+        A run that is stopped (Ctrl-C, `time_limit`, `nan`, a full disk or memory) gives what it has reached,
         and says why in `results.stopped_by`.
 
         Args:
@@ -242,6 +244,10 @@ class Compiled:
             checkpoint_every: how often: seconds, or e.g. `"5min"`; a minute if nothing is said.
             resume: go on from such a file, with the same model and arguments. It is written to
                 further, if `checkpoint` names no other.
+            memory_limit: how much memory this process may have: bytes, or e.g. `"4GB"`; three
+                quarters of that of the machine or its container if nothing is said. What is known
+                to take more is refused; a run that comes to it is stopped, which raises with what
+                was reached in `error.results`.
 
         Raises:
             LoopError: an input does not fit, or the model failed; the sentence names the place.
@@ -266,9 +272,10 @@ class Compiled:
             overwrite=overwrite,
         )
         oversight = checked_oversight(
-            time_limit, nan, progress, checkpoint, checkpoint_every, resume
+            time_limit, nan, progress, checkpoint, checkpoint_every, resume, memory_limit
         )
-        return run(self, choices, oversight)
+        with limited(oversight.memory_limit):
+            return run(self, choices, oversight)
 
     def save(
         self, path: str | Path, inputs: Mapping[str, Any] | None = None, *, origin: bool = True

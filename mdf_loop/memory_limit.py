@@ -71,6 +71,8 @@ def as_text(size: float) -> str:
     return f"{int(size)} B"
 
 
+_SMALLER = "make it smaller, or allow more: memory_limit (--memory-limit)"
+
 # --- the limit that holds -------------------------------------------------------------------------
 
 _LIMIT: ContextVar[int | None] = ContextVar("mdf_loop memory limit", default=None)
@@ -92,7 +94,17 @@ def limited(size: int | None) -> Iterator[None]:
         _LIMIT.reset(token)
 
 
-def check(size: float, what: str, where: str = "", hint: str = "") -> None:
+def refuse_larger(size: float, what: str, where: str = "") -> None:
+    """Refuse what has more bytes than may be taken in all.
+
+    Raises:
+        MemoryLimitError: it has; `what` names it.
+    """
+    if size > limit():
+        raise _too_much(size, what, where, f"the limit allows: {as_text(limit())}")
+
+
+def check(size: float, what: str, where: str = "", hint: str = _SMALLER) -> None:
     """Refuse what would need so many bytes more, if these are more than may be taken.
 
     Raises:
@@ -100,12 +112,16 @@ def check(size: float, what: str, where: str = "", hint: str = "") -> None:
     """
     most, there = limit(), resident()
     if there + size > most:
-        raise MemoryLimitError(
-            f"{what} would take {as_text(size)} of memory, more than the limit allows: "
-            f"{as_text(most)}, of which {as_text(there)} are in use",
-            where,
-            hint or "make it smaller, or allow more: memory_limit (--memory-limit)",
-        )
+        allowed = f"the limit allows: {as_text(most)}, of which {as_text(there)} are in use"
+        raise _too_much(size, what, where, allowed, hint)
+
+
+def _too_much(
+    size: float, what: str, where: str, allowed: str, hint: str = _SMALLER
+) -> MemoryLimitError:
+    return MemoryLimitError(
+        f"{what} would take {as_text(size)} of memory, more than {allowed}", where, hint
+    )
 
 
 def passed(most: int) -> MemoryLimitError:

@@ -352,6 +352,7 @@ def _refuse_in_engine(choices: Choices, oversight: Oversight) -> None:
         ("time limit", oversight.time_limit),
         ("watch for nan", oversight.nan != "ignore"),
         ("checkpoint", oversight.saved_at),
+        ("memory limit", oversight.memory_limit),
     ):
         if given:
             raise InputError(

@@ -69,6 +69,12 @@ def stopping_options(command: _F) -> _F:
             help="When a value becomes nan or infinite: ignore, stop there, or error.",
         ),
         click.option(
+            "--memory-limit",
+            metavar="SIZE",
+            help="How much memory the program may have: 4GB, 512MiB; three quarters of the "
+            "machine's if nothing is said.",
+        ),
+        click.option(
             "--time-limit",
             metavar="TIME",
             help="Stop after so many seconds, or 10min, 2h; what was reached is given.",
@@ -92,6 +98,7 @@ def long_run_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
         **read_every(options["every"]),
         "nan": options["nan"],
         "time_limit": options["time_limit"],
+        "memory_limit": options["memory_limit"],
         "checkpoint": options["checkpoint"],
         "resume": options["resume"],
         "progress": False if options["quiet"] else None,

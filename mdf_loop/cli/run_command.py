@@ -20,7 +20,7 @@ from mdf_loop.cli.options import (
     time_options,
 )
 from mdf_loop.cli.show import show
-from mdf_loop.errors import DiskFullError, InputError, LoopError, NotFiniteError
+from mdf_loop.errors import DiskFullError, InputError, LoopError, MemoryLimitError, NotFiniteError
 from mdf_loop.signals import Signalled, finished
 
 if TYPE_CHECKING:
@@ -79,14 +79,16 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     """Run one evaluation of MODEL, or MODEL over time, and print its outputs."""
     from mdf_loop.compiled import compile
     from mdf_loop.ir import StoppedBy
+    from mdf_loop.memory_limit import checked_limit, limited
 
+    ctx.with_resource(limited(checked_limit(options["memory_limit"])))
     _check_files(options)
     compiled = compile(model, **{name: options[name] for name in _COMPILED})
     results, failure = _run(compiled, _arguments(options))
     signalled = results.stopped_by.is_asked or isinstance(failure, Signalled)
     with finished(heard=signalled):
         failure = _write_files(compiled, results, options, failure)
-        if not isinstance(failure, LoopError) or isinstance(failure, InputError):
+        if not isinstance(failure, LoopError) or isinstance(failure, InputError | MemoryLimitError):
             for part in _shown(compiled, results, options):
                 show(part, end="")
             show()
@@ -179,6 +181,9 @@ def _hint(error: LoopError, hint: str, output: str | None, arguments: Mapping[st
         if arguments["checkpoint"]:
             return "make room, and begin anew: there was none for a checkpoint"
         return "make room; a run with --checkpoint FILE can go on where it was stopped"
+    if isinstance(error, MemoryLimitError) and (arguments["checkpoint"] or arguments["resume"]):
+        saved = arguments["checkpoint"] or arguments["resume"]
+        return f"go on with --resume '{saved}' and a larger --memory-limit"
     if isinstance(error, InputError):  # it could not be written
         return hint
     where = f"'{output}' has what was reached" if output else "--output saves what was reached"

@@ -18,6 +18,7 @@ from mdf_loop.build import Options
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Data, Shape
 from mdf_loop.lower import suggestion
+from mdf_loop.memory_limit import check
 from mdf_loop.onnx_types import dtype_name, is_tensor
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.given import default_data, given_data, nothing
@@ -182,6 +183,8 @@ def _in_shape(port: OpenPort, data: Data, name: str, leading: int) -> Data:
         )
     if math.prod(stated) == 1 and not port.imported:
         return data
+    size = data.nbytes * math.prod(stated)
+    check(size, f"the input '{name}' of the shape {list(stated)}", port.where)
     expanded = data.reshape(data.shape + (1,) * len(stated))
     return np.ascontiguousarray(np.broadcast_to(expanded, (*data.shape, *stated)))
 

@@ -20,7 +20,7 @@ from mdf_loop.emit.row_shapes import rows_differ
 from mdf_loop.ir import Array, Data, Recorded, StoppedBy, Value, body_outputs, reads
 from mdf_loop.onnx_types import numpy_dtype
 from mdf_loop.passes.loop_piece import LoopPiece
-from mdf_loop.run.overseeing.course import Block
+from mdf_loop.run.overseeing.course import Block, data_bytes
 from mdf_loop.run.overseeing.stopping import Stopping
 from mdf_loop.run.recording.rows import Rows
 from mdf_loop.run.session import Session
@@ -93,6 +93,11 @@ class LoopCourse:
     def finished(self) -> bool:
         """Whether there is no iteration left."""
         return self.ended_by is not None
+
+    @property
+    def held(self) -> int:
+        """The bytes of what is carried into the next iteration."""
+        return sum(map(data_bytes, self._state.carried))
 
     # --- going on -------------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ class Once:
         """Evaluate the model; `overseer` is not yet entered.
 
         Raises:
-            KeyboardInterrupt, RunError: it was stopped, and no loop could keep what was reached.
+            KeyboardInterrupt, RunError, MemoryLimitError: it was stopped, and no loop could keep what was reached.
         """
         oversight = overseer.oversight
         pieces = self._in_pieces(oversight.nan != "ignore")
@@ -87,7 +87,7 @@ class Once:
             raise ending(reason)
         if made is not None:
             return Reached(made, {}, None, {})
-        raise RunError(
+        raise overseer.failure or RunError(
             "the time limit of the run was over, and nothing was reached",
             hint="only a loop on the outermost level of a model, or a run over time (steps), can "
             "be stopped with what it has reached",

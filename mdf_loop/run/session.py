@@ -7,17 +7,16 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 
-import numpy as np
-
 from mdf_loop.emit import to_onnx
 from mdf_loop.emit.row_shapes import row_error
-from mdf_loop.errors import LoopError, RunError
-from mdf_loop.ir import Data, Loop, Program, Value, results, walk
+from mdf_loop.errors import LoopError, MemoryLimitError, RunError
+from mdf_loop.ir import Data, Loop, Program, walk
 from mdf_loop.lower.guards import GUARD
 from mdf_loop.run.choosing import open_session
 from mdf_loop.run.device import Device
 from mdf_loop.run.float32_ends import fed, taken, with_float32_ends
 from mdf_loop.run.overseeing.stopping import Stopped, Stopping
+from mdf_loop.run.sizes import sizes
 from mdf_loop.signals import ending
 
 SMALL = 50_000
@@ -38,9 +37,12 @@ class Session:
 
         self.program = program
         self.names = [name for name, _ in program.outputs]
+        self._sizes = sizes(program)
+        self._sizes.refuse()
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
-        if _largest(whole or program) <= SMALL:
+        most = self._sizes.most_elements if whole is None else sizes(whole).most_elements
+        if most <= SMALL:
             options.intra_op_num_threads = 1
         model = to_onnx(with_float32_ends(program))
         try:
@@ -61,21 +63,26 @@ class Session:
         Raises:
             RunError: the model failed; the sentence names the place in the MDF.
             RecordShapeError: the rows of a recorded value differ in shape.
+            MemoryLimitError: it has taken more memory than it may.
             Stopped: `stopping` has ended it.
             KeyboardInterrupt: a signal, within milliseconds, if there is no `stopping`.
         """
         if stopping is not None:
             return self._run(arrays, stopping)
-        made: dict[str, Data] = {}
+        made: dict[str, Data] | None = None
         with Stopping(grace=0.0) as alone, suppress(Stopped):
             made = self._run(arrays, alone)
-        if alone.reason is not None:
+        if alone.reason is not None and alone.reason.is_asked:
             raise ending(alone.reason)
+        if made is None:
+            assert alone.failure is not None
+            raise alone.failure
         return made
 
     def _run(self, arrays: Mapping[str, Data], stopping: Stopping) -> dict[str, Data]:
         import onnxruntime
 
+        self._sizes.refuse()
         options = onnxruntime.RunOptions()
         feeds = {name: fed(data) for name, data in arrays.items()}
         try:
@@ -98,18 +105,9 @@ def onnxruntime_errors() -> tuple[type[Exception], ...]:
     return (*own, RuntimeError, ValueError)
 
 
-def _largest(program: Program) -> int:
-    """The number of elements of the largest value, as far as shapes are known."""
-
-    def size(value: Value) -> int:
-        known = [d for d in value.shape or () if isinstance(d, int)]
-        return int(np.prod(known, dtype=np.int64)) if known else 1
-
-    made = (value for operation in walk(program.ops) for value in results(operation))
-    return max((size(value) for value in (*(e.value for e in program.inputs), *made)), default=1)
-
-
 _PLACE = re.compile(r"Name:'([^\n]*?) \w+#\d+'")
+_NO_ROOM = re.compile(r"Failed to allocate memory|bad_alloc|bad allocation|out of memory", re.I)
+_LESS = "make it smaller: fewer members of a sweep, shorter arrays"
 _SOURCE_LINE = re.compile(
     r"^(\S+\.(cc|h|cpp|cu):\d+ )?(\S+ )?operator\(\) |^\S+\.(cc|h|cpp|cu):\d+ \S+ "
 )
@@ -125,6 +123,10 @@ def _translated(error: Exception, program: Program | None = None) -> LoopError:
             return RunError(sentence, where)
     operations = walk(program.ops) if program else ()
     loops = [operation for operation in operations if isinstance(operation, Loop)]
+    if _NO_ROOM.search(text):
+        return MemoryLimitError(
+            "there is no memory for what the model computes", places[-1] if places else "", _LESS
+        )
     about_rows = row_error(text, places[-1], loops) if places else None
     if about_rows is not None:
         return about_rows

@@ -17,7 +17,7 @@ from mdf_loop.errors import RecordShapeError
 from mdf_loop.ir import Array
 from mdf_loop.reading.program import HAS_RUN
 from mdf_loop.run.execution_list import Mark, OrderOfExecution, Sets
-from mdf_loop.run.overseeing.course import Block, called
+from mdf_loop.run.overseeing.course import Block, called, data_bytes
 from mdf_loop.run.overseeing.stopping import Stopping
 from mdf_loop.run.recording.lengths import with_axes
 from mdf_loop.run.recording.ticks import Clock
@@ -63,6 +63,11 @@ class TimedCourse:
     def finished(self) -> bool:
         """Whether all were done."""
         return self.done >= self.total
+
+    @property
+    def held(self) -> int:
+        """The bytes of what is carried into the next evaluation."""
+        return sum(map(data_bytes, (self._reached.held or {}).values()))
 
     @property
     def ran(self) -> OrderOfExecution | None:

@@ -4,11 +4,13 @@
         block = course.advance(length)            # about 20 ms
         take(block)                               # rows are kept; progress, checkpoints
 
-Nothing that is computed depends on where a chunk ends.
+Nothing that is computed depends on where a chunk ends. What is carried may grow from step to step;
+it at most doubles within a chunk, once it is large, and is not let grow out of the memory.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 
@@ -32,6 +34,8 @@ class Lengths:
 
     def __init__(self) -> None:
         self.next = 1
+        self._held = 0.0
+        self._growth = 1.0
 
     def took(self, steps: int, seconds: float, size: int) -> None:
         """A chunk of so many steps took so long, and gave rows of so many bytes."""
@@ -40,6 +44,21 @@ class Lengths:
         in_time = int(steps * SECONDS / max(seconds, 1e-9))
         in_memory = BYTES * steps // max(size, 1)
         self.next = max(1, min(in_time, in_memory, GROWTH * self.next))
+
+    def holds(self, steps: int, size: int) -> None:
+        """What is carried has so many bytes, after so many steps more."""
+        before, self._held = self._held, float(size)
+        grew = steps > 0 and 0 < before < size
+        self._growth = (size / before) ** (1 / steps) if grew else 1.0
+        if self._growth > 1:
+            room = max(2.0, BYTES / size)
+            self.next = max(1, min(self.next, int(math.log(room) / math.log(self._growth))))
+
+    @property
+    def more(self) -> float:
+        """How many bytes what is carried will have after one more step, where it grows and is large."""
+        wanted = self._held * self._growth
+        return wanted if self._growth > 1 and wanted > BYTES else 0.0
 
     def failed(self) -> None:
         """A step of the chunk has failed: those before it are done in shorter ones."""
@@ -57,7 +76,10 @@ def follow(
         take: what is done with the rows of each chunk; a reason to stop, or None.
     """
     lengths = Lengths()
+    lengths.holds(0, course.held)
     while not course.finished:
+        if lengths.more:
+            stopping.look_at_memory(lengths.more)
         if stopping.reason is not None:
             return stopping.reason
         before, begun = course.done, time.perf_counter()
@@ -73,6 +95,7 @@ def follow(
             continue
         seconds = time.perf_counter() - begun
         lengths.took(course.done - before, seconds, _size(block))
+        lengths.holds(course.done - before, course.held)
         if (reason := take(block)) is not None:
             return reason
     reason = stopping.reason

@@ -40,6 +40,10 @@ class Course(Protocol):
     def finished(self) -> bool:
         """Whether there is nothing more to do."""
 
+    @property
+    def held(self) -> int:
+        """The bytes of what is carried into the next step."""
+
     def advance(self, most: int, stopping: Stopping) -> Block:
         """Do at least one step, and at most so many.
 
@@ -81,6 +85,12 @@ class Sink(Protocol):
 
     def restore(self, parts: Mapping[str, Array], length: int) -> None:
         """Go on after so many rows, those of a snapshot."""
+
+
+def data_bytes(data: Data) -> int:
+    """The bytes of an array, of the members of a sequence, or of nothing."""
+    members = data if isinstance(data, list) else [data]
+    return sum(member.nbytes for member in members if member is not None)
 
 
 def called(word: str, parts: Mapping[str, Array]) -> dict[str, Array]:

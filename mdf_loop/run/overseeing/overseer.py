@@ -12,9 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from mdf_loop.durations import seconds
-from mdf_loop.errors import DiskFullError, InputError, LoopError
+from mdf_loop.errors import DiskFullError, InputError, LoopError, MemoryLimitError
 from mdf_loop.files import remove_abandoned
 from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.memory_limit import checked_limit
 from mdf_loop.run.overseeing.checkpoint import Checkpoints, Identity, Parts, load
 from mdf_loop.run.overseeing.chunks import follow
 from mdf_loop.run.overseeing.course import Block, Course
@@ -38,6 +39,7 @@ class Oversight:
     checkpoint: Path | None = None
     checkpoint_every: float = EVERY
     resume: Path | None = None
+    memory_limit: int | None = None
     run: str = field(default_factory=new_run_id)
 
     @property
@@ -65,6 +67,7 @@ def checked_oversight(
     checkpoint: str | Path | None = None,
     checkpoint_every: Any = None,
     resume: str | Path | None = None,
+    memory_limit: Any = None,
 ) -> Oversight:
     """How a run is overseen, refusing words that mean nothing."""
     if nan not in NAN:
@@ -83,6 +86,7 @@ def checked_oversight(
         if checkpoint_every is None
         else seconds(checkpoint_every, "the time between checkpoints"),
         None if resume is None else Path(resume),
+        checked_limit(memory_limit),
     )
 
 
@@ -147,6 +151,7 @@ class Overseer:
 
     def __exit__(self, *_: object) -> None:
         self._entered.close()
+        self.failure = self.failure or self.stopping.failure
 
     def follow(self, course: Course, keeper: Keeper, unit: str, name: str = "") -> StoppedBy | None:
         """Follow a course to its end, or until the run is stopped; None if it was not."""
@@ -159,6 +164,8 @@ class Overseer:
             except DiskFullError as error:
                 self.failure, reason = error, StoppedBy.DISK_FULL
                 self._save_at_last(course, keeper)
+            except MemoryLimitError as error:
+                self.failure, reason = error, StoppedBy.MEMORY_LIMIT
             except LoopError as error:  # rows that cannot be kept
                 self.failure, reason = error, StoppedBy.FAILED
         return reason

@@ -1,9 +1,10 @@
-"""What may end a run before its end: a signal, a time limit, a word from the program around it.
+"""What may end a run before its end: a signal, a limit, a word from the program around it.
 
 While ONNX Runtime computes, Python cannot run its signal handler. But a signal rings a bell (see
-`mdf_loop.signals`); one watcher thread for the whole process hears it, looks after the time limits,
-and tells the runtime to stop. What is being computed has a moment to end by itself (`GRACE`): where
-steps are short, nothing is lost. A run costs microseconds for it.
+`mdf_loop.signals`); one watcher thread for the whole process hears it, looks after the time limits
+and the memory, and tells the runtime to stop. What is being computed has a moment to end by itself
+(`GRACE`): where steps are short, nothing is lost. Where memory runs out there is none; the runtime
+obeys between two operations, not within one. A run costs microseconds for it.
 """
 
 from __future__ import annotations
@@ -22,9 +23,13 @@ from typing import Any
 from mdf_loop import signals
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import StoppedBy
+from mdf_loop.memory_limit import limit, passed, resident
 
 GRACE = 0.03
 """Seconds that are left to what is being computed when a run is asked to stop."""
+
+LOOKS = 0.05
+"""Seconds from one look at the memory to the next, while something is computed."""
 
 
 class Stopped(Exception):  # noqa: N818 - no error: it was wanted
@@ -48,6 +53,7 @@ class Stopping:
         self.failure: LoopError | None = None
         self._grace = grace
         self._deadline = None if time_limit is None else time.monotonic() + time_limit
+        self._most = limit()
         self._end: float | None = None
         self._over = False
         self._running: set[Any] = set()
@@ -103,6 +109,7 @@ class Stopping:
         self._running.add(run_options)
         if self._over:
             run_options.terminate = True
+        _watcher(os.getpid()).wake_by(time.monotonic() + LOOKS)
         try:
             yield
         finally:
@@ -114,7 +121,18 @@ class Stopping:
         """When something will have to be done, if nothing else happens."""
         if self._over:
             return None
-        return self._deadline if self.reason is None else self._end
+        due = self._deadline if self.reason is None else self._end
+        if not self._running:
+            return due
+        look = time.monotonic() + LOOKS
+        return look if due is None else min(due, look)
+
+    def look_at_memory(self, more: float = 0.0) -> None:
+        """Let the run stop at once if it has more memory than it may, or will with so much more."""
+        if self.reason is None and resident() + more > self._most:
+            self.failure = passed(self._most)
+            self._set(StoppedBy.MEMORY_LIMIT)
+            self._end = time.monotonic()
 
     def look(self, now: float, rung: Collection[StoppedBy]) -> None:
         """Do what has to be done now; some signals have rung."""
@@ -122,7 +140,9 @@ class Stopping:
             self._set(reason)
         if self._deadline is not None and now >= self._deadline:
             self._set(StoppedBy.TIME_LIMIT)
-        if self._end is not None and now >= self._end:
+        if self._running:
+            self.look_at_memory()
+        if self._end is not None and time.monotonic() >= self._end:
             self._over = True
             for run_options in tuple(self._running):
                 run_options.terminate = True

@@ -15,7 +15,13 @@ import numpy as np
 
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
+from mdf_loop.memory_limit import check
 from mdf_loop.run.missing import common_shape, padded
+
+_HINT = (
+    "stream them to disk (output='run.zarr', --output run.zarr), keep fewer of them (every, when), "
+    "or reduce them (reduce)"
+)
 
 
 class Rows:
@@ -31,12 +37,25 @@ class Rows:
         self._columns: dict[str, Column] = {}
 
     def add(self, coordinate: Array, rows: Mapping[str, Array]) -> None:
-        """Add rows; what stands along them is not kept."""
+        """Add rows; what stands along them is not kept.
+
+        Raises:
+            MemoryLimitError: there will be no room for all of them.
+        """
+        self._check_room(rows)
         for name, part in rows.items():
             if name not in self._columns:
                 self._columns[name] = Column(name, self._expected)
             self._columns[name].add(_axis_moved(part, self.axis, 0))
         self.length += len(coordinate)
+
+    def _check_room(self, rows: Mapping[str, Array]) -> None:
+        """Refuse rows for all of which there will be no room, when the first of them come."""
+        new = [part for name, part in rows.items() if name not in self._columns]
+        length = self._expected or 0
+        size = sum(length * part.nbytes // max(part.shape[self.axis], 1) for part in new)
+        if size:
+            check(size, f"{length} rows of {_names(rows)}", hint=_HINT)
 
     def flush(self) -> None:
         """Nothing waits."""
@@ -141,9 +160,13 @@ class Column:
     def _too_large(self, length: int, row: int) -> InputError:
         return InputError(
             f"{length} rows of '{self.name}' do not fit into memory: {length * row / 1e9:.3g} GB",
-            hint="stream them to disk (output='run.zarr', --output run.zarr), keep fewer of them "
-            "(every, when), or reduce them (reduce)",
+            hint=_HINT,
         )
+
+
+def _names(rows: Mapping[str, Array]) -> str:
+    first, *others = rows
+    return f"'{first}'" + (f" and {len(others)} more" if others else "")
 
 
 def _axis_moved(rows: Array, source: int, target: int) -> Array:

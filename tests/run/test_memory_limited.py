@@ -1,0 +1,224 @@
+"""A run has a limit of memory: what is known to pass it is refused, what comes to it is stopped."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import mdf_loop
+from mdf_loop.cli import cli
+from mdf_loop.errors import InputError, MemoryLimitError
+from mdf_loop.ir import StoppedBy
+from mdf_loop.memory_limit import resident
+from mdf_loop.run.overseeing import chunks, stopping
+
+
+def model(**node: Any) -> dict[str, Any]:
+    return {"g": {"nodes": {"A": node}}}
+
+
+def doubling(times: int) -> dict[str, Any]:
+    """A loop whose carried value is twice as long after each iteration."""
+    twice = {"function": "onnx::Concat", "args": {"inputs": ["v", "v"], "axis": 0}}
+    inner = {
+        "input_ports": {"v": {}},
+        "functions": {"w": twice},
+        "output_ports": {"w": {"value": "w"}},
+    }
+    body = {
+        "metadata": {"inputs": ["i", "c", "v"], "outputs": ["c", "w"]},
+        "nodes": {"B": inner},
+    }
+    loop = {
+        "function": "onnx::Loop",
+        "args": {"M": "trip", "v_initial": "(x,)", "body": {"b": body}},
+    }
+    return model(
+        input_ports={"x": {"shape": [-1]}},
+        parameters={"trip": {"value": times}},
+        functions={"f": loop},
+        output_ports={"y": {"value": "f[0]"}},
+    )
+
+
+def chain(times: int, **node: Any) -> dict[str, Any]:
+    """The same written out."""
+    functions = {
+        f"x{k + 1}": {
+            "function": "onnx::Concat",
+            "args": {"inputs": [f"x{k}", f"x{k}"], "axis": 0},
+        }
+        for k in range(times)
+    }
+    return model(functions=functions, output_ports={"y": {"value": f"x{times}"}}, **node)
+
+
+WALK = model(
+    parameters={"v": {"value": "v + 1", "default_initial_value": [0.0] * 100}},
+    output_ports={"v": {"value": "v"}},
+)
+
+
+# --- known before ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("times", [30, 45])
+def test_values_of_known_size_are_refused_before(times: int) -> None:
+    before = resident()
+    for node, inputs in (
+        ({"parameters": {"x0": {"value": [1.0, 2.0]}}}, {}),
+        ({"input_ports": {"x0": {"shape": [2]}}}, {"x0": [1.0, 2.0]}),
+    ):
+        compiled = mdf_loop.compile(chain(times, **node), device="cpu")
+        with pytest.raises(MemoryLimitError, match=rf"'A.x{times}:Concat', float64\[") as caught:
+            compiled.run(inputs, memory_limit="4GB")
+        assert f"nodes['A'].functions['x{times}']" in str(caught.value)
+    assert resident() - before < 10**8
+
+
+def test_a_limit_is_of_a_run() -> None:
+    compiled = mdf_loop.compile(chain(21, input_ports={"x0": {"shape": [2]}}), device="cpu")
+    assert compiled.run({"x0": [1.0, 2.0]})["A.y"].nbytes == 2**25
+    with pytest.raises(MemoryLimitError, match=r"would take 33\.6 MB"):
+        compiled.run({"x0": [1.0, 2.0]}, memory_limit="20MB")
+    assert compiled.run({"x0": [1.0, 2.0]}, memory_limit="2GB")["A.y"].nbytes == 2**25
+
+
+def test_rows_for_which_there_is_no_room() -> None:
+    compiled = mdf_loop.compile(WALK, device="cpu")
+    with pytest.raises(MemoryLimitError, match=r"1000000000 rows of 'A.v' would take 800 GB") as c:
+        compiled.run(steps=10**9, memory_limit="4GB")
+    assert "stream them to disk" in str(c.value)
+    assert c.value.results.stopped_by is StoppedBy.MEMORY_LIMIT
+    with pytest.raises(MemoryLimitError, match=r"1000000 rows of 'A.v' would take 8 TB"):
+        compiled.run(steps=10**6, memory_limit="4GB", sweep={"A.v": np.zeros((10**4, 100))})
+
+
+def test_one_number_for_a_large_port() -> None:
+    large = model(
+        input_ports={"x": {"shape": [10**5, 10**5]}}, output_ports={"y": {"value": "x + 1"}}
+    )
+    with pytest.raises(MemoryLimitError, match=r"the input 'x' of the shape .* would take 80 GB"):
+        mdf_loop.compile(large, device="cpu").run({"x": 1.0}, memory_limit="4GB")
+
+
+def test_a_limit_that_is_none() -> None:
+    compiled = mdf_loop.compile(WALK, device="cpu")
+    with pytest.raises(InputError, match="the memory limit is 'much', which is no size"):
+        compiled.run(steps=2, memory_limit="much")
+    with pytest.raises(InputError, match="engine takes no memory limit"):
+        compiled.run(steps=2, memory_limit="4GB", engine="modeci")
+
+
+# --- known while running --------------------------------------------------------------------------
+
+
+def test_a_loop_that_doubles_what_it_carries() -> None:
+    compiled = mdf_loop.compile(doubling(60), device="cpu", shapes="dynamic")
+    most = resident() + 4 * 10**8
+    with pytest.raises(MemoryLimitError, match="took more memory than its limit") as caught:
+        compiled.run({"x": [1.0]}, memory_limit=most)
+    results = caught.value.results
+    assert results.stopped_by is StoppedBy.MEMORY_LIMIT
+    report = results.loops["A.f"]
+    assert 10 < report.iterations < 30
+    assert report.stopped_by is StoppedBy.MEMORY_LIMIT
+    assert resident() < most + 4 * 10**8
+
+
+class Slowly:
+    """A course whose steps take no time and whose value grows."""
+
+    total = None
+    finished = False
+
+    def __init__(self, growth: float) -> None:
+        self.growth = growth
+        self.done = 0
+        self.lengths: list[int] = []
+
+    @property
+    def held(self) -> int:
+        return int(1000 * self.growth**self.done)
+
+    def advance(self, most: int, stopping: Any) -> Any:
+        self.done += most
+        self.lengths.append(most)
+        self.finished = self.done > 500
+        return chunks.Block(range(0), {})
+
+
+@pytest.mark.parametrize("growth", [2.0, 1.3])
+def test_what_grows_at_most_doubles_in_a_chunk(
+    growth: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "resident", lambda: 0)
+    course = Slowly(growth)
+    with stopping.Stopping() as alone:
+        alone._most = 10**9
+        reason = chunks.follow(course, alone, lambda block: None)  # type: ignore[arg-type]
+    assert reason is StoppedBy.MEMORY_LIMIT
+    assert 10**9 / growth**2 < course.held < 10**9
+    sizes = [1000 * growth**done for done in np.cumsum(course.lengths)]
+    for before, after in itertools.pairwise(sizes):
+        assert after <= max(2 * before, chunks.BYTES) * 1.001
+
+
+def test_what_keeps_its_size_has_chunks_as_ever() -> None:
+    course = Slowly(1.0)
+    with stopping.Stopping() as alone:
+        assert chunks.follow(course, alone, lambda block: None) is None  # type: ignore[arg-type]
+    assert course.lengths[:4] == [1, 8, 64, 512]
+
+
+def test_a_run_over_time_saves_what_it_has_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, store, saved = (str(tmp_path / name) for name in ("m.json", "m.zarr", "m.ckpt"))
+    Path(path).write_text(json.dumps({"m": {"graphs": WALK}}))
+    options = ["run", path, "--steps", "300000", "--every", "100", "--quiet", "--device", "cpu"]
+    options += ["--checkpoint", saved, "--output", store]
+    looks = itertools.count()
+    monkeypatch.setattr(stopping, "LOOKS", 0.02)
+    monkeypatch.setattr(stopping, "resident", lambda: 10**12 * (next(looks) > 10))
+    made = CliRunner().invoke(cli, [*options, "--memory-limit", "100GB"])
+    assert made.exit_code == 2, made.output
+    assert "MemoryLimitError: the run took more memory than its limit of 100 GB" in made.output
+    assert f"hint: go on with --resume '{saved}' and a larger --memory-limit" in made.output
+    monkeypatch.undo()
+    again = CliRunner().invoke(cli, [*options, "--resume", saved])
+    assert again.exit_code == 0, again.output
+    import zarr
+
+    rows = zarr.open_group(store, mode="r")["A.v"]
+    assert rows.shape == (3000, 100)
+    assert rows[-1, 0] == 299901
+
+
+def test_a_model_without_loops_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = chain(20, input_ports={"x0": {"shape": [4]}})["g"]["nodes"]["A"]
+    compiled = mdf_loop.compile({"g": {"nodes": {"A": node}}}, device="cpu")
+    compiled.run({"x0": [1.0] * 4})
+    monkeypatch.setattr(stopping, "resident", lambda: 10**12)
+    monkeypatch.setattr(stopping, "LOOKS", 0.0)
+    with pytest.raises(MemoryLimitError, match="took more memory") as caught:
+        compiled.run({"x0": [1.0] * 4}, memory_limit="100GB")
+    assert caught.value.results is None
+
+
+def test_the_runtime_without_memory_says_so() -> None:
+    from mdf_loop.run.session import _translated
+
+    text = (
+        "Non-zero status code returned while running Concat node. Name:'$.a Concat#1' Status "
+        "Message: Failed to allocate memory for requested buffer of size 8589934592"
+    )
+    error = _translated(RuntimeError(text))
+    assert isinstance(error, MemoryLimitError)
+    assert "at $.a" in str(error)
