@@ -94,8 +94,8 @@ def _range(parts: list[str], what: str) -> Any:
             f"{what} is no range: {':'.join(parts)!r}"[:200],
             hint="write first:last:number, e.g. 0:1:5 for 0, 0.25, 0.5, 0.75, 1",
         )
-    check(8 * number, what)
     try:
+        check(8 * number, what)
         return np.linspace(first, last, number)
     except (MemoryError, OverflowError, ValueError):
         raise InputError(f"{what} has too many values: {number}") from None
