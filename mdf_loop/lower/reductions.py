@@ -12,6 +12,7 @@ from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arguments import Axes, Dtype
 from mdf_loop.lower.functions import names
+from mdf_loop.lower.guards import guarded
 from mdf_loop.lower.terms import as_float, cast, extents, ints, is_scalar, kind, scalar
 
 
@@ -180,11 +181,21 @@ def count_nonzero(b: Builder, a: Value, /, axis: Axes = None, *, keepdims: bool 
 # --- the smallest, the largest -------------------------------------------------------------------
 
 
+def _chosen_from(b: Builder, name: str, value: Value, axis: Axes) -> Value:
+    """The value, in which there is something to choose from along the axes."""
+    count = count_of(b, value, axis)
+    if isinstance(count, int):
+        if not count:
+            raise OperandError(f"{name} needs at least one element, not {value.type}")
+        return value
+    some = b.op("Greater", count, scalar(b, 0, "int64"))
+    return guarded(b, value, some, f"{name} needs at least one element")
+
+
 def _extreme(op_type: str, *spellings: str) -> Callable[..., Value]:
     @names(*spellings)
     def call(b: Builder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
-        if a.shape is not None and 0 in a.shape:
-            raise OperandError(f"{spellings[0]} needs at least one element, not {a.type}")
+        a = _chosen_from(b, spellings[0], a, axis)
         narrow = kind(a) == "b" or a.dtype in ("int16", "uint16")
         value = cast(b, a, "int32") if narrow else a
         found = cast(b, reduced(b, op_type, value, axis, keepdims), a.dtype)
@@ -215,6 +226,7 @@ def _position(op_type: str, name: str) -> None:
             if keepdims:
                 raise OperandError(f"{name} with keepdims needs an axis")
             a, axis = b.op("Reshape", a, ints(b, -1)), 0
+        a = _chosen_from(b, name, a, axis)
         place = {"axis": axis_of(a, axis), "keepdims": int(keepdims)}
         found = b.op(op_type, cast(b, a, "int32") if a.dtype == "bool" else a, **place)
         if kind(a) != "f":

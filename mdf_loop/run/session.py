@@ -1,21 +1,18 @@
-"""ONNX Runtime: one session for one program, its errors in the modeller's words."""
+"""ONNX Runtime: one session for one program."""
 
 from __future__ import annotations
 
-import functools
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 
 from mdf_loop.emit import to_onnx
-from mdf_loop.emit.row_shapes import row_error
-from mdf_loop.errors import LoopError, MemoryLimitError, RunError
-from mdf_loop.ir import Data, Loop, Program, walk
-from mdf_loop.lower.guards import GUARD
+from mdf_loop.errors import LoopError
+from mdf_loop.ir import Data, Program
 from mdf_loop.run.choosing import open_session
 from mdf_loop.run.device import Device
 from mdf_loop.run.float32_ends import fed, taken, with_float32_ends
 from mdf_loop.run.overseeing.stopping import Stopped, Stopping
+from mdf_loop.run.runtime_errors import load_error, onnxruntime_errors, run_error
 from mdf_loop.run.sizes import sizes
 from mdf_loop.signals import ending
 
@@ -50,7 +47,7 @@ class Session:
         except LoopError:
             raise
         except onnxruntime_errors() as error:
-            raise _translated(error, program) from None
+            raise load_error(error) from None
 
     @property
     def device(self) -> Device:
@@ -91,61 +88,5 @@ class Session:
         except onnxruntime_errors() as error:
             if options.terminate:
                 raise Stopped from None
-            raise _translated(error, self.program) from None
+            raise run_error(error, self.program) from None
         return taken(dict(zip(self.names, made, strict=True)), self.program)
-
-
-@functools.cache
-def onnxruntime_errors() -> tuple[type[Exception], ...]:
-    """The exceptions that ONNX Runtime raises."""
-    from onnxruntime.capi import onnxruntime_pybind11_state as state
-
-    found = (getattr(state, name, None) for name in dir(state))
-    own = [t for t in found if isinstance(t, type) and issubclass(t, Exception)]
-    return (*own, RuntimeError, ValueError)
-
-
-_PLACE = re.compile(r"Name:'([^\n]*?) \w+#\d+'")
-_NO_ROOM = re.compile(r"Failed to allocate memory|bad_alloc|bad allocation|out of memory", re.I)
-_LESS = "make it smaller: fewer members of a sweep, shorter arrays"
-_SOURCE_LINE = re.compile(
-    r"^(\S+\.(cc|h|cpp|cu):\d+ )?(\S+ )?operator\(\) |^\S+\.(cc|h|cpp|cu):\d+ \S+ "
-)
-
-
-def _translated(error: Exception, program: Program | None = None) -> LoopError:
-    """The runtime's error with the place in the MDF, or the sentence of a guard."""
-    text = str(error)
-    places = _PLACE.findall(text)
-    for place in reversed(places):
-        if GUARD in place:
-            where, sentence = place.split(f" {GUARD}", 1)
-            return RunError(sentence, where)
-    operations = walk(program.ops) if program else ()
-    loops = [operation for operation in operations if isinstance(operation, Loop)]
-    if _NO_ROOM.search(text):
-        return MemoryLimitError(
-            "there is no memory for what the model computes", places[-1] if places else "", _LESS
-        )
-    about_rows = row_error(text, places[-1], loops) if places else None
-    if about_rows is not None:
-        return about_rows
-    lines = text.rpartition("Status Message: ")[2].strip().splitlines()
-    reason = _SOURCE_LINE.sub("", lines[0]) if lines else type(error).__name__
-    return RunError(
-        f"the model failed while running: {reason}",
-        places[-1] if places else "",
-        _advice(text),
-    )
-
-
-def _advice(text: str) -> str:
-    if "indices element out of data bounds" in text:
-        return "a subscript is outside of its array"
-    if "OptionalGetElement on an optional type" in text:
-        return "an optional value is taken that is absent: ask onnx::OptionalHasElement before"
-    if "Invalid sequence index" in text:
-        return "a position is outside of its sequence: ask onnx::SequenceLength before"
-    if re.search(r"(division|modulo|divide) by zero", text, re.IGNORECASE):
-        return "a whole number was divided by zero"
-    return ""

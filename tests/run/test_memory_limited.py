@@ -213,12 +213,13 @@ def test_a_model_without_loops_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_runtime_without_memory_says_so() -> None:
-    from mdf_loop.run.session import _translated
+    from mdf_loop.ir import Program
+    from mdf_loop.run.runtime_errors import run_error
 
     text = (
         "Non-zero status code returned while running Concat node. Name:'$.a Concat#1' Status "
         "Message: Failed to allocate memory for requested buffer of size 8589934592"
     )
-    error = _translated(RuntimeError(text))
+    error = run_error(RuntimeError(text), Program("p", (), (), ()))
     assert isinstance(error, MemoryLimitError)
     assert "at $.a" in str(error)

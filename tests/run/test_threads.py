@@ -182,7 +182,7 @@ def test_an_error_in_one_thread_is_nobody_elses() -> None:
         try:
             return str(compiled.run({"x": [place % 2, 2]})["y"].tolist())
         except mdf_loop.LoopError as error:
-            return error.findings[0].hint
+            return error.findings[0].what
 
     words = ["a whole number was divided by zero", "[0, 1]"]
     tasks = [lambda place=place: task(place) for place in range(THREADS)]
