@@ -23,6 +23,7 @@ from mdf_loop.files import ARCHIVE_ERRORS
 from mdf_loop.ir import Array
 from mdf_loop.memory_limit import check
 from mdf_loop.outside import native
+from mdf_loop.paths import path_of
 
 _TEXT = 64
 """Bytes that a text takes at least, however short it is in a file."""
@@ -102,7 +103,7 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
         InputError: there is no such file, it is of another kind, or numbers in it are too wide.
         MemoryLimitError: they would take more memory than may be taken.
     """
-    source = Path(path)
+    source = path_of(path, "the npz file")
     if not source.is_file():
         raise InputError(f"there is no file '{source}'")
     try:

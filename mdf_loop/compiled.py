@@ -13,12 +13,13 @@ import numpy as np
 from mdf_loop.build import Options
 from mdf_loop.choices import Choices
 from mdf_loop.emit.legalise import runnable
-from mdf_loop.errors import InputError, ModelError
-from mdf_loop.files import write_whole
+from mdf_loop.errors import InputError
+from mdf_loop.files import checked_place, write_whole
 from mdf_loop.ir import Array, Data, Program
 from mdf_loop.memory_limit import limited
 from mdf_loop.passes import drop_unused, report_loops
 from mdf_loop.passes.batch import batch
+from mdf_loop.paths import noting, path_of
 from mdf_loop.reading import Document, Source, open_document, read
 from mdf_loop.reading.names import Chosen, stated_shapes
 from mdf_loop.reading.over_time import What, read_over_time
@@ -274,7 +275,7 @@ class Compiled:
         oversight = checked_oversight(
             time_limit, nan, progress, checkpoint, checkpoint_every, resume, memory_limit
         )
-        with limited(oversight.memory_limit):
+        with limited(oversight.memory_limit), noting(self.document.files):
             return run(self, choices, oversight)
 
     def save(
@@ -289,11 +290,11 @@ class Compiled:
 
         Returns the `onnx.ModelProto` that was written.
         """
-        target = Path(path)
+        target = path_of(path, "the ONNX file")
         if target.suffix.lower() != ".onnx":
             raise InputError(f"'{target.name}' does not end in .onnx", hint="name it model.onnx")
-        if not target.parent.is_dir():
-            raise ModelError(f"there is no folder '{target.parent}'", hint="create it first")
+        with noting(self.document.files):
+            checked_place(target)
         proto = self.to_onnx(inputs, origin=origin)
         write_whole(target, lambda stream: stream.write(proto.SerializeToString()))
         return proto

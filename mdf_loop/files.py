@@ -25,6 +25,7 @@ import numpy as np
 
 from mdf_loop.errors import DiskFullError, InputError
 from mdf_loop.ir import Array
+from mdf_loop.paths import path_of, refuse_overwriting
 
 
 def checked_target(path: str | Path, suffixes: Collection[str], what: str) -> Path:
@@ -33,7 +34,7 @@ def checked_target(path: str | Path, suffixes: Collection[str], what: str) -> Pa
     Raises:
         InputError: its suffix is none of them, or there is no such folder.
     """
-    target = Path(path)
+    target = path_of(path, f"the file for {what}")
     if target.suffix.lower() not in suffixes:
         *others, last = suffixes
         words = f"{', '.join(others)} or {last}" if others else last
@@ -48,9 +49,10 @@ def checked_place(path: str | Path) -> Path:
     """The place that a path means, if a file of any name can be written or replaced there.
 
     Raises:
-        InputError: there is something else, no such folder, or one that may not be written to.
+        InputError: there is something else, no such folder, or one that may not be written to; or
+            it is a file that was read.
     """
-    target = Path(os.path.realpath(path))  # a link stays a link
+    target = real_place(path_of(path, "the file to write"))
     if target.exists() and not target.is_file():
         raise InputError(f"cannot write '{path}': it is no file", hint="give another name")
     _check_folder(target)
@@ -59,7 +61,13 @@ def checked_place(path: str | Path) -> Path:
             f"cannot write '{path}': no files may be created in '{target.parent}'",
             hint="name another folder",
         )
+    refuse_overwriting(Path(path))
     return target
+
+
+def real_place(path: Path) -> Path:
+    """Where a path leads to: what is written replaces that, and a link to it stays a link."""
+    return Path(os.path.realpath(path))
 
 
 def _check_folder(target: Path) -> None:
@@ -79,14 +87,15 @@ def write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:
     Raises:
         InputError: the file cannot be written; what was there before is untouched.
     """
+    place = real_place(target)
     try:
-        with beside(target) as part:
+        with beside(place) as part:
             with part.open("x+b") as stream:
                 write(stream)
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.replace(part, target)
-            sync(target.parent)
+            os.replace(part, place)
+            sync(place.parent)
     except OSError as error:
         raise not_written(target, error) from None
 

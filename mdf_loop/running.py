@@ -16,6 +16,7 @@ from mdf_loop.identity import identity
 from mdf_loop.ir import Loop, Program, StoppedBy, loops
 from mdf_loop.onnx_types import is_tensor
 from mdf_loop.passes import drop_unused
+from mdf_loop.paths import path_of, refuse_clashes
 from mdf_loop.randomness import SAVED, refuse_random
 from mdf_loop.reading.names import find_item, named_items
 from mdf_loop.reading.settings import with_values
@@ -45,9 +46,12 @@ def run(compiled: Compiled, choices: Choices, oversight: Oversight) -> Results:
     """Run a model, and save the results where that is asked for."""
     if choices.engine not in ENGINES:
         raise InputError(f"engine cannot be '{choices.engine}'", hint=f"use {' or '.join(ENGINES)}")
-    if choices.output is not None and (oversight.begins or not choices.streams):
-        check_file(choices.output)  # a run that goes on looks at its store itself
     if choices.output is not None:
+        if oversight.begins or not choices.streams:
+            check_file(choices.output)  # a run that goes on looks at its store itself
+        output = path_of(choices.output, "the output")
+        for what, path in (("checkpoint", oversight.checkpoint), ("resume", oversight.resume)):
+            refuse_clashes({"output": output, what: path})
         names = (*named_items(compiled.document, choices.chosen), *choices.sweep)
         check_texts(choices.output, names, compiled.units)
     if choices.store is None:
@@ -68,6 +72,7 @@ def _run(
         results, error = _run_once(compiled, choices, oversight, claim)
     else:
         results, error = _run_over_time(compiled, choices, oversight, claim)
+    results.read_from = compiled.document.files
     try:
         with finished(heard=results.stopped_by.is_asked):
             _save(results, choices, claim)

@@ -13,6 +13,7 @@ import click
 from mdf_loop.cli.ending import word_and_code
 from mdf_loop.cli.show import show
 from mdf_loop.errors import LoopError
+from mdf_loop.paths import noting
 from mdf_loop.signals import heeded
 from mdf_loop.visible import visible
 
@@ -41,7 +42,7 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what the user can mend is said in one error, exit code 2."""
         try:
-            with _visible_usage_errors():
+            with _visible_usage_errors(), noting():
                 return super().invoke(ctx)
         except LoopError as error:
             show(str(error), error=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from mdf_loop.cli.options import compile_options, input_options, model_argument
 from mdf_loop.cli.show import show
+from mdf_loop.paths import path_of
 
 
 @click.command("compile")
@@ -39,7 +38,8 @@ def command(
     from mdf_loop.compiled import compile
     from mdf_loop.files import checked_place
 
-    target = output or str(Path(model).with_suffix(".onnx"))
+    beside = path_of(model, "the model").with_suffix(".onnx")
+    target = str(beside) if output is None else output
     checked_place(target)
     compiled = compile(
         model,

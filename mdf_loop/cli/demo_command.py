@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from mdf_loop.cli.show import show, show_title
+from mdf_loop.paths import path_of
 
 
 @click.command("demo")
@@ -24,7 +23,7 @@ def command(output: str) -> None:
     from mdf_loop.drawing import draw
     from mdf_loop.explanation import explain
 
-    folder = Path(output)
+    folder = path_of(output, "the folder")
     folder.mkdir(parents=True, exist_ok=True)
     for demo in DEMOS:
         model = folder / demo.path.name

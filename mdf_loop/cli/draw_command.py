@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from mdf_loop.cli.options import model_argument
 from mdf_loop.cli.show import show
+from mdf_loop.paths import path_of
 
 
 @click.command("draw")
@@ -48,7 +47,8 @@ def command(
     """Draw MODEL as svg, png, pdf or dot."""
     from mdf_loop.drawing import draw
 
-    target = output or str(Path(model).with_suffix(".svg"))
+    beside = path_of(model, "the model").with_suffix(".svg")
+    target = str(beside) if output is None else output
     draw(
         model,
         target,

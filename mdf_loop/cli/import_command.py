@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from mdf_loop.cli.show import show
 from mdf_loop.errors import InputError
+from mdf_loop.paths import path_of
 
 
 @click.command("import")
@@ -27,12 +26,12 @@ def command(file: str, output: str | None) -> None:
     from mdf_loop.reading.inputs import open_ports
     from mdf_loop.reading.names import output_names
 
-    source = Path(file)
+    source = path_of(file, "the file")
     if source.suffix.lower() not in READERS:
         raise InputError(
             f"cannot import '{source.name}'", hint=f"import takes {' and '.join(READERS)} files"
         )
-    target = check_model_file(output or source.with_suffix(".yaml"))
+    target = check_model_file(source.with_suffix(".yaml") if output is None else output)
     content = read_foreign(source)
     for written in write_model(content, target):
         show(f"wrote {written}")

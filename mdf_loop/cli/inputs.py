@@ -26,6 +26,7 @@ from mdf_loop.errors import InputError
 from mdf_loop.lower import suggestion
 from mdf_loop.memory_limit import check
 from mdf_loop.onnx_types import numpy_dtype
+from mdf_loop.paths import noted, path_of
 
 
 def read_inputs(
@@ -37,7 +38,7 @@ def read_inputs(
     """
     inputs: dict[str, Any] = {}
     for name in files:
-        path = Path(name)
+        path = path_of(name, "the file of inputs")
         content = _read_file(path, steps)
         ignored = IGNORED if path.suffix.lower() == ".csv" else ()
         inputs.update({key: value for key, value in content.items() if key not in ignored})
@@ -111,7 +112,7 @@ def _read(text: str, what: str, steps: int | None = None) -> Any:
     named = _FILE.fullmatch(text.strip())
     if named is None:
         return parse_value(text, what)
-    path, name = Path(named[1]), named[2]
+    path, name = path_of(named[1], "the file of a value"), named[2]
     content = _read_file(path, steps)
     if name not in content:
         raise InputError(
@@ -160,7 +161,7 @@ def parse_value(text: str, what: str) -> Any:
 def _read_file(path: Path, steps: int | None) -> Mapping[str, Any]:
     if not path.is_file():
         raise InputError(f"there is no file '{path}' with inputs")
-    check(path.stat().st_size, f"'{path.name}'"[:300])
+    check(noted(path).stat().st_size, f"'{path.name}'"[:300])
     match path.suffix.lower():
         case ".npz":
             return read_arrays(path)

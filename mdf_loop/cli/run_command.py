@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +21,7 @@ from mdf_loop.cli.options import (
 )
 from mdf_loop.cli.show import show
 from mdf_loop.errors import DiskFullError, InputError, LoopError, MemoryLimitError, NotFiniteError
+from mdf_loop.paths import path_of, refuse_clashes, refuse_overwriting
 from mdf_loop.signals import Signalled, finished
 
 if TYPE_CHECKING:
@@ -84,7 +85,11 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     ctx.with_resource(limited(checked_limit(options["memory_limit"])))
     _check_files(options)
     compiled = compile(model, **{name: options[name] for name in _COMPILED})
-    results, failure = _run(compiled, _arguments(options))
+    arguments = _arguments(options)
+    for option in WRITTEN:
+        if options[option] is not None:
+            refuse_overwriting(path_of(options[option], _words(option)))
+    results, failure = _run(compiled, arguments)
     signalled = results.stopped_by.is_asked or isinstance(failure, Signalled)
     with finished(heard=signalled):
         failure = _write_files(compiled, results, options, failure)
@@ -100,40 +105,41 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     ctx.exit(exit_code(results.stopped_by))
 
 
+WRITTEN = ("output", "plot", "final_state", "checkpoint")
+"""The options that name what is written."""
+
+
+def _words(option: str) -> str:
+    return f"--{option.replace('_', '-')}"
+
+
 def _check_files(options: Mapping[str, Any]) -> None:
     """Refuse before the run what could not be written after it."""
-    from mdf_loop.files import checked_place
-
-    if options["output"]:
+    if options["output"] is not None:
         from mdf_loop.run.saving import check_file
 
         check_file(options["output"])
-    if options["plot"]:
+    if options["plot"] is not None:
         from mdf_loop.run.plotting import check_picture, no_axis
 
-        checked_place(check_picture(options["plot"]))
+        check_picture(options["plot"])
         if options["steps"] is None:
             raise no_axis()
-    if options["final_state"]:
+    if options["final_state"] is not None:
         from mdf_loop.run.states import check_state_file, no_state
 
-        checked_place(check_state_file(options["final_state"]))
+        check_state_file(options["final_state"])
         if options["steps"] is None or options["engine"] == "modeci":
             raise no_state()
     _check_that_they_differ(options)
 
 
 def _check_that_they_differ(options: Mapping[str, Any]) -> None:
-    """Refuse to write two things to one file."""
-    written: dict[str, str] = {}
-    for name in ("output", "plot", "final_state", "checkpoint", "resume"):
-        if options[name]:
-            option = f"--{name.replace('_', '-')}"
-            other = written.setdefault(os.path.realpath(options[name]), option)
-            if other != option and {other, option} != {"--checkpoint", "--resume"}:
-                raise InputError(
-                    f"{other} and {option} both name '{options[name]}'", hint="give two names"
-                )
+    """Refuse to write two things to one file; what a run goes on from may be where it writes that."""
+    given = {_words(name): options[name] for name in (*WRITTEN, "resume", "initial_state")}
+    paths = {word: None if path is None else path_of(path, word) for word, path in given.items()}
+    for one_file in product(("--checkpoint", "--resume"), ("--initial-state", "--final-state")):
+        refuse_clashes({word: path for word, path in paths.items() if word not in one_file})
 
 
 def _arguments(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,9 +152,9 @@ def _arguments(options: Mapping[str, Any]) -> dict[str, Any]:
         "inputs": read_inputs(options["pairs"], options["files"], options["steps"]),
         "set": read_settings(options["settings"]),
         "sweep": read_sweep(options["sweep"]),
-        "state": load_state(start) if start else None,
+        "state": None if start is None else load_state(start),
         **{name: options[name] for name in ("steps", "dt", "execution_list", "engine")},
-        "output": options["output"] or None,
+        "output": options["output"],
         "overwrite": options["overwrite"],
         **long_run_arguments(options),
     }
@@ -200,9 +206,9 @@ def _write_files(
     from mdf_loop.run.states import save_state
 
     try:
-        if options["final_state"]:
+        if options["final_state"] is not None:
             save_state(options["final_state"], results.state)
-        if options["plot"]:
+        if options["plot"] is not None:
             title = compiled.document.graph.id
             results.plot(options["plot"], options["record"] or None, title=title)
     except InputError as error:

@@ -17,14 +17,19 @@ from mdf_loop.drawing.view import View, default_level, detail_of
 from mdf_loop.errors import InputError
 from mdf_loop.files import checked_place, write_whole
 from mdf_loop.outline import GraphOutline, outline, outline_over_time
+from mdf_loop.paths import Files, noting
 from mdf_loop.reading import Source
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A picture: its DOT text, and pixels when they are asked for."""
+    """A picture: its DOT text, and pixels when they are asked for.
+
+    `read_from` are the files of the model, which nothing is saved over.
+    """
 
     dot: str
+    read_from: Files = frozenset()
 
     def svg(self) -> str:
         """The picture as SVG text."""
@@ -32,7 +37,10 @@ class Drawing:
 
     def save(self, target: str | Path) -> None:
         """Write the picture; the suffix says how: .svg, .png, .pdf or .dot."""
-        place, picture = checked_place(target), render(self.dot, format_of(target))
+        form = format_of(target)
+        with noting(self.read_from):
+            place = checked_place(target)
+        picture = render(self.dot, form)
         write_whole(place, lambda stream: stream.write(picture))
 
     def _repr_svg_(self) -> str:
@@ -73,7 +81,10 @@ def draw(
     if target is not None:
         format_of(target)
         checked_place(target)
-    graph = outline_over_time(source) if over_time else outline(source)
+    with noting() as files:
+        graph = outline_over_time(source) if over_time else outline(source)
+        if target is not None:
+            checked_place(target)
     chosen, closed = _ids(focus), _ids(collapse)
     check_ids(graph, sorted(chosen | closed))
     if chosen:
@@ -84,7 +95,7 @@ def draw(
         captures=captures,
         collapse=closed,
     )
-    drawing = Drawing(_dot(graph, view, _rankdir(rankdir)))
+    drawing = Drawing(_dot(graph, view, _rankdir(rankdir)), frozenset(files))
     if target is not None:
         drawing.save(target)
     return drawing

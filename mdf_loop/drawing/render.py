@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mdf_loop.errors import UnsupportedError
+from mdf_loop.paths import path_of
 
 FORMATS = ("svg", "png", "pdf", "dot")
 
@@ -25,7 +26,7 @@ def format_of(target: str | Path) -> str:
     Raises:
         UnsupportedError: it is none of `FORMATS`.
     """
-    suffix = Path(target).suffix.lower().removeprefix(".")
+    suffix = path_of(target, "the picture").suffix.lower().removeprefix(".")
     if suffix not in FORMATS:
         known = ", ".join(f".{name}" for name in FORMATS)
         shown = f"'.{suffix}'" if suffix else "a name without a suffix"

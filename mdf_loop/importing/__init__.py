@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from mdf_loop.importing.graph_writer import Content
+from mdf_loop.paths import path_of
 from mdf_loop.reading.document import model_of
 
 
@@ -37,7 +39,7 @@ def read_foreign(path: str | Path) -> Content:
         ModelError: the file is broken; the sentence says how.
         UnsupportedError: it holds what MDF or ONNX Runtime cannot say; it is named.
     """
-    source = Path(path)
+    source = path_of(path, "the model")
     return READERS[source.suffix.lower()](source)
 
 
@@ -54,6 +56,6 @@ def from_onnx(source: Any) -> Any:
     from mdf_loop.importing.onnx_file import checked_onnx
     from mdf_loop.importing.onnx_model import content_of_onnx
 
-    if isinstance(source, str | Path):
-        return model_of(_onnx(Path(source)))
+    if isinstance(source, str | os.PathLike):
+        return model_of(_onnx(path_of(source, "the model")))
     return model_of(content_of_onnx(checked_onnx(source), source.graph.name or "model"))

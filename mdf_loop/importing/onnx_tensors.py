@@ -15,6 +15,7 @@ from onnx import external_data_helper
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.onnx_places import in_body, node_place
 from mdf_loop.onnx_types import dtype_of
+from mdf_loop.paths import noted
 
 T = onnx.TensorProto
 _FIELDS: dict[int, str] = {
@@ -112,7 +113,7 @@ def load_external(tensor: onnx.TensorProto, where: str, folder: Path) -> int:
     words = {entry.key: entry.value for entry in tensor.external_data}
     file = _data_file(words.get("location", ""), tensor.name, where, folder)
     offset, wanted = _number(words, "offset", where), _wanted_bytes(tensor, words, where)
-    has = file.stat().st_size
+    has = noted(file).stat().st_size
     if offset + wanted > has:
         raise ModelError(
             f"the data of tensor '{tensor.name}' should be bytes {offset} to {offset + wanted} "

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.errors import InputError
 from mdf_loop.files import checked_place, checked_target, write_arrays, write_whole
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.ir import Array
@@ -38,11 +39,23 @@ def write_model(content: Content, path: str | Path) -> list[Path]:
     text = _text(plain(content, side.name, large), target.suffix.lower())
     written = [target]
     if large:
+        checked_place(side)
+        _refuse_replacing(side, target)
         kept = {name: stored(array) for name, array in large.items()}
         write_whole(side, lambda stream: write_arrays(stream, kept))
         written.append(side)
     write_whole(target, lambda stream: stream.write(text.encode()))
     return written
+
+
+def _refuse_replacing(side: Path, target: Path) -> None:
+    """Refuse to replace an npz file that does not belong to the model that is replaced."""
+    if side.exists() and not (target.exists() and side.name.encode() in target.read_bytes()):
+        raise InputError(
+            f"cannot write '{side}', which the large arrays of '{target.name}' go to: it is there "
+            "already, and belongs to no such model",
+            hint="give the model another name, or remove the file",
+        )
 
 
 def _text(content: Any, suffix: str) -> str:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from mdf_loop.errors import Finding, LoopError, ModelError, raise_findings
+from mdf_loop.paths import Files, noted, noting, path_of
 from mdf_loop.reading.control import BODIES, control
 from mdf_loop.reading.parsing import parse
 from mdf_loop.reading.spellings import graph_as_mdf, model_as_mdf
@@ -32,13 +34,17 @@ SUFFIXES = (".json", ".yaml", ".yml", ".bson", *FOREIGN)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One graph to work on, with the other graphs of its model by id, and that model if any."""
+    """One graph to work on, with the other graphs of its model by id, and that model if any.
+
+    `files` are those that it was read from.
+    """
 
     graph: Any
     where: str
     siblings: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     model: Any = None
+    files: Files = frozenset()
 
     def sibling_where(self, graph_id: str) -> str:
         """The path of another graph of the model."""
@@ -52,9 +58,14 @@ def open_document(source: Source) -> Document:
         ModelError: the file is missing, is not MDF, or holds no graph.
     """
     if isinstance(source, Document):
+        for file in source.files:
+            noted(file)
         return source
-    if isinstance(source, str | Path):
-        return _of_model(_load(Path(source)), Path(source).name)
+    if isinstance(source, str | os.PathLike):
+        path = path_of(source, "the model")
+        with noting() as files:
+            model = _load(path)
+        return replace(_of_model(model, path.name), files=frozenset(files))
     from modeci_mdf.mdf import Graph, Model
 
     if isinstance(source, Model):
@@ -96,7 +107,7 @@ def _load(path: Path) -> Any:
 
         return model_of(read_foreign(path), name=path.name)
     with _clear_errors(f"'{path.name}'"):
-        content = parse(path)
+        content = parse(noted(path))
     return model_of(content, files_in(path.parent), path.name)
 
 

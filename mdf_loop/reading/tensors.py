@@ -26,6 +26,7 @@ from mdf_loop.ir import Array
 from mdf_loop.numbers_only import only_numbers
 from mdf_loop.onnx_types import dtype_name, dtype_words, numpy_dtype
 from mdf_loop.outside import Ragged, array_of, native
+from mdf_loop.paths import noted
 
 SideFiles: TypeAlias = Callable[[str], Archive]
 """Name of a side file -> its arrays."""
@@ -159,7 +160,7 @@ def files_in(folder: Path) -> SideFiles:
         path = folder / name
         if not path.resolve().is_relative_to(folder.resolve()):
             raise ModelError(f"'{name}' is not in the folder of the document")
-        return Archive(zipfile.ZipFile(path), name)
+        return Archive(zipfile.ZipFile(noted(path)), name)
 
     return archive
 

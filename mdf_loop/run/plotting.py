@@ -29,7 +29,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from mdf_loop.errors import InputError
-from mdf_loop.files import checked_target, write_whole
+from mdf_loop.files import checked_place, checked_target, write_whole
 from mdf_loop.ir import Array
 from mdf_loop.run.labels import Labelled, coordinates, outputs
 from mdf_loop.run.results import Results
@@ -91,7 +91,9 @@ class _Panel:
 
 def check_picture(path: str | Path) -> Path:
     """The path of a file that a figure can be saved to, or an InputError."""
-    return checked_target(path, PICTURES, "a plot")
+    target = checked_target(path, PICTURES, "a plot")
+    checked_place(target)
+    return target
 
 
 def plot(

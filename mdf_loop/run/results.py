@@ -12,6 +12,7 @@ import numpy as np
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Data, StoppedBy
 from mdf_loop.onnx_types import content_type, dtype_name
+from mdf_loop.paths import Files, noting
 from mdf_loop.run.execution_list import ExecutionList
 from mdf_loop.run.json_text import as_plain, in_parts
 from mdf_loop.run.recording.lengths import without_padding
@@ -64,6 +65,7 @@ class Results(Mapping[str, Data]):
         stopped_by: why the run ended: `StoppedBy.COMPLETED`, or what has stopped it.
         reason: the same as a sentence, with how far it came.
         checkpoint: the file that `resume` takes to go on from here; None if none was written.
+        read_from: the files of the model, which nothing is saved over.
         execution_list: for each evaluation of a run over time the sets of nodes that ran, in
             order; None if that was decided while running and not asked for.
     """
@@ -101,6 +103,7 @@ class Results(Mapping[str, Data]):
         self.checkpoint = checkpoint
         along = [name for axis in axes for name in axis.coordinates]
         known = {**(units or {}), "time": "s"}
+        self.read_from: Files = frozenset()
         self.units = {name: known[name] for name in (*along, *self._arrays) if name in known}
 
     @property
@@ -218,7 +221,8 @@ class Results(Mapping[str, Data]):
         """
         from mdf_loop.run.saving import save
 
-        save(self, path)
+        with noting(self.read_from):
+            save(self, path)
 
     def plot(
         self,
@@ -239,7 +243,8 @@ class Results(Mapping[str, Data]):
         """
         from mdf_loop.run.plotting import plot
 
-        return plot(self, path, names, title)
+        with noting(self.read_from):
+            return plot(self, path, names, title)
 
 
 def _type(data: Data) -> str:

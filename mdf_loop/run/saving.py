@@ -210,7 +210,7 @@ FORMATS: Mapping[str, Writer] = {
 
 def check_file(path: str | Path) -> Path:
     """The path of a file that results can be saved to later, or an InputError."""
-    target = _target(path)
+    target = checked_target(path, FORMATS, "results")
     if target.suffix.lower() == ".zarr":
         from mdf_loop.run.recording.zarr_folder import checked_store
 
@@ -218,10 +218,6 @@ def check_file(path: str | Path) -> Path:
     else:
         checked_place(target)
     return target
-
-
-def _target(path: str | Path) -> Path:
-    return checked_target(path, FORMATS, "results")
 
 
 NO_NUL = {".npz": False, ".h5": True, ".nc": True}
@@ -247,7 +243,7 @@ def check_texts(path: str | Path, names: Iterable[str], units: Mapping[str, str]
 
 def save(results: Results, path: str | Path) -> None:
     """Write results to a file of the format that its suffix names."""
-    target = _target(path)
+    target = check_file(path)
     along = (name for axis in results.axes for name in axis.coordinates)
     check_texts(target, (*results, *along), results.units)
     FORMATS[target.suffix.lower()](results, target)

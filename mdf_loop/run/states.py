@@ -18,7 +18,7 @@ import numpy as np
 
 from mdf_loop.archives import read_arrays
 from mdf_loop.errors import InputError
-from mdf_loop.files import checked_target, write_arrays, write_whole
+from mdf_loop.files import checked_place, checked_target, write_arrays, write_whole
 from mdf_loop.ir import Array, Value
 from mdf_loop.onnx_types import numpy_dtype
 from mdf_loop.outside import Ragged, array_of
@@ -148,7 +148,9 @@ def _fits(shape: tuple[int, ...], value: Value) -> bool:
 
 def check_state_file(path: str | Path) -> Path:
     """The path of a file that a state can be saved to, or an InputError."""
-    return checked_target(path, (".npz",), "a state")
+    target = checked_target(path, (".npz",), "a state")
+    checked_place(target)
+    return target
 
 
 def no_state() -> InputError:

@@ -181,7 +181,7 @@ def test_every_is_told_apart_by_its_unit():
         (("--final-state", "folder.npz"), "cannot write 'folder.npz': it is no file"),
         (
             ("--output", "a.npz", "--final-state", "./a.npz"),
-            "--output and --final-state both name './a.npz'",
+            "--output and --final-state both name 'a.npz'",
         ),
         (("--output", "a.npz", "--resume", "a.npz"), "--output and --resume both name 'a.npz'"),
     ],

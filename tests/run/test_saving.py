@@ -221,7 +221,7 @@ def test_a_folder_that_is_not_there(tmp_path, small, suffix):
 @pytest.mark.parametrize("suffix", FILES)
 def test_a_target_that_is_a_folder(tmp_path, small, suffix):
     (tmp_path / f"r{suffix}").mkdir()
-    with pytest.raises(InputError, match=r"cannot write '.*': Is a directory"):
+    with pytest.raises(InputError, match=r"cannot write '.*': it is no file"):
         small.save(tmp_path / f"r{suffix}")
     assert [path.name for path in tmp_path.iterdir()] == [f"r{suffix}"]
 

@@ -16,6 +16,7 @@ from mdf_loop.errors import DiskFullError, InputError, LoopError, MemoryLimitErr
 from mdf_loop.files import remove_abandoned
 from mdf_loop.ir import Array, StoppedBy
 from mdf_loop.memory_limit import checked_limit
+from mdf_loop.paths import path_of
 from mdf_loop.run.overseeing.checkpoint import Checkpoints, Identity, Parts, load
 from mdf_loop.run.overseeing.chunks import follow
 from mdf_loop.run.overseeing.course import Block, Course
@@ -81,11 +82,11 @@ def checked_oversight(
         None if time_limit is None else seconds(time_limit, "the time limit"),
         nan,
         progress,
-        None if checkpoint is None else Path(checkpoint),
+        None if checkpoint is None else path_of(checkpoint, "the checkpoint"),
         EVERY
         if checkpoint_every is None
         else seconds(checkpoint_every, "the time between checkpoints"),
-        None if resume is None else Path(resume),
+        None if resume is None else path_of(resume, "the checkpoint to go on from"),
         checked_limit(memory_limit),
     )
 

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mdf_loop.errors import InputError
-from mdf_loop.files import beside, not_written, sync, sync_all
+from mdf_loop.files import beside, not_written, real_place, sync, sync_all
 from mdf_loop.ir import Array
+from mdf_loop.paths import refuse_overwriting
 from mdf_loop.run.labels import (
     ENDS,
     Labelled,
@@ -145,12 +146,13 @@ def checked_store(path: Path) -> Path:
     Raises:
         InputError: something else is there.
     """
-    place = Path(os.path.realpath(path))
+    place = real_place(path)
     if place.exists() and OURS not in attributes_of(place):
         raise InputError(
             f"cannot write '{path}': it is there already, and is no Zarr store of mdf_loop",
             hint="give another name, or remove it first",
         )
+    refuse_overwriting(path)
     return place
 
 

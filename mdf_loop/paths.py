@@ -1,0 +1,111 @@
+"""Paths as they are given, and the promise that what is written is never what was read.
+
+path_of("", "the output")                InputError: the output has no name
+with noting() as files:                  what is read in here is noted
+noted(path).read_bytes()
+refuse_overwriting(target)           InputError, if that is the file or a link to it
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import combinations
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from mdf_loop.errors import InputError
+
+Files: TypeAlias = frozenset[Path]
+
+
+def path_of(given: Any, what: str) -> Path:
+    """The path that a user gives for `what` ("the output").
+
+    Raises:
+        InputError: it is none, or no file can be called so.
+    """
+    text = os.fspath(given) if isinstance(given, os.PathLike) else given
+    if not isinstance(text, str):
+        raise InputError(f"{what} is no path: {given!r}"[:200], hint="give the name of a file")
+    if not text:
+        raise InputError(
+            f"{what} has no name: the text that was given is empty",
+            hint="give the name of a file; is a variable of the shell unset?",
+        )
+    try:
+        os.lstat(text)
+    except (ValueError, UnicodeError):  # a character 0, or half of one
+        raise InputError(f"{what} '{text}': no file can be called so") from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise InputError(f"{what} '{text}': the name is too long for a file") from None
+    return Path(text)
+
+
+# --- what was read ----------------------------------------------------------------------------
+
+_NOTED: ContextVar[tuple[set[Path], ...]] = ContextVar("noted", default=())
+"""The files that were read in each of the blocks that are entered."""
+
+
+@contextmanager
+def noting(known: Iterable[Path] = ()) -> Iterator[set[Path]]:
+    """The files that are read inside the block, and those that are known to have been read."""
+    files = set(known)
+    token = _NOTED.set((*_NOTED.get(), files))
+    try:
+        yield files
+    finally:
+        _NOTED.reset(token)
+
+
+def noted(path: Path) -> Path:
+    """The same path, of a file that is read now or was before."""
+    for files in _NOTED.get():
+        files.add(Path(os.path.abspath(path)))
+    return path
+
+
+def refuse_overwriting(target: Path) -> None:
+    """Refuse to write to a file that was read, by whatever name, or to a folder around it.
+
+    Raises:
+        InputError: it is such a place.
+    """
+    for files in _NOTED.get():
+        for file in sorted(files):
+            if _clash(file, target):
+                is_it = Path(os.path.abspath(target)) == file
+                why = "" if is_it else f", for '{file}' is the same or lies in it"
+                raise InputError(
+                    f"cannot write '{target}': the model or what it is given is read from there{why}",
+                    hint="give another name",
+                )
+
+
+def refuse_clashes(targets: Mapping[str, Path | None]) -> None:
+    """Refuse to write two things to one place, or one into the other; they are given by what they are.
+
+    Raises:
+        InputError: two of them clash.
+    """
+    given = [(what, path) for what, path in targets.items() if path is not None]
+    for (what, path), (other, place) in combinations(given, 2):
+        if _clash(path, place):
+            both = f"'{path}'" if path == place else f"the same place, '{path}' and '{place}'"
+            raise InputError(f"{what} and {other} both name {both}", hint="give two names")
+
+
+def _clash(path: Path, other: Path) -> bool:
+    """Whether two paths lead to one file or folder, or one into the other."""
+    first, second = (Path(os.path.normcase(os.path.realpath(p))) for p in (path, other))
+    if first.is_relative_to(second) or second.is_relative_to(first):
+        return True
+    try:
+        return os.path.samefile(path, other)  # a hard link; or names that differ in case only
+    except OSError:
+        return False

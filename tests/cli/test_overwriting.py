@@ -1,0 +1,292 @@
+"""No command writes over a file that it reads, by whatever name; what is written to a link keeps the link."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import mdf_loop
+from mdf_loop.errors import InputError
+
+NODE = {
+    "input_ports": {"a": {"default_value": 1.5}},
+    "parameters": {"v": {"default_initial_value": 0.0, "value": "v + a"}},
+    "output_ports": {"out": {"value": "v"}},
+}
+CONTENT = {"m": {"graphs": {"g": {"nodes": {"n": NODE}}}}}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch) -> Path:
+    """A folder with a model and inputs in every format, in which commands run."""
+    monkeypatch.chdir(tmp_path)
+    Path("m.json").write_text(json.dumps(CONTENT))
+    Path("d.csv").write_text("a\n1\n2\n")
+    Path("d.json").write_text('{"a": 1}')
+    np.savez("d.npz", a=np.array(1.0))
+    np.savez("s.npz", **mdf_loop.compile("m.json").run(steps=2).state)
+    Path("folder").mkdir()
+    Path("folder/m.json").write_text(json.dumps(CONTENT))
+    mdf_loop.compile("m.json").save("m.onnx")
+    return tmp_path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+RUN = "run m.json --steps 2"
+COMMANDS = [
+    "run m.json --output m.json",
+    f"{RUN} --inputs d.csv --output d.csv",
+    f"{RUN} --inputs d.json --output d.json",
+    f"{RUN} --inputs d.npz --output d.npz",
+    f"{RUN} --input a=d.csv:a --output d.csv",
+    f"{RUN} --set n.v=d.npz:a --output d.npz",
+    f"{RUN} --sweep n.v=d.csv:a --output d.csv",
+    f"{RUN} --inputs d.npz --final-state d.npz",
+    f"{RUN} --checkpoint m.json",
+    f"{RUN} --inputs d.csv --checkpoint d.csv",
+    f"{RUN} --engine modeci --inputs d.json --output d.json",
+    "compile m.onnx",
+    "compile m.onnx -o m.onnx",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_read_is_not_written(cli, place, command: str) -> None:
+    before = contents(place)
+    outcome = cli(*command.split())
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "the model or what it is given is read from there" in outcome.err
+    assert contents(place) == before
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link], ids=["a symbolic link", "a hard link"])
+@pytest.mark.parametrize(
+    ("command", "read", "written"),
+    [
+        ("run m.json --steps 2 --output WRITTEN", "m.json", "x.csv"),
+        ("run m.json --steps 2 --dt 1 --plot WRITTEN", "m.json", "x.png"),
+        ("run m.json --steps 2 --final-state WRITTEN", "m.json", "x.npz"),
+        ("run m.json --steps 2 --checkpoint WRITTEN", "m.json", "x.ckpt"),
+        ("run m.json --steps 2 --inputs d.csv --output WRITTEN", "d.csv", "x.json"),
+        ("compile m.json -o WRITTEN", "m.json", "x.onnx"),
+        ("draw m.json -o WRITTEN", "m.json", "x.svg"),
+        ("import m.onnx -o WRITTEN", "m.onnx", "x.yaml"),
+    ],
+)
+def test_nor_by_another_name(cli, place, link: Any, command, read, written) -> None:
+    link(read, written)
+    before = contents(place)
+    outcome = cli(*command.replace("WRITTEN", written).split())
+    assert outcome.code == 2
+    assert "is the same or lies in it" in outcome.err
+    assert contents(place) == before
+
+
+def test_nor_is_a_folder_replaced_in_which_it_lies(cli, place) -> None:
+    assert cli("run", "m.json", "--steps", 2, "--output", "x.zarr").code == 0
+    Path("x.zarr/mine.json").write_text(json.dumps(CONTENT))
+    outcome = cli("run", "x.zarr/mine.json", "--steps", 2, "--output", "x.zarr")
+    assert (outcome.code, Path("x.zarr/mine.json").exists()) == (2, True)
+    assert "is read from there" in outcome.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--output x.zarr --plot x.zarr/p.png",
+        "--output x.npz --final-state x.npz",
+        "--output x.zarr --checkpoint x.zarr/c",
+        "--plot x.svg --checkpoint x.svg",
+        "--output x.npz --resume x.npz",
+        "--output s.npz --initial-state s.npz",
+        "--checkpoint s.npz --initial-state s.npz",
+    ],
+)
+def test_two_outputs_have_two_places(cli, place, words: str) -> None:
+    Path("x.zarr").mkdir()
+    before = contents(place)
+    outcome = cli("run", "m.json", "--steps", "2", "--dt", "1", *words.split())
+    assert outcome.code == 2
+    assert "both name" in outcome.err or "is no Zarr store" in outcome.err
+    assert contents(place) == before
+
+
+EMPTY = [
+    "run m.json --output",
+    "run m.json --steps 2 --dt 1 --plot",
+    "run m.json --steps 2 --final-state",
+    "run m.json --steps 2 --initial-state",
+    "run m.json --steps 2 --checkpoint",
+    "run m.json --steps 2 --resume",
+    "run m.json --inputs",
+    "compile m.json -o",
+    "draw m.json -o",
+    "import m.onnx -o",
+    "demo --output",
+    "run",
+    "check",
+    "compile",
+    "draw",
+    "explain",
+    "verify",
+    "import",
+]
+
+
+@pytest.mark.parametrize("command", EMPTY)
+def test_an_empty_name_is_an_error(cli, place, command: str) -> None:
+    before = contents(place)
+    outcome = cli(*command.split(), "")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "has no name: the text that was given is empty" in outcome.err
+    assert contents(place) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [("x" * 300 + ".npz", "the name is too long for a file"), ("a\ud800.npz", "no file can be")],
+)
+def test_names_that_no_file_can_have(cli, place, given: str, sentence: str) -> None:
+    for words in (("--output", given), ("--inputs", given), ("--final-state", given)):
+        outcome = cli("run", "m.json", "--steps", "2", *words)
+        assert outcome.code == 2
+        assert sentence in outcome.err
+
+
+LINKED = {
+    "x.npz": "run m.json --steps 2 --output",
+    "x.json": "run m.json --steps 2 --output",
+    "x.csv": "run m.json --steps 2 --output",
+    "x.h5": "run m.json --steps 2 --output",
+    "x.nc": "run m.json --steps 2 --output",
+    "x.zarr": "run m.json --steps 2 --overwrite --output",
+    "x.png": "run m.json --steps 2 --dt 1 --plot",
+    "x.state.npz": "run m.json --steps 2 --final-state",
+    "x.ckpt": "run m.json --steps 2 --checkpoint",
+    "x.onnx": "compile m.json -o",
+    "x.dot": "draw m.json -o",
+    "x.yaml": "import m.onnx -o",
+}
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_what_is_written_to_a_link_keeps_the_link(cli, place, name: str) -> None:
+    real = Path("folder") / name
+    Path(name).symlink_to(real)
+    for _ in range(2):  # the first makes what the link leads to, the second replaces it
+        outcome = cli(*LINKED[name].split(), name)
+        assert outcome.code == 0, outcome.err
+        assert Path(name).is_symlink()
+        assert real.exists()
+        assert not real.is_symlink()
+
+
+# --- side files -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def foreign(place) -> Path:
+    """An ONNX file with a large array, which goes to an npz file beside the model."""
+    large = numpy_helper.from_array(np.arange(100.0), "w")
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["y"], name="add")],
+        "g",
+        [value("x", TensorProto.DOUBLE, [100])],
+        [value("y", TensorProto.DOUBLE, [100])],
+        [large],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), "big.onnx")
+    return place
+
+
+def test_an_import_replaces_its_own_side_file_only(cli, foreign) -> None:
+    np.savez("big.npz", mine=np.ones(3))
+    before = contents(foreign)
+    outcome = cli("import", "big.onnx")
+    assert outcome.code == 2
+    assert "'big.npz', which the large arrays of 'big.yaml' go to: it is there" in outcome.err
+    assert contents(foreign) == before
+    Path("big.npz").unlink()
+    for _ in range(2):
+        assert cli("import", "big.onnx").code == 0
+
+
+def test_side_files_are_read_files_too(cli, foreign) -> None:
+    assert cli("import", "big.onnx").code == 0
+    before = contents(foreign)
+    outcome = cli("run", "big.yaml", "--input", "x=1", "--output", "big.npz")
+    assert outcome.code == 2
+    assert contents(foreign) == before
+
+
+def test_data_beside_an_onnx_file_is_read_too(cli, foreign) -> None:
+    model = onnx.load("big.onnx")
+    onnx.save(model, "b.onnx", save_as_external_data=True, location="b.npz", size_threshold=0)
+    before = contents(foreign)
+    assert cli("run", "b.onnx", "--input", "x=1", "--output", "b.npz").code == 2
+    assert contents(foreign) == before
+
+
+# --- from Python ----------------------------------------------------------------------------------
+
+
+def test_the_functions_do_not_write_over_the_model_either(place) -> None:
+    before = contents(place)
+    model = mdf_loop.compile("m.json")
+    results = model.run(steps=2, dt=1.0)
+    os.symlink("m.json", "x.onnx")
+    os.symlink("m.json", "x.svg")
+    os.symlink("m.json", "x.npz")
+    drawing = mdf_loop.draw("m.json")
+    os.chdir("folder")
+    for write in (
+        lambda: model.run(output="../m.json"),
+        lambda: model.run(steps=2, checkpoint="../x.npz"),
+        lambda: model.save("../x.onnx"),
+        lambda: results.save("../x.npz"),
+        lambda: results.plot("../x.svg"),
+        lambda: drawing.save("../x.svg"),
+        lambda: mdf_loop.draw(place / "m.json", "../x.svg"),
+        lambda: mdf_loop.draw(model.document, "../x.svg"),
+    ):
+        with pytest.raises(InputError, match="the model or what it is given is read from there"):
+            write()
+    assert {name: before[name] for name in before} == {
+        name: content for name, content in contents(place).items() if name in before
+    }
+
+
+def test_what_was_not_read_is_written(place) -> None:
+    mdf_loop.read("folder/m.json")
+    mdf_loop.compile("m.json").run(steps=2, output="d.json")
+    assert "outputs" in json.loads(Path("d.json").read_text())
+
+
+@pytest.mark.parametrize("given", ["", 3, b"x.npz", "a\0.npz", ["x.npz"]])
+def test_the_functions_refuse_what_is_no_path(place, given: Any) -> None:
+    model = mdf_loop.compile("m.json")
+    results = model.run(steps=2, dt=1.0)
+    for write in (
+        lambda: mdf_loop.compile(given),
+        lambda: model.run(output=given),
+        lambda: model.run(steps=2, checkpoint=given),
+        lambda: model.run(steps=2, resume=given),
+        lambda: model.save(given),
+        lambda: results.save(given),
+        lambda: results.plot(given),
+        lambda: mdf_loop.draw("m.json", given),
+        lambda: mdf_loop.draw("m.json").save(given),
+    ):
+        with pytest.raises(mdf_loop.LoopError):
+            write()
