@@ -4,9 +4,9 @@
     x.zarr.lock     {"mdf_loop_lock": [{"run": "20261123-012011-9f3c2a71", "process": 4711, ...}]}
 
 A store has one owner, or several that write regions without a row in common. The file is read and
-changed while `flock` keeps others from doing so. Where a file system has no `flock` (some network
-file systems), or a system, nothing does: then of two runs that begin in the same moment the last
-one is listed, and the other one finds that out when it looks, as it does before each write.
+changed while `flock` keeps others from doing so. Where a file system has no `flock` nothing does:
+then of two runs that begin in the same moment the last one is listed, and the other one finds that
+out when it looks, as it does before each write.
 
 An owner that is gone is not asked: one of this host whose process has ended, or one of another host
 that has not been heard of for a minute. Times are those of the file system, which hosts share.

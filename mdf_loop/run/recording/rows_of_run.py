@@ -15,6 +15,7 @@ from zarr.storage import LocalStore
 
 from mdf_loop.errors import InputError
 from mdf_loop.run.recording import zarr_folder as folder
+from mdf_loop.run.recording.metadata import METADATA
 from mdf_loop.run.run_id import run_named
 
 
@@ -28,6 +29,7 @@ class _RowsOfRun(LocalStore):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root, read_only=True)
+        self._seen = _mark(root)
         self._run, self._entry = _now(root)
 
     async def get(
@@ -58,6 +60,10 @@ class _RowsOfRun(LocalStore):
         return found
 
     def _check(self) -> None:
+        """Look whose the store is, if what it says of itself is not what it was."""
+        seen = _mark(self.root)
+        if seen is not None and seen == self._seen:
+            return
         store = self.root.parent
         run, entry = _now(self.root)
         if run != self._run:
@@ -72,6 +78,16 @@ class _RowsOfRun(LocalStore):
                 "gone on with since",
                 hint="take the results of that, or open the store again when it has ended",
             )
+        self._seen = seen
+
+
+def _mark(place: Path) -> tuple[int, int, int] | None:
+    """What is another one when the metadata of the store of an array are: they are never changed."""
+    try:
+        found = (place.parent / METADATA).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _now(place: Path) -> tuple[Any, dict[str, Any]]:
@@ -79,7 +95,7 @@ def _now(place: Path) -> tuple[Any, dict[str, Any]]:
     try:
         root = folder.read_json(place.parent)
         entry = root["consolidated_metadata"]["metadata"][place.name]
-        return root["attributes"].get(folder.RUN), dict(entry)
+        return root["attributes"].get(folder.RUN), {**entry, "shape": [*map(int, entry["shape"])]}
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise InputError(
             f"the rows of these results were in '{place.parent}', which is not there any more, or "
@@ -90,7 +106,6 @@ def _now(place: Path) -> tuple[Any, dict[str, Any]]:
 
 def _goes_on(old: dict[str, Any], new: dict[str, Any]) -> bool:
     """Whether an array has all that it had, perhaps among more."""
-    alike = {**old, "shape": 0} == {**new, "shape": 0}
-    return alike and all(
-        before <= after for before, after in zip(old["shape"], new["shape"], strict=True)
-    )
+    shapes = [*zip(old["shape"], new["shape"], strict=False)]
+    alike = {**old, "shape": len(old["shape"])} == {**new, "shape": len(new["shape"])}
+    return alike and all(before <= after for before, after in shapes)

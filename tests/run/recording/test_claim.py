@@ -399,3 +399,40 @@ def test_later_versions_of_zarr_read_in_another_way(model, here):
     run(model, overwrite=True)
     with pytest.raises(InputError, match="has the rows of run"):
         store.get_sync("zarr.json")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda root: root["attributes"].pop("run"),
+        lambda root: root["attributes"].update(run=["\x1b[2J"]),
+        lambda root: root.pop("attributes"),
+        lambda root: root["consolidated_metadata"]["metadata"].pop("add.x"),
+        lambda root: root["consolidated_metadata"]["metadata"]["add.x"].pop("shape"),
+        lambda root: root["consolidated_metadata"]["metadata"]["add.x"].update(shape=[]),
+        lambda root: root["consolidated_metadata"]["metadata"]["add.x"].update(shape=["x"]),
+        lambda root: root["consolidated_metadata"]["metadata"]["add.x"].update(shape=[49]),
+        lambda root: root["consolidated_metadata"]["metadata"]["add.x"].update(data_type="int8"),
+        lambda root: root["consolidated_metadata"]["metadata"].update({"add.x": 3}),
+    ],
+)
+def test_results_of_a_store_that_was_changed(model, here, change):
+    results = run(model)
+    root = json.loads(Path("x.zarr/zarr.json").read_text())
+    change(root)
+    Path("x.zarr/zarr.json").write_text(json.dumps(root))
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"'x\.zarr'") as error:
+            results["add.x"][3]
+    assert "\x1b" not in str(error.value)
+
+
+def test_a_run_goes_on_with_a_store_whose_metadata_is_lost(model, here):
+    stopped(model)
+    Path("x.zarr/zarr.json").write_bytes(b"")
+    with pytest.raises(InputError, match="is no Zarr store of mdf_loop"):
+        run(model, overwrite=True)
+    results = run(model, steps=200_000, resume="c")
+    assert results["add.x"][-1] == 200_000.0
+    assert rows_of() == 1.0
+    assert "run" in attributes()
