@@ -36,7 +36,7 @@ docs: $(VENV)/installed-dev ## write the generated parts of docs/reference/ anew
 bench: $(VENV)/installed-dev ## measure and print; see docs/benchmarks.md
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
-fuzz: $(VENV)/installed-dev ## try 10 000 broken models, or INPUTS=100000, from the seed FIRST=0 on
+fuzz: $(VENV)/installed-dev ## break models, files and commands in 10 000 ways, or INPUTS=100000, from the seed FIRST=0 on
 	$(BIN)/python -m tests.fuzz.run --stored --count $(INPUTS) --first $(FIRST)
 
 clean: ## remove everything that was made here

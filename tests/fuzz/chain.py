@@ -31,7 +31,7 @@ LONGEST_RUN = 5.0
 """Seconds after which a run is stopped as Ctrl-C would stop it: a long run is no hang."""
 
 LONGEST_SENTENCE = 2_000
-_PYTHON_SPEAK = re.compile(
+PYTHON_SPEAK = re.compile(
     r"' object |\bNoneType\b|<class '|object at 0x|Traceback|list index out of range|unhashable"
     r"|positional argument|dictionary changed|\bKeyError\b|\bAttributeError\b|\bTypeError\b"
 )
@@ -70,7 +70,7 @@ def check_sentences(error: mdf_loop.LoopError) -> None:
         text = f"{finding.what} {finding.hint}"
         assert finding.what.strip(), "an error that says nothing"
         assert len(text) < LONGEST_SENTENCE, f"a sentence of {len(text)} characters: {text[:200]}"
-        assert not _PYTHON_SPEAK.search(text), f"not in a modeller's words: {text}"
+        assert not PYTHON_SPEAK.search(text), f"not in a modeller's words: {text}"
 
 
 def _imported(path: Path) -> str:
@@ -90,7 +90,7 @@ def _compiled(path: Path) -> str:
     if not is_small(program):
         return "result: not run, which would take long"
     try:
-        with _stopped_after(LONGEST_RUN):
+        with stopped_after(LONGEST_RUN):
             compiled.run(inputs)
     except KeyboardInterrupt:
         return "result: a long run, which could be stopped"
@@ -132,7 +132,7 @@ def is_small(program: Program) -> bool:
 
 
 @contextlib.contextmanager
-def _stopped_after(seconds: float) -> Iterator[None]:
+def stopped_after(seconds: float) -> Iterator[None]:
     """Send this process the signal of Ctrl-C when the time is over."""
     running, lock = True, threading.Lock()
 

@@ -1,6 +1,6 @@
 """The process that tries seeds: one line before each, one after it.
 
-    python -m tests.fuzz.child onnx 100 200        # seeds 100 to 199
+    python -m tests.fuzz.child onnx 100 200        # seeds 100 to 199 of a target
 
 It dies with the first input that kills it or takes too long; the parent (`children`) sees which one
 it was.
@@ -19,34 +19,45 @@ import traceback
 from pathlib import Path
 
 from tests.fuzz.chain import outcome
-from tests.fuzz.mutations import mutated
+from tests.fuzz.commands import command_outcome
+from tests.fuzz.mutations import mutated, mutated_scene
+from tests.fuzz.seeds import READERS
 
 LARGEST_GROWTH = 2**20
 """KiB that one input may need on top of what the process has needed before."""
+
+LARGEST = 2 * 2**20
+"""KiB that the process may need."""
 
 LONGEST = 6_000
 """Characters of a traceback, from its end."""
 
 
-def attempt(reader: str, seed: int, stored: bool) -> dict[str, str]:
+def attempt(target: str, seed: int, stored: bool) -> dict[str, str]:
     """What came of one seed: `result`, `refusal` or `failure`, and its sentence or traceback."""
-    files = mutated(reader, seed, stored)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with tempfile.TemporaryDirectory() as folder:
         try:
-            said = outcome(files.write(Path(folder)))
+            said = _tried(target, seed, stored, Path(folder))
         except BaseException:  # noqa: BLE001 - whatever it is, it is what is looked for
             return {"kind": "failure", "said": traceback.format_exc(chain=False)[-LONGEST:]}
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    if grown > LARGEST_GROWTH:
-        return {"kind": "failure", "said": f"it took {grown // 1024} MiB: {said}"}
+    now = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if now > LARGEST or now - before > LARGEST_GROWTH:
+        taken = f"it took {(now - before) // 1024} MiB, with all before {now // 1024} MiB"
+        return {"kind": "failure", "said": f"{taken}: {said}"}
     return {"kind": "result" if said.startswith("result") else "refusal", "said": said[:LONGEST]}
+
+
+def _tried(target: str, seed: int, stored: bool, folder: Path) -> str:
+    if target in READERS:
+        return outcome(mutated(target, seed, stored).write(folder))
+    return command_outcome(mutated_scene(target, seed), folder)
 
 
 def main() -> None:
     """Try the seeds that the command line names."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("reader")
+    parser.add_argument("target")
     parser.add_argument("first", type=int)
     parser.add_argument("end", type=int)
     parser.add_argument("--stored", action="store_true")
@@ -61,7 +72,7 @@ def main() -> None:
     for seed in range(asked.first, asked.end):
         print(json.dumps({"seed": seed}), file=lines)
         faulthandler.dump_traceback_later(asked.seconds, exit=True)
-        told = attempt(asked.reader, seed, asked.stored)
+        told = attempt(asked.target, seed, asked.stored)
         faulthandler.cancel_dump_traceback_later()
         print(json.dumps({"seed": seed, **told}), file=lines)
 

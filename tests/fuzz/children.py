@@ -29,7 +29,7 @@ _TIMED_OUT = "Timeout ("
 class Outcome:
     """What came of a seed: `result`, `refusal` (a clean error) or `failure`; and what was said."""
 
-    reader: str
+    target: str
     seed: int
     kind: str
     said: str
@@ -37,44 +37,44 @@ class Outcome:
     @property
     def repeat(self) -> str:
         """The command that does it again."""
-        return f"python -m tests.fuzz.run --reader {self.reader} --seed {self.seed}"
+        return f"python -m tests.fuzz.run --target {self.target} --seed {self.seed}"
 
 
 def outcomes(
-    reader: str, first: int, count: int, *, jobs: int = 1, stored: bool = False
+    target: str, first: int, count: int, *, jobs: int = 1, stored: bool = False
 ) -> Iterator[Outcome]:
     """What came of the seeds from `first` on, as they are tried."""
     end = first + count
     starts = range(first, end, CHUNK)
     with ThreadPoolExecutor(jobs) as pool:
-        chunks = [pool.submit(_chunk, reader, s, min(s + CHUNK, end), stored) for s in starts]
+        chunks = [pool.submit(_chunk, target, s, min(s + CHUNK, end), stored) for s in starts]
         for chunk in as_completed(chunks):
             yield from chunk.result()
 
 
-def _chunk(reader: str, first: int, end: int, stored: bool) -> list[Outcome]:
+def _chunk(target: str, first: int, end: int, stored: bool) -> list[Outcome]:
     found: list[Outcome] = []
     while first < end:
-        told, open_seed, died = _child(reader, first, end, stored, SECONDS)
+        told, open_seed, died = _child(target, first, end, stored, SECONDS)
         found += told
         if open_seed is None and not died:
             break
         if open_seed is None:
             raise RuntimeError(f"the fuzzing itself failed: {died}")
         if _TIMED_OUT in died:  # the machine may have been busy: once more, with patience
-            again, _, died = _child(reader, open_seed, open_seed + 1, stored, 3 * SECONDS)
+            again, _, died = _child(target, open_seed, open_seed + 1, stored, 3 * SECONDS)
             found += again
         if not found or found[-1].seed != open_seed:
-            found.append(Outcome(reader, open_seed, "failure", died))
+            found.append(Outcome(target, open_seed, "failure", died))
         first = open_seed + 1
     return found
 
 
 def _child(
-    reader: str, first: int, end: int, stored: bool, seconds: float
+    target: str, first: int, end: int, stored: bool, seconds: float
 ) -> tuple[list[Outcome], int | None, str]:
     """Outcomes, the seed that was begun and not ended, and how the child died."""
-    command = [*CHILD, reader, str(first), str(end), "--seconds", str(seconds)]
+    command = [*CHILD, target, str(first), str(end), "--seconds", str(seconds)]
     command += ["--stored"] if stored else []
     told: list[Outcome] = []
     begun: int | None = None
@@ -87,7 +87,7 @@ def _child(
                 entry = json.loads(line)
                 begun = entry["seed"]
                 if "kind" in entry:
-                    told.append(Outcome(reader, **entry))
+                    told.append(Outcome(target, **entry))
                     begun = None
         errors.seek(0)
         died = "" if child.returncode == 0 else f"exit {child.returncode}\n{errors.read()[-6000:]}"

@@ -1,4 +1,4 @@
-"""Broken models of all three readers: each ends in a result or a clean error, and the fuzzing sees it.
+"""Broken models, files and commands: each ends in a result or a clean error, and the fuzzing sees it.
 
 `make fuzz` tries more. A failure names the command that repeats it.
 """
@@ -14,18 +14,21 @@ import pytest
 from tests.fuzz import children
 from tests.fuzz.chain import outcome
 from tests.fuzz.children import ROOT, outcomes
-from tests.fuzz.mutations import mutated
+from tests.fuzz.commands import command_outcome
+from tests.fuzz.mutations import TARGETS, mutated, mutated_scene
+from tests.fuzz.scenes import SCENES, scenes
 from tests.fuzz.seeds import READERS, corpus
+from tests.soak import times
 
-MANY = 100
+MANY = times(100, 1000)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 2 * MANY, MANY))
-@pytest.mark.parametrize("reader", READERS)
-def test_broken_models_end_in_a_result_or_a_clean_error(reader: str, first: int) -> None:
-    found = list(outcomes(reader, first, MANY))
-    assert [each.seed for each in found] == list(range(first, first + MANY))
+@pytest.mark.soak
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_is_broken_ends_in_a_result_or_a_clean_error(target: str) -> None:
+    found = list(outcomes(target, 0, MANY))
+    assert [each.seed for each in found] == list(range(MANY))
     failures = [f"{each.repeat}\n{each.said}" for each in found if each.kind == "failure"]
     assert not failures, "\n\n".join(failures)
     assert {each.kind for each in found} == {"result", "refusal"}
@@ -41,6 +44,24 @@ def test_the_models_that_are_broken_are_sound_before(reader: str, tmp_path: Path
         said.append(outcome(seed().write(folder)))
     refused = [each for each in said if not each.startswith(("result", "RunError"))]
     assert not refused  # a RunError is one for the inputs, which are zeros
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", SCENES)
+def test_the_scenes_that_are_broken_are_sound_before(target: str, tmp_path: Path) -> None:
+    for k, scene in enumerate(scenes(target)):
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        assert command_outcome(scene(), folder) == "result", scene().words
+
+
+@pytest.mark.parametrize("target", SCENES)
+def test_a_seed_makes_the_same_changes_of_a_scene(target: str) -> None:
+    made = [mutated_scene(target, seed) for seed in range(20)]
+    again = [mutated_scene(target, seed) for seed in range(20)]
+    assert made == again
+    sound = [scene() for scene in scenes(target)]
+    assert sum(scene in sound for scene in made) < 5
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -85,7 +106,7 @@ def test_what_kills_or_holds_up_a_child_is_found_and_the_others_go_on(
     assert [seed for seed, each in found.items() if each.kind == "failure"] == [2, 4]
     assert found[2].said.startswith("exit -6")
     assert "Timeout" in found[4].said
-    assert found[4].repeat == "python -m tests.fuzz.run --reader mdf --seed 4"
+    assert found[4].repeat == "python -m tests.fuzz.run --target mdf --seed 4"
     assert len(found) == 7
 
 

@@ -1,0 +1,335 @@
+"""Changes of a scene: damaged, forged, exchanged, lost and linked files; other words of a command.
+
+Files of arrays and JSON are changed in their structure, too: what a half-written, an old or a forged
+file may hold.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import random
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.fuzz.byte_changes import NUMBERS, changed_bytes
+from tests.fuzz.scenes import Scene
+from tests.fuzz.trees import changed_tree
+
+OUTSIDE = "../victim"
+"""What a scene must neither read, write nor remove."""
+
+
+def changed(rng: random.Random, scene: Scene, times: int) -> Scene:
+    """The scene after some changes of what its command reads."""
+    for _ in range(times):
+        names = [name for name in sorted(scene.files) if not name.endswith((".yaml", ".onnx"))]
+        if not names or rng.random() < 0.03:
+            return scene
+        scene = rng.choice(_CHANGES)(rng, scene, rng.choice(names))
+    return scene
+
+
+def changed_words(rng: random.Random, scene: Scene, times: int) -> Scene:
+    """The scene with another command line."""
+    words = list(scene.words)
+    for _ in range(times):
+        rng.choice(_WORD_CHANGES)(rng, words)
+    return dataclasses.replace(scene, words=tuple(words))
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _with(scene: Scene, name: str, content: bytes) -> Scene:
+    return dataclasses.replace(scene, files={**scene.files, name: content})
+
+
+def _without(scene: Scene, name: str) -> Scene:
+    return dataclasses.replace(
+        scene, files={k: content for k, content in scene.files.items() if k != name}
+    )
+
+
+def _bytes(rng: random.Random, scene: Scene, name: str) -> Scene:
+    return _with(scene, name, changed_bytes(rng, scene.files[name], rng.choice((1, 1, 2, 4))))
+
+
+def _emptied(_: random.Random, scene: Scene, name: str) -> Scene:
+    return _with(scene, name, b"")
+
+
+def _zeroed(_: random.Random, scene: Scene, name: str) -> Scene:
+    """What some file systems leave after a power loss."""
+    return _with(scene, name, bytes(len(scene.files[name])))
+
+
+def _lost(_: random.Random, scene: Scene, name: str) -> Scene:
+    return _without(scene, name)
+
+
+def _exchanged(rng: random.Random, scene: Scene, name: str) -> Scene:
+    other = rng.choice(sorted(scene.files))
+    return _with(_with(scene, name, scene.files[other]), other, scene.files[name])
+
+
+def _as_folder(_: random.Random, scene: Scene, name: str) -> Scene:
+    """There is a folder where a file was."""
+    return _with(_without(scene, name), f"{name}/inside", scene.files[name])
+
+
+def _linked(rng: random.Random, scene: Scene, name: str) -> Scene:
+    """There is a link to elsewhere where a file, or the folder it is in, was."""
+    place = rng.choice((name, name.rpartition("/")[0] or name))
+    inside = {k: v for k, v in scene.files.items() if k != place and not k.startswith(f"{place}/")}
+    up = "../" * place.count("/")
+    links = {**scene.links, place: rng.choice((up + OUTSIDE, "nowhere", place.rpartition("/")[2]))}
+    if any(k.startswith(f"{link}/") for link in links for k in (*inside, *links)):
+        return scene
+    return dataclasses.replace(scene, files=inside, links=links)
+
+
+def _structure(rng: random.Random, scene: Scene, name: str) -> Scene:
+    """Another tree in JSON, other arrays in an archive."""
+    content = scene.files[name]
+    try:
+        if name.endswith(".json"):
+            return _with(scene, name, _tree(rng, content))
+        if content[:2] == b"PK":
+            return _with(scene, name, _archive(rng, content))
+    except (ValueError, zipfile.BadZipFile):  # of an earlier change
+        return _bytes(rng, scene, name)
+    return _bytes(rng, scene, name)
+
+
+def _tree(rng: random.Random, content: bytes) -> bytes:
+    made = changed_tree(rng, json.loads(content), rng.choice((1, 1, 2, 3)))
+    return json.dumps(made, default=str).encode()
+
+
+def _archive(rng: random.Random, content: bytes) -> bytes:
+    """The archive with one of its entries lost, doubled, or holding something else."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        entries = [(name, archive.read(name)) for name in archive.namelist()]
+    if not entries:
+        return content
+    place = rng.randrange(len(entries))
+    name, entry = entries.pop(place)
+    how = rng.random()
+    if how < 0.15:
+        entries.insert(place, (rng.choice((OUTSIDE, "/x.npy", "x", f"{name}x", "99.npy")), entry))
+    elif how < 0.3:
+        entries += [(name, entry), (name, _other_array(rng, entry))]
+    elif how < 0.9:
+        entries.insert(place, (name, _other_array(rng, entry)))
+    stream = io.BytesIO()
+    kind = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
+    with zipfile.ZipFile(stream, "w", kind) as archive:
+        for name, entry in entries:
+            archive.writestr(zipfile.ZipInfo(name), entry, kind)
+    return stream.getvalue()
+
+
+def _other_array(rng: random.Random, entry: bytes) -> bytes:
+    """An `.npy` file with another dtype, shape, header or length; or other JSON, if it holds that."""
+    try:
+        array = np.lib.format.read_array(io.BytesIO(entry), allow_pickle=False)
+        if array.dtype == np.uint8 and array.ndim == 1 and rng.random() < 0.8:
+            return _npy(np.frombuffer(_tree(rng, array.tobytes()), np.uint8))
+        if rng.random() < 0.3:
+            return _forged_header(rng, array)
+        return _npy(rng.choice(_ARRAYS)(array))
+    except (ValueError, TypeError):  # of another type than numbers, or no array
+        return changed_bytes(rng, entry, 1)
+
+
+_ARRAYS: tuple[Callable[[Any], Any], ...] = (
+    lambda a: a.astype(">f8"),
+    lambda a: a.astype(np.complex128),
+    lambda a: a.astype(np.longdouble),
+    lambda a: a.astype("U8"),
+    lambda a: a.astype("datetime64[s]"),
+    lambda a: a.astype(bool),
+    lambda a: a.astype(np.int8),
+    lambda a: np.full_like(a, np.nan, dtype=float),
+    lambda a: a[:0] if a.ndim else a[None],
+    lambda a: a[..., None],
+    lambda a: np.repeat(a, 2, axis=0),
+    lambda a: np.zeros(8_000_000),
+    lambda a: np.zeros((0, 3)),
+    lambda a: np.zeros((1,) * 40) if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else a,
+    lambda a: np.zeros(2, "i4,f8"),
+)
+
+
+def _npy(array: Any) -> bytes:
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, np.asarray(array), allow_pickle=False)
+    return stream.getvalue()
+
+
+def _forged_header(rng: random.Random, array: Any) -> bytes:
+    """A header that says what is not there."""
+    shape = rng.choice(((2**31,), (2**62, 4), (-1,), (10**30,), (3, -2), (*array.shape, 7)))
+    descr = rng.choice((array.dtype.str, "|O", "<f8", "|S1000000", "<U999999999", "|V3", "x"))
+    stream = io.BytesIO()
+    about = {"descr": descr, "fortran_order": rng.random() < 0.2, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, about)
+    return stream.getvalue() + array.tobytes()[: rng.choice((8, 100, None))]
+
+
+_CHANGES: tuple[Callable[[random.Random, Scene, str], Scene], ...] = (
+    *(_bytes, _bytes, _structure, _structure, _structure, _structure),
+    *(_emptied, _zeroed, _lost, _exchanged, _as_folder, _linked),
+)
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+HOSTILE = (
+    *(
+        "",
+        " ",
+        "-",
+        "--",
+        "---",
+        "-o",
+        "--json",
+        "--help",
+        "=",
+        "a=",
+        "=1",
+        "a=b=c",
+        "x",
+        "..",
+        ".",
+    ),
+    *(
+        "growing.v",
+        "growing.v=",
+        "growing.v=[1,2",
+        "growing.v=nan",
+        "growing.drive=[[[]]]",
+        "drive=1",
+    ),
+    *(
+        "growing.v=mean,nothing",
+        "nothing.v=1",
+        "growing=1",
+        "1:2:0",
+        "0:1:1000000000000",
+        "drive=0:1:5",
+    ),
+    *(
+        "model.yaml",
+        "choices.yaml",
+        "part.onnx",
+        "none/out.npz",
+        "out",
+        "out.npz",
+        "out.zarr",
+        "out.exe",
+    ),
+    *(
+        "out.svg",
+        "out.dot",
+        "out.json",
+        "out.h5",
+        "out.nc",
+        "out.csv",
+        "run.ckpt",
+        "state.npz",
+        "/",
+        "/dev/null",
+    ),
+    *(
+        "float16",
+        "float32",
+        "cuda",
+        "modeci",
+        "dynamic",
+        "stop",
+        "error",
+        "5min",
+        "-5min",
+        "1e400s",
+        "0s",
+    ),
+    *(
+        "\x1b[31mred",
+        "a\nb",
+        "\udce9",
+        "𝜆",
+        "x" * 5000,
+        "[" * 3000,
+        "{" * 50,
+        "$(true)",
+        "%s%n",
+        "\u202e",
+    ),
+    *(
+        "--steps",
+        "--output",
+        "--checkpoint",
+        "--resume",
+        "--sweep",
+        "--record",
+        "--only",
+        "--when",
+        "--plot",
+    ),
+    *(
+        "--memory-limit",
+        "1KB",
+        "4GB",
+        "--overwrite",
+        "--final-state",
+        "--initial-state",
+        "--every",
+        "--dt",
+    ),
+    *(number.decode() for number in NUMBERS),
+)
+
+
+def _drop(rng: random.Random, words: list[str]) -> None:
+    if words:
+        del words[rng.randrange(len(words))]
+
+
+def _double(rng: random.Random, words: list[str]) -> None:
+    if words:
+        start = rng.randrange(len(words))
+        words += words[start : start + rng.choice((1, 2))]
+
+
+def _replace(rng: random.Random, words: list[str]) -> None:
+    if words:
+        words[rng.randrange(len(words))] = rng.choice(HOSTILE)
+
+
+def _insert(rng: random.Random, words: list[str]) -> None:
+    words.insert(rng.randrange(len(words) + 1), rng.choice(HOSTILE))
+
+
+def _swap(rng: random.Random, words: list[str]) -> None:
+    if words:
+        one, other = rng.randrange(len(words)), rng.randrange(len(words))
+        words[one], words[other] = words[other], words[one]
+
+
+def _other_value(rng: random.Random, words: list[str]) -> None:
+    """Another number or name within a word, as a slip of the hand makes."""
+    if words:
+        place = rng.randrange(len(words))
+        content = changed_bytes(rng, words[place].encode("utf-8", "surrogateescape"), 1)
+        words[place] = content.replace(b"\0", b"").decode("utf-8", "surrogateescape")
+
+
+_WORD_CHANGES: tuple[Callable[[random.Random, list[str]], None], ...] = (
+    *(_drop, _double, _replace, _replace, _insert, _swap, _other_value),
+)

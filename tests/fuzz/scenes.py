@@ -1,0 +1,205 @@
+"""Sound scenes: a folder of files and a command that reads them, made when they are asked for.
+
+store        a run that was stopped while it streamed to `run.zarr`, and goes on from its checkpoint
+checkpoint   the same without a store; and a state that a run over time goes on from
+data         inputs in files of all kinds
+command      many commands with all their options
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import mdf_loop
+from mdf_loop.ir import StoppedBy
+from mdf_loop.run.states import save_state
+from tests.fuzz.seeds import HERE
+from tests.long_runs.helpers import every_chunk_is_told, lengths
+
+SCENES = ("store", "checkpoint", "data", "command")
+STEPS = 400
+"""Of a run that was stopped half-way."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Files by their place in a folder, and the words of a command that is given there."""
+
+    words: tuple[str, ...]
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+
+    def write(self, folder: Path) -> None:
+        """Write the files and links."""
+        for name, content in self.files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        for name, target in self.links.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.symlink_to(target)
+
+
+@functools.cache
+def scenes(kind: str) -> tuple[Callable[[], Scene], ...]:
+    """The sound scenes of a kind, in an order that does not change."""
+    makers: Mapping[str, tuple[Callable[[], Scene], ...]] = {
+        "store": (
+            functools.partial(_stopped, "growing", output="run.zarr"),
+            functools.partial(_stopped, "schedule", output="run.zarr", every=3),
+            functools.partial(_stopped, "spikes", output="run.zarr"),
+        ),
+        "checkpoint": (
+            functools.partial(_stopped, "growing"),
+            functools.partial(_stopped, "spikes", reduce={"spikes.v": ("mean", "max")}),
+            _continued,
+        ),
+        "data": tuple(
+            functools.partial(_with_data, suffix) for suffix in (".npz", ".csv", ".json")
+        ),
+        "command": tuple(functools.partial(_command, words) for words in COMMANDS),
+    }
+    return tuple(functools.cache(maker) for maker in makers[kind])
+
+
+# --- runs that were stopped -----------------------------------------------------------------------
+
+
+def _stopped(model: str, **asked: Any) -> Scene:
+    """A run that was stopped half-way, and the command that goes on."""
+    words = ["run", "model.yaml", "--steps", str(STEPS), "--dt", "0.125", "--resume", "run.ckpt"]
+    if "output" in asked:
+        words += ["--output", asked["output"]]
+    if "every" in asked:
+        words += ["--every", str(asked["every"])]
+    for name, reduced in asked.get("reduce", {}).items():
+        words += ["--reduce", f"{name}={','.join(reduced)}"]
+    with _folder() as folder:
+        _copy(model, folder)
+        compiled = mdf_loop.compile("model.yaml")
+        with lengths(lambda: STEPS // 2), every_chunk_is_told():
+            stopped = compiled.run(
+                steps=STEPS, dt=0.125, checkpoint="run.ckpt", progress=_Half(), **asked
+            )
+        assert stopped.stopped_by is StoppedBy.INTERRUPTED
+        return Scene(tuple(words), _contents(folder))
+
+
+class _Half:
+    """Stops a run at its second call."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+
+    def __call__(self, _: Any) -> bool:
+        self._calls += 1
+        return self._calls < 2
+
+
+def _continued() -> Scene:
+    """A run that goes on where another one ended."""
+    with _folder() as folder:
+        _copy("growing", folder)
+        results = mdf_loop.compile("model.yaml").run(steps=20)
+        assert results.state is not None
+        save_state("state.npz", results.state)
+        words = ("run", "model.yaml", "--steps", "10", "--initial-state", "state.npz")
+        return Scene(words, _contents(folder))
+
+
+# --- inputs ---------------------------------------------------------------------------------------
+
+
+def _with_data(suffix: str) -> Scene:
+    """A run that reads its input, a row for each step, from a file."""
+    rows = np.linspace(-1, 1, 24).reshape(12, 2)
+    with _folder() as folder:
+        _copy("growing", folder)
+        path = folder / f"data{suffix}"
+        if suffix == ".npz":
+            np.savez(path, drive=rows)
+        elif suffix == ".json":
+            path.write_text(json.dumps({"drive": rows.tolist()}))
+        else:
+            lines = ["time,drive[0],drive[1]", *(f"{k},{a},{b}" for k, (a, b) in enumerate(rows))]
+            path.write_text("\n".join(lines) + "\n")
+        words = (
+            "run",
+            "model.yaml",
+            "--steps",
+            "12",
+            "--inputs",
+            path.name,
+            "--output",
+            "out.json",
+        )
+        return Scene(words, _contents(folder))
+
+
+# --- command lines --------------------------------------------------------------------------------
+
+COMMANDS = (
+    "run model.yaml",
+    "run model.yaml --steps 20 --dt 0.5 --output out.npz --json --quiet",
+    "run model.yaml --steps 20 --record growing.v --every 2 --output out.h5 --plot out.svg",
+    "run model.yaml --steps 20 --reduce growing.v=mean,max --only growing.row --output out.csv",
+    "run model.yaml --steps 20 --set growing.v=[1.0,2.0] --input growing.drive=[0.5,0.25] --nan stop",
+    "run model.yaml --steps 20 --sweep growing.drive=[[0,1],[1,0]] --output out.nc",
+    "run model.yaml --steps 20 --final-state state.npz --checkpoint run.ckpt --every 1s",
+    "run model.yaml --steps 20 --output run.zarr --time-limit 5s --precision float32",
+    "run model.yaml --steps 20 --execution-list --engine onnxruntime --shapes dynamic",
+    "run choices.yaml --max-iterations 20 --unroll 8 --device cpu",
+    "check model.yaml",
+    "check choices.yaml --shapes dynamic",
+    "verify model.yaml --steps 5 --json",
+    "draw model.yaml -o model.svg",
+    "draw choices.yaml -o choices.dot --rankdir TB --level 2",
+    "explain choices.yaml",
+    "compile model.yaml -o model.onnx --precision float32",
+    "compile choices.yaml -o choices.onnx",
+    "import part.onnx -o imported.yaml",
+)
+
+
+def _command(words: str) -> Scene:
+    with _folder() as folder:
+        _copy("growing", folder)
+        _copy("choices", folder, "choices.yaml")
+        mdf_loop.compile("choices.yaml", device="cpu").save("part.onnx")
+        return Scene(tuple(words.split()), _contents(folder))
+
+
+# --- folders --------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """A new folder, which is the working one as long as it lasts."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as made:
+        os.chdir(made)
+        try:
+            yield Path(made)
+        finally:
+            os.chdir(before)
+
+
+def _copy(model: str, folder: Path, name: str = "model.yaml") -> None:
+    (folder / name).write_bytes((HERE / "models" / f"{model}.yaml").read_bytes())
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    """All files of a folder, by their place in it."""
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
