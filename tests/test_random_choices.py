@@ -20,8 +20,9 @@ from mdf_loop.lower.choice import choose
 from mdf_loop.passes import DEFAULT, Pass
 from mdf_loop.run.interpret import interpret
 from tests.choice_programs import agree, everywhere, program, repeat
+from tests.soak import times
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 GIVEN = {"x0": np.array([0.5, -1.0, 2.0]), "x1": np.array([3.0, 0.25, -0.75])}
 
@@ -92,14 +93,18 @@ def programs(draw: st.DrawFn) -> Program:
 
 
 @settings(
-    max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=times(75, 1500),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(programs())
 def test_all_engines_agree(made: Program) -> None:
     everywhere(made, **GIVEN)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=times(30, 500),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(programs())
 @pytest.mark.parametrize("apply", tuple(dict.fromkeys(DEFAULT)), ids=lambda p: p.__name__)
 def test_each_pass_keeps_results_and_rests(apply: Pass, made: Program) -> None:

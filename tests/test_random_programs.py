@@ -14,8 +14,9 @@ from mdf_loop.passes import DEFAULT, optimise, report_loops
 from mdf_loop.reading import bind, open_document, read
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.session import Session
+from tests.soak import times
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 CARRIED = ("x", "y", "z")
 CAPTURED = {"a": 0.75, "b": -1.25, "n": 3}
@@ -130,7 +131,7 @@ def agree(left: np.ndarray, right: np.ndarray) -> None:
     np.testing.assert_allclose(left, right, rtol=1e-12, atol=1e-14)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(75, 1500), suppress_health_check=[HealthCheck.too_slow])
 @given(loops())
 def test_all_engines_agree(loop: dict[str, object]) -> None:
     expected = by_python(loop)
@@ -151,7 +152,7 @@ def test_all_engines_agree(loop: dict[str, object]) -> None:
             assert made[name].dtype == array.dtype
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(30, 600), suppress_health_check=[HealthCheck.too_slow])
 @given(loops())
 @pytest.mark.parametrize("apply", DEFAULT, ids=lambda p: p.__name__)
 def test_each_pass_keeps_results_and_rests(apply, loop) -> None:

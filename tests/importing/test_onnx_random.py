@@ -12,10 +12,11 @@ import pytest
 
 from tests.importing.random_onnx import random_model
 from tests.importing.round_trips import check
+from tests.soak import times
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
-SEEDS = (*range(36), 1163, 2033, 2173, 3533)
+SEEDS = (*range(times(16, 400)), 1163, 2033, 2173, 3533)
 """The last ones: rows of loops that do not run, as wide as a loop with a true condition says; and
 a value that grows from an extent that another value has, too.
 """

@@ -26,6 +26,7 @@ from tests.long_runs.helpers import Case, unbroken
 from tests.over_time import condition_trees
 from tests.over_time.models import Focus, Run, runs
 from tests.over_time.schedules import short_patience
+from tests.soak import times
 
 SEEDS = st.integers(0, 2**32 - 1)
 MODELS_OVER_TIME = st.one_of(
@@ -45,7 +46,7 @@ def few_passes() -> Iterator[None]:
         yield
 
 
-PARTS = 4
+PARTS = times(2, 20)
 """So many tests share many random programs, so that they can run beside each other."""
 
 
@@ -53,7 +54,7 @@ def for_each(
     strategy: st.SearchStrategy[Case | None],
     examples: int,
     law: Callable[[Case, int], str],
-    part: int = 0,
+    part: int,
 ) -> Counter[str]:
     """What holds of so many random cases: what `law` says of each, and how many are refused."""
     seen: Counter[str] = Counter()
@@ -95,7 +96,8 @@ def nested_control(draw: st.DrawFn) -> Case:
     return Case({"g": {"nodes": {"m": node}}}, {"inputs": inputs})
 
 
-FAMILIES = ("loops", "nested control flow", "models over time", "schedules")
+FAMILIES = {"loops": 50, "nested control flow": 15, "models over time": 50, "schedules": 15}
+"""What random cases are of, and how many make a part."""
 
 
 def family(name: str) -> st.SearchStrategy[Case | None]:

@@ -66,20 +66,14 @@ def test_a_shared_model(name: str) -> None:
     assert check(over_time, 4, 5) == "in chunks"
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
-def test_a_random_program(kind: str) -> None:
-    law_for(kind, 15)
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(1, 1 + PARTS))
+@pytest.mark.parametrize(("kind", "examples"), FAMILIES.items())
+def test_random_programs(kind: str, examples: int, part: int) -> None:
+    law_for(kind, examples, part)
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize(
-    ("kind", "examples"), list(zip(FAMILIES, (200, 60, 200, 60), strict=True)), ids=FAMILIES
-)
-def test_many_random_programs(kind: str, examples: int, part: int) -> None:
-    law_for(kind, examples // PARTS, 1 + part)
-
-
-def law_for(kind: str, examples: int, part: int = 0) -> None:
+def law_for(kind: str, examples: int, part: int) -> None:
     """The law holds for so many programs, few of which are refused."""
     seen = for_each(family(kind), examples, check, part)
     print(kind, dict(seen))  # noqa: T201 - shown by pytest -s

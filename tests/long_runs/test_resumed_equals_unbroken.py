@@ -89,20 +89,14 @@ def test_a_shared_model(name: str, tmp_path: Path) -> None:
     assert check_streamed(over_time, 4, tmp_path) == "resumed"
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
-def test_a_random_program(kind: str, tmp_path: Path) -> None:
-    law_for(kind, 10, tmp_path)
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(1, 1 + PARTS))
+@pytest.mark.parametrize(("kind", "examples"), FAMILIES.items())
+def test_random_programs(kind: str, examples: int, part: int, tmp_path: Path) -> None:
+    law_for(kind, examples, tmp_path, part)
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize(
-    ("kind", "examples"), list(zip(FAMILIES, (200, 60, 200, 60), strict=True)), ids=FAMILIES
-)
-def test_many_random_programs(kind: str, examples: int, part: int, tmp_path: Path) -> None:
-    law_for(kind, examples // PARTS, tmp_path, 1 + part)
-
-
-def law_for(kind: str, examples: int, folder: Path, part: int = 0) -> None:
+def law_for(kind: str, examples: int, folder: Path, part: int) -> None:
     """The law holds for so many programs, few of which are refused."""
 
     def law(case: Case, seed: int) -> str:

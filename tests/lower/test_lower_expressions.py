@@ -20,6 +20,7 @@ from tests.lower.lower_machine import (
     lowered_unless,
     python_value,
 )
+from tests.soak import times
 
 DTYPES = [
     "int8",
@@ -452,8 +453,12 @@ RANDOM = {
 }
 
 
+@pytest.mark.soak
 @settings(
-    derandomize=True, deadline=None, max_examples=150, suppress_health_check=list(HealthCheck)
+    derandomize=True,
+    deadline=None,
+    max_examples=times(75, 1500),
+    suppress_health_check=list(HealthCheck),
 )
 @given(st.recursive(LEAVES, _combine, max_leaves=8))
 def test_random_expressions(text):

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from tests.over_time.condition_trees import models, timed_models
 from tests.over_time.schedules import Model, compare, decide_while_running, short_patience
+from tests.soak import times
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 STEPS, DT = 7, 0.125
 
-_few = settings(max_examples=40, suppress_health_check=list(HealthCheck))
-_many = settings(_few, max_examples=200)
+_few = settings(max_examples=times(20, 400), suppress_health_check=list(HealthCheck))
+_many = settings(_few, max_examples=times(80, 2000))
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -1,11 +1,10 @@
 """Random models over time do what modeci_mdf's engine does, or are refused for a listed reason.
 
-`MDF_LOOP_EXAMPLES=1000 pytest tests/over_time/test_random_models.py` looks further.
+`make soak` looks further.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 
 import pytest
@@ -13,10 +12,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.over_time.law import judge
 from tests.over_time.models import Focus, Run, runs
+from tests.soak import times
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
-EXAMPLES = int(os.environ.get("MDF_LOOP_EXAMPLES", "130"))
+EXAMPLES = times(60, 1300)
 """Models of each family."""
 
 FAMILIES = {

@@ -12,9 +12,10 @@ from mdf_loop.ir import Program
 from mdf_loop.passes.batch import batch
 from mdf_loop.reading import read
 from tests.passes.batch_running import RUNS, assert_same
+from tests.soak import times
 from tests.test_random_programs import CAPTURED, graph, loops
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 GIVEN = ("a", "b", "x_0", "y_0", "z_0")
 
@@ -39,7 +40,7 @@ def refused(program: Program, names: set[str]) -> str:
     return ""
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(75, 1500), suppress_health_check=[HealthCheck.too_slow])
 @given(loops(), st.sets(st.sampled_from(GIVEN), min_size=1), st.integers(0, 2**32 - 1))
 def test_random_loops(loop: dict[str, object], wanted: set[str], seed: int) -> None:
     program, arrays = opened(loop)

@@ -27,6 +27,7 @@ from tests.passes.test_batch_random import opened as opened_for_many
 from tests.requirements.test_r1_carried import CONCAT, RANK
 from tests.requirements.test_r1_recorded import RANKS
 from tests.run.piece_running import CHAIN, NEWTON, cut, opened, ready, same
+from tests.soak import times
 from tests.test_random_programs import graph
 from tests.test_random_programs import loops as random_loops
 
@@ -188,14 +189,16 @@ def test_a_piece_computes_on_as_many_threads_as_the_whole() -> None:
     assert same(ready(program), given, 0)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.soak
+@settings(max_examples=times(75, 1500), suppress_health_check=[HealthCheck.too_slow])
 @given(random_loops(), st.integers(0, 2**32 - 1), st.sampled_from(["float64", "float32"]))
 def test_random_loops(loop: dict[str, object], seed: int, precision: str) -> None:
     program, arrays = opened(graph(loop), Options(precision))
     assert same(program, arrays, seed, breaks=seed % 3 == 0) or not loops(program)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.soak
+@settings(max_examples=times(30, 600), suppress_health_check=[HealthCheck.too_slow])
 @given(control.blocks, st.integers(-5, 9), st.integers(-5, 9), st.integers(0, 2**32 - 1))
 def test_random_control(block: Sequence[Any], a: int, b: int, seed: int) -> None:
     node = control.graph(block, {"a": "a", "b": "b"}, itertools.count()).node()
@@ -204,7 +207,8 @@ def test_random_control(block: Sequence[Any], a: int, b: int, seed: int) -> None
     same(program, arrays, seed, breaks=seed % 3 == 0)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.soak
+@settings(max_examples=times(30, 600), suppress_health_check=[HealthCheck.too_slow])
 @given(random_loops(), st.sampled_from(["a", "b", "x_0"]), st.integers(0, 2**32 - 1))
 def test_random_loops_for_many_values(loop: dict[str, object], name: str, seed: int) -> None:
     program, arrays = opened_for_many(loop)
