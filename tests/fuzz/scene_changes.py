@@ -1,4 +1,4 @@
-"""Changes of a scene: damaged, forged, exchanged, lost and linked files; other words of a command.
+"""Changes of a scene: damaged, forged, exchanged, lost and linked files.
 
 Files of arrays and JSON are changed in their structure, too: what a half-written, an old or a forged
 file may hold.
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.byte_changes import NUMBERS, changed_bytes
+from tests.fuzz.byte_changes import changed_bytes
 from tests.fuzz.scenes import Scene
 from tests.fuzz.trees import changed_tree
 
@@ -32,14 +32,6 @@ def changed(rng: random.Random, scene: Scene, times: int) -> Scene:
             return scene
         scene = rng.choice(_CHANGES)(rng, scene, rng.choice(names))
     return scene
-
-
-def changed_words(rng: random.Random, scene: Scene, times: int) -> Scene:
-    """The scene with another command line."""
-    words = list(scene.words)
-    for _ in range(times):
-        rng.choice(_WORD_CHANGES)(rng, words)
-    return dataclasses.replace(scene, words=tuple(words))
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -185,151 +177,4 @@ def _forged_header(rng: random.Random, array: Any) -> bytes:
 _CHANGES: tuple[Callable[[random.Random, Scene, str], Scene], ...] = (
     *(_bytes, _bytes, _structure, _structure, _structure, _structure),
     *(_emptied, _zeroed, _lost, _exchanged, _as_folder, _linked),
-)
-
-
-# --- words ----------------------------------------------------------------------------------------
-
-HOSTILE = (
-    *(
-        "",
-        " ",
-        "-",
-        "--",
-        "---",
-        "-o",
-        "--json",
-        "--help",
-        "=",
-        "a=",
-        "=1",
-        "a=b=c",
-        "x",
-        "..",
-        ".",
-    ),
-    *(
-        "growing.v",
-        "growing.v=",
-        "growing.v=[1,2",
-        "growing.v=nan",
-        "growing.drive=[[[]]]",
-        "drive=1",
-    ),
-    *(
-        "growing.v=mean,nothing",
-        "nothing.v=1",
-        "growing=1",
-        "1:2:0",
-        "0:1:1000000000000",
-        "drive=0:1:5",
-    ),
-    *(
-        "model.yaml",
-        "choices.yaml",
-        "part.onnx",
-        "none/out.npz",
-        "out",
-        "out.npz",
-        "out.zarr",
-        "out.exe",
-    ),
-    *(
-        "out.svg",
-        "out.dot",
-        "out.json",
-        "out.h5",
-        "out.nc",
-        "out.csv",
-        "run.ckpt",
-        "state.npz",
-        "/",
-        "/dev/null",
-    ),
-    *(
-        "float16",
-        "float32",
-        "cuda",
-        "modeci",
-        "dynamic",
-        "stop",
-        "error",
-        "5min",
-        "-5min",
-        "1e400s",
-        "0s",
-    ),
-    *(
-        "\x1b[31mred",
-        "a\nb",
-        "\udce9",
-        "𝜆",
-        "x" * 5000,
-        "[" * 3000,
-        "{" * 50,
-        "$(true)",
-        "%s%n",
-        "\u202e",
-    ),
-    *(
-        "--steps",
-        "--output",
-        "--checkpoint",
-        "--resume",
-        "--sweep",
-        "--record",
-        "--only",
-        "--when",
-        "--plot",
-    ),
-    *(
-        "--memory-limit",
-        "1KB",
-        "4GB",
-        "--overwrite",
-        "--final-state",
-        "--initial-state",
-        "--every",
-        "--dt",
-    ),
-    *(number.decode() for number in NUMBERS),
-)
-
-
-def _drop(rng: random.Random, words: list[str]) -> None:
-    if words:
-        del words[rng.randrange(len(words))]
-
-
-def _double(rng: random.Random, words: list[str]) -> None:
-    if words:
-        start = rng.randrange(len(words))
-        words += words[start : start + rng.choice((1, 2))]
-
-
-def _replace(rng: random.Random, words: list[str]) -> None:
-    if words:
-        words[rng.randrange(len(words))] = rng.choice(HOSTILE)
-
-
-def _insert(rng: random.Random, words: list[str]) -> None:
-    words.insert(rng.randrange(len(words) + 1), rng.choice(HOSTILE))
-
-
-def _swap(rng: random.Random, words: list[str]) -> None:
-    if words:
-        one, other = rng.randrange(len(words)), rng.randrange(len(words))
-        words[one], words[other] = words[other], words[one]
-
-
-def _other_value(rng: random.Random, words: list[str]) -> None:
-    """Another number or name within a word, as a slip of the hand makes."""
-    if words:
-        place = rng.randrange(len(words))
-        content = changed_bytes(rng, words[place].encode("utf-8", "surrogateescape"), 1)
-        words[place] = content.replace(b"\0", b"").decode("utf-8", "surrogateescape")
-
-
-_WORD_CHANGES: tuple[Callable[[random.Random, list[str]], None], ...] = (
-    *(_drop, _double, _replace, _replace, _insert, _swap, _other_value),
 )
