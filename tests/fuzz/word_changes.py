@@ -71,11 +71,10 @@ def _option(rng: random.Random, words: list[str]) -> None:
 
 @functools.cache
 def _options(name: str) -> list[click.Option]:
-    """The options of a command, or of `run` where there is none of this name."""
-    context = click.Context(cli)
-    command = cli.get_command(context, name) or cli.get_command(context, "run")
-    assert command is not None
-    return [option for option in command.params if isinstance(option, click.Option)]
+    """The options of a command; those of `run` where it has none, or there is no such command."""
+    command = cli.get_command(click.Context(cli), name)
+    options = [each for each in command.params if isinstance(each, click.Option)] if command else []
+    return options or _options("run")
 
 
 def _insert(rng: random.Random, words: list[str]) -> None:
