@@ -140,6 +140,7 @@ def lengths(next_one: Callable[[], int]) -> Iterator[None]:
 
     class Lengths(chunks.Lengths):
         def __init__(self) -> None:
+            super().__init__()
             self.next = next_one()
 
         def took(self, steps: int, seconds: float, size: int) -> None:
