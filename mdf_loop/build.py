@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from mdf_loop import onnx_ops
+from mdf_loop.bits import bits
 from mdf_loop.elementwise import same_bits
 from mdf_loop.errors import Finding, Findings, LoopError
 from mdf_loop.ir import (
@@ -374,7 +375,7 @@ def _kind(array: Array) -> tuple[str, tuple[int, ...]]:
 
 def _pool_key(array: Array, *, weak: bool) -> tuple[str, tuple[int, ...], bytes, bool]:
     dtype, shape = _kind(array)
-    data = repr(array.tolist()).encode() if dtype == "string" else array.tobytes()
+    data = repr(array.tolist()).encode() if dtype == "string" else bits(array)
     return dtype, shape, data, weak
 
 

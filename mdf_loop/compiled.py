@@ -25,6 +25,7 @@ from mdf_loop.reading.names import Chosen, stated_shapes
 from mdf_loop.reading.over_time import What, read_over_time
 from mdf_loop.reading.program import read_once
 from mdf_loop.reading.units import units_of
+from mdf_loop.recent import Recent
 from mdf_loop.request import Request, checked_reduce, names, request
 from mdf_loop.run.device import DEVICES, Device
 from mdf_loop.run.once import Once
@@ -34,6 +35,9 @@ from mdf_loop.run.overseeing.progress import Callback
 from mdf_loop.run.results import Results
 from mdf_loop.run.session import Session
 from mdf_loop.running import run
+
+SESSIONS = 64
+"""For how many sets of input types a model is kept ready; the one not used for longest goes."""
 
 PRECISIONS = ("float64", "float32")
 SHAPES = ("strict", "dynamic")
@@ -90,7 +94,9 @@ def checked_options(
 
 
 class Compiled:
-    """A model ready to run; sessions are made once for each set of input types and kept.
+    """A model ready to run; sessions are made once for each set of input types.
+
+    Those of the last 64 sets are kept.
 
     It may be used from several threads at once.
     """
@@ -99,8 +105,8 @@ class Compiled:
         self.document = document
         self.options = options
         self.wanted_device = device
-        self._once: dict[Any, tuple[Program, Once]] = {}
-        self._timed: dict[Any, TimedSession] = {}
+        self._once: Recent[tuple[Program, Once]] = Recent(SESSIONS)
+        self._timed: Recent[TimedSession] = Recent(SESSIONS)
         self._lock = threading.Lock()
         self._latest: tuple[Program, Once] | None = None
         self._taken: Device | None = None
@@ -110,23 +116,25 @@ class Compiled:
     def once(self, asked: Request) -> tuple[Program, Once]:
         """The program of one evaluation for what is asked, and that program ready to run."""
         with self._lock:
-            if asked.key not in self._once:
+            ready = self._once.get(asked.key)
+            if ready is None:
                 program = read_once(
                     self.document, asked.given, asked.settings, asked.chosen, asked.options
                 ).program
                 swept = asked.swept
-                ready = batch(drop_unused(program), swept) if swept else report_loops(program)
-                once = Once(runnable(ready, asked.options), self.wanted_device)
-                self._once[asked.key] = (program, once)
-            self._latest = self._once[asked.key]
+                batched = batch(drop_unused(program), swept) if swept else report_loops(program)
+                ready = program, Once(runnable(batched, asked.options), self.wanted_device)
+                self._once.put(asked.key, ready)
+            self._latest = ready
             self._taken = None  # told by what will have run
-            return self._latest
+            return ready
 
     def over_time(self, asked: Request, *, has_dt: bool, executed: bool) -> TimedSession:
         """The model over time for what is asked, ready to run."""
         key = (asked.key, has_dt, executed)
         with self._lock:
-            if key not in self._timed:
+            session = self._timed.get(key)
+            if session is None:
                 what = What(
                     self.document,
                     asked.given,
@@ -136,10 +144,11 @@ class Compiled:
                     has_dt,
                     executed,
                 )
-                self._timed[key] = TimedSession(
+                session = TimedSession(
                     read_over_time(what), asked.options, self.wanted_device, asked.swept
                 )
-            return self._timed[key]
+                self._timed.put(key, session)
+            return session
 
     @cached_property
     def units(self) -> Mapping[str, str]:

@@ -1,6 +1,6 @@
 """`Program` -> ONNX."""
 
-from mdf_loop.emit.onnx_model import to_onnx
+from mdf_loop.emit.onnx_model import to_onnx, to_session
 from mdf_loop.emit.portable import portable
 
-__all__ = ["portable", "to_onnx"]
+__all__ = ["portable", "to_onnx", "to_session"]

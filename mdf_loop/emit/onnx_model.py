@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as oir
 
@@ -16,7 +17,19 @@ from mdf_loop.emit.if_node import write_if
 from mdf_loop.emit.loop_node import write_loop
 from mdf_loop.emit.scope import Scope, Writer, tensor_shape, value_type
 from mdf_loop.errors import ModelError, UnsupportedError
-from mdf_loop.ir import OPSET, Constant, If, Loop, Op, Operation, Program, Value, bodies, walk
+from mdf_loop.ir import (
+    OPSET,
+    Array,
+    Constant,
+    If,
+    Loop,
+    Op,
+    Operation,
+    Program,
+    Value,
+    bodies,
+    walk,
+)
 from mdf_loop.onnx_types import LARGEST_FILE
 
 
@@ -29,8 +42,43 @@ def to_onnx(program: Program) -> onnx.ModelProto:
     """
     refuse_nothing(program.name, program.outputs)
     _refuse_too_deep(program.ops)
-    _refuse_too_large(program.ops)
+    _refuse_too_large(_constants(program))
     return oir.to_proto(_model(program))
+
+
+LARGE = 1 << 20
+"""Bytes from which a constant is given to the runtime as it is, and not inside the model."""
+
+_INSIDE = (oir.DataType.STRING, oir.DataType.COMPLEX64, oir.DataType.COMPLEX128)
+"""Elements that the runtime takes inside the model only."""
+
+
+def to_session(program: Program) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """The program as a model for ONNX Runtime, and apart from it the large constants by name.
+
+    They are copied nowhere, and may be larger than a file can be.
+
+    Raises:
+        ModelError, UnsupportedError: as `to_onnx`.
+    """
+    refuse_nothing(program.name, program.outputs)
+    _refuse_too_deep(program.ops)
+    _refuse_too_large([c for c in _constants(program) if c.array.nbytes < LARGE])
+    model = _model(program)
+    apart: dict[str, Array] = {}
+    for name, value in model.graph.initializers.items():
+        tensor = value.const_value
+        if tensor is not None and tensor.dtype not in _INSIDE and tensor.nbytes >= LARGE:
+            apart[name] = np.ascontiguousarray(tensor.numpy())
+            value.const_value = oir.ExternalTensor(
+                "given apart",
+                0,
+                tensor.nbytes,
+                tensor.dtype,
+                shape=oir.Shape(apart[name].shape),
+                name=name,
+            )
+    return oir.to_proto(model), apart
 
 
 def refuse_nothing(name: str, outputs: Collection[Any]) -> None:
@@ -67,8 +115,11 @@ _MOST_BYTES = LARGEST_FILE - 2**24
 """How large the arrays of a model may be, so that names, types and nodes have room beside them."""
 
 
-def _refuse_too_large(ops: Iterable[Operation]) -> None:
-    constants = [operation for operation in walk(ops) if isinstance(operation, Constant)]
+def _constants(program: Program) -> list[Constant]:
+    return [operation for operation in walk(program.ops) if isinstance(operation, Constant)]
+
+
+def _refuse_too_large(constants: Collection[Constant]) -> None:
     total = sum(constant.array.nbytes for constant in constants)
     if total > _MOST_BYTES:
         largest = max(constants, key=lambda constant: constant.array.nbytes)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnx_ir as oir
 
+from mdf_loop.bits import bits
 from mdf_loop.ir import Array, Operation, Program, Shape, Value
 from mdf_loop.onnx_types import TypeWord, dtype_name, element_type, inside, is_optional, is_sequence
 
@@ -65,8 +66,9 @@ class Writer:
     def constant(self, array: Array, name: str = "") -> oir.Value:
         """An initializer of the main graph."""
         array = np.asarray(array)
-        key = (f"{array.dtype}{array.shape}", array.tobytes())
-        if array.dtype.kind in "UO" or key not in self.initializers:
+        texts = array.dtype.kind in "UO"
+        key = (f"{array.dtype}{array.shape}", array.tobytes() if texts else bits(array))
+        if texts or key not in self.initializers:
             label = name or self.fresh("const")
             tensor = _tensor(array, label)
             value = oir.Value(

@@ -75,7 +75,7 @@ def literal(b: Builder, value: Any) -> Value:
         raise ExpressionError(f"{_short(value)} is not a number, truth value or list of numbers")
     if array.dtype == np.float64:
         with np.errstate(over="ignore"):
-            array = array.astype(b.float_dtype)
+            array = array.astype(b.float_dtype, copy=False)
     return b.constant(array, weak=weak)
 
 

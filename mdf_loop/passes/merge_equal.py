@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from mdf_loop.bits import bits
 from mdf_loop.ir import Op, Operation, Program, Value, bodies, with_bodies
 from mdf_loop.passes.rewrite import substitute
 from mdf_loop.randomness import RANDOM_OPS
@@ -69,5 +70,5 @@ def _key(op: Op) -> Hashable:
 def _plain(value: object) -> Hashable:
     """An attribute as a key: 1 is not True, 0.0 is not -0.0."""
     if isinstance(value, np.ndarray):
-        return str(value.dtype), value.shape, value.tobytes()
+        return str(value.dtype), value.shape, bits(value)
     return type(value).__name__, repr(value)

@@ -19,11 +19,12 @@ from mdf_loop.emit.legalise import runnable
 from mdf_loop.errors import CarryTypeError, ExpressionError, LoopError, ModelError, raise_findings
 from mdf_loop.ir import Array, Input, Program, Value
 from mdf_loop.lower import Scope, Term, names_in
-from mdf_loop.plugin.values import Kept, array_of, content_of, is_plain, is_whole, part_of, type_of
+from mdf_loop.plugin.values import array_of, content_of, is_plain, is_whole, part_of, type_of
 from mdf_loop.reading.control import read_control
 from mdf_loop.reading.document import Document, graph_of
 from mdf_loop.reading.loop_forms import loop_form
 from mdf_loop.reading.node import LOOP_RESULTS
+from mdf_loop.recent import Recent
 from mdf_loop.run.session import Session
 
 SESSIONS_KEPT = 64
@@ -59,7 +60,7 @@ class LoopCall:
         self.options = options or Options()
         self.named: dict[str, Array] = {}
         self._reads: tuple[str, ...] = ()
-        self._ready: Kept[_Ready] = Kept(SESSIONS_KEPT)
+        self._ready: Recent[_Ready] = Recent(SESSIONS_KEPT)
 
     def run(self, values: Mapping[str, Any]) -> Any:
         """The loop's results for these values: a tuple, or the bare array if there is only one.
@@ -212,7 +213,7 @@ def loop(
     return call.run({**values, **outer})
 
 
-_calls: Kept[LoopCall] = Kept(BODIES_KEPT)
+_calls: Recent[LoopCall] = Recent(BODIES_KEPT)
 _TRIP_COUNT, _CONDITION, _INITIAL = "the trip count", "the condition", "initial value {}"
 """What a call's own arguments are called: no body can name them by mistake."""
 

@@ -1,18 +1,17 @@
-"""Values of modeci_mdf's engine and of Python callers: as arrays, by type, by content; kept."""
+"""Values of modeci_mdf's engine and of Python callers: as arrays, by type, by content."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Hashable, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from mdf_loop import outside
+from mdf_loop.bits import bits
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 
-_V = TypeVar("_V")
 _INT64 = np.iinfo(np.int64)
 
 
@@ -78,31 +77,8 @@ def content_of(body: Any) -> Any:
     if isinstance(body, np.ndarray) and body.dtype == object:
         return content_of(body.tolist())
     if isinstance(body, np.ndarray):
-        return (str(body.dtype), body.shape, body.tobytes())
+        return (str(body.dtype), body.shape, bits(body))
     if hasattr(body, "__attrs_attrs__"):
         fields = (attribute.name for attribute in body.__attrs_attrs__)
         return (type(body).__name__, *(content_of(getattr(body, name)) for name in fields))
     return (type(body).__name__, repr(body))
-
-
-class Kept(Generic[_V]):
-    """Values by key; the oldest goes when there are too many. For several threads."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._values: dict[Hashable, _V] = {}
-        self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def get(self, key: Hashable) -> _V | None:
-        """The value, if it is kept."""
-        return self._values.get(key)
-
-    def put(self, key: Hashable, value: _V) -> None:
-        """Keep a value."""
-        with self._lock:
-            if len(self._values) >= self._limit:
-                del self._values[next(iter(self._values))]
-            self._values[key] = value

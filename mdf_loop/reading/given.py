@@ -93,7 +93,9 @@ def default_value(b: Builder, port: Any, where: str) -> Value:
 
 def _in_precision(data: Data, dtype: str | None, precision: str) -> Data:
     """float64 that no port states follows the compilation's precision."""
-    return data.astype(precision) if dtype is None and data.dtype == np.float64 else data
+    return (
+        data.astype(precision, copy=False) if dtype is None and data.dtype == np.float64 else data
+    )
 
 
 def _of_type(value: Any, dtype: str | None, what: str, where: str, error: type[LoopError]) -> Data:

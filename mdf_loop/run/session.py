@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
-from mdf_loop.emit import to_onnx
+import numpy as np
+
+from mdf_loop.emit import to_session
 from mdf_loop.errors import LoopError
-from mdf_loop.ir import Data, Program
+from mdf_loop.ir import Array, Data, Program
+from mdf_loop.onnx_types import dtype_name, element_type
 from mdf_loop.run.choosing import open_session
 from mdf_loop.run.device import Device
 from mdf_loop.run.float32_ends import fed, taken, with_float32_ends
@@ -41,7 +45,10 @@ class Session:
         most = self._sizes.most_elements if whole is None else sizes(whole).most_elements
         if most <= SMALL:
             options.intra_op_num_threads = 1
-        model = to_onnx(with_float32_ends(program))
+        model, apart = to_session(with_float32_ends(program))
+        self._apart = {name: _as_runtime_has(array) for name, array in apart.items()}
+        if apart:
+            options.add_external_initializers(list(apart), list(self._apart.values()))
         try:
             self._session = open_session(model, device, options)
         except LoopError:
@@ -90,3 +97,14 @@ class Session:
                 raise Stopped from None
             raise run_error(error, self.program) from None
         return taken(dict(zip(self.names, made, strict=True)), self.program)
+
+
+def _as_runtime_has(array: Array) -> Any:
+    """An array as a value of the runtime, which reads the array's own memory."""
+    import onnxruntime
+
+    if array.dtype.isbuiltin == 1:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
+        array.view(np.uint16), element_type(dtype_name(array))
+    )

@@ -1,0 +1,40 @@
+"""Things that cost time to make, kept by what they were made for, but not too many of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+_V = TypeVar("_V")
+
+
+class Recent(Generic[_V]):
+    """Values by key, of which the one goes that was not used for longest when there are too many.
+
+    Several threads may use it at once.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._values: dict[Hashable, _V] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: Hashable) -> _V | None:
+        """The value, if it is kept."""
+        with self._lock:
+            if key not in self._values:
+                return None
+            self._values[key] = value = self._values.pop(key)  # the last one used is the last one
+            return value
+
+    def put(self, key: Hashable, value: _V) -> None:
+        """Keep a value."""
+        with self._lock:
+            self._values.pop(key, None)
+            if len(self._values) >= self._limit:
+                del self._values[next(iter(self._values))]
+            self._values[key] = value
