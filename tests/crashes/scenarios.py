@@ -1,0 +1,84 @@
+"""What is done in a process that may be killed; each begins in a folder of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+import mdf_loop
+from mdf_loop.importing.writing import write_model
+from mdf_loop.run.overseeing import checkpoint, chunks
+from mdf_loop.run.recording import stream, zarr_folder
+from mdf_loop.run.states import save_state
+from tests.long_runs.processes import WALK
+
+STEPS = 330
+"""Three chunks on the disk, and some rows more."""
+
+SMALL = mdf_loop.Results({"A.x": np.arange(3.0)}, {}, "cpu", "float64")
+OTHER = mdf_loop.Results({"A.x": np.arange(4.0), "A.n": np.array(3)}, {}, "cpu", "float64")
+
+
+def small_chunks() -> None:
+    """Let the same happen at the same step, whatever the time; a chunk has a hundred rows."""
+    chunks.Lengths.__init__ = lambda self: setattr(self, "next", 30)  # type: ignore[method-assign]
+    chunks.Lengths.took = lambda *_: None  # type: ignore[method-assign]
+    turns = iter(range(10**9))
+    checkpoint.Checkpoints.due = lambda _: next(turns) % 4 == 3  # type: ignore[method-assign]
+    zarr_folder.CHUNK, zarr_folder.LEAST, stream.INTERVAL = 800, 1, 1e9
+
+
+def streamed() -> None:
+    """A run that begins, or goes on."""
+    small_chunks()
+    mdf_loop.compile(WALK["g"], device="cpu").run(
+        steps=STEPS,
+        output="rows.zarr",
+        reduce={"walk.x": ["mean"]},
+        only=["walk.x"],
+        checkpoint="run.checkpoint",
+        resume="run.checkpoint",
+    )
+
+
+def in_memory() -> None:
+    """The same with rows in a file that is written at the end."""
+    small_chunks()
+    results = mdf_loop.compile(WALK["g"], device="cpu").run(
+        steps=STEPS, output="rows.npz", checkpoint="run.checkpoint", resume="run.checkpoint"
+    )
+    save_state("state.npz", results.state)
+
+
+def anew() -> None:
+    """A run that replaces the store of another one."""
+    small_chunks()
+    mdf_loop.compile(WALK["g"], device="cpu").run(steps=STEPS, output="rows.zarr", overwrite=True)
+
+
+def saved_store() -> None:
+    """Results instead of others."""
+    OTHER.save("rows.zarr")
+
+
+def files() -> None:
+    """Each kind of file, instead of another one."""
+    for suffix in ("json", "npz", "h5", "nc", "csv"):
+        OTHER.save(f"rows.{suffix}")
+    write_model({"weights": np.arange(100.0)}, "model.yaml")
+
+
+SCENARIOS: Mapping[str, Callable[[], None]] = {
+    made.__name__: made for made in (streamed, in_memory, anew, saved_store, files)
+}
+
+
+def prepare(name: str, folder: Path) -> None:
+    """What is there before."""
+    if name in ("anew", "saved_store"):
+        SMALL.save(folder / "rows.zarr")
+    if name == "files":
+        for suffix in ("json", "npz", "h5", "nc", "csv"):
+            SMALL.save(folder / f"rows.{suffix}")

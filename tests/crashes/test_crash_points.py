@@ -1,0 +1,207 @@
+"""A process that is killed at each point where it changes a file, and what is there then.
+
+Whatever was there before is there whole, or what was to be written is; the next run gives the same
+rows, bit for bit, and leaves nothing behind. The same after a power loss, where what was not forced
+to the disk is empty.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.crashes.points import lose_power
+from tests.crashes.scenarios import prepare
+from tests.crashes.server import Server, server
+from tests.long_runs.processes import stored_rows
+from tests.soak import times
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux")
+
+MOST = 1000
+"""More points than there are."""
+
+SUFFIXES = ("json", "npz", "h5", "nc", "csv")
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Server]:
+    with server() as made:
+        yield made
+
+
+class Scene:
+    """A scenario that is tried again and again: what is there before it, and after it."""
+
+    def __init__(self, processes: Server, name: str, place: Path) -> None:
+        self.here = place / "here"
+        self.log = place / "log"
+        self._processes = processes
+        self._name = name
+        self._before = place / "before"
+        self._before.mkdir()
+        prepare(name, self._before)
+        self.old = contents(self._before)
+        self.begins()
+        self.ends()
+        self.new = contents(self.here)
+        self.count = len(self.log.read_text().splitlines())
+
+    def begins(self) -> None:
+        """Let the folder be as it was before."""
+        shutil.rmtree(self.here, ignore_errors=True)
+        shutil.copytree(self._before, self.here)
+
+    def goes_on_from(self) -> None:
+        """What is in the folder now is what is there before."""
+        shutil.rmtree(self._before)
+        shutil.copytree(self.here, self._before)
+
+    def is_killed(self, point: int) -> bool:
+        """Whether the scenario came to the point, where it was killed."""
+        self.begins()
+        code = self._processes.does(self._name, self.here, point)
+        assert code in (0, -9), self.said
+        return code == -9
+
+    def ends(self) -> None:
+        """The scenario, from what is there to its end."""
+        assert self._processes.does(self._name, self.here) == 0, self.said
+
+    @property
+    def said(self) -> str:
+        """What the process printed."""
+        return (self.here.parent / "said").read_text()
+
+    def points(self, usual: int) -> Iterator[int]:
+        """Points at which the process was killed: some, or all in `make soak`."""
+        step = max(1, times(self.count // usual, 1))
+        for point in range(step // 2, MOST, step):
+            if not self.is_killed(point):
+                return
+            yield point
+
+
+@pytest.fixture
+def scene(processes: Server, tmp_path: Path) -> Callable[[str], Scene]:
+    return lambda name: Scene(processes, name, tmp_path)
+
+
+def contents(folder: Path) -> Mapping[str, bytes]:
+    """All files in a folder, by their places in it."""
+    return {
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("power", [True, False], ids=["power lost", "killed"])
+@pytest.mark.parametrize("begun", [False, True], ids=["from the beginning", "resumed"])
+def test_a_run_that_streams(scene, begun, power):
+    made = scene("streamed")
+    rows = stored_rows(made.here / "rows.zarr", "walk.x")
+    mean = stored_rows(made.here / "rows.zarr", "walk.x.mean")
+    if begun:  # what is killed is a run that goes on with one that was killed
+        assert made.is_killed(made.count // 2)
+        made.goes_on_from()
+    for point in made.points(2):
+        store = made.here / "rows.zarr"
+        if power:
+            lose_power(made.log)
+        elif store.exists():
+            there = stored_rows(store, "walk.x")
+            assert there.tobytes() == rows[: len(there)].tobytes(), point
+        made.ends()
+        assert stored_rows(store, "walk.x").tobytes() == rows.tobytes(), point
+        assert stored_rows(store, "walk.x.mean") == mean
+        assert names(made.here) == {"rows.zarr", "run.checkpoint"}, point
+        left = {file.name for file in store.rglob("*") if file.is_file()}
+        assert left == {"zarr.json", "c", "0", "1", "2", "3"}, point
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("power", [True, False], ids=["power lost", "killed"])
+def test_a_run_in_memory(scene, power):
+    made = scene("in_memory")
+    for point in made.points(1):
+        if power:
+            lose_power(made.log)
+        for name in ("rows.npz", "state.npz"):
+            assert contents(made.here).get(name) in (None, made.new[name]), point
+        made.ends()
+        found = contents(made.here)
+        assert set(found) == set(made.new), point
+        assert all(found[name] == made.new[name] for name in ("rows.npz", "state.npz")), point
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def without_run(found: Mapping[str, bytes]) -> dict[str, Any]:
+    """What is in a store but the number of the run."""
+    return {name: data for name, data in found.items() if not name.endswith("rows.zarr/zarr.json")}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("power", [True, False], ids=["power lost", "killed"])
+@pytest.mark.parametrize("name", ["anew", "saved_store"])
+def test_a_store_that_replaces_another(scene, name, power):
+    """What is at its place is the old one, or the new one; a run's has rows of the new one."""
+    made = scene(name)
+    old, new = without_run(made.old), without_run(made.new)
+    for point in made.points(1):
+        if power:
+            lose_power(made.log)
+        found = {n: data for n, data in contents(made.here).items() if n.startswith("rows.zarr/")}
+        there = without_run(found)
+        if name == "saved_store":
+            assert there in (old, new), point
+        else:
+            assert there == old or "rows.zarr/walk.x/zarr.json" in there, point
+        made.ends()
+        assert without_run(contents(made.here)) == new, point
+        assert names(made.here) == {"rows.zarr"}, point
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("power", [True, False], ids=["power lost", "killed"])
+def test_files_that_replace_others(scene, power):
+    made = scene("files")
+    for point in made.points(2):
+        if power:
+            lose_power(made.log)
+        found = contents(made.here)
+        for name in (f"rows.{suffix}" for suffix in SUFFIXES):
+            assert found[name] in (made.old[name], made.new[name]), (point, name)
+        for name in ("model.yaml", "model.npz"):
+            assert found.get(name) in (None, made.new[name]), (point, name)
+        assert "model.npz" in found or "model.yaml" not in found
+        made.ends()
+        assert contents(made.here) == made.new, point
+
+
+def test_what_is_emptied_after_a_power_loss(tmp_path):
+    """Files that were renamed after they were written to, and not forced to the disk."""
+    for name in ("a", "b", "c", "d/e"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    done = [("+", "x"), (">", "x", "a"), ("+", "b"), ("-", "b"), ("+", "c"), ("-", "c"), ("+", "c")]
+    done += [("+", "y/e"), (">", "y", "d")]
+    lines = ("\t".join([what, *(str(tmp_path / file) for file in files)]) for what, *files in done)
+    (tmp_path / "log").write_text("\n".join(lines))
+    assert [file.name for file in lose_power(tmp_path / "log")] == ["a", "c", "e"]
+    assert np.sum([(tmp_path / name).stat().st_size for name in ("a", "b", "c", "d/e")]) == 1
