@@ -73,6 +73,11 @@ class Scene:
         """The scenario, from what is there to its end."""
         assert self._processes.does(self._name, self.here) == 0, self.said
 
+    def is_refused(self) -> str:
+        """What is said where the scenario cannot be done."""
+        assert self._processes.does(self._name, self.here) == 1
+        return self.said
+
     @property
     def said(self) -> str:
         """What the process printed."""
@@ -105,6 +110,11 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
+def is_damaged(store: Path) -> bool:
+    """Whether it has lost what it says of itself."""
+    return (store / "zarr.json").exists() and not (store / "zarr.json").read_bytes()
+
+
 # --- runs -----------------------------------------------------------------------------------------
 
 
@@ -125,6 +135,9 @@ def test_a_run_that_streams(scene, begun, power):
         elif store.exists():
             there = stored_rows(store, "walk.x")
             assert there.tobytes() == rows[: len(there)].tobytes(), point
+        if power and not (made.here / "run.checkpoint").exists() and is_damaged(store):
+            assert "its metadata are damaged: zarr.json: it is empty" in made.is_refused()
+            shutil.rmtree(store)
         made.ends()
         assert stored_rows(store, "walk.x").tobytes() == rows.tobytes(), point
         assert stored_rows(store, "walk.x.mean") == mean
