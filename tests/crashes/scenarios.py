@@ -21,10 +21,20 @@ SMALL = mdf_loop.Results({"A.x": np.arange(3.0)}, {}, "cpu", "float64")
 OTHER = mdf_loop.Results({"A.x": np.arange(4.0), "A.n": np.array(3)}, {}, "cpu", "float64")
 
 
+class Thirty(chunks.Lengths):
+    """A chunk has thirty steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.next = 30
+
+    def took(self, steps: int, seconds: float, size: int) -> None:
+        """The next one is as long."""
+
+
 def small_chunks() -> None:
     """Let the same happen at the same step, whatever the time; a chunk has a hundred rows."""
-    chunks.Lengths.__init__ = lambda self: setattr(self, "next", 30)  # type: ignore[method-assign]
-    chunks.Lengths.took = lambda *_: None  # type: ignore[method-assign]
+    chunks.Lengths = Thirty  # type: ignore[misc]
     turns = iter(range(10**9))
     checkpoint.Checkpoints.due = lambda _: next(turns) % 4 == 3  # type: ignore[method-assign]
     zarr_folder.CHUNK, zarr_folder.LEAST, stream.INTERVAL = 800, 1, 1e9
