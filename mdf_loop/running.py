@@ -102,9 +102,9 @@ def _save(results: Results, choices: Choices, claim: Claim | None) -> None:
         return
     claim.check()
     if choices.streams:
-        complete(claim.path, results)
+        complete(claim.place, results)
     else:
-        create(claim.path, results, run=claim.run)
+        create(claim.place, results, run=claim.run)
 
 
 def _ended_by(

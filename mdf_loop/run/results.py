@@ -269,5 +269,5 @@ def _streamed(array: Any) -> dict[str, Any]:
     return {
         "dtype": dtype_name(array),
         "shape": list(array.shape),
-        "file": str(array.store.root.parent),
+        "file": str(array.store.shown),
     }

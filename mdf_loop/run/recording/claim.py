@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,12 +21,14 @@ class Claim:
     """The right of a run to write the store at `path`.
 
     Attributes:
-        path: where the store is.
+        path: the store as it was named.
+        place: where it is, wherever the process goes meanwhile.
         run: whose rows the store has: this run, or the one that it goes on with.
     """
 
     def __init__(self, path: Path, run: str, lock: Lock, *, overwrite: bool) -> None:
         self.path = path
+        self.place = Path(os.path.realpath(path))
         self.run = run
         self._lock = lock
         self._overwrite = overwrite
@@ -38,6 +41,18 @@ class Claim:
         """
         self._lock.check()
 
+    def check_place(self) -> None:
+        """To be asked before a store is made under its name.
+
+        Raises:
+            InputError: by now the name is that of another place.
+        """
+        if os.path.realpath(self.path) != str(self.place):
+            raise InputError(
+                f"'{self.path}' was '{self.place}' when the run began, and is another place now",
+                hint="give the output as an absolute path, or stay in one working directory",
+            )
+
     def check_new(self) -> None:
         """To be asked before the store is made.
 
@@ -45,6 +60,7 @@ class Claim:
             InputError: something else is there, or what another run has finished, and was not to
                 be overwritten.
         """
+        self.check_place()
         folder.checked_store(self.path)
         there = folder.attributes_of(self.path)
         is_own = there.get(folder.RUN) == self.run

@@ -175,8 +175,13 @@ class Lock:
         """See that nobody has taken the store over.
 
         Raises:
-            InputError: somebody has.
+            InputError: somebody has; or this process was forked from the one that owns it.
         """
+        if os.getpid() != self.owner.process:
+            raise InputError(
+                f"'{self._store}' belongs to the process from which this one was forked",
+                hint="begin a run of its own in the new process, with another output",
+            )
         with suppress(OSError):
             if self._mark in self._path.read_bytes():
                 return

@@ -19,18 +19,22 @@ from mdf_loop.run.recording.metadata import METADATA
 from mdf_loop.run.run_id import run_named
 
 
-def open_rows(place: Path) -> zarr.Array[Any]:
-    """An array of a store with the rows that it has now."""
-    return zarr.open_array(_RowsOfRun(place), mode="r")
+def open_rows(place: Path, shown: Path) -> zarr.Array[Any]:
+    """An array of a store, which people call so, with the rows that it has now."""
+    return zarr.open_array(_RowsOfRun(place, shown), mode="r")
 
 
 class _RowsOfRun(LocalStore):
-    """The folder of an array; after all that is read of it is looked whose it is."""
+    """The folder of an array; after all that is read of it is looked whose it is.
 
-    def __init__(self, root: Path) -> None:
+    `shown` is the store as it was named.
+    """
+
+    def __init__(self, root: Path, shown: Path) -> None:
         super().__init__(root, read_only=True)
+        self.shown = shown
         self._seen = _mark(root)
-        self._run, self._entry = _now(root)
+        self._run, self._entry = _now(root, shown)
 
     async def get(
         self,
@@ -64,17 +68,16 @@ class _RowsOfRun(LocalStore):
         seen = _mark(self.root)
         if seen is not None and seen == self._seen:
             return
-        store = self.root.parent
-        run, entry = _now(self.root)
+        run, entry = _now(self.root, self.shown)
         if run != self._run:
             raise InputError(
-                f"'{store}' has the rows of {run_named(run)} now; these results are those of "
+                f"'{self.shown}' has the rows of {run_named(run)} now; these results are those of "
                 f"{run_named(self._run)}",
                 hint="give each run an output of its own",
             )
         if not _goes_on(self._entry, entry):
             raise InputError(
-                f"'{store}' has fewer rows, or others, than these results: {run_named(run)} was "
+                f"'{self.shown}' has fewer rows, or others, than these results: {run_named(run)} was "
                 "gone on with since",
                 hint="take the results of that, or open the store again when it has ended",
             )
@@ -90,7 +93,7 @@ def _mark(place: Path) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def _now(place: Path) -> tuple[Any, dict[str, Any]]:
+def _now(place: Path, shown: Path) -> tuple[Any, dict[str, Any]]:
     """Which run the store of an array is of, and what the store says of the array."""
     try:
         root = folder.read_json(place.parent)
@@ -98,8 +101,7 @@ def _now(place: Path) -> tuple[Any, dict[str, Any]]:
         return root["attributes"].get(folder.RUN), {**entry, "shape": [*map(int, entry["shape"])]}
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise InputError(
-            f"the rows of these results were in '{place.parent}', which is not there any more, or "
-            "damaged",
+            f"the rows of these results were in '{shown}', which is not there any more, or damaged",
             hint="put it back, or run the model again",
         ) from None
 

@@ -59,7 +59,8 @@ class Stream:
     """A store that rows are added to."""
 
     def __init__(self, path: Path) -> None:
-        root = folder.read_json(path)
+        place = Path(os.path.realpath(path))  # wherever the process goes meanwhile
+        root = folder.read_json(place)
         metadata = root["consolidated_metadata"]["metadata"]
         along = root["attributes"][STREAMED]
         dim = metadata[along]["dimension_names"][0]
@@ -67,8 +68,8 @@ class Stream:
             name for name, entry in metadata.items() if dim in entry.get("dimension_names", ())
         ]
         order = sorted(growing, key=lambda name: name == along)
-        self._path = path
-        self._metadata = [*((path / name, metadata[name]) for name in order), (path, root)]
+        self._path, self._place = path, place
+        self._metadata = [*((place / name, metadata[name]) for name in order), (place, root)]
         self._growing = [Growing(*entry, dim) for entry in self._metadata[:-1]]
         self._stored = self._secured = self.length = int(metadata[along]["shape"][0])
         self._waiting = 0
@@ -76,7 +77,7 @@ class Stream:
         self._at_once = min(growing.chunk_rows for growing in self._growing)
         self._room = ROOM * len(self._metadata) + max(g.chunk_bytes for g in self._growing)
         with folder.writing(path):
-            self._spare = Spare(path, BUFFER + self._room)
+            self._spare = Spare(place, BUFFER + self._room)
             self._has_room()
 
     @classmethod
@@ -194,7 +195,7 @@ class Stream:
         with folder.writing(self._path):
             for growing in self._growing:
                 growing.secure(self._secured, self._stored)
-            for place in (self._path / METADATA, self._path):
+            for place in (self._place / METADATA, self._place):
                 sync(place)
         self._secured = self._stored
 
@@ -215,7 +216,7 @@ class Stream:
         """What is stored of the outputs, read from the disk where it is looked at."""
         from mdf_loop.run.recording.rows_of_run import open_rows
 
-        return {g.name: open_rows(g.place) for g in self._growing[:-1]}
+        return {g.name: open_rows(g.place, self._path) for g in self._growing[:-1]}
 
     def parts(self) -> Iterator[tuple[Array, Mapping[str, Array]]]:
         """What is stored, some rows after the other, as they were added."""

@@ -109,6 +109,7 @@ class Streamed:
 
     def _created(self, path: Path, *rows: Mapping[str, Any]) -> Stream:
         """A new store in the types of all of these rows."""
+        self._claim.check_place()
         columns = [self._column(name, *(part[name] for part in rows)) for name in rows[-1]]
         about = self._about()
         return Stream.create(path, columns, self._axes, *about, self._units, self._claim.run)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -32,6 +35,7 @@ ADDING = graph(
     }
 )["g"]
 FOREVER = 100_000_000
+STEPS = 200_000
 WRITTEN = "is being written by run"
 
 
@@ -436,3 +440,73 @@ def test_a_run_goes_on_with_a_store_whose_metadata_is_lost(model, here):
     assert results["add.x"][-1] == 200_000.0
     assert rows_of() == 1.0
     assert "run" in attributes()
+
+
+# --- other folders and processes ----------------------------------------------------------------
+
+
+def test_a_program_that_goes_to_another_folder(model, here, monkeypatch):
+    """What is written before and after is in one place, though its name is another's by then."""
+    Path("other").mkdir()
+    monkeypatch.chdir("other")
+    run(model, 2.0)
+    monkeypatch.chdir("..")
+
+    def told(progress: Any) -> None:
+        if Path("x.zarr").exists() and Path.cwd() == here:
+            monkeypatch.chdir("other")
+
+    results = run(model, steps=STEPS, progress=told)
+    assert Path.cwd() == here / "other"
+    assert results["add.x"][-1] == float(STEPS)
+    assert json.loads(results.to_json())["outputs"]["add.x"]["file"] == "x.zarr"
+    assert rows_of() == 2.0
+    assert rows_of(f"{here}/x.zarr") == 1.0
+    assert files(here) == ["other", "x.zarr"]
+    assert files(here / "other") == ["x.zarr"]
+
+
+def test_a_program_that_goes_away_before_there_is_a_store(model, here, monkeypatch):
+    Path("other").mkdir()
+    with pytest.raises(InputError, match=r"'x.zarr' was '.*' when the run began, and is another"):
+        run(model, progress=lambda progress: monkeypatch.chdir(here / "other"))
+    assert files(here) == ["other"]
+    assert files(here / "other") == []
+
+
+def test_a_process_that_was_forked_does_not_write(tmp_path):
+    """One that goes on where its parent was; the parent's run is not touched by that."""
+    program = """
+import os, mdf_loop
+from tests.run.recording.test_claim import ADDING
+
+def told(progress):
+    global child
+    if child is None and os.path.exists("x.zarr"):
+        child = os.fork()
+        if child:
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+            assert os.path.exists("x.zarr.lock")
+            return False
+    return child != 0 or None
+
+child = None
+try:
+    mdf_loop.compile(ADDING, device="cpu").run(steps=10**8, output="x.zarr", progress=told)
+except mdf_loop.LoopError as error:
+    print(error, flush=True)
+    os._exit(3)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "belongs to the process from which this one was forked" in ended.stdout
+    assert rows_of(f"{tmp_path}/x.zarr") == 1.0
+    assert files(tmp_path) == ["x.zarr"]
