@@ -35,9 +35,11 @@ class OrderOfExecution(Sequence[Sets]):
         self.runs = list(runs)
 
     @classmethod
-    def of(cls, runs: Iterable[Any]) -> OrderOfExecution:
-        """The list of these runs, as JSON has them."""
-        return cls((tuple(tuple(nodes) for nodes in sets), int(times)) for sets, times in runs)
+    def read(cls, runs: Any) -> OrderOfExecution | None:
+        """The list of these runs, as JSON has them; None if they are none."""
+        if not isinstance(runs, list) or not all(map(_is_run, runs)):
+            return None
+        return cls((tuple(tuple(nodes) for nodes in sets), times) for sets, times in runs)
 
     def add(self, sets: Sets, times: int) -> None:
         """Add so many evaluations."""
@@ -89,6 +91,17 @@ class OrderOfExecution(Sequence[Sets]):
         if len(self) <= _SHOWN:
             return repr(tuple(self))
         return f"{repr(self[:_SHOWN])[:-1]}, ... {len(self)} evaluations)"
+
+
+def _is_run(run: Any) -> bool:
+    """Whether it is sets of nodes, and how often they ran."""
+    match run:
+        case [list() as sets, int() as times] if times >= 0:
+            return all(
+                isinstance(nodes, list) and all(isinstance(node, str) for node in nodes)
+                for nodes in sets
+            )
+    return False
 
 
 def sets_that_ran(flags: Array, schedule: Schedule) -> Sets:

@@ -18,9 +18,9 @@ import numpy as np
 from mdf_loop.emit.loop_node import ENDLESS
 from mdf_loop.emit.row_shapes import rows_differ
 from mdf_loop.ir import Array, Data, Recorded, StoppedBy, Value, body_outputs, reads
-from mdf_loop.onnx_types import numpy_dtype
 from mdf_loop.passes.loop_piece import LoopPiece
 from mdf_loop.run.overseeing.course import Block, data_bytes
+from mdf_loop.run.overseeing.snapshot import Snapshot
 from mdf_loop.run.overseeing.stopping import Stopping
 from mdf_loop.run.recording.rows import Rows
 from mdf_loop.run.session import Session
@@ -199,22 +199,16 @@ class LoopCourse:
         parts |= {f"rows of {name}": rows for name, rows in self.rows.snapshot().items()}
         return {**self.around, **parts}
 
-    def restore(self, parts: Mapping[str, Array]) -> None:
+    def restore(self, parts: Snapshot) -> None:
         """Go on from there."""
         loop = self.piece.loop
-        carried = tuple(_array(parts[f"carried {c.enter.name}"], c.enter) for c in loop.carried)
-        done = int(parts["iterations"])
-        self._state = _State(done, carried, bool(parts["condition"]))
+        carried = tuple(parts.value(f"carried {c.enter.name}", c.enter) for c in loop.carried)
+        done = parts.number("iterations", self._limit)
+        self._state = _State(done, carried, parts.flag("condition"))
         self._before = self._state
         self.rows = Rows()
-        kept = {}
-        for recorded in loop.recorded if self.done else ():
-            name = recorded.stack.name
-            kept[name] = _array(parts[f"rows of {name}"], recorded.stack)
-            self._row_shapes[recorded] = kept[name].shape[1:]
-        self.rows.restore(kept, self.done)
-
-
-def _array(array: Array, value: Value) -> Array:
-    """What a file held, in the dtype of the model."""
-    return np.asarray(array).astype(numpy_dtype(value.dtype), copy=False)
+        kept = parts.under("rows of ")
+        recorded = loop.recorded if done else ()
+        for each in recorded:
+            self._row_shapes[each] = kept.value(each.stack.name, each.stack).shape[1:]
+        self.rows.restore(kept, done, {each.stack.name: each.stack.dtype for each in recorded})

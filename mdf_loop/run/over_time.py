@@ -23,6 +23,7 @@ from mdf_loop.reading.memory import PLACES
 from mdf_loop.reading.over_time import EXECUTED, OverTime, after, before, label
 from mdf_loop.run.device import Device
 from mdf_loop.run.execution_list import Sets, sets_that_ran
+from mdf_loop.run.overseeing.snapshot import Snapshot
 from mdf_loop.run.recording.lengths import RowShapes
 from mdf_loop.run.session import Session
 from mdf_loop.run.states import (
@@ -132,6 +133,11 @@ class TimedSession:
         return sum(map(_row_bytes, values)) <= SMALL_ROWS
 
     @property
+    def dtypes(self) -> dict[str, str]:
+        """The dtypes of what is recorded, by name."""
+        return {name: value.dtype for name, value in self.programs.later.outputs}
+
+    @property
     def device(self) -> Device:
         """Where the model runs."""
         with self._lock:
@@ -147,7 +153,7 @@ class TimedSession:
         self._refuse_sets_of_members(wanted)
         if wanted.state is None:
             return wanted
-        members = len(wanted.arrays[min(self.swept)]) if self.swept else None
+        (members,) = self._members(wanted) or (None,)
         state = checked_state(wanted.state, self.carried, members, self._per_member)
         return replace(wanted, state=state)
 
@@ -200,6 +206,18 @@ class TimedSession:
             swept = bool(self.swept) and (name in self._per_member or is_swept(array, value))
             held[name] = in_type(array, value, int(swept))
         return held
+
+    def restored(self, parts: Snapshot, wanted: Wanted) -> State:
+        """What was carried on, as a checkpoint has it."""
+        members = self._members(wanted)
+        return {
+            name: parts.value(name, value, members if is_swept(parts[name], value) else ())
+            for name, value in self.carried.items()
+        }
+
+    def _members(self, wanted: Wanted) -> tuple[int, ...]:
+        """How many members a sweep has."""
+        return (len(wanted.arrays[min(self.swept)]),) if self.swept else ()
 
     def _refuse_sets_of_members(self, wanted: Wanted) -> None:
         if self.swept and wanted.executed and None in self.programs.plans:

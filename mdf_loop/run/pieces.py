@@ -20,7 +20,6 @@ from typing import TypeAlias
 import numpy as np
 
 from mdf_loop.ir import Array, Constant, Data, Program, StoppedBy, Value, reads, results
-from mdf_loop.onnx_types import numpy_dtype
 from mdf_loop.passes.in_pieces import Piece, Straight
 from mdf_loop.passes.loop_piece import LoopPiece
 from mdf_loop.run.after_stop import Cut, what_can_be
@@ -28,6 +27,7 @@ from mdf_loop.run.choosing import UNDECIDED
 from mdf_loop.run.device import Device
 from mdf_loop.run.loop_course import LoopCourse
 from mdf_loop.run.overseeing.chunks import follow
+from mdf_loop.run.overseeing.snapshot import Snapshot
 from mdf_loop.run.overseeing.stopping import Stopped, Stopping
 from mdf_loop.run.results import LoopReport
 from mdf_loop.run.session import Session
@@ -128,7 +128,7 @@ def run_in_pieces(
     arrays: Mapping[str, Data],
     stopping: Stopping,
     follower: Follower = follow_loop,
-    resume: Mapping[str, Array] | None = None,
+    resume: Snapshot | None = None,
 ) -> Reached:
     """Evaluate a program piece by piece.
 
@@ -165,7 +165,7 @@ class _Evaluation:
         self.reason: StoppedBy | None = None
         self.cut = Cut()
         self.first = 0
-        self.resume: Mapping[str, Array] | None = None
+        self.resume: Snapshot | None = None
 
     def reached(self) -> Reached:
         """Go through the pieces that are left."""
@@ -255,18 +255,28 @@ class _Evaluation:
             parts[f"loop {name}"] = np.array([report.iterations, report.stopped_by.code])
         return {"piece": np.array(place, np.int64), **parts}
 
-    def restore(self, parts: Mapping[str, Array]) -> None:
+    def restore(self, parts: Snapshot) -> None:
         """Go on in the loop in which the snapshot was taken."""
-        self.first = int(parts["piece"])
+        pieces = self.pieces.pieces
+        self.first = parts.number("piece", len(pieces) - 1)
+        if not isinstance(pieces[self.first], LoopPiece):
+            raise parts.wrong("piece", "the place of a loop")
         self.resume = parts
-        for piece in self.pieces.pieces[: self.first]:
+        values = parts.under("value ")
+        for piece in pieces[: self.first]:
             for value in _made_by(piece):
-                if (data := parts.get(f"value {value.name}")) is not None:
-                    self.values[value] = np.asarray(data).astype(numpy_dtype(value.dtype))
-            name = piece.loop.name if isinstance(piece, LoopPiece) else ""
-            if (report := parts.get(f"loop {name}")) is not None:
-                reason = list(StoppedBy)[int(report[1])]
-                self.reports[name] = LoopReport(int(report[0]), reason)
+                if value in self.pieces.needed[self.first]:
+                    self.values[value] = values.value(value.name, value)
+            if isinstance(piece, LoopPiece):
+                self.reports[piece.loop.name] = _report(parts, f"loop {piece.loop.name}")
+
+
+def _report(parts: Snapshot, name: str) -> LoopReport:
+    """How a loop went that had come to its end."""
+    iterations, code = parts.array(name, "i", (2,)).tolist()
+    if iterations < 0 or not 0 <= code < len(StoppedBy):
+        raise parts.wrong(name, "iterations and why they ended")
+    return LoopReport(iterations, list(StoppedBy)[code])
 
 
 def _made_by(piece: Piece) -> tuple[Value, ...]:

@@ -26,6 +26,9 @@ from mdf_loop.run.labels import storable
 
 State: TypeAlias = Mapping[str, Array]
 
+MOST = 1 << 62
+"""More steps than anyone runs: their numbers can be counted on."""
+
 _HINT = "give results.state of a run of this model that took the same inputs and gave the same"
 
 
@@ -88,7 +91,7 @@ def checked_state(
 
 def _step(given: Any) -> Array:
     step = array_of(given, "'step' of the state")
-    if step.shape != () or step.dtype.kind not in "iu" or step < 1:
+    if step.shape != () or step.dtype.kind not in "iu" or not 1 <= step <= MOST:
         raise InputError(f"'step' of the state is no whole number above 0: {given!r}", hint=_HINT)
     return step
 

@@ -17,7 +17,8 @@ from mdf_loop.errors import RecordShapeError
 from mdf_loop.ir import Array
 from mdf_loop.reading.program import HAS_RUN
 from mdf_loop.run.execution_list import Mark, OrderOfExecution, Sets
-from mdf_loop.run.overseeing.course import Block, called, data_bytes
+from mdf_loop.run.overseeing.course import Block, data_bytes
+from mdf_loop.run.overseeing.snapshot import Snapshot
 from mdf_loop.run.overseeing.stopping import Stopping
 from mdf_loop.run.recording.lengths import with_axes
 from mdf_loop.run.recording.ticks import Clock
@@ -172,14 +173,22 @@ class TimedCourse:
         order = {} if ran is None else {"ran": np.array(json.dumps(ran.runs))}
         return {"done": np.array(self.done), **order, **kept}
 
-    def restore(self, parts: Mapping[str, Array]) -> None:
+    def restore(self, parts: Snapshot) -> None:
         """Go on from there."""
-        held = called("state ", parts)
-        self._ran = OrderOfExecution.of(json.loads(str(parts["ran"]))) if "ran" in parts else None
-        mark = None if self._ran is None else self._ran.mark()
-        done = int(parts["done"])
+        done = parts.number("done")
         begun = done > 0 or self._wanted.state is not None  # what is held may be nothing
-        self._reached = self._before = _Reached(done, held if begun else None, mark, self.total)
+        held = self._session.restored(parts.under("state "), self._wanted) if begun else None
+        self._ran = _ran(parts, done) if "ran" in parts else None
+        mark = None if self._ran is None else self._ran.mark()
+        self._reached = self._before = _Reached(done, held, mark, self.total)
+
+
+def _ran(parts: Snapshot, done: int) -> OrderOfExecution:
+    """The order of execution of so many evaluations."""
+    made = OrderOfExecution.read(parts.content("ran"))
+    if made is None or len(made) != done:
+        raise parts.wrong("ran", f"the order of execution of {done} steps")
+    return made
 
 
 def _cut(number: int, most: int, every: int) -> tuple[int, int]:

@@ -74,7 +74,8 @@ def run_over_time(
                 f"the checkpoint is of {course.done} steps, more than the {wanted.steps} of this run",
                 hint=f"give steps={course.done} or more",
             )
-        recorder.restore(overseer.resumed["kept"])
+        numbers = range(wanted.first, wanted.first + course.done)
+        recorder.restore(overseer.resumed["kept"], numbers, session.dtypes)
     stopped_by = overseer.follow(course, recorder, "steps", name)
     state = course.state(recorder.clock)
     if state is None:

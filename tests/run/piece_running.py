@@ -16,6 +16,7 @@ from mdf_loop.passes.in_pieces import in_pieces
 from mdf_loop.passes.loop_piece import LoopPiece
 from mdf_loop.reading import bind, open_document, read
 from mdf_loop.run.loop_course import LoopCourse
+from mdf_loop.run.overseeing.snapshot import Snapshot
 from mdf_loop.run.overseeing.stopping import Stopping
 from mdf_loop.run.pieces import Follower, Pieces, Reached, run_in_pieces
 from mdf_loop.run.session import Session
@@ -155,7 +156,7 @@ def run(pieces: Pieces, arrays: Mapping[str, Any], follower: Follower) -> Reache
             with Stopping() as stopping:
                 return run_in_pieces(pieces, arrays, stopping, follower, resume)
         except Break as broken:
-            resume = broken.snapshot
+            resume = Snapshot(broken.snapshot)
 
 
 def same(program: Program, arrays: Mapping[str, Any], seed: int, *, breaks: bool = False) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -26,8 +27,10 @@ from mdf_loop.errors import InputError, LoopError
 from mdf_loop.files import ARCHIVE_ERRORS, checked_place, write_arrays, write_whole
 from mdf_loop.importing.writing import plain
 from mdf_loop.ir import Array
+from mdf_loop.memory_limit import check
 from mdf_loop.reading.content import content_of
 from mdf_loop.reading.document import Document
+from mdf_loop.run.overseeing.snapshot import ANEW, Snapshot, damaged
 
 Parts: TypeAlias = Mapping[str, Mapping[str, Array]]
 Identity: TypeAlias = Mapping[str, str]
@@ -46,8 +49,10 @@ _DIGEST = "sha256:"
 _MOST_DIFFERENCES = 5
 _TEXTS = "texts"
 _ERRORS = (*ARCHIVE_ERRORS, KeyError, AttributeError)
-_ANEW = "leave resume (--resume) out to begin anew"
-_HINT = f"give the same model and options as then, or {_ANEW}"
+_HINT = f"give the same model and options as then, or {ANEW}"
+
+_OBJECT = 20
+"""How much larger in memory are the texts that JSON says."""
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -127,17 +132,26 @@ def _held(array: Array) -> tuple[str, Array]:
 
 def _as_it_was(how: str, kept: Array) -> Array:
     if how == _TEXTS:
-        content = json.loads(kept.tobytes())
-        texts = np.empty(content["shape"], object)
-        texts.reshape(-1)[:] = content["texts"]
-        return texts
+        return _texts(kept)
     return kept.view(getattr(ml_dtypes, how)) if how else kept
+
+
+def _texts(kept: Array) -> Array:
+    check(kept.nbytes * _OBJECT, "the texts of a checkpoint")
+    content = json.loads(kept.tobytes())
+    shape, texts = content["shape"], content["texts"]
+    fits = isinstance(texts, list) and math.prod(shape) == len(texts)
+    if not fits or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"texts that are not those of {shape}"[:100])
+    made = np.empty(len(texts), object)
+    made[:] = texts
+    return made.reshape(shape)
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def load(path: str | Path, identity: Identity) -> dict[str, dict[str, Array]]:
+def load(path: str | Path, identity: Identity) -> dict[str, Snapshot]:
     """What `Checkpoints.save` was given last.
 
     Raises:
@@ -145,23 +159,29 @@ def load(path: str | Path, identity: Identity) -> dict[str, dict[str, Array]]:
     """
     source = Path(path)
     if not source.is_file():
-        raise InputError(f"there is no checkpoint '{source}'", hint=_ANEW)
+        raise InputError(f"there is no checkpoint '{source}'", hint=ANEW)
     if not _is_marked(source):
         raise InputError(f"'{source.name}' is no checkpoint", hint="--checkpoint FILE writes one")
     try:
         with zipfile.ZipFile(source) as file:
+            _refuse_packed(file, source.stat().st_size)
             archive = Archive(file, source.name)
             contents = json.loads(archive.array(_CONTENTS).tobytes())
             _check(source.name, contents, identity)
-            if damaged := file.testzip():  # all of it is checked before any of it is believed
-                raise zipfile.BadZipFile(f"entry '{damaged}'")
-            return _parts(archive, contents["parts"])
+            if broken := file.testzip():  # all of it is checked before any of it is believed
+                raise zipfile.BadZipFile(f"entry '{broken}'")
+            parts = _parts(archive, contents["parts"])
+            return {part: Snapshot(named, f"{part}/", source.name) for part, named in parts.items()}
     except LoopError:
         raise
     except _ERRORS as error:
-        raise InputError(
-            f"the checkpoint '{source.name}' is damaged: {error}"[:300], hint=_ANEW
-        ) from None
+        raise damaged(source.name, str(error)) from None
+
+
+def _refuse_packed(file: zipfile.ZipFile, size: int) -> None:
+    """Refuse a file that holds more than it has bytes: what is written is never packed."""
+    if sum(entry.file_size for entry in file.infolist()) > size:
+        raise ValueError("it holds more than it has bytes")
 
 
 def _is_marked(source: Path) -> bool:
@@ -178,7 +198,7 @@ def _check(name: str, contents: Mapping[str, Any], identity: Identity) -> None:
     if contents["version"] != VERSION:
         raise InputError(
             f"the checkpoint '{name}' is of another version of mdf_loop",
-            hint=f"go on with that version, or {_ANEW}",
+            hint=f"go on with that version, or {ANEW}",
         )
     if difference := _difference(contents["identity"], identity):
         raise InputError(f"the checkpoint '{name}' is of {difference}", hint=_HINT)

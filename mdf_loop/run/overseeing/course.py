@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from mdf_loop.ir import Array, Data
+from mdf_loop.run.overseeing.snapshot import Snapshot
 from mdf_loop.run.overseeing.stopping import Stopping
 
 Numbers: TypeAlias = "range | Array"
@@ -57,7 +58,7 @@ class Course(Protocol):
     def snapshot(self) -> dict[str, Array]:
         """All that is needed to go on from here."""
 
-    def restore(self, parts: Mapping[str, Array]) -> None:
+    def restore(self, parts: Snapshot) -> None:
         """Go on from there."""
 
 
@@ -83,16 +84,11 @@ class Sink(Protocol):
     def snapshot(self) -> Mapping[str, Array]:
         """The rows, if they are nowhere else."""
 
-    def restore(self, parts: Mapping[str, Array], length: int) -> None:
-        """Go on after so many rows, those of a snapshot."""
+    def restore(self, parts: Snapshot, length: int, columns: Mapping[str, str]) -> None:
+        """Go on after so many rows, those of a snapshot; `columns` have rows of these dtypes."""
 
 
 def data_bytes(data: Data) -> int:
     """The bytes of an array, of the members of a sequence, or of nothing."""
     members = data if isinstance(data, list) else [data]
     return sum(member.nbytes for member in members if member is not None)
-
-
-def called(word: str, parts: Mapping[str, Array]) -> dict[str, Array]:
-    """Those parts of a snapshot whose names begin with a word, without it."""
-    return {name.removeprefix(word): v for name, v in parts.items() if name.startswith(word)}

@@ -21,6 +21,7 @@ from mdf_loop.run.overseeing.checkpoint import Checkpoints, Identity, Parts, loa
 from mdf_loop.run.overseeing.chunks import follow
 from mdf_loop.run.overseeing.course import Block, Course
 from mdf_loop.run.overseeing.progress import Callback, Reporter, reporting
+from mdf_loop.run.overseeing.snapshot import Snapshot, damaged
 from mdf_loop.run.overseeing.stopping import Stopped, Stopping
 from mdf_loop.run.recording.watch import Found, first_not_finite
 from mdf_loop.run.run_id import new_run_id
@@ -132,12 +133,15 @@ class Overseer:
         self.run = oversight.run if self.resumed is None else _run_of(self.resumed)
         self.checkpoint = None if self.resumed is None else oversight.resume
 
-    def _resumed(self) -> Mapping[str, Mapping[str, Array]] | None:
+    def _resumed(self) -> Mapping[str, Snapshot] | None:
         """What a checkpoint says to go on from."""
         if self.oversight.begins:
             return None
         assert self.oversight.resume is not None
-        return load(self.oversight.resume, self._identity)
+        found = load(self.oversight.resume, self._identity)
+        if missing := {"course", "kept"} - set(found):
+            raise damaged(self.oversight.resume.name, f"it has no '{min(missing)}'")
+        return found
 
     def __enter__(self) -> Overseer:
         for path in (self.oversight.checkpoint, self.oversight.resume):
@@ -213,6 +217,6 @@ class Overseer:
                 self._save(course, keeper)
 
 
-def _run_of(resumed: Parts) -> str:
+def _run_of(resumed: Mapping[str, Snapshot]) -> str:
     """What the run of a checkpoint is called; nothing for one that does not say it."""
-    return str(resumed.get("run", {}).get("id", ""))
+    return resumed["run"].text("id") if "run" in resumed else ""

@@ -11,7 +11,8 @@ from mdf_loop.errors import DiskFullError, InputError
 from mdf_loop.ir import Array, Data
 from mdf_loop.reading.program import HAS_RUN
 from mdf_loop.run.missing import with_missing
-from mdf_loop.run.overseeing.course import Block, Numbers, Sink, called
+from mdf_loop.run.overseeing.course import Block, Numbers, Sink
+from mdf_loop.run.overseeing.snapshot import Snapshot
 from mdf_loop.run.recording.keeping import Keeping
 from mdf_loop.run.recording.lengths import lengths_of, with_axes
 from mdf_loop.run.recording.reductions import Reductions
@@ -114,14 +115,35 @@ class Recorder:
         rows = {f"rows {name}": array for name, array in self.sink.snapshot().items()}
         return {**first, **reduced, **chosen, **rows, "length": np.array(self.sink.length)}
 
-    def restore(self, parts: Mapping[str, Array]) -> None:
-        """Go on with what a snapshot had."""
-        self._first = int(parts["first"]) if "first" in parts else None
-        if "chosen" in parts:
-            self._chosen.add(parts["chosen"])
-        self._reductions.restore(called("reduction ", parts))
-        self._given = int(parts["length"])
-        self.sink.restore(called("rows ", parts), self._given)
+    def restore(self, parts: Snapshot, numbers: range, dtypes: Mapping[str, str]) -> None:
+        """Go on with what a snapshot had of the steps of these numbers.
+
+        `dtypes` are those of what is recorded. The sink comes last: it may be on a disk.
+        """
+        self._given = length = parts.number("length", len(numbers))
+        expected = self.keeping.expected(numbers.start, len(numbers))
+        if expected not in (None, length):
+            raise parts.wrong("length", f"{expected}, the rows of {len(numbers)} steps")
+        if length:
+            self._first = parts.number("first", numbers.stop - 1)
+            if self._first not in numbers:
+                raise parts.wrong("first", f"one of {numbers.start} to {numbers.stop - 1}")
+        if self.keeping.when is not None:
+            self._chosen.add(self._restored_numbers(parts, length, numbers))
+        self._reductions.restore(parts.under("reduction "))
+        columns = {name: dtypes.get(name, "int64") for name in self.keeping.columns}
+        self.sink.restore(parts.under("rows "), length, columns if numbers else {})
+
+    def _restored_numbers(self, parts: Snapshot, length: int, numbers: range) -> Array:
+        """The numbers of the rows that `when` has chosen."""
+        if not length:
+            return np.zeros(0, np.int64)
+        chosen = parts.array("chosen", "i", (length,)).astype(np.int64)
+        every = self.keeping.every
+        inside = numbers.start <= chosen[0] and chosen[-1] < numbers.stop
+        if not inside or (np.diff(chosen) <= 0).any() or (chosen % every).any():
+            raise parts.wrong("chosen", f"numbers of steps up to {numbers.stop - 1}")
+        return chosen
 
 
 def _truths(name: str, rows: Array, length: int) -> Array:

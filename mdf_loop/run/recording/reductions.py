@@ -22,11 +22,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mdf_loop.errors import Finding, InputError, raise_findings
+from mdf_loop.errors import Finding, InputError, LoopError, raise_findings
 from mdf_loop.ir import Array
+from mdf_loop.memory_limit import check
 from mdf_loop.onnx_types import common, dtype_name, kind_of, numpy_dtype
 from mdf_loop.run.labels import storable
-from mdf_loop.run.overseeing.course import called
+from mdf_loop.run.overseeing.snapshot import Snapshot
 
 WAITING = 4096
 """Elements that may wait for the rest of their block; of larger rows there waits none."""
@@ -91,14 +92,22 @@ class Reduction(ABC):
             **(self._parts() if self.rows else {}),
         }
 
-    def restore(self, parts: Mapping[str, Array]) -> None:
+    def restore(self, parts: Snapshot) -> None:
         """Go on from there."""
-        self.rows = int(parts["rows"])
-        self._dtypes = parts["dtypes"].tolist()
-        self._dtype = _common(self._dtypes)
-        self._begin(tuple(parts["shape"].tolist()))
+        self.rows = parts.number("rows")
+        self._dtypes = parts.array("dtypes", "U", (None,)).tolist()
+        try:
+            self._dtype = _common(self._dtypes)
+        except (LoopError, TypeError):
+            raise parts.wrong("dtypes", "dtypes of rows") from None
+        shape = parts.array("shape", "i", (None,)).tolist()
+        if min(shape, default=0) < 0:
+            raise parts.wrong("shape", "a shape")
+        check(2 * WAITING * 8 + 16 * math.prod(shape), "the rows of a reduction")
         if self.rows:
-            self._take_parts(parts)
+            self._take_parts(parts, tuple(shape))
+        else:
+            self._begin(tuple(shape))
 
     @property
     def is_there(self) -> bool:
@@ -122,8 +131,8 @@ class Reduction(ABC):
         """What at least one row left, as files hold it."""
 
     @abstractmethod
-    def _take_parts(self, parts: Mapping[str, Array]) -> None:
-        """The other way round."""
+    def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
+        """The other way round, for rows of this shape."""
 
 
 def _common(dtypes: Sequence[str]) -> np.dtype[Any]:
@@ -149,8 +158,10 @@ class _Chosen(Reduction):
     def _parts(self) -> dict[str, Array]:
         return {"row": storable(self._row)}
 
-    def _take_parts(self, parts: Mapping[str, Array]) -> None:
-        self._row = parts["row"].astype(self._dtype)
+    def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
+        kinds = "U" if self._dtype.kind == "O" else "biufc"
+        self._row = parts.array("row", kinds, shape).astype(self._dtype)
+        self._begin(shape)
 
 
 class Last(_Chosen):
@@ -257,10 +268,13 @@ class Mean(Reduction):
         waiting = self._waiting[: self._filled].copy()
         return {"sum": np.array(self._sum), "lost": np.array(self._lost), "waiting": waiting}
 
-    def _take_parts(self, parts: Mapping[str, Array]) -> None:
-        self._sum, self._lost = parts["sum"], parts["lost"]
+    def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
+        own = shape if self.rows >= _length(shape) else ()  # there was a full block
+        self._sum, self._lost = (parts.array(name, "f", own) for name in ("sum", "lost"))
         self._filled = 0
-        self._wait(parts["waiting"])
+        waiting = parts.array("waiting", "f", (self.rows % _length(shape), *shape))
+        self._begin(shape)
+        self._wait(waiting)
 
 
 def _length(shape: tuple[int, ...]) -> int:
@@ -344,21 +358,21 @@ class Reductions:
         }
         return {"axis": np.array(self._axis), **parts}
 
-    def restore(self, parts: Mapping[str, Array]) -> None:
+    def restore(self, parts: Snapshot) -> None:
         """Go on from there.
 
         Raises:
             InputError: other reductions were asked for.
         """
         for name, made in self._all().items():
-            own = called(f"{name}/", parts)
+            own = parts.under(f"{name}/")
             if not own:
                 raise InputError(
                     f"the run that is to be resumed did not have '{name}'",
                     hint="give the same reduce as for that run",
                 )
             made.restore(own)
-        self._axis = int(parts["axis"])
+        self._axis = parts.number("axis", 1) if self._made else 0
 
     def _all(self) -> dict[str, Reduction]:
         return {

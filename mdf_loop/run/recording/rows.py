@@ -17,6 +17,7 @@ from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.memory_limit import check
 from mdf_loop.run.missing import common_shape, padded
+from mdf_loop.run.overseeing.snapshot import Snapshot
 
 _HINT = (
     "stream them to disk (output='run.zarr', --output run.zarr), keep fewer of them (every, when), "
@@ -75,11 +76,11 @@ class Rows:
         """All rows, time in front."""
         return {name: column.rows for name, column in self._columns.items()}
 
-    def restore(self, parts: Mapping[str, Array], length: int) -> None:
+    def restore(self, parts: Snapshot, length: int, columns: Mapping[str, str]) -> None:
         """Take rows that a snapshot had."""
-        for name, rows in parts.items():
+        for name, dtype in columns.items():
             self._columns[name] = Column(name, self._expected)
-            self._columns[name].add(rows)
+            self._columns[name].add(parts.rows(name, length, 0, dtype))
         self.length = length
 
 

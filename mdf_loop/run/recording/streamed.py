@@ -18,6 +18,7 @@ from mdf_loop.errors import InputError
 from mdf_loop.files import beside, checked_target
 from mdf_loop.ir import Array, Data
 from mdf_loop.run.missing import common_shape, dtype_with_nan
+from mdf_loop.run.overseeing.snapshot import Snapshot
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.claim import Claim
 from mdf_loop.run.recording.resuming import Kept
@@ -152,18 +153,19 @@ class Streamed:
         coordinate, rows = self._first
         return {_ALONG: coordinate, **rows}
 
-    def restore(self, parts: Mapping[str, Array], length: int) -> None:
+    def restore(self, parts: Snapshot, length: int, columns: Mapping[str, str]) -> None:
         """Go on after so many rows of the store, or with those that wait for one."""
         self._claim.check()
         if _ALONG in parts:
             self._claim.check_new()
-            rows = {name: part for name, part in parts.items() if name != _ALONG}
-            self._first = (parts[_ALONG], rows)
-        elif parts and not self._path.exists():
+            time = len(self._axes) - 1
+            rows = {n: parts.rows(n, length, time, dtype) for n, dtype in columns.items()}
+            self._first = (parts.array(_ALONG, "biuf", (length,)), rows)
+        elif (parts or length) and not self._path.exists():
             raise InputError(
                 f"the run cannot go on: its rows were in '{self._path}', which is not there",
                 hint="put it back, or begin anew",
             )
-        elif parts:
+        elif parts or length:
             self._claim.check_old()
             self._stream = Stream.resume(self._path, length, Kept.of(parts), self._columns)

@@ -13,6 +13,7 @@ import pytest
 from mdf_loop.archives import read_arrays
 from mdf_loop.errors import InputError, LoopError, OperandError
 from mdf_loop.files import write_arrays
+from mdf_loop.run.overseeing.snapshot import Snapshot
 from mdf_loop.run.recording.reductions import REDUCTIONS, WAITING, Reductions
 
 NUMPY = {"mean": np.mean, "min": np.min, "max": np.max, "last": lambda rows, axis: rows[-1]}
@@ -175,7 +176,7 @@ def test_a_snapshot_goes_on_as_if_nothing_had_been(word, dtype, tmp_path):
                 write_arrays(stream, made.snapshot())
             made.value()
             made = REDUCTIONS[word]()
-            made.restore(read_arrays(path))
+            made.restore(Snapshot(read_arrays(path)))
             made.add(block)
         same_bits(made.value(), whole)
 
@@ -350,7 +351,7 @@ def test_snapshots_of_all_go_through_files(axis, tmp_path):
     with (tmp_path / "a.npz").open("wb") as stream:
         write_arrays(stream, first.snapshot())
     second = Reductions(ASKED)
-    second.restore(read_arrays(tmp_path / "a.npz"))
+    second.restore(Snapshot(read_arrays(tmp_path / "a.npz")))
     for name, array in second.arrays().items():
         same_bits(array, first.arrays()[name])
     second.add({n: a[(*front, slice(777, None))] for n, a in rows.items()}, axis)
@@ -361,7 +362,7 @@ def test_snapshots_of_all_go_through_files(axis, tmp_path):
 
 def test_a_snapshot_before_the_first_row():
     fresh = Reductions(ASKED)
-    fresh.restore(Reductions(ASKED).snapshot())
+    fresh.restore(Snapshot(Reductions(ASKED).snapshot()))
     assert fresh.arrays() == {}
     fresh.add({"A.x": np.arange(3), "B.y": np.arange(3)}, 0)
     assert fresh.arrays()["A.x.max"] == 2
@@ -373,7 +374,7 @@ def test_the_last_of_texts(tmp_path):
     with (tmp_path / "a.npz").open("wb") as stream:
         write_arrays(stream, reductions.snapshot())
     restored = Reductions({"A.x": ("last",)})
-    restored.restore(read_arrays(tmp_path / "a.npz"))
+    restored.restore(Snapshot(read_arrays(tmp_path / "a.npz")))
     for made in (reductions, restored):
         (last,) = made.arrays().values()
         assert last.dtype == object
@@ -405,4 +406,4 @@ def test_other_reductions_than_those_of_the_checkpoint_are_refused():
     first = Reductions({"A.x": ("mean",)})
     first.add({"A.x": np.arange(3)}, 0)
     with pytest.raises(InputError, match=r"did not have 'A\.x\.max'"):
-        Reductions({"A.x": ("mean", "max")}).restore(first.snapshot())
+        Reductions({"A.x": ("mean", "max")}).restore(Snapshot(first.snapshot()))
