@@ -128,8 +128,8 @@ def passed(most: int) -> MemoryLimitError:
     """The error about a run that had taken more than it may."""
     return MemoryLimitError(
         f"the run took more memory than its limit of {as_text(most)}",
-        hint="what was reached is in error.results; record less (only, every, reduce), stream the "
-        "rows to disk (output='run.zarr'), or allow more: memory_limit (--memory-limit)",
+        hint="record less (only, every, reduce), stream rows to disk (output='run.zarr', --output "
+        "run.zarr), or allow more: memory_limit (--memory-limit)",
     )
 
 

@@ -62,6 +62,8 @@ class Once:
             signalled = attempt.signalled
             if made is not None:
                 return Reached(made, {}, signalled, {})
+            if attempt.reason is StoppedBy.MEMORY_LIMIT:
+                self.session = Session(self._program, self._wanted_device)  # without that memory
         with overseer:
             if signalled is not None:
                 overseer.stopping.hears(signalled)

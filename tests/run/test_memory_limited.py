@@ -16,6 +16,7 @@ from mdf_loop.cli import cli
 from mdf_loop.errors import InputError, MemoryLimitError
 from mdf_loop.ir import StoppedBy
 from mdf_loop.memory_limit import resident
+from mdf_loop.run import once
 from mdf_loop.run.overseeing import chunks, stopping
 
 
@@ -130,6 +131,17 @@ def test_a_loop_that_doubles_what_it_carries() -> None:
     assert 10 < report.iterations < 30
     assert report.stopped_by is StoppedBy.MEMORY_LIMIT
     assert resident() < most + 4 * 10**8
+
+
+def test_a_loop_that_is_stopped_before_it_is_begun_in_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The memory that the first attempt took does not count against what is reached."""
+    monkeypatch.setattr(once, "PATIENCE", 60.0)
+    compiled = mdf_loop.compile(doubling(60), device="cpu", shapes="dynamic")
+    with pytest.raises(MemoryLimitError, match="took more memory than its limit") as caught:
+        compiled.run({"x": [1.0]}, memory_limit=resident() + 5 * 10**8)
+    assert 10 < caught.value.results.loops["A.f"].iterations < 30
 
 
 class Slowly:
