@@ -136,8 +136,13 @@ _UNSAFE = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
 
 
 def safe_name(name: str) -> str:
-    """A name that HDF5 and Zarr take for one name, not for a path of groups; `/` becomes `%2F`."""
-    return name.translate(_UNSAFE)
+    """A name that HDF5 and Zarr take for one name, not for a path of groups; `/` becomes `%2F`.
+
+    `..` becomes `%2E%2E`, and `zarr.json`, as Zarr calls what it says of all, `zarr%2Ejson`.
+    """
+    safe = name.translate(_UNSAFE)
+    is_taken = safe.startswith("zarr.json") or not safe.strip(".")
+    return safe.replace(".", "%2E") if is_taken else safe
 
 
 def attributes(name: str, unit: str) -> dict[str, str]:

@@ -141,7 +141,8 @@ class Stream:
         document = document_to_go_on(place, kept, length, outputs)
         with folder.writing(place):
             for part in place.rglob("*.partial"):  # of a run that was killed
-                part.unlink(missing_ok=True)
+                if part.is_file():  # an output may be called so
+                    part.unlink()
             document["attributes"] = {**document["attributes"], **folder.GOES_ON}
             folder.write_json(place, document)
             for name, entry in document["consolidated_metadata"]["metadata"].items():

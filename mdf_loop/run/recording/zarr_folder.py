@@ -149,11 +149,22 @@ def checked_store(path: Path) -> Path:
     place = real_place(path)
     if place.exists() and OURS not in attributes_of(place):
         raise InputError(
-            f"cannot write '{path}': it is there already, and is no Zarr store of mdf_loop",
+            f"cannot write '{path}': it is there already, and {_what_else(place)}",
             hint="give another name, or remove it first",
         )
     refuse_overwriting(path)
     return place
+
+
+def _what_else(place: Path) -> str:
+    """What is there instead of a store that was written here."""
+    try:
+        read_json(place)
+    except DamagedError as error:
+        return f"its metadata are damaged: {METADATA}: {error}"
+    except OSError:
+        pass
+    return "is no Zarr store of mdf_loop"
 
 
 def attributes_of(path: Path) -> Mapping[str, Any]:

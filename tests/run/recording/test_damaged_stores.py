@@ -16,6 +16,8 @@ import xarray
 import mdf_loop
 from mdf_loop.compiled import Compiled
 from mdf_loop.errors import InputError
+from mdf_loop.run.recording.resuming import Kept
+from mdf_loop.run.recording.stream import Stream
 from tests.soak import times
 from tests.timed_models import graph
 
@@ -287,6 +289,46 @@ def test_a_checkpoint_of_more_steps_touches_no_store(model, place):
     before = contents(place)
     with pytest.raises(InputError, match=r"of 200000 steps, more than the 1000"):
         model.run(steps=1000, output=place / "rows.zarr", resume=place / "run.checkpoint")
+    assert contents(place) == before
+
+
+FORGED: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], Any], str]] = {
+    "another place": (
+        lambda about, tails: about["consolidated_metadata"]["metadata"].update({"../victim": {}}),
+        "'../victim' is no name of an array",
+    ),
+    "no metadata": (lambda about, tails: about.clear(), "it is none of mdf_loop"),
+    "no rows": (lambda about, tails: tails.clear(), "the last rows of 'walk.x' are not as they"),
+    "fewer rows": (lambda about, tails: tails.update(step=tails["step"][1:]), "rows of 'step'"),
+    "rows of another type": (
+        lambda about, tails: tails.update({"walk.n": tails["walk.n"].astype(float)}),
+        "the last rows of 'walk.n'",
+    ),
+    "an output fewer": (
+        lambda about, tails: about["consolidated_metadata"]["metadata"].pop("walk.n"),
+        "it is of other outputs",
+    ),
+}
+
+
+@pytest.mark.parametrize(("forge", "sentence"), FORGED.values(), ids=FORGED)
+def test_a_checkpoint_that_says_something_else_of_the_store(place, forge, sentence):
+    there = Stream(place / "rows.zarr")
+    there._stored = REACHED
+    kept = there.kept()
+    about, tails = json.loads(json.dumps(kept.document)), dict(kept.tails)
+    forge(about, tails)
+    before = contents(place)
+    with pytest.raises(InputError, match=rf"checkpoint is damaged in what it says .*{sentence}"):
+        Stream.resume(place / "rows.zarr", REACHED, Kept(about, tails), ["walk.x", "walk.n"])
+    assert contents(place) == before
+
+
+def test_a_run_that_begins_does_not_replace_a_store_that_is_damaged(model, place):
+    (place / "rows.zarr" / "zarr.json").write_bytes(b"")
+    before = contents(place)
+    with pytest.raises(InputError, match=r"there already, and its metadata are damaged: .* empty"):
+        model.run(steps=10, output=place / "rows.zarr", overwrite=True)
     assert contents(place) == before
 
 

@@ -79,6 +79,22 @@ def test_what_is_added_is_read_with_its_labels(tmp_path):
     np.testing.assert_array_equal(arrays["/A/n"][3:9], n[3:9])
 
 
+@pytest.mark.parametrize("name", ["zarr.json", "zarr.json.partial", "..", ".", "A.partial", "c"])
+def test_names_that_mean_something_in_a_store(tmp_path, name):
+    """A node may be called `zarr` and its port `json`, or both nothing."""
+    path = tmp_path / "x.zarr"
+    stream = opened(path, Column(name, FLOAT, ()))
+    stream.add(np.arange(3.0), {name: np.arange(3.0)})
+    stream.close()
+    again = resumed(path, 2)
+    again.add(np.arange(3.0), {name: np.arange(3.0)})
+    again.close()
+    assert again.arrays()[name][...].tolist() == [0, 1, 0, 1, 2]
+    with xarray.open_zarr(path) as data:
+        (found,) = data.values()
+    assert found.attrs.get("long_name", found.name) == name
+
+
 def test_steps_are_a_coordinate_though_their_axis_is_time(tmp_path):
     stream = opened(tmp_path / "x.zarr", axes=(STEP,))
     stream.add(np.arange(3), {"A.v": np.ones(3)})
