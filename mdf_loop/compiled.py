@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop import arguments
+from mdf_loop.arguments import flag, names, text, word
 from mdf_loop.build import Options
 from mdf_loop.choices import Choices
 from mdf_loop.emit.legalise import runnable
@@ -26,11 +28,12 @@ from mdf_loop.reading.over_time import What, read_over_time
 from mdf_loop.reading.program import read_once
 from mdf_loop.reading.units import units_of
 from mdf_loop.recent import Recent
-from mdf_loop.request import Request, checked_reduce, names, request
+from mdf_loop.request import Request, checked_reduce, request
 from mdf_loop.run.device import DEVICES, Device
+from mdf_loop.run.engine import ENGINES
 from mdf_loop.run.once import Once
 from mdf_loop.run.over_time import TimedSession
-from mdf_loop.run.overseeing.overseer import checked_oversight
+from mdf_loop.run.overseeing.overseer import NAN, checked_oversight
 from mdf_loop.run.overseeing.progress import Callback
 from mdf_loop.run.results import Results
 from mdf_loop.run.session import Session
@@ -82,8 +85,7 @@ def checked_options(
         ("precision", precision, PRECISIONS),
         ("shapes", shapes, SHAPES),
     ):
-        if value not in allowed:
-            raise InputError(f"{what} cannot be '{value}'", hint=f"use {' or '.join(allowed)}")
+        word(value, what, allowed)
     for what, number in (("max_iterations", max_iterations), ("unroll", unroll)):
         whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
         if number is not None and (not whole or number > np.iinfo(np.int64).max):
@@ -168,7 +170,9 @@ class Compiled:
         return asked.arrays, program, once.session
 
     def _request(self, inputs: Mapping[str, Any], record: Sequence[str] = ()) -> Request:
-        return request(self.document, self.options, inputs=inputs, chosen=Chosen(tuple(record)))
+        chosen = Chosen(names(record, "record"))
+        given = arguments.inputs(inputs)
+        return request(self.document, self.options, inputs=given, chosen=chosen)
 
     @property
     def program(self) -> Program:
@@ -263,23 +267,25 @@ class Compiled:
             LoopError: an input does not fit, or the model failed; the sentence names the place.
         """
         chosen = Chosen(
-            names(record, "record"), None if only is None else names(only, "only"), nan != "ignore"
+            names(record, "record"),
+            None if only is None else names(only, "only"),
+            word(nan, "nan", NAN) != "ignore",
         )
         choices = Choices(
-            inputs=inputs or {},
+            inputs=arguments.inputs(inputs),
             chosen=chosen,
-            set=set or {},
-            sweep=sweep or {},
+            set=arguments.settings(set),
+            sweep=arguments.mapping(sweep, "sweep", "sweep={'node.parameter': [0.1, 0.2]}"),
             steps=steps,
             dt=dt,
             every=every,
-            when=when,
-            reduce=checked_reduce(reduce or {}),
+            when=None if when is None else text(when, "when", "when='node.port'"),
+            reduce=checked_reduce(reduce),
             state=state,
-            execution_list=execution_list,
-            engine=engine,
+            execution_list=flag(execution_list, "execution_list"),
+            engine=word(engine, "engine", ENGINES),
             output=output,
-            overwrite=overwrite,
+            overwrite=flag(overwrite, "overwrite"),
         )
         oversight = checked_oversight(
             time_limit, nan, progress, checkpoint, checkpoint_every, resume, memory_limit
@@ -316,7 +322,7 @@ class Compiled:
         from mdf_loop.emit import portable, to_onnx
         from mdf_loop.importing.origin import add_origin
 
-        program = read(self.document, inputs or {}, options=self.options)
+        program = read(self.document, inputs, options=self.options)
         proto = to_onnx(runnable(program, self.options))
         made = portable(proto, stated_shapes(self.document))
         if origin and self.options.precision == "float64":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from mdf_loop.arguments import mapping, names
 from mdf_loop.build import Options
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Data
@@ -122,29 +123,11 @@ def _swept_ports(
 # --- names ----------------------------------------------------------------------------------------
 
 
-def names(given: Any, what: str) -> tuple[str, ...]:
-    """Names that are given as a list, or as one text.
-
-    Raises:
-        InputError: they are neither.
-    """
-    found = (given,) if isinstance(given, str) else given
-    if not isinstance(found, Iterable) or not all(isinstance(name, str) for name in (*found,)):
-        raise InputError(
-            f"{what} is no list of names: {given!r}"[:200], hint=f"e.g. {what}=['node.port']"
-        )
-    return tuple(found)
-
-
 def checked_reduce(given: Any) -> dict[str, tuple[str, ...]]:
     """Words by the names of outputs.
 
     Raises:
         InputError: they are given otherwise.
     """
-    if not isinstance(given, Mapping):
-        raise InputError(
-            f"reduce is no mapping of names to words: {given!r}"[:200],
-            hint="e.g. reduce={'node.port': 'mean'}",
-        )
-    return {str(name): names(words, f"reduce of '{name}'") for name, words in given.items()}
+    found = mapping(given, "reduce", "reduce={'node.port': 'mean'}")
+    return {name: names(words, f"reduce of '{name}'") for name, words in found.items()}

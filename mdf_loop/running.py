@@ -22,7 +22,7 @@ from mdf_loop.reading.names import find_item, named_items
 from mdf_loop.reading.settings import with_values
 from mdf_loop.request import Request, request
 from mdf_loop.run.device import Device
-from mdf_loop.run.engine import ENGINES, engine_results, only_given
+from mdf_loop.run.engine import engine_results, only_given
 from mdf_loop.run.missing import with_missing
 from mdf_loop.run.over_time import TimedSession, Wanted, checked_steps, refuse_without_steps
 from mdf_loop.run.overseeing.course import Sink
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 def run(compiled: Compiled, choices: Choices, oversight: Oversight) -> Results:
     """Run a model, and save the results where that is asked for."""
-    if choices.engine not in ENGINES:
-        raise InputError(f"engine cannot be '{choices.engine}'", hint=f"use {' or '.join(ENGINES)}")
     if choices.output is not None:
         if oversight.begins or not choices.streams:
             check_file(choices.output)  # a run that goes on looks at its store itself

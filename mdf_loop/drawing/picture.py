@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from mdf_loop.arguments import flag, names
 from mdf_loop.drawing.canvas import Canvas
 from mdf_loop.drawing.focus import check_ids, focused
 from mdf_loop.drawing.graphs import draw_ends, draw_graph
@@ -82,17 +83,17 @@ def draw(
         format_of(target)
         checked_place(target)
     with noting() as files:
-        graph = outline_over_time(source) if over_time else outline(source)
+        graph = outline_over_time(source) if flag(over_time, "over_time") else outline(source)
         if target is not None:
             checked_place(target)
-    chosen, closed = _ids(focus), _ids(collapse)
+    chosen, closed = _ids(focus, "focus"), _ids(collapse, "collapse")
     check_ids(graph, sorted(chosen | closed))
     if chosen:
         graph = focused(graph, chosen)
     view = View(
         detail=detail_of(default_level(graph) if level is None else _level(level)),
-        depth=depth,
-        captures=captures,
+        depth=_depth(depth),
+        captures=flag(captures, "captures"),
         collapse=closed,
     )
     drawing = Drawing(_dot(graph, view, _rankdir(rankdir)), frozenset(files))
@@ -116,19 +117,25 @@ def _title(graph: GraphOutline) -> str:
     return lines(bold(graph.id, BIG + 2), *(small(text) for text in said), align="LEFT")
 
 
-def _ids(given: str | Iterable[str]) -> frozenset[str]:
-    return frozenset([given] if isinstance(given, str) else given)
+def _ids(given: str | Iterable[str], what: str) -> frozenset[str]:
+    return frozenset(names(given, what))
 
 
 def _level(level: int) -> int:
-    if level not in range(len(LEVELS)):
+    if not isinstance(level, int) or level not in range(len(LEVELS)):
         raise InputError(f"there is no level {level}", hint="levels are 0, 1, 2 and 3")
     return level
 
 
+def _depth(depth: int | None) -> int | None:
+    if depth is not None and (not isinstance(depth, int) or depth < 0):
+        raise InputError(f"the depth is {depth!r}"[:200], hint="give a whole number from 0 on")
+    return depth
+
+
 def _rankdir(rankdir: str) -> str:
-    if rankdir not in DIRECTIONS:
+    if not isinstance(rankdir, str) or rankdir not in DIRECTIONS:
         raise InputError(
-            f"there is no direction '{rankdir}'", hint="use 'LR' (left to right) or 'TB'"
+            f"there is no direction {rankdir!r}"[:200], hint="use 'LR' (left to right) or 'TB'"
         )
     return rankdir

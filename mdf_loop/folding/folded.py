@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mdf_loop.arguments import mapping, names
 from mdf_loop.errors import (
     ConditionError,
     CycleError,
@@ -87,8 +88,9 @@ def fold(
         LoopError: a name is unknown or means several things, values leave the set and enter it
             again, a carried input is fed inside, a state is kept inside.
     """
-    asked = _asked(flat(source), tuple(nodes), carry or {}, while_, trip_count, exit, iteration, id)
-    return _folded(asked)
+    graph, chosen = flat(source), names(nodes, "nodes")
+    carried = mapping(carry, "carry", "carry={'node.port': 'node.port'}")
+    return _folded(_asked(graph, chosen, carried, while_, trip_count, exit, iteration, id))
 
 
 # --- what is asked for --------------------------------------------------------------------------

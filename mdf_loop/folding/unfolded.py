@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mdf_loop.arguments import text
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.folding.flat import Content, Flat, Port, flat, fresh
 from mdf_loop.folding.loops import Unfolded, refuse, trimmed, unfolded_loop
@@ -42,7 +43,7 @@ def unfold(source: Source, loop: str, *, most: int = _MOST) -> Any:
         LoopError: there is no such loop, or its number of iterations is not constant.
     """
     graph = flat(source)
-    found = unfolded_loop(graph, loop, most)
+    found = unfolded_loop(graph, text(loop, "loop", "loop='node'"), most)
     return _Copies(graph, found).model()
 
 

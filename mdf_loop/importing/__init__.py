@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mdf_loop.errors import ModelError
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.paths import path_of
 from mdf_loop.reading.document import model_of
@@ -58,4 +59,8 @@ def from_onnx(source: Any) -> Any:
 
     if isinstance(source, str | os.PathLike):
         return model_of(_onnx(path_of(source, "the model")))
+    if not hasattr(source, "graph") or not hasattr(source, "opset_import"):
+        raise ModelError(
+            f"cannot import {type(source).__name__}", hint="give a path, or an onnx.ModelProto"
+        )
     return model_of(content_of_onnx(checked_onnx(source), source.graph.name or "model"))

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mdf_loop import arguments
 from mdf_loop.build import Builder, Options
 from mdf_loop.check import check
 from mdf_loop.errors import ArityError, Finding, LoopError, Poisoned, raise_findings
@@ -78,8 +79,10 @@ def read_annotated(
     """Like `read`, with the value that each MDF path became."""
     document = open_document(source)
     options = options or Options()
-    given = bind_types(document, inputs or {}, options)
-    return read_once(document, given, Settings(), Chosen(tuple(record)), options)
+    given = bind_types(document, arguments.inputs(inputs), options)
+    return read_once(
+        document, given, Settings(), Chosen(arguments.names(record, "record")), options
+    )
 
 
 def read_once(

@@ -253,12 +253,12 @@ def checked_steps(steps: Any, dt: Any, every: Any = 1) -> tuple[int, float | Non
     """
     for what, number in (("steps", steps), ("every", every)):
         whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-        if not whole or number < 1:
+        if not whole or not 1 <= number <= np.iinfo(np.int64).max:
             raise InputError(f"{what} must be a whole number above 0, not {number!r}")
     if dt is None:
         return int(steps), None, int(every)
-    number = isinstance(dt, int | float | np.number) and not isinstance(dt, bool)
-    if not number or not np.isfinite(dt):
+    number = isinstance(dt, int | float | np.integer | np.floating) and not isinstance(dt, bool)
+    if not number or not abs(dt) <= np.finfo(np.float64).max:
         raise InputError(f"dt must be a number of seconds, not {dt!r}", hint="e.g. dt=5e-5")
     return int(steps), float(dt), int(every)
 

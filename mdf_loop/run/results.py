@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mdf_loop import arguments
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Data, StoppedBy
 from mdf_loop.onnx_types import content_type, dtype_name
@@ -243,8 +244,10 @@ class Results(Mapping[str, Data]):
         """
         from mdf_loop.run.plotting import plot
 
+        chosen = None if names is None else arguments.names(names, "names")
+        title = arguments.text(title, "title", "title='A model'")
         with noting(self.read_from):
-            return plot(self, path, names, title)
+            return plot(self, path, chosen, title)
 
 
 def _type(data: Data) -> str:

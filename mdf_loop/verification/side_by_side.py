@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop import arguments
 from mdf_loop.compiled import compile
 from mdf_loop.errors import LoopError, RunError
 from mdf_loop.ir import Array, Data
@@ -87,10 +88,11 @@ def verify(
         max_iterations=max_iterations,
         unroll=unroll,
     )
-    asked = prepare(compiled, inputs or {}, set or {}, steps, dt)
+    inputs, set = arguments.inputs(inputs), arguments.settings(set)
+    asked = prepare(compiled, inputs, set, steps, dt)
     given, document = asked.given, with_values(document, asked.settings)
     notes: list[str] = []
-    theirs = _in_engine(document, only_given(document, inputs or {}, given), steps, dt, notes)
+    theirs = _in_engine(document, only_given(document, inputs, given), steps, dt, notes)
     record = [i.name for i in items(document) if i.kind != "functions" and i.name in theirs.arrays]
     ours = compiled.run(inputs, record=record, set=set, steps=steps, dt=dt)
     tolerance = _tolerance(document, precision)

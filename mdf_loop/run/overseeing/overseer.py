@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from mdf_loop.arguments import word
 from mdf_loop.durations import seconds
 from mdf_loop.errors import DiskFullError, InputError, LoopError, MemoryLimitError
 from mdf_loop.files import remove_abandoned
@@ -72,8 +73,7 @@ def checked_oversight(
     memory_limit: Any = None,
 ) -> Oversight:
     """How a run is overseen, refusing words that mean nothing."""
-    if nan not in NAN:
-        raise InputError(f"nan cannot be {nan!r}", hint="use ignore, stop or error")
+    word(nan, "nan", NAN)
     if checkpoint_every is not None and checkpoint is None and resume is None:
         raise InputError(
             "a time between checkpoints needs a file for them",

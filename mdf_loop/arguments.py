@@ -1,0 +1,92 @@
+"""The kinds of what Python functions are given, refused where they are something else.
+
+mapping([1], "set", "set={'node.parameter': 0.5}")
+InputError: set is no mapping of names to values: [1]
+hint: e.g. set={'node.parameter': 0.5}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from mdf_loop.errors import InputError
+
+
+def mapping(given: Any, what: str, example: str) -> dict[str, Any]:
+    """Values by name; nothing given is none of them.
+
+    Raises:
+        InputError: it is no mapping, or a name in it is no text.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise _wrong(what, "no mapping of names to values", given, example)
+    for name in given:
+        if not isinstance(name, str):
+            raise _wrong(what, "a mapping in which a name is no text", name, example)
+    return dict(given)
+
+
+def inputs(given: Any) -> dict[str, Any]:
+    """What a model is given by port id, as `mapping` has it."""
+    return mapping(given, "inputs", "inputs={'port': 1.5}")
+
+
+def settings(given: Any) -> dict[str, Any]:
+    """What parameters are set to, as `mapping` has it."""
+    return mapping(given, "set", "set={'node.parameter': 0.5}")
+
+
+def names(given: Any, what: str) -> tuple[str, ...]:
+    """Names that are given as a list, or as one text.
+
+    Raises:
+        InputError: they are neither.
+    """
+    found = (given,) if isinstance(given, str) else given
+    if not isinstance(found, Iterable) or not all(isinstance(name, str) for name in (*found,)):
+        raise _wrong(what, "no list of names", given, f"{what}=['node.port']")
+    return tuple(found)
+
+
+def text(given: Any, what: str, example: str) -> str:
+    """A text.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not isinstance(given, str):
+        raise _wrong(what, "no text", given, example)
+    return given
+
+
+def flag(given: Any, what: str) -> bool:
+    """True or False.
+
+    Raises:
+        InputError: it is neither.
+    """
+    if type(given).__name__ not in ("bool", "bool_"):  # numpy's, too
+        raise _wrong(what, "neither True nor False", given, f"{what}=True")
+    return bool(given)
+
+
+def word(given: Any, what: str, allowed: Collection[str]) -> str:
+    """One of some words.
+
+    Raises:
+        InputError: it is none of them.
+    """
+    if not isinstance(given, str) or given not in allowed:
+        raise InputError(f"{what} cannot be {_shown(given)}", hint=f"use {' or '.join(allowed)}")
+    return given
+
+
+def _wrong(what: str, why: str, given: Any, example: str) -> InputError:
+    return InputError(f"{what} is {why}: {_shown(given)}", hint=f"e.g. {example}")
+
+
+def _shown(given: Any) -> str:
+    return repr(given)[:150]
