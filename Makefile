@@ -3,15 +3,22 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+LOWEST := $(VENV)-lowest
 INPUTS ?= 10000
 FIRST  ?= 0
+
+# Tests of what comes from other packages: operators, files, the command line.
+LOWEST_TESTS := tests/cli/test_run.py tests/emit/test_compositions.py tests/importing/test_opsets.py \
+  tests/lower/test_lower_elementary.py tests/lower/test_signs_of_zeros.py \
+  tests/run/test_runtime_errors.py tests/run/test_saving.py tests/test_shared_cases.py \
+  tests/test_versions.py tests/traps
 
 # Debian keeps venv in a package of its own; root (a container, CI) can have it at once.
 GET_VENV = { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
   apt-get update -qq && apt-get install -y -qq python3-venv; } >&2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak docs bench fuzz clean
+.PHONY: help demo test lowest soak docs bench fuzz clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
@@ -27,6 +34,10 @@ test: $(VENV)/installed-dev ## lint, types, all tests (with documents and exampl
 	$(BIN)/pytest -n auto --dist worksteal -m slow
 	$(BIN)/pytest -n auto --dist worksteal -m "not slow" --cov --cov-report=term:skip-covered --cov-fail-under=95
 
+lowest: $(LOWEST)/installed ## the demo and a part of the tests with the lowest versions that are allowed
+	$(LOWEST)/bin/mdf-loop demo --output $(LOWEST)/demo-output
+	$(LOWEST)/bin/pytest -q -n auto --dist worksteal -m "not slow" $(LOWEST_TESTS)
+
 soak: $(VENV)/installed-dev ## try what can go wrong at any moment many times; takes an hour
 	SOAK=1 $(BIN)/pytest -n auto --dist worksteal -m soak
 
@@ -40,7 +51,7 @@ fuzz: $(VENV)/installed-dev ## break models, files and commands in 10 000 ways, 
 	$(BIN)/python -m tests.fuzz.run --stored --count $(INPUTS) --first $(FIRST)
 
 clean: ## remove everything that was made here
-	rm -rf $(VENV) demo-output dist build .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) demo-output dist build .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp says which pyproject.toml was installed; a changed one is installed anew.
@@ -54,6 +65,14 @@ $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV), which takes a minute the first time"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ $(VENV)/installed
+
+$(LOWEST)/installed: pyproject.toml .ci/lowest.py | $(BIN)/python
+	@echo "installing into $(LOWEST), which takes a minute the first time"
+	$(BIN)/python -m venv --clear $(LOWEST)
+	$(BIN)/python .ci/lowest.py > $(LOWEST)/floors.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint $(LOWEST)/floors.txt --editable '.[dev]'
+	@touch $@
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || \

@@ -79,7 +79,8 @@ class Builder:
 
     A builder remembers which values are constants (`constant_of`) and which are *weak*: plain
     numbers of the document, which take the dtype of what they are combined with, as Python's
-    numbers do in numpy.
+    numbers do in numpy. `read` is whether Python would read the part of an expression that is
+    lowered now (None: always): elsewhere it must not fail.
     """
 
     def __init__(self, options: Options | None = None, parent: Builder | None = None) -> None:
@@ -91,6 +92,7 @@ class Builder:
         self.ops: list[Operation] = []
         self.where: str = parent.where if parent else "$"
         self.label: str = parent.label if parent else ""
+        self.read: Value | None = parent.read if parent else None
 
     @classmethod
     def resume(cls, program: Program, options: Options | None = None) -> Builder:

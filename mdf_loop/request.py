@@ -11,6 +11,8 @@ from mdf_loop.arguments import mapping, names
 from mdf_loop.build import Options
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Data
+from mdf_loop.narrowing import narrowed
+from mdf_loop.onnx_types import dtype_name
 from mdf_loop.outside import Ragged, array_of
 from mdf_loop.reading import Document, bind
 from mdf_loop.reading.inputs import Given, OpenPort, bind_members, open_ports
@@ -77,7 +79,8 @@ def request(
         swept[port.name] = bind_members(given, port, members[name], options, name)
     for name in to_parameters:
         target = input_name(name)
-        swept[target] = members[name].astype(settings.arrays[target].dtype)
+        dtype = dtype_name(settings.arrays[target])
+        swept[target] = narrowed(members[name], dtype, f"the value of '{name}'")
     return Request(given, settings, chosen, options, swept, members)
 
 

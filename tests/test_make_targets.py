@@ -37,7 +37,7 @@ def test_the_readme_and_ci_use_these_targets():
     readme, ci = (ROOT / "README.md").read_text(), (ROOT / ".ci" / "run").read_text()
     for target in ("make demo", "make test"):
         assert target in readme
-    assert "\nmake test\n" in ci
+    assert "\nmake test\nmake lowest\n" in ci
     assert re.search(r"git clone .*\nmake -C .* demo\n", ci)
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
@@ -46,6 +46,17 @@ def test_test_runs_every_check(tmp_path):
     planned = make("--dry-run", "test", f"VENV={tmp_path}/venv").stdout
     for command in ("ruff check", "ruff format --check", "mypy", "--cov-fail-under=95", ".[dev]"):
         assert command in planned
+
+
+def test_lowest_has_an_environment_of_its_own(tmp_path):
+    planned = make("--dry-run", "lowest", f"VENV={tmp_path}/venv").stdout
+    own = f"{tmp_path}/venv-lowest"
+    assert f".ci/lowest.py > {own}/floors.txt\n" in planned
+    assert f"--constraint {own}/floors.txt --editable '.[dev]'" in planned
+    assert f"{own}/bin/mdf-loop demo" in planned
+    (tests,) = re.findall(rf"{own}/bin/pytest .*", planned)
+    for name in re.findall(r"tests/\S+", tests):
+        assert (ROOT / name).exists(), name
 
 
 def test_what_is_installed_is_not_installed_again(tmp_path):
@@ -80,7 +91,7 @@ def test_a_missing_python_is_said_in_one_line(tmp_path, monkeypatch, script, sen
 
 def test_clean_removes_what_was_made(tmp_path):
     shutil.copy(ROOT / "Makefile", tmp_path)
-    for name in (".venv", "demo-output", "package/__pycache__", "package"):
+    for name in (".venv", ".venv-lowest", "demo-output", "package/__pycache__", "package"):
         (tmp_path / name).mkdir(parents=True, exist_ok=True)
     assert make("clean", folder=tmp_path).returncode == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["Makefile", "package"]

@@ -116,7 +116,8 @@ def _parsed(content: bytes, path: Path) -> onnx.ModelProto:
                 "flatten the model, or use functions",
             ) from None
         raise ModelError(
-            f"'{path}' is not a whole ONNX file: it is damaged, cut short or of another kind",
+            f"'{path}' is not a whole ONNX file: it is damaged, cut short, of another "
+            "kind, or nests its bodies too deep",
             str(path),
             _HINT,
         ) from None

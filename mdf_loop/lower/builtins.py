@@ -10,6 +10,7 @@ import numpy as np
 from mdf_loop.build import Builder
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
+from mdf_loop.lower import guards
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.rounding import rounded as numpy_rounded
@@ -120,7 +121,11 @@ def _one(b: Builder, name: str, value: Value) -> Value:
 def whole(b: Builder, x: Value, /) -> Value:
     """`int(x)`: towards zero, for one number."""
     plain = plain_result(b, int, (x,))
-    return plain or as_plain(b, _one(b, "int", x), "int64")
+    return plain or _as_whole(b, "int", _one(b, "int", x))
+
+
+def _as_whole(b: Builder, name: str, x: Value) -> Value:
+    return as_plain(b, guards.whole(b, x, name) if kind(x) == "f" else x, "int64")
 
 
 @names("float")
@@ -154,5 +159,5 @@ def rounded(b: Builder, number: Value, /, ndigits: int | None = None) -> Value:
     if plain is not None:
         return plain
     if ndigits is None and kind(number) == "f" and is_scalar(number):
-        return as_plain(b, b.op("Round", number), "int64")
+        return _as_whole(b, "round", b.op("Round", number))
     return numpy_rounded(b, number, ndigits or 0)

@@ -163,8 +163,6 @@ class _Lowering:
     def __init__(self, b: Builder, scope: Scope) -> None:
         self.b = b
         self.scope = scope
-        self.read: Value | None = None
-        """Whether Python would read the part under way; None: always."""
 
     def visit(self, node: ast.expr) -> Term:
         method = getattr(self, f"visit_{type(node).__name__}", None)
@@ -262,19 +260,19 @@ class _Lowering:
 
     def _if_read(self, test: Value, when: bool, node: ast.expr) -> Value:
         """A part that Python reads only if the test says so: elsewhere it must not fail."""
-        before = self.read
+        before = self.b.read
         chosen = ops.truth(self.b, test) if when else self.b.op("Not", ops.truth(self.b, test))
-        self.read = chosen if before is None else self.b.op("And", before, chosen)
+        self.b.read = chosen if before is None else self.b.op("And", before, chosen)
         try:
             return self.value(node)
         finally:
-            self.read = before
+            self.b.read = before
 
     def _harmless(self, value: Value, number: int) -> Value:
         """A divisor or subscript, replaced by a number that cannot fail where it is not read."""
-        if self.read is None or kind(value) not in "iu" or self.b.constant_of(value) is not None:
+        if self.b.read is None or kind(value) not in "iu" or self.b.constant_of(value) is not None:
             return value
-        return self.b.op("Where", self.read, value, scalar(self.b, number, value.dtype))
+        return self.b.op("Where", self.b.read, value, scalar(self.b, number, value.dtype))
 
     # --- lists, subscripts, calls ----------------------------------------------------------------
 

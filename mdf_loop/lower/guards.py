@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from mdf_loop.build import Builder
-from mdf_loop.errors import LoopError
+from mdf_loop.errors import ExpressionError, LoopError
 from mdf_loop.ir import Value
 from mdf_loop.lower.terms import cast, ints, kind
 from mdf_loop.onnx_types import inside, is_sequence, numpy_dtype
@@ -18,7 +18,9 @@ GUARD = "guard: "
 
 
 def guarded(b: Builder, value: Value, ok: Value, sentence: str) -> Value:
-    """`value`, but the run fails with `sentence` unless all of `ok` is true."""
+    """`value`, but the run fails with `sentence` unless all of `ok` is true, where it is read."""
+    if b.read is not None:
+        ok = b.op("Or", ok, b.op("Not", b.read))
     if ok.shape != ():
         flat = cast(b, b.op("Reshape", ok, ints(b, -1)), "int32")
         ok = cast(b, b.op("ReduceMin", flat, keepdims=0), "bool")
@@ -38,6 +40,15 @@ def _guarded_sequence(b: Builder, value: Value, index: Value) -> Value:
     member = b.constant(np.array("" if dtype == "string" else 0, numpy_dtype(dtype)))
     more = b.op("SequenceInsert", value, member)
     return b.op("SequenceErase", more, b.op("Add", b.op("SequenceLength", value), index))
+
+
+def whole(b: Builder, value: Value, name: str) -> Value:
+    """A number with a point that Python's `name` makes a whole one: it has at most 64 bits."""
+    wide = cast(b, value, "float32") if value.dtype in ("float16", "bfloat16") else value
+    low, high = (b.constant(np.array(end, wide.dtype)) for end in (-(2.0**63), 2.0**63))
+    ok = b.op("And", b.op("GreaterOrEqual", wide, low), b.op("Less", wide, high))
+    sentence = f"{name} makes no whole number of nan, infinity or what has more than 64 bits"
+    return ensured(b, value, ok, ExpressionError(sentence))
 
 
 def ensured(b: Builder, value: Value, ok: Value, error: LoopError) -> Value:

@@ -18,6 +18,7 @@ from mdf_loop.lower import elementary, rounding
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arguments import Terms
 from mdf_loop.lower.functions import function, names
+from mdf_loop.lower.guards import whole
 from mdf_loop.lower.terms import (
     as_plain,
     cast,
@@ -100,7 +101,9 @@ def _whole(name: str, lower: Callable[[Builder, Value], Value]) -> None:
         if plain is not None:
             return plain
         (real,) = _reals(b, name, (x,))
-        return as_plain(b, x if kind(x) in "iub" else lower(b, real), "int64")
+        if kind(x) in "iub":
+            return as_plain(b, x, "int64")
+        return as_plain(b, whole(b, lower(b, real), f"math.{name}"), "int64")
 
     call.__doc__ = f"`math.{name}(x)`, a whole number."
 

@@ -16,6 +16,7 @@ import numpy as np
 from mdf_loop.build import Builder
 from mdf_loop.errors import ExpressionError, OperandError
 from mdf_loop.ir import Array, Value
+from mdf_loop.narrowing import narrowed
 from mdf_loop.onnx_types import (
     common,
     dtype_words,
@@ -74,8 +75,7 @@ def literal(b: Builder, value: Any) -> Value:
     if not (_is_typed(value) or array.dtype.kind in "biufUS"):
         raise ExpressionError(f"{_short(value)} is not a number, truth value or list of numbers")
     if array.dtype == np.float64:
-        with np.errstate(over="ignore"):
-            array = array.astype(b.float_dtype, copy=False)
+        array = narrowed(array, b.float_dtype, "the number", error=ExpressionError)
     return b.constant(array, weak=weak)
 
 
@@ -257,6 +257,9 @@ def promote(b: Builder, *values: Value) -> tuple[Value, ...]:
                 f"the number {number} does not fit into {dtype}",
                 hint=f"make the {dtype} values wider first, e.g. numpy.int64(...)",
             )
+        plain = b.constant_of(value) if b.is_weak(value) else None
+        if plain is not None:
+            narrowed(plain, dtype, "the number", error=OperandError)
     return tuple(cast(b, value, dtype) for value in values)
 
 

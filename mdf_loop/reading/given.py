@@ -15,6 +15,7 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import InputError, LoopError, ModelError
 from mdf_loop.ir import Array, Data, Value
 from mdf_loop.lower.sequences import made_of
+from mdf_loop.narrowing import narrowed
 from mdf_loop.onnx_types import (
     dtype_name,
     inside,
@@ -22,7 +23,6 @@ from mdf_loop.onnx_types import (
     is_sequence,
     is_tensor,
     kind_of,
-    numpy_dtype,
 )
 from mdf_loop.outside import Ragged, array_of
 from mdf_loop.reading.port_types import stated_dtype
@@ -34,8 +34,9 @@ LARGEST_NOTHING = 10**8
 def given_data(port: Any, value: Any, precision: str, name: str, where: str) -> Data:
     """What a port holds that is given this value."""
     dtype = stated_dtype(port, precision)
-    data = _of_type(value, dtype, f"the input '{name}'", where, InputError)
-    return _in_precision(data, dtype, precision)
+    what = f"the input '{name}'"
+    data = _of_type(value, dtype, what, where, InputError)
+    return narrowed(data, precision, what, where) if _is_general(data, dtype) else data
 
 
 def default_data(port: Any, precision: str, where: str) -> Data:
@@ -58,7 +59,7 @@ def _default(port: Any, dtype: str | None, precision: str, where: str) -> Data:
     data = _of_type(value, dtype, what, where, ModelError)
     if dtype is None and data.dtype.kind in "US":
         raise ModelError(f"{what} must be a number or a list of numbers, not {value!r}", where)
-    return _in_precision(data, dtype, precision)
+    return narrowed(data, precision, what, where, ModelError) if _is_general(data, dtype) else data
 
 
 def nothing(port: Any, dtype: str | None, shape: tuple[int, ...], where: str) -> Data:
@@ -91,11 +92,9 @@ def default_value(b: Builder, port: Any, where: str) -> Value:
     return b.constant(_default(port, None, b.options.precision, where), weak=plain)
 
 
-def _in_precision(data: Data, dtype: str | None, precision: str) -> Data:
-    """float64 that no port states follows the compilation's precision."""
-    return (
-        data.astype(precision, copy=False) if dtype is None and data.dtype == np.float64 else data
-    )
+def _is_general(data: Data, dtype: str | None) -> bool:
+    """Whether data follow the compilation's precision: float64 that no port states."""
+    return dtype is None and bool(data.dtype == np.float64)
 
 
 def _of_type(value: Any, dtype: str | None, what: str, where: str, error: type[LoopError]) -> Data:
@@ -134,8 +133,7 @@ def _fitted(value: Any, dtype: str | None, what: str, where: str, error: type[Lo
         raise error(f"{what} must be a number or a list of numbers, not {_shown(value)}", where)
     if dtype is None or dtype_name(array) == dtype:
         return array
-    with np.errstate(all="ignore"):
-        stated = array.astype(numpy_dtype(dtype))
+    stated = narrowed(array, dtype, what, where, error)
     if kind_of(dtype) in "iub" and not np.array_equal(stated.astype(array.dtype), array):
         raise error(f"{what} must be {dtype}, but {_shown(array.tolist())} is not", where)
     return stated

@@ -18,6 +18,7 @@ from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.lower import suggestion
 from mdf_loop.lower.syntax import number_of
+from mdf_loop.narrowing import narrowed
 from mdf_loop.outside import Ragged, array_of
 from mdf_loop.reading.document import Document
 from mdf_loop.reading.parameters import is_stateful
@@ -131,7 +132,7 @@ def _array(value: Any, written: Any, name: str, precision: str) -> Array:
     if array.dtype.kind not in "biuf":
         raise InputError(f"'{name}' must be set to a number or a list of numbers, not {value!r}")
     if array.dtype == np.float64 or (array.dtype.kind in "iu" and _has_point(written)):
-        array = array.astype(precision)
+        array = narrowed(array, precision, f"the value of '{name}'")
     return array
 
 

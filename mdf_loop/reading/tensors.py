@@ -23,6 +23,7 @@ from mdf_loop.build import located
 from mdf_loop.errors import LoopError, ModelError
 from mdf_loop.files import ARCHIVE_ERRORS
 from mdf_loop.ir import Array
+from mdf_loop.narrowing import narrowed
 from mdf_loop.numbers_only import only_numbers
 from mdf_loop.onnx_types import dtype_name, dtype_words, numpy_dtype
 from mdf_loop.outside import Ragged, array_of, native
@@ -116,7 +117,12 @@ def _of_numbers(value: Any, word: str, where: str) -> Array:
             else array_of(value, "the value", where, ModelError)
         )
         with np.errstate(all="ignore"):
-            array = np.asarray(value, dtype) if dtype.kind in "biu" else plain.astype(dtype)
+            if dtype.kind in "biu":
+                array = np.asarray(value, dtype)
+            elif plain.dtype.kind in "iuf":
+                array = narrowed(plain, word, "the value", where, ModelError)
+            else:
+                array = plain.astype(dtype)
     except ModelError:
         raise
     except (Ragged, ValueError, TypeError, OverflowError):

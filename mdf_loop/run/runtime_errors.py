@@ -7,7 +7,7 @@
     RunError: position 7 does not exist: the axis has positions -5 to 4
       at $.graphs[0].nodes['A'].output_ports['y']
 
-Failures are known by their messages (ONNX Runtime 1.29 to 1.32). What is none of the known ones
+Failures are known by their messages (ONNX Runtime 1.30 to 1.32). What is none of the known ones
 is said by the operator that failed; the runtime's own words are then in the hint.
 """
 

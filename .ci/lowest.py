@@ -1,0 +1,24 @@
+"""Print the lowest versions that pyproject.toml allows, as constraints for pip: numpy==2.1."""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"
+REQUIREMENT = re.compile(r"([\w.-]+)(?:>=|==)([\w.]+)(?:,<\w+)?")
+
+
+def floors(text: str) -> list[str]:
+    """The constraints of a pyproject.toml, those for its development among them."""
+    project = tomllib.loads(text)["project"]
+    stated = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    found = [REQUIREMENT.fullmatch(requirement) for requirement in stated]
+    without = [r for r, match in zip(stated, found, strict=True) if match is None]
+    if without:
+        sys.exit(f"no lowest version is stated for {', '.join(without)}")
+    return [f"{match[1]}=={match[2]}" for match in found if match is not None]
+
+
+if __name__ == "__main__":
+    sys.stdout.write("".join(f"{floor}\n" for floor in floors(PROJECT.read_text())))

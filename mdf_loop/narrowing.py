@@ -1,0 +1,32 @@
+"""Numbers in a smaller dtype: rounded, as that means, but never infinite where they were not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdf_loop.errors import InputError, LoopError
+from mdf_loop.ir import Array
+from mdf_loop.onnx_types import kind_of, numpy_dtype
+
+
+def narrowed(
+    array: Array, dtype: str, what: str, where: str = "", error: type[LoopError] = InputError
+) -> Array:
+    """The array in a dtype; `what` it is, and `where`, is said if that cannot hold its size.
+
+    Raises:
+        error: a number of it would become infinite.
+    """
+    with np.errstate(all="ignore"):
+        made: Array = array.astype(numpy_dtype(dtype), copy=False)
+    if kind_of(dtype) != "f" or array.dtype == made.dtype or array.dtype.kind not in "iuf":
+        return made
+    lost = np.isinf(made) & np.isfinite(array)
+    if lost.any():
+        first = array[lost].flat[0]
+        raise error(
+            f"{what} is too large for {dtype}: {first:g} would be infinite",
+            where,
+            "give it in another unit, or compute in float64",
+        )
+    return made

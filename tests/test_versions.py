@@ -1,0 +1,48 @@
+"""The lowest versions that pyproject.toml allows, as `make lowest` installs them."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SPEC = importlib.util.spec_from_file_location("lowest", ROOT / ".ci" / "lowest.py")
+lowest = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(lowest)
+
+STATED = (ROOT / "pyproject.toml").read_text()
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
+
+
+def test_every_dependency_has_a_lowest_version() -> None:
+    floors = lowest.floors(STATED)
+    assert "modeci-mdf==0.4.15" in floors
+    for floor in floors:
+        name, _, number = floor.partition("==")
+        assert re.search(rf'"{name}(>=|==){re.escape(number)}[,"]', STATED)
+
+
+def test_a_dependency_without_one_is_named() -> None:
+    broken = STATED.replace('"networkx>=3.0"', '"networkx"')
+    with pytest.raises(SystemExit, match="no lowest version is stated for networkx"):
+        lowest.floors(broken)
+
+
+@pytest.mark.parametrize("floor", lowest.floors(STATED))
+def test_what_is_installed_is_allowed(floor: str) -> None:
+    name, _, number = floor.partition("==")
+    assert numbers(version(name)) >= numbers(number)
+
+
+def test_the_table_of_dependencies_states_them() -> None:
+    page = (ROOT / "docs" / "explanation" / "dependencies.md").read_text()
+    rows = dict(re.findall(r"^\| ([\w-]+) \| ([\d.]+) \|", page, re.MULTILINE))
+    floors = dict(floor.split("==") for floor in lowest.floors(STATED))
+    assert rows == floors
