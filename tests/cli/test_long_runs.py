@@ -431,3 +431,17 @@ def test_results_know_their_checkpoint(model, tmp_path):
         compiled.run(steps=6, checkpoint=tmp_path / "d", resume=path).checkpoint == tmp_path / "d"
     )
     assert not any(part.exists() for part in left)
+
+
+def test_a_store_with_reductions_goes_on(model, tmp_path):
+    """They are in the store since the run was stopped, and are replaced at the end."""
+    compiled = mdf_loop.compile(model)
+    words = {"record": ["walk.x"], "reduce": {"walk.x": ["mean"]}, "output": tmp_path / "r.zarr"}
+    path = tmp_path / "c"
+    stopped = compiled.run(steps=LONG, checkpoint=path, progress=lambda p: p.done < 100, **words)
+    assert stopped.stopped_by is StoppedBy.INTERRUPTED
+    steps = int(stopped.state["step"]) + 10
+    resumed = compiled.run(steps=steps, resume=path, **words)
+    whole = compiled.run(steps=steps, **{**words, "output": None})
+    assert resumed["walk.x"].shape == (steps,)
+    assert resumed["walk.x.mean"] == whole["walk.x.mean"]

@@ -21,7 +21,7 @@ import numpy as np
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Value
 from mdf_loop.memory_limit import check
-from mdf_loop.onnx_types import dtype_name, numpy_dtype
+from mdf_loop.onnx_types import dtype_name, kind_of, numpy_dtype
 
 ANEW = "leave resume (--resume) out to begin anew"
 
@@ -127,13 +127,19 @@ class Snapshot(Mapping[str, Array]):
     def rows(self, name: str, length: int, axis: int, dtype: str) -> Array:
         """So many rows of numbers or texts, along this axis."""
         array = self[name]
-        kinds = "U" if dtype == "string" else "biufc"
+        kinds = kinds_like(dtype)
         if array.ndim <= axis or array.shape[axis] != length or _kind(array) not in kinds:
             raise self.wrong(name, f"{length} rows of {_WORDS[kinds[0]]}")
         return array
 
 
 _WORDS = {"b": "numbers", "i": "whole numbers", "f": "floats", "U": "texts"}
+
+
+def kinds_like(dtype: str) -> str:
+    """The kinds of arrays that may stand where there are to be values of a dtype."""
+    kind = kind_of(dtype)
+    return "U" if kind == "U" else "biufc" if kind == "c" else "biuf"
 
 
 def _kind(array: Array) -> str:

@@ -103,7 +103,7 @@ class Entry:
         dtype = _dtype(name, document.get("data_type"))
         shape = _extents(name, "shape", document.get("shape"), 0)
         chunks = _extents(name, "chunk shape", _chunk_shape(document.get("chunk_grid")), 1)
-        dims = document.get("dimension_names")
+        dims = document.get("dimension_names", None if shape else [])  # no axis, no names
         _check(_are_texts(dims), f"the dimensions of '{name}' are {_short(dims)}")
         _check(
             len(dims) == len(shape) == len(chunks) == len(set(dims)),

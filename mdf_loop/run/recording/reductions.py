@@ -27,7 +27,7 @@ from mdf_loop.ir import Array
 from mdf_loop.memory_limit import check
 from mdf_loop.onnx_types import common, dtype_name, kind_of, numpy_dtype
 from mdf_loop.run.labels import storable
-from mdf_loop.run.overseeing.snapshot import Snapshot
+from mdf_loop.run.overseeing.snapshot import Snapshot, kinds_like
 
 WAITING = 4096
 """Elements that may wait for the rest of their block; of larger rows there waits none."""
@@ -159,7 +159,7 @@ class _Chosen(Reduction):
         return {"row": storable(self._row)}
 
     def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
-        kinds = "U" if self._dtype.kind == "O" else "biufc"
+        kinds = kinds_like(dtype_name(np.empty(0, self._dtype)))
         self._row = parts.array("row", kinds, shape).astype(self._dtype)
         self._begin(shape)
 

@@ -113,6 +113,7 @@ def without(part: str, name: str = "") -> Change:
             "'kept/rows walk.v' is float64[9, 2], not 50 rows of numbers",
         ),
         (put("kept", "rows walk.x", 1.0), "'kept/rows walk.x' is 1.0 (float64), not 50 rows"),
+        (put("kept", "rows walk.x", np.zeros(50, complex)), "'kept/rows walk.x' is complex128[50]"),
         (
             put("kept", "rows walk.x", np.zeros(50, "M8[s]")),
             "'kept/rows walk.x' is datetime64[s][50], not 50 rows of numbers",
