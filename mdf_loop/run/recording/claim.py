@@ -94,11 +94,11 @@ def claimed(path: Path, run: str, *, overwrite: bool) -> Iterator[Claim]:
         InputError: another run writes the store.
     """
     lock = Lock(path, this_process(run))
-    lock.take()
     over = threading.Event()
     heart = threading.Thread(target=_beat, args=(lock, over), name="mdf_loop lock", daemon=True)
-    heart.start()
     try:
+        lock.take()
+        heart.start()
         yield Claim(path, run, lock, overwrite=overwrite)
     finally:
         over.set()
