@@ -94,14 +94,9 @@ def limited(size: int | None) -> Iterator[None]:
         _LIMIT.reset(token)
 
 
-def refuse_larger(size: float, what: str, where: str = "") -> None:
-    """Refuse what has more bytes than may be taken in all.
-
-    Raises:
-        MemoryLimitError: it has; `what` names it.
-    """
-    if size > limit():
-        raise _too_much(size, what, where, f"the limit allows: {as_text(limit())}")
+def too_large(size: float, what: str, where: str = "") -> MemoryLimitError:
+    """The error about what has more bytes than may be taken in all; `what` names it."""
+    return _too_much(size, what, where, f"the limit allows: {as_text(limit())}")
 
 
 def check(size: float, what: str, where: str = "", hint: str = _SMALLER) -> None:

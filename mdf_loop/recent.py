@@ -26,9 +26,9 @@ class Recent(Generic[_V]):
     def get(self, key: Hashable) -> _V | None:
         """The value, if it is kept."""
         with self._lock:
-            if key not in self._values:
-                return None
-            self._values[key] = value = self._values.pop(key)  # the last one used is the last one
+            value = self._values.pop(key, None)
+            if value is not None:
+                self._values[key] = value  # the last one used is the last one
             return value
 
     def put(self, key: Hashable, value: _V) -> None:

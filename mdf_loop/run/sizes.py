@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mdf_loop.ir import Program, Value, results, walk
-from mdf_loop.memory_limit import refuse_larger
+from mdf_loop.memory_limit import limit, too_large
 from mdf_loop.onnx_types import is_tensor, numpy_dtype
 
 
@@ -17,6 +17,7 @@ class Sizes:
 
     most_elements: int
     largest: Value | None
+    bytes: int
 
     def refuse(self) -> None:
         """Refuse a program one value of which takes more memory than a run may.
@@ -25,8 +26,8 @@ class Sizes:
             MemoryLimitError: it would.
         """
         value = self.largest
-        if value is not None:
-            refuse_larger(_bytes(value), f"'{value.name}', {value.type},", value.where)
+        if value is not None and self.bytes > limit():
+            raise too_large(self.bytes, f"'{value.name}', {value.type},", value.where)
 
 
 def sizes(program: Program) -> Sizes:
@@ -34,9 +35,11 @@ def sizes(program: Program) -> Sizes:
     inputs = [entry.value for entry in program.inputs]
     made = (value for operation in walk(program.ops) for value in results(operation))
     outermost = (value for operation in program.ops for value in results(operation))
+    largest = max((v for v in outermost if _is_known(v)), key=_bytes, default=None)
     return Sizes(
         max(map(_elements, (*inputs, *made)), default=1),
-        max((v for v in outermost if _is_known(v)), key=_bytes, default=None),
+        largest,
+        0 if largest is None else _bytes(largest),
     )
 
 

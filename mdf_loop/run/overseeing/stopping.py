@@ -155,12 +155,14 @@ class _Watcher:
         self.watched: set[Stopping] = set()
         self.bell = signals.Bell()
         self._sleeps_until = math.inf
+        self._asked = -math.inf
         self._looking = threading.Lock()
         threading.Thread(target=self._watch, name="mdf_loop watcher", daemon=True).start()
 
     def wake_by(self, due: float) -> None:
         """Let the watcher look at `due`: a short run need not disturb it, if it wakes before."""
         if due < self._sleeps_until:
+            self._asked = due
             self.bell.ring()
 
     def look(self) -> None:
@@ -178,6 +180,8 @@ class _Watcher:
         while True:
             self._sleeps_until = math.inf  # who comes from here on wakes it
             dues = [due for s in tuple(self.watched) if (due := s.due()) is not None]
+            if self._asked > time.monotonic():  # who asked may be done, but others need not ask
+                dues.append(self._asked)
             wait = None
             if dues:
                 self._sleeps_until = min(dues)
