@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from mdf_loop.drawing.theme import FONT, INK, LINE, NORMAL, QUIET, SMALL, STROKES, Direction
-from mdf_loop.visible import on_one_line
+from mdf_loop.visible import on_one_line, without_middle
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,8 @@ class Wires:
         return End(self.last, self.header, "e" if self.header else "")
 
 
+LONGEST_TIP = 2_000
+"""Characters that are shown where the mouse is; Graphviz cannot read any number of them."""
 MANY = 400
 """A picture with more names than this (of nodes, frames and edges) is laid out in less time."""
 QUICK = {"nslimit": "1", "nslimit1": "1", "mclimit": "0.1"}
@@ -123,8 +125,8 @@ class Canvas:
         return name
 
     def text(self, value: str) -> str:
-        """A text for an attribute, shown as it is."""
-        return str(self._graphviz.escape(on_one_line(value)))
+        """A text for an attribute, shown as it is; of a very long one both ends."""
+        return str(self._graphviz.escape(on_one_line(without_middle(value, LONGEST_TIP))))
 
     def node(self, name: str, label: str, kind: str, path: str, **attributes: str) -> None:
         """Draw a node with an HTML-like label."""

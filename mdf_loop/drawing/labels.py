@@ -10,12 +10,27 @@ import textwrap
 from collections.abc import Iterable
 
 from mdf_loop.drawing.theme import INK, MARKS, NORMAL, PAPER, QUIET, SMALL
-from mdf_loop.visible import on_one_line
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.visible import on_one_line, without_middle
+
+LONGEST = 16_000
+"""Bytes of one text: Graphviz reads no more than 16384 in one piece."""
 
 
 def escaped(text: str) -> str:
-    """Text that Graphviz shows as it is; what has no picture is shown as an escape."""
-    return html.escape(on_one_line(text), quote=True) or " "
+    """Text that Graphviz shows as it is; what has no picture is shown as an escape.
+
+    Raises:
+        UnsupportedError: it is longer than Graphviz can read.
+    """
+    made = html.escape(on_one_line(text), quote=True) or " "
+    if len(made.encode()) > LONGEST:
+        raise UnsupportedError(
+            f"a text of {len(text)} characters is too long for a picture: "
+            f"'{without_middle(text, 100)}'",
+            hint=f"a name or formula may have about {LONGEST} characters; shorten it",
+        )
+    return made
 
 
 def styled(text: str, *, size: int = NORMAL, color: str = INK, tag: str = "") -> str:

@@ -88,3 +88,30 @@ def test_a_program_that_fails_is_one_clear_error(monkeypatch, models):
 def test_text_that_is_no_dot_is_one_clear_error(bare):
     with pytest.raises(UnsupportedError, match="Graphviz could not draw svg"):
         Drawing("this is not DOT").svg()
+
+
+def named(name):
+    node = {"parameters": {"v": {"value": 1.0}}, "output_ports": {"out": {"value": "v"}}}
+    return {name: {"nodes": {"n": node, "other": node}}}
+
+
+@pytest.mark.parametrize("name", ["n" * 16_001, "µ" * 8001, "&" * 4000, "\x1b" * 5000])
+@pytest.mark.parametrize("suffix", [".dot", ".svg", ".png"])
+def test_a_text_that_graphviz_cannot_read_is_an_error_in_all_formats(tmp_path, name, suffix):
+    target = tmp_path / f"x{suffix}"
+    with pytest.raises(UnsupportedError, match="is too long for a picture") as raised:
+        draw(named(name), target, level=0)
+    assert len(str(raised.value)) < 2000
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("name", ["n" * 16_000, "µ" * 8000, '"\\' * 1300])
+def test_the_longest_text_is_drawn_at_every_level(name):
+    for level in range(4):
+        assert "<svg" in draw(named(name), level=level).svg()
+
+
+def test_a_name_of_any_length_of_a_node_is_drawn_by_its_ends():
+    name = "n" * 100_000
+    node = {"parameters": {"v": {"value": 1.0}}, "output_ports": {"out": {"value": "v"}}}
+    assert "<svg" in draw({"g": {"nodes": {name: node}}}, level=0).svg()

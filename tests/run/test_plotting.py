@@ -266,3 +266,13 @@ def test_files_that_cannot_be_written(tmp_path):
     with pytest.raises(InputError, match="there is no folder"):
         results.plot(tmp_path / "missing" / "v.png")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_of_any_length_is_drawn_in_a_moment(tmp_path):
+    name = "v" * 100_000
+    results = over_time(**{name: waves(2)}, units={f"A.{name}": "m" * 100_000})
+    figure = results.plot(tmp_path / "x.png", title="t" * 100_000)
+    (axes,) = figure.axes
+    assert len(axes.get_ylabel()) < 200
+    assert axes.get_ylabel().startswith("A\nvvv")
+    assert len(figure.get_suptitle()) == 60
