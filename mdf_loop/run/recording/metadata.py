@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,6 +31,15 @@ LARGEST = 1 << 24
 
 LONGEST = 1 << 26
 """How many bytes of metadata are read: those of some ten thousand arrays."""
+
+HEAD = 16
+"""How many bytes at the beginning of a chunk tell whether it is whole."""
+
+_BLOSC = struct.Struct("<4B3I")
+"""The head of a chunk of numbers: ..., bytes as they were, bytes of a block, bytes compressed."""
+
+_ZSTD = b"\x28\xb5\x2f\xfd"
+"""The first bytes of a chunk of texts."""
 
 _WHOLE = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 _NUMBERS = {"bool", "float16", "float32", "float64", *_WHOLE}
@@ -121,6 +131,13 @@ class Entry:
     def chunk_bytes(self) -> int:
         """How many bytes a chunk has that is not compressed."""
         return math.prod(self.chunks) * self.dtype.itemsize
+
+    def is_whole(self, head: bytes, size: int) -> bool:
+        """Whether a chunk of so many bytes that begins so has all of them."""
+        if self.is_text:
+            return head.startswith(_ZSTD)
+        *_, raw, _, compressed = _BLOSC.unpack(head[:HEAD].ljust(HEAD, b"\0"))
+        return (raw, compressed) == (self.chunk_bytes, size)
 
     @property
     def is_text(self) -> bool:

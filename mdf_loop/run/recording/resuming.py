@@ -18,7 +18,6 @@ import json
 import math
 import os
 import stat
-import struct
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ import numpy as np
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.run.recording.metadata import (
+    HEAD,
     METADATA,
     OURS,
     STREAMED,
@@ -41,11 +41,6 @@ from mdf_loop.run.recording.metadata import (
 )
 
 _ANEW = "put back the store as it was, or begin anew: leave resume (--resume) out"
-_BLOSC = struct.Struct("<4B3I")
-"""The head of a chunk of numbers: ..., bytes as they were, bytes of a block, bytes compressed."""
-
-_ZSTD = b"\x28\xb5\x2f\xfd"
-"""The first bytes of a chunk of texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,11 +263,6 @@ def _is_chunk(file: str, counts: list[int]) -> bool:
 
 def _check_chunk(array: Path, file: str, size: int, entry: Entry) -> None:
     with (array / file).open("rb") as stream:
-        head = stream.read(_BLOSC.size)
-    if entry.is_text:
-        whole = head.startswith(_ZSTD)
-    else:
-        *_, raw, _, compressed = _BLOSC.unpack(head.ljust(_BLOSC.size, b"\0"))
-        whole = (raw, compressed) == (entry.chunk_bytes, size)
-    if not whole:
+        head = stream.read(HEAD)
+    if not entry.is_whole(head, size):
         raise DamagedError(f"'{array.name}/{file}' is {'damaged' if size else 'empty'}")

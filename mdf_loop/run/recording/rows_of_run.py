@@ -15,7 +15,7 @@ from zarr.storage import LocalStore
 
 from mdf_loop.errors import InputError
 from mdf_loop.run.recording import zarr_folder as folder
-from mdf_loop.run.recording.metadata import METADATA
+from mdf_loop.run.recording.metadata import HEAD, METADATA, Entry
 from mdf_loop.run.run_id import run_named
 
 
@@ -49,6 +49,7 @@ class _RowsOfRun(LocalStore):
         """
         found = await super().get(key, prototype, byte_range)
         self._check()
+        self._check_whole(key, found)
         return found
 
     def get_sync(
@@ -61,7 +62,24 @@ class _RowsOfRun(LocalStore):
         """The same, as later versions of zarr read."""
         found = super().get_sync(key, prototype=prototype, byte_range=byte_range)
         self._check()
+        self._check_whole(key, found)
         return found
+
+    def _check_whole(self, key: str, found: Buffer | None) -> None:
+        """Look whether a chunk is there with all its bytes; without it there would be zeros."""
+        if not key.startswith("c/"):
+            return
+        entry = Entry.of(self.root.name, self._entry)
+        if found is None:
+            whole = entry.is_open  # where no row was so long
+        else:
+            whole = entry.is_whole(found[:HEAD].to_bytes(), len(found))
+        if not whole:
+            raise InputError(
+                f"'{key}' of '{self.root.name}' in '{self.shown}' is "
+                f"{'missing' if found is None else 'damaged'}",
+                hint="go on from a checkpoint, or run the model again",
+            )
 
     def _check(self) -> None:
         """Look whose the store is, if what it says of itself is not what it was."""

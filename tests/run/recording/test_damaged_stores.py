@@ -244,6 +244,25 @@ def test_what_is_lost_is_said_before_anything_is_touched(model, place, damage, s
     assert contents(place) == before
 
 
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        (emptied("walk.x/c/0/0"), "damaged"),
+        (cut_off("walk.x/c/0/0"), "damaged"),
+        (removed("walk.x/c/0"), "missing"),
+    ],
+)
+def test_results_over_a_damaged_store(model, unbroken, place, damage, what):
+    results = resumed(model, place)
+    damage(place / "rows.zarr")
+    sentence = rf"'c/0/0' of 'walk.x' in '.*rows.zarr' is {what}"
+    with pytest.raises(InputError, match=sentence):
+        np.asarray(results["walk.x"])
+    with pytest.raises(InputError, match=sentence):
+        results.save(place / "rows.npz")
+    assert results["walk.n"][-2:].tolist() == unbroken["walk.n"][-2:].tolist()
+
+
 # --- forged ---------------------------------------------------------------------------------------
 
 
