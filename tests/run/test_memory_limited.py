@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,7 @@ def test_a_run_over_time_saves_what_it_has_reached(
     options += ["--checkpoint", saved, "--output", store]
     looks = itertools.count()
     monkeypatch.setattr(stopping, "LOOKS", 0.02)
-    monkeypatch.setattr(stopping, "resident", lambda: 10**12 * (next(looks) > 10))
+    monkeypatch.setattr(stopping, "resident", lambda: 10**12 * (next(looks) > 4))
     made = CliRunner().invoke(cli, [*options, "--memory-limit", "100GB"])
     assert made.exit_code == 2, made.output
     assert "MemoryLimitError: the run took more memory than its limit of 100 GB" in made.output
@@ -214,11 +215,18 @@ def test_a_run_over_time_saves_what_it_has_reached(
 
 
 def test_a_model_without_loops_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    node = chain(20, input_ports={"x0": {"shape": [4]}})["g"]["nodes"]["A"]
-    compiled = mdf_loop.compile({"g": {"nodes": {"A": node}}}, device="cpu")
+    compiled = mdf_loop.compile(chain(20, input_ports={"x0": {"shape": [4]}}), device="cpu")
     compiled.run({"x0": [1.0] * 4})
+    enter = stopping.Stopping.__enter__
+
+    def looked(self: stopping.Stopping) -> stopping.Stopping:
+        enter(self)
+        self.look_at_memory()
+        self.look(time.monotonic(), ())
+        return self
+
+    monkeypatch.setattr(stopping.Stopping, "__enter__", looked)
     monkeypatch.setattr(stopping, "resident", lambda: 10**12)
-    monkeypatch.setattr(stopping, "LOOKS", 0.0)
     with pytest.raises(MemoryLimitError, match="took more memory") as caught:
         compiled.run({"x0": [1.0] * 4}, memory_limit="100GB")
     assert caught.value.results is None
