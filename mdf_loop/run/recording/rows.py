@@ -79,8 +79,11 @@ class Rows:
     def restore(self, parts: Snapshot, length: int, columns: Mapping[str, str]) -> None:
         """Take rows that a snapshot had."""
         for name, dtype in columns.items():
+            rows = parts.rows(name, length, 0, dtype)
+            if rows.ndim <= self.axis:
+                raise parts.wrong(name, f"{length} rows for each member of the sweep")
             self._columns[name] = Column(name, self._expected)
-            self._columns[name].add(parts.rows(name, length, 0, dtype))
+            self._columns[name].add(rows)
         self.length = length
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import zipfile
@@ -18,6 +19,7 @@ from mdf_loop.files import write_arrays
 from mdf_loop.run.overseeing import checkpoint
 from mdf_loop.run.overseeing.checkpoint import Checkpoints, load
 from tests.long_runs.processes import ENDLESS
+from tests.soak import times
 from tests.timed_models import graph
 
 Change = Callable[[dict[str, dict[str, Any]]], object]
@@ -34,6 +36,7 @@ PAIR = graph(
 """A scalar, an array, and what says which rows are kept."""
 
 OVER_TIME = {"steps": 50, "only": ["walk.x", "walk.v"]}
+SWEPT = {**OVER_TIME, "sweep": {"walk.x": [0.1, 0.2, 0.3]}}
 CHOSEN = {**OVER_TIME, "when": "walk.big", "reduce": {"walk.v": ["mean", "last"]}}
 
 
@@ -124,6 +127,12 @@ def test_a_run_over_time(compiled, tmp_path, change, said):
     assert refused(tmp_path / "run.ckpt", compiled, OVER_TIME, change).startswith(said)
 
 
+def test_a_sweep(compiled, tmp_path):
+    change = put("kept", "rows walk.x", np.zeros(50))
+    said = "'kept/rows walk.x' is float64[50], not 50 rows for each member of the sweep"
+    assert refused(tmp_path / "run.ckpt", compiled, SWEPT, change) == said
+
+
 MEAN, LAST = "reduction walk.v.mean/", "reduction walk.v.last/"
 
 
@@ -191,6 +200,51 @@ def test_a_reduction_that_would_be_large(compiled, tmp_path):
 )
 def test_a_loop(while_loop, tmp_path, change, said):
     assert refused(tmp_path / "run.ckpt", while_loop, {}, change).startswith(said)
+
+
+# --- any change -----------------------------------------------------------------------------------
+
+ODD: tuple[Any, ...] = (
+    *(-1, 1, 2**31, 2**63 - 1, 2**64 - 1, np.nan, "", "[]", "[[[], 1]]", True, [], [1], [[1.0]]),
+    *(["a"], np.zeros((50, 2)), np.zeros((2, 50)), np.zeros((50, 3, 2)), np.zeros((2, 0))),
+    *(np.array(["a"], object), np.zeros(50, "M8[s]"), np.zeros(50, "f4"), np.zeros(50, complex)),
+    *(np.zeros(50, ">f8"), np.zeros(50, bool), np.int8(3), np.array([1, 2], "S2")),
+)
+
+
+def changed(parts: Any, rng: np.random.Generator) -> None:
+    """Change one array: it is gone, another one, has other axes, is shorter, of another type."""
+    named = parts[rng.choice(list(parts))]
+    name = rng.choice(list(named))
+    array = named.pop(name)
+    match int(rng.integers(5)):
+        case 1:
+            named[name] = np.asarray(ODD[rng.integers(len(ODD))])
+        case 2:
+            named[name] = array[None]
+        case 3:
+            named[name] = array[:-1] if array.ndim else np.asarray(array * -1)
+        case 4:
+            named[name] = array.astype(str(rng.choice(["f4", "i8", "?", "U5", "u1"])))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("words", [OVER_TIME, CHOSEN, SWEPT], ids=["all", "chosen", "swept"])
+def test_any_change_is_refused_or_means_something(compiled, tmp_path, words):
+    path = tmp_path / "run.ckpt"
+    whole, identity = parts_of(path, compiled, words)
+    rng = np.random.default_rng(12)
+    refusals = 0
+    for _ in range(times(20, 500)):
+        parts = {part: dict(named) for part, named in whole.items()}
+        with contextlib.suppress(TypeError, ValueError):  # there is no such array
+            changed(parts, rng)
+        Checkpoints(path, 0, identity).save(parts)
+        try:
+            compiled.run(**words, resume=path).to_json()
+        except LoopError:
+            refusals += 1
+    assert refusals > times(10, 250)
 
 
 # --- files ----------------------------------------------------------------------------------------

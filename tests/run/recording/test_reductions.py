@@ -14,7 +14,8 @@ from mdf_loop.archives import read_arrays
 from mdf_loop.errors import InputError, LoopError, OperandError
 from mdf_loop.files import write_arrays
 from mdf_loop.run.overseeing.snapshot import Snapshot
-from mdf_loop.run.recording.reductions import REDUCTIONS, WAITING, Reductions
+from mdf_loop.run.recording.reduction import REDUCTIONS, WAITING
+from mdf_loop.run.recording.reductions import Reductions
 
 NUMPY = {"mean": np.mean, "min": np.min, "max": np.max, "last": lambda rows, axis: rows[-1]}
 DTYPES = (

@@ -1,0 +1,316 @@
+"""Reductions of rows, without keeping them. A new one is a class and a line below.
+
+    mean   mean(rows, axis=time), in float64; floats come out in their own dtype
+    last   rows[-1]
+    min    min(rows, axis=time); nan if there is one
+    max    max(rows, axis=time); nan if there is one
+
+They are the same bit for bit however the rows are cut into blocks, and on every machine. For that
+the mean adds what the rows of a block of fixed length hold in the order of a binary tree, and block
+after block together with what rounding loses. A zero or a nan that is the least or the greatest
+has no sign.
+
+Where there was no row they are nan. Of rows that have not one shape there is only the last.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mdf_loop.errors import LoopError
+from mdf_loop.ir import Array
+from mdf_loop.memory_limit import check
+from mdf_loop.onnx_types import common, dtype_name, kind_of, numpy_dtype
+from mdf_loop.run.labels import storable
+from mdf_loop.run.overseeing.snapshot import Snapshot, kinds_like
+
+WAITING = 4096
+"""Elements that may wait for the rest of their block; of larger rows there waits none."""
+
+_AT_ONCE = 1 << 17
+"""Elements that are added at once: as many as stay in the processor's cache."""
+
+
+class Reduction(ABC):
+    """Takes rows `[time, ...]` block by block.
+
+    The result has the shape of the rows, and the dtype that holds for all of them.
+    """
+
+    kinds: ClassVar[str] = "biuf"
+    """The kinds of dtypes that it takes."""
+
+    one_shape: ClassVar[bool] = True
+    """Whether all rows must have one shape."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._dtypes: list[str] = []
+        self._dtype = np.dtype(np.float64)
+        self._shape: tuple[int, ...] = ()
+
+    def takes(self, rows: Array) -> bool:
+        """Whether these rows can follow those that it has."""
+        same = rows.shape[1:] == self._shape
+        return same or not (self.one_shape and self.rows and len(rows))
+
+    def add(self, rows: Array) -> None:
+        """Take further rows.
+
+        Raises:
+            OperandError: they have no common dtype with those before.
+        """
+        if (word := dtype_name(rows)) not in self._dtypes:
+            self._dtypes.append(word)
+            self._dtype = _common(self._dtypes)
+        if rows.shape[1:] != self._shape and (len(rows) or not self.rows):
+            self._begin(rows.shape[1:])
+        if len(rows):
+            with np.errstate(all="ignore"):
+                self._take(rows)
+            self.rows += len(rows)
+
+    def value(self) -> Array:
+        """The reduction of all rows so far."""
+        if not self.rows:
+            is_float = kind_of(str(self._dtype)) == "f"
+            return np.full(self._shape, np.nan, self._dtype if is_float else np.float64)
+        with np.errstate(all="ignore"):
+            return np.array(self._result())
+
+    def snapshot(self) -> dict[str, Array]:
+        """All that is needed to go on."""
+        return {
+            "rows": np.array(self.rows),
+            "dtypes": np.array(self._dtypes, str),
+            "shape": np.array(self._shape, np.int64),
+            **(self._parts() if self.rows else {}),
+        }
+
+    def restore(self, parts: Snapshot) -> None:
+        """Go on from there."""
+        self.rows = parts.number("rows")
+        self._dtypes = parts.array("dtypes", "U", (None,)).tolist()
+        try:
+            self._dtype = _common(self._dtypes)
+        except (LoopError, TypeError):
+            raise parts.wrong("dtypes", "dtypes of rows") from None
+        shape = parts.array("shape", "i", (None,)).tolist()
+        if min(shape, default=0) < 0:
+            raise parts.wrong("shape", "a shape")
+        check(2 * WAITING * 8 + 16 * math.prod(shape), "the rows of a reduction")
+        if self.rows:
+            self._take_parts(parts, tuple(shape))
+        else:
+            self._begin(tuple(shape))
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a value, be it nan; text cannot be nan."""
+        return self.rows > 0 or (bool(self._dtypes) and self._dtype.kind != "O")
+
+    def _begin(self, shape: tuple[int, ...]) -> None:
+        """From now on rows have this shape."""
+        self._shape = shape
+
+    @abstractmethod
+    def _take(self, rows: Array) -> None:
+        """Take at least one row."""
+
+    @abstractmethod
+    def _result(self) -> Array:
+        """The reduction of at least one row."""
+
+    @abstractmethod
+    def _parts(self) -> dict[str, Array]:
+        """What at least one row left, as files hold it."""
+
+    @abstractmethod
+    def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
+        """The other way round, for rows of this shape."""
+
+
+def _common(dtypes: Sequence[str]) -> np.dtype[Any]:
+    """The dtype of rows of these dtypes, put together; of none `float64`."""
+    if set(dtypes) == {"string"}:
+        return numpy_dtype("string")
+    return numpy_dtype(common(dtypes) if dtypes else "float64")
+
+
+# --- one row --------------------------------------------------------------------------------------
+
+
+class _Chosen(Reduction):
+    """One value is chosen for each element of a row; none is computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._row: Array = np.empty(0)
+
+    def _result(self) -> Array:
+        return self._row.astype(self._dtype)
+
+    def _parts(self) -> dict[str, Array]:
+        return {"row": storable(self._row)}
+
+    def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
+        kinds = kinds_like(dtype_name(np.empty(0, self._dtype)))
+        self._row = parts.array("row", kinds, shape).astype(self._dtype)
+        self._begin(shape)
+
+
+class Last(_Chosen):
+    """The last row."""
+
+    kinds = "biufcU"
+    one_shape = False
+
+    def _take(self, rows: Array) -> None:
+        self._row = rows[-1:].reshape(rows.shape[1:]).astype(self._dtype)
+
+
+class _Extreme(_Chosen):
+    """The least or the greatest."""
+
+    of_two: ClassVar[np.ufunc]
+
+    def _take(self, rows: Array) -> None:
+        row = np.asarray(self.of_two.reduce(rows, axis=0)).astype(self._dtype)
+        if self.rows:
+            row = np.asarray(self.of_two(self._row.astype(self._dtype), row))
+        self._row = row
+
+    def _result(self) -> Array:
+        row = super()._result()
+        if kind_of(str(row.dtype)) == "f":
+            row[np.isnan(row)] = np.nan
+            row[row == 0] = 0
+        return row
+
+
+class Minimum(_Extreme):
+    """The least of each element."""
+
+    of_two = np.minimum
+
+
+class Maximum(_Extreme):
+    """The greatest of each element."""
+
+    of_two = np.maximum
+
+
+# --- mean -----------------------------------------------------------------------------------------
+
+
+class Mean(Reduction):
+    """The mean of each element: blocks of `length` rows, counted from the first row on.
+
+    `_sum + _lost` is the sum of all full blocks; the first `_filled` rows of `_waiting` are the
+    begin of the next one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sum: Array = np.zeros(())
+        self._lost: Array = np.zeros(())
+        self._filled = 0
+        self._waiting: Array = np.zeros((_length(()),))
+
+    def _begin(self, shape: tuple[int, ...]) -> None:
+        self._waiting = np.zeros((_length(shape), *shape))
+        super()._begin(shape)
+
+    def _take(self, rows: Array) -> None:
+        length = len(self._waiting)
+        start = min(-self._filled % length, len(rows))
+        self._wait(rows[:start])
+        stop = len(rows) - (len(rows) - start) % length
+        at_once = max(1, _AT_ONCE // max(1, self._waiting.size)) * length
+        for place in range(start, stop, at_once):
+            self._add_blocks(rows[place : min(place + at_once, stop)])
+        self._wait(rows[stop:])
+
+    def _wait(self, rows: Array) -> None:
+        """Put rows into the block that is not full."""
+        self._waiting[self._filled : self._filled + len(rows)] = rows
+        self._filled += len(rows)
+        if self._filled == len(self._waiting):
+            self._add_blocks(self._waiting)
+            self._filled = 0
+
+    def _add_blocks(self, rows: Array) -> None:
+        """Add full blocks."""
+        blocks = rows.reshape(len(rows) // len(self._waiting), *self._waiting.shape)
+        for block in _halved(blocks.astype(np.float64, copy=False)):
+            self._sum, self._lost = _added(self._sum, self._lost, block)
+
+    def _total(self) -> tuple[Array, Array]:
+        """The sum of all rows, and what rounding lost of it."""
+        if not self._filled:
+            return self._sum, self._lost
+        self._waiting[self._filled :] = 0
+        return _added(self._sum, self._lost, _halved(self._waiting[None])[0])
+
+    def _result(self) -> Array:
+        total, lost = self._total()
+        mean = np.asarray(np.where(np.isfinite(total), total + lost, total) / self.rows)
+        mean[np.isnan(mean)] = np.nan
+        is_float = kind_of(str(self._dtype)) == "f"
+        return mean.astype(self._dtype) if is_float else mean
+
+    def _parts(self) -> dict[str, Array]:
+        waiting = self._waiting[: self._filled].copy()
+        return {"sum": np.array(self._sum), "lost": np.array(self._lost), "waiting": waiting}
+
+    def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
+        own = shape if self.rows >= _length(shape) else ()  # there was a full block
+        self._sum, self._lost = (parts.array(name, "f", own) for name in ("sum", "lost"))
+        self._filled = 0
+        waiting = parts.array("waiting", "f", (self.rows % _length(shape), *shape))
+        self._begin(shape)
+        self._wait(waiting)
+
+
+def _length(shape: tuple[int, ...]) -> int:
+    """How many rows a block has: a power of two."""
+    fitting = WAITING // max(1, math.prod(shape))
+    return 1 << (max(1, fitting).bit_length() - 1)
+
+
+def _halved(blocks: Array) -> Array:
+    """The sum of each block `[blocks, rows, ...]`.
+
+    Its second half is added to the first, again and again: the order is the same wherever the rows
+    lie in memory.
+    """
+    while blocks.shape[1] > 1:
+        half = blocks.shape[1] // 2
+        blocks = blocks[:, :half] + blocks[:, half:]
+    return blocks[:, 0]
+
+
+def _added(total: Array, lost: Array, more: Array) -> tuple[Array, Array]:
+    """`total + more`, and `lost` with what that loses by rounding, which is exact.
+
+    D. E. Knuth, The Art of Computer Programming 2, 4.2.2, theorem B.
+    """
+    made = total + more
+    seen = made - total
+    return made, lost + ((total - (made - seen)) + (more - seen))
+
+
+# --- all of them ----------------------------------------------------------------------------------
+
+REDUCTIONS: Mapping[str, Callable[[], Reduction]] = {
+    "mean": Mean,
+    "last": Last,
+    "min": Minimum,
+    "max": Maximum,
+}
+"""Reductions by the word that asks for them."""
