@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -290,3 +292,17 @@ def test_the_functions_refuse_what_is_no_path(place, given: Any) -> None:
     ):
         with pytest.raises(mdf_loop.LoopError):
             write()
+
+
+def test_in_a_process_with_names_of_any_bytes(place) -> None:
+    """Names on the command line that are no text, as a shell gives them."""
+    name = b"\xff\x1b[2J.json"
+    os.link("m.json", name)
+    before = Path("m.json").read_bytes()
+    for words in ([b"run", name, b"--output", b"m.json"], [b"check", b"no" + name]):
+        code = "import mdf_loop.cli; mdf_loop.cli.main()"
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert rb"\udcff\x1b[2J.json" in done.stderr
+        assert b"Traceback" not in done.stderr
+    assert Path("m.json").read_bytes() == before
