@@ -39,7 +39,7 @@ def expressions(names: tuple[str, ...]) -> st.SearchStrategy[str]:
             inner.map(lambda e: f"({e} / 3)"),
             inner.map(lambda e: f"numpy.abs({e})"),
             division,
-            division.map("numpy.copysign(0.75, {})".format),  # shows the sign of a zero
+            division.map("(0.75 / {})".format),  # shows the sign of a zero
             choice.map(lambda t: f"numpy.maximum({t[0]}, {t[1]})"),
             choice.map(lambda t: f"numpy.where({t[0]} {t[2]} {t[1]}, {t[0]}, {t[1]})"),
         )
