@@ -23,6 +23,11 @@ class Recent(Generic[_V]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def values(self) -> tuple[_V, ...]:
+        """All that are kept, the one that was used last at the end."""
+        with self._lock:
+            return tuple(self._values.values())
+
     def get(self, key: Hashable) -> _V | None:
         """The value, if it is kept."""
         with self._lock:

@@ -210,5 +210,5 @@ class LoopCourse:
         kept = parts.under("rows of ")
         recorded = loop.recorded if done else ()
         for each in recorded:
-            self._row_shapes[each] = kept.value(each.stack.name, each.stack).shape[1:]
+            self._row_shapes[each] = kept.value(each.stack.name, each.row, (done,)).shape[1:]
         self.rows.restore(kept, done, {each.stack.name: each.stack.dtype for each in recorded})
