@@ -304,6 +304,19 @@ def test_a_store_behind_a_link(model, unbroken, place):
     assert (place / "rows.zarr").is_symlink()
 
 
+def test_a_run_that_was_done_is_made_longer_with_its_reductions(model, tmp_path):
+    store, saved = tmp_path / "r.zarr", tmp_path / "c"
+    reduce = {"walk.n": "mean", "walk.x": "max"}
+    for steps in (100, 300, 300):
+        results = model.run(
+            steps=steps, output=store, checkpoint=saved, resume=saved, reduce=reduce
+        )
+        assert results["walk.n.mean"] == (steps + 3) / 2
+    with xarray.open_zarr(store) as found:
+        assert found["walk.n.mean"] == 151.5
+        assert found["walk.x.max"].shape == (2,)
+
+
 def test_a_checkpoint_of_more_steps_touches_no_store(model, place):
     before = contents(place)
     with pytest.raises(InputError, match=r"of 200000 steps, more than the 1000"):
