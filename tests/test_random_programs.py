@@ -31,7 +31,9 @@ def expressions(names: tuple[str, ...]) -> st.SearchStrategy[str]:
         binary = st.tuples(inner, st.sampled_from(["+", "-", "*"]), inner)
         choice = st.tuples(inner, inner, st.sampled_from(["<", ">=", ">"]))
         divided = st.sampled_from(["mod", "floor_divide", "fmod"])
-        division = st.tuples(divided, inner, inner).map("numpy.{0[0]}({0[1]}, 1.0 * {0[2]})".format)
+        # Of exact numbers: what differs in the last bit may have quite another remainder.
+        exact = st.sampled_from(["a", "(b + 0 * x)", "(a - 0 * x)", "n", "i", "1.5"])
+        division = st.tuples(divided, exact, exact).map("numpy.{0[0]}({0[1]}, 1.0 * {0[2]})".format)
         return st.one_of(
             binary.map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
             inner.map(lambda e: f"numpy.tanh({e})"),
