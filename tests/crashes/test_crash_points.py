@@ -185,6 +185,9 @@ def test_a_store_that_replaces_another(scene, name, power):
             assert there in (old, new), point
         else:
             assert there == old or "rows.zarr/walk.x/zarr.json" in there, point
+        if power and is_damaged(made.here / "rows.zarr"):
+            assert "its metadata are damaged: zarr.json: it is empty" in made.is_refused()
+            shutil.rmtree(made.here / "rows.zarr")
         made.ends()
         assert without_run(contents(made.here)) == new, point
         assert names(made.here) == {"rows.zarr"}, point
