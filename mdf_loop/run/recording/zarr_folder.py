@@ -208,7 +208,7 @@ def _write_array(
 ) -> None:
     """Write an array; one with room for longer rows is nan where nothing is written, if it can."""
     import zarr
-    from zarr.codecs import BloscCodec
+    from zarr.codecs import BloscCodec, ZstdCodec
 
     axis, rows = (item.dims.index(along), rows) if along in item.dims else (0, None)
     array = as_stored(item.array)
@@ -220,7 +220,9 @@ def _write_array(
         dtype=array.dtype if text else np.dtype(array.dtype.name),  # C's long long is int64, too
         chunks=_chunks(room or array.shape, array.dtype.itemsize, axis, rows),
         fill_value=np.nan if room and array.dtype.kind in "fc" else array.dtype.type(),
-        compressors="auto" if text else BloscCodec(cname="lz4", clevel=1, shuffle="shuffle"),
+        compressors=ZstdCodec(level=0)
+        if text
+        else BloscCodec(cname="lz4", clevel=1, shuffle="shuffle"),
         dimension_names=item.dims,
         attributes={**attributes(item.name, item.unit)},
         config={"write_empty_chunks": True},  # else -0.0 would become 0.0
