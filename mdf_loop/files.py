@@ -15,6 +15,7 @@ import secrets
 import shutil
 import struct
 import time
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -290,6 +291,8 @@ ARCHIVE_ERRORS = (
     ValueError,
     TypeError,
     EOFError,
+    SyntaxError,  # of numpy's headers
+    tokenize.TokenError,
     MemoryError,  # of sizes that are damaged
     OverflowError,
     RuntimeError,  # of flags that zip has not, or not here

@@ -62,14 +62,19 @@ def native(array: Array, what: str, where: str = "", error: type[LoopError] = In
     Raises:
         LoopError: its numbers are wider than 64 bits; of the kind `error`.
     """
-    kind, size = array.dtype.kind, array.dtype.itemsize
-    if size > _WIDEST.get(kind, size):
+    if is_too_wide(array):
         raise error(
             f"{what} is {array.dtype}: no model computes with numbers so wide",
             where,
             "give float64, e.g. array.astype(float)",
         )
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def is_too_wide(array: Array) -> bool:
+    """Whether its numbers are wider than those that models compute with."""
+    size = array.dtype.itemsize
+    return size > _WIDEST.get(array.dtype.kind, size)
 
 
 def _is_masked(value: Any, depth: int = 0) -> bool:

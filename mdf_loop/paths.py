@@ -46,6 +46,18 @@ def path_of(given: Any, what: str) -> Path:
     return Path(text)
 
 
+def with_ending(path: Path, ending: str) -> Path:
+    """The path beside a file that differs from it in its ending, such as `.svg`.
+
+    Raises:
+        InputError: it is no path of a file.
+    """
+    try:
+        return path.with_suffix(ending)
+    except ValueError:
+        raise InputError(f"'{path}' is no file", hint="give the name of a file") from None
+
+
 # --- what was read ----------------------------------------------------------------------------
 
 _NOTED: ContextVar[tuple[set[Path], ...]] = ContextVar("noted", default=())

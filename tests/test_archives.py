@@ -76,6 +76,8 @@ def test_many_arrays_are_looked_at_together(tmp_path: Path) -> None:
         (b"\x93NUMPY\x03\x00" + header("<f8", (4,))[8:], 32, "version"),
         (b"no array", 32, "magic"),
         (header("<f8", (4,))[:30], 0, "EOF"),
+        (header("<f8", (4,)).replace(b"}", b" "), 32, ""),
+        (header("<f8", (4,)).replace(b"'shape'", b" shape)"), 32, ""),
     ],
 )
 def test_what_contradicts_itself(head: bytes, zeros: int, match: str, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import click
 
 from mdf_loop.cli.options import compile_options, input_options, model_argument
 from mdf_loop.cli.show import show
-from mdf_loop.paths import path_of
+from mdf_loop.paths import path_of, with_ending
 
 
 @click.command("compile")
@@ -38,7 +38,7 @@ def command(
     from mdf_loop.compiled import compile
     from mdf_loop.files import checked_place
 
-    beside = path_of(model, "the model").with_suffix(".onnx")
+    beside = with_ending(path_of(model, "the model"), ".onnx")
     target = str(beside) if output is None else output
     checked_place(target)
     compiled = compile(

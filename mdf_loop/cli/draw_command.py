@@ -6,7 +6,7 @@ import click
 
 from mdf_loop.cli.options import model_argument
 from mdf_loop.cli.show import show
-from mdf_loop.paths import path_of
+from mdf_loop.paths import path_of, with_ending
 
 
 @click.command("draw")
@@ -47,7 +47,7 @@ def command(
     """Draw MODEL as svg, png, pdf or dot."""
     from mdf_loop.drawing import draw
 
-    beside = path_of(model, "the model").with_suffix(".svg")
+    beside = with_ending(path_of(model, "the model"), ".svg")
     target = str(beside) if output is None else output
     draw(
         model,

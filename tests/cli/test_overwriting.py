@@ -181,6 +181,13 @@ LINKED = {
 }
 
 
+@pytest.mark.parametrize("command", ["draw /", "compile /", "draw .", "run /", "import /"])
+def test_a_folder_is_no_model(cli, place, command: str) -> None:
+    outcome = cli(*command.split())
+    assert outcome.code == 2
+    assert "Error: " in outcome.err
+
+
 @pytest.mark.parametrize("name", LINKED)
 def test_what_is_written_to_a_link_keeps_the_link(cli, place, name: str) -> None:
     real = Path("folder") / name

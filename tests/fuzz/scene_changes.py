@@ -11,6 +11,7 @@ import io
 import json
 import random
 import zipfile
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -93,7 +94,7 @@ def _structure(rng: random.Random, scene: Scene, name: str) -> Scene:
             return _with(scene, name, _tree(rng, content))
         if content[:2] == b"PK":
             return _with(scene, name, _archive(rng, content))
-    except (ValueError, zipfile.BadZipFile):  # of an earlier change
+    except (ValueError, zipfile.BadZipFile, zlib.error):  # of an earlier change
         return _bytes(rng, scene, name)
     return _bytes(rng, scene, name)
 

@@ -28,6 +28,7 @@ from mdf_loop.files import ARCHIVE_ERRORS, checked_place, write_arrays, write_wh
 from mdf_loop.importing.writing import plain
 from mdf_loop.ir import Array
 from mdf_loop.memory_limit import check
+from mdf_loop.outside import is_too_wide
 from mdf_loop.reading.content import content_of
 from mdf_loop.reading.document import Document
 from mdf_loop.run.overseeing.snapshot import ANEW, Snapshot, damaged
@@ -48,7 +49,9 @@ _CONTENTS = "mdf_loop.checkpoint"
 _DIGEST = "sha256:"
 _MOST_DIFFERENCES = 5
 _TEXTS = "texts"
-_ERRORS = (*ARCHIVE_ERRORS, KeyError, AttributeError)
+_OF_PYTHON = (TypeError, AttributeError, LookupError)
+"""What is raised where a file says things of other kinds than it should."""
+
 _HINT = f"give the same model and options as then, or {ANEW}"
 
 _OBJECT = 20
@@ -133,7 +136,11 @@ def _held(array: Array) -> tuple[str, Array]:
 def _as_it_was(how: str, kept: Array) -> Array:
     if how == _TEXTS:
         return _texts(kept)
-    return kept.view(getattr(ml_dtypes, how)) if how else kept
+    if how:
+        return kept.view(getattr(ml_dtypes, how))
+    if is_too_wide(kept):
+        raise ValueError(f"numbers of {kept.dtype} are too wide")
+    return kept
 
 
 def _texts(kept: Array) -> Array:
@@ -166,7 +173,7 @@ def load(path: str | Path, identity: Identity) -> dict[str, Snapshot]:
         with zipfile.ZipFile(source) as file:
             _refuse_packed(file, source.stat().st_size)
             archive = Archive(file, source.name)
-            contents = json.loads(archive.array(_CONTENTS).tobytes())
+            contents = _contents(archive)
             _check(source.name, contents, identity)
             if broken := file.testzip():  # all of it is checked before any of it is believed
                 raise zipfile.BadZipFile(f"entry '{broken}'")
@@ -174,7 +181,9 @@ def load(path: str | Path, identity: Identity) -> dict[str, Snapshot]:
             return {part: Snapshot(named, f"{part}/", source.name) for part, named in parts.items()}
     except LoopError:
         raise
-    except _ERRORS as error:
+    except _OF_PYTHON:
+        raise damaged(source.name, "what it says of its parts does not fit them") from None
+    except ARCHIVE_ERRORS as error:
         raise damaged(source.name, str(error)) from None
 
 
@@ -192,6 +201,20 @@ def _is_marked(source: Path) -> bool:
             return mark in stream.read(100)
     except OSError as error:
         raise InputError(f"cannot read '{source}': {error.strerror or error}") from None
+
+
+def _contents(archive: Archive) -> dict[str, Any]:
+    """What the file says of itself, whatever version it is of."""
+    contents = json.loads(archive.array(_CONTENTS).tobytes())
+    version, identity, parts = (contents[word] for word in ("version", "identity", "parts"))
+    texts = [identity, *parts.values()] if isinstance(parts, dict) else [parts]
+    if type(version) is not int or not all(map(_is_texts_by_name, texts)):
+        raise ValueError("it does not say what it holds")
+    return dict(contents)
+
+
+def _is_texts_by_name(given: Any) -> bool:
+    return isinstance(given, dict) and all(isinstance(text, str) for text in given.values())
 
 
 def _check(name: str, contents: Mapping[str, Any], identity: Identity) -> None:

@@ -295,6 +295,26 @@ def test_texts_that_are_none(tmp_path, content):
     assert "'run.ckpt' is damaged: " in said_of(path)
 
 
+@pytest.mark.parametrize(
+    ("held", "array"),
+    [
+        ({"course": {"a": ["texts"]}}, as_bytes([])),
+        ({"course": {"a": "nothing"}}, as_bytes([])),
+        ({"course": {"a": "finfo"}}, as_bytes([])),
+        ({"course": ["a"]}, as_bytes([])),
+        (["course"], as_bytes([])),
+        ({"course": {"a": "", "b": ""}}, as_bytes([])),
+        ({"course": {"a": ""}}, np.zeros(2, np.longdouble)),
+    ],
+)
+def test_contents_that_do_not_fit(tmp_path, held, array):
+    path = tmp_path / "run.ckpt"
+    forged(path, {}, held, array)
+    said = said_of(path)
+    assert "the checkpoint 'run.ckpt' is damaged: " in said
+    assert "object" not in said
+
+
 def test_texts_that_would_be_large(tmp_path, monkeypatch):
     path = tmp_path / "run.ckpt"
     forged(path, {}, {"course": {"a": "texts"}}, np.zeros(10**6, np.uint8))
