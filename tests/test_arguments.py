@@ -20,6 +20,14 @@ NODE = {
 }
 MODEL = {"m": {"graphs": {"g": {"nodes": {"n": NODE}}}}}
 
+
+class Thing:
+    """What nobody knows; its name is the same in every process."""
+
+    def __repr__(self) -> str:
+        return "a thing"
+
+
 ODD: list[Any] = [
     3,
     -1,
@@ -33,13 +41,13 @@ ODD: list[Any] = [
     {3: 1},
     {None: 1},
     {("a",): 1},
-    {"a": object()},
+    {"a": Thing()},
     {"n.g": "x"},
     {"n.g": [[1], [2, 3]]},
     {"n.v": ["a", "b"]},
     {"n.g": {"a": 1}},
     {"n.g": [10**30, 1]},
-    object(),
+    Thing(),
     len,
     np.array([1, 2]),
 ]
