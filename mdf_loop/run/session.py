@@ -78,9 +78,8 @@ class Session:
             made = self._run(arrays, alone)
         if alone.reason is not None and alone.reason.is_asked:
             raise ending(alone.reason)
-        if made is None:
-            assert alone.failure is not None
-            raise alone.failure
+        if made is None:  # without a failure somebody else has ended it
+            raise alone.failure or KeyboardInterrupt
         return made
 
     def _run(self, arrays: Mapping[str, Data], stopping: Stopping) -> dict[str, Data]:
