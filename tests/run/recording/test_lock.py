@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from dataclasses import asdict, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +306,7 @@ def entry(**other: Any) -> bytes:
         entry(region=["a", "b"]),
         entry(region=3),
     ],
+    ids=count(),
 )
 def test_a_file_of_something_else(tmp_path, content):
     file(tmp_path).write_bytes(content)
