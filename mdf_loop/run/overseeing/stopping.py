@@ -31,6 +31,9 @@ GRACE = 0.03
 LOOKS = 0.05
 """Seconds from one look at the memory to the next, while something is computed."""
 
+LONGEST_SLEEP = 3600.0
+"""Seconds after which the watcher wakes without a reason: the system knows no eternity."""
+
 
 class Stopped(Exception):  # noqa: N818 - no error: it was wanted
     """A computation was ended from outside; `Stopping.reason` says why."""
@@ -185,7 +188,7 @@ class _Watcher:
             wait = None
             if dues:
                 self._sleeps_until = min(dues)
-                wait = max(0.0, self._sleeps_until - time.monotonic())
+                wait = min(max(0.0, self._sleeps_until - time.monotonic()), LONGEST_SLEEP)
             select.select([self.bell.socket], [], [], wait)
             self.look()
 

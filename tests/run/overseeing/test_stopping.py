@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
+
+import pytest
 
 from mdf_loop.ir import StoppedBy
 from mdf_loop.run.overseeing.stopping import Stopping
 
 
-def _wait_for(stopping: Stopping) -> StoppedBy | None:
-    end = time.monotonic() + 5.0
+def _wait_for(stopping: Stopping, seconds: float = 5.0) -> StoppedBy | None:
+    end = time.monotonic() + seconds
     while stopping.reason is None and time.monotonic() < end:
         time.sleep(0.0005)
     return stopping.reason
@@ -41,6 +44,14 @@ def test_a_signal_after_the_time_limit_is_noted() -> None:
         signal.raise_signal(signal.SIGINT)
     assert stopping.signalled is StoppedBy.INTERRUPTED
     assert stopping.reason is StoppedBy.TIME_LIMIT
+
+
+@pytest.mark.parametrize("limit", [1e12, 2.0**70, 1e300, math.inf])
+def test_a_time_limit_holds_after_a_run_with_an_endless_one(limit: float) -> None:
+    with Stopping(limit) as stopping:
+        assert _wait_for(stopping, 0.05) is None
+        with Stopping(0.01) as inner:
+            assert _wait_for(inner) is StoppedBy.TIME_LIMIT
 
 
 def test_a_time_limit_holds_after_many_short_runs_with_longer_ones() -> None:
