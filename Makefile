@@ -18,7 +18,7 @@ GET_VENV = { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
   apt-get update -qq && apt-get install -y -qq python3-venv; } >&2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lowest soak docs bench fuzz clean
+.PHONY: help demo test cover lowest soak docs bench fuzz clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
@@ -26,12 +26,16 @@ help: ## show this list
 demo: $(VENV)/installed ## run and draw three models; results in demo-output/
 	$(BIN)/mdf-loop demo
 
-# What is slow runs without coverage, which more than doubles its time.
-test: $(VENV)/installed-dev ## lint, types, all tests (with documents and examples), coverage
+# What is slow comes first, so that no core waits long at the end.
+test: $(VENV)/installed-dev ## lint, types, all tests (with documents and examples)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n auto --dist worksteal -m slow
+	$(BIN)/pytest -n auto --dist worksteal -m "not slow"
+
+# Apart from the tests, since it doubles their time.
+cover: $(VENV)/installed-dev ## which lines the tests run that are not slow; at least 95 %
 	$(BIN)/pytest -n auto --dist worksteal -m "not slow" --cov --cov-report=term:skip-covered --cov-fail-under=95
 
 lowest: $(LOWEST)/installed ## the demo and a part of the tests with the lowest versions that are allowed

@@ -20,7 +20,7 @@ from tests.fuzz.scenes import SCENES, scenes
 from tests.fuzz.seeds import READERS, corpus
 from tests.soak import times
 
-MANY = times(100, 1000)
+MANY = times(60, 1000)
 
 
 @pytest.mark.slow

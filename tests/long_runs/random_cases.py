@@ -96,7 +96,7 @@ def nested_control(draw: st.DrawFn) -> Case:
     return Case({"g": {"nodes": {"m": node}}}, {"inputs": inputs})
 
 
-FAMILIES = {"loops": 50, "nested control flow": 15, "models over time": 50, "schedules": 15}
+FAMILIES = {"loops": 40, "nested control flow": 12, "models over time": 20, "schedules": 12}
 """What random cases are of, and how many make a part."""
 
 

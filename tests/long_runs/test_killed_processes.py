@@ -23,6 +23,7 @@ from tests.long_runs.processes import (
     stored_rows,
     ticks,
 )
+from tests.soak import times
 
 EVERY = 0.1
 """Seconds between two checkpoints."""
@@ -123,8 +124,9 @@ def _streamed(folder: Path) -> Any:
     return checkpoint_parts(path)["kept"]["rows walk.x"] if path.exists() else np.zeros(0)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
-def test_a_hundred_kills_of_a_run_that_streams(server, unbroken, tmp_path):
+def test_kills_of_a_run_that_streams(server, unbroken, tmp_path):
     rows, state = unbroken
     model = saved(tmp_path, WALK)
     store = tmp_path / "rows.zarr"
@@ -137,7 +139,7 @@ def test_a_hundred_kills_of_a_run_that_streams(server, unbroken, tmp_path):
         return safe
 
     words = {"steps": STEPS, "output": "rows.zarr"}
-    for _ in _kill_and_resume(server, model, 100, 1, look, **words):
+    for _ in _kill_and_resume(server, model, times(40, 100), 1, look, **words):
         _same(stored_rows(store, "walk.x"), rows)
         assert _state(tmp_path) == state
         assert {path.name for path in tmp_path.iterdir()} == FILES | {"rows.zarr"}

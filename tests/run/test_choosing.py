@@ -258,7 +258,7 @@ def claiming_cuda(monkeypatch, *, slow: str) -> None:
         made = real(model, options, providers=["CPUExecutionProvider"], **settings)
 
         def run(*given):
-            time.sleep(0.03 if name == slow else 0)
+            time.sleep(0.1 if name == slow else 0)
             return made.run(*given)
 
         part = SimpleNamespace(
