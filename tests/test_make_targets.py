@@ -44,8 +44,19 @@ def test_the_readme_and_ci_use_these_targets():
 
 def test_test_runs_every_check(tmp_path):
     planned = make("--dry-run", "test", f"VENV={tmp_path}/venv").stdout
-    for command in ("ruff check", "ruff format --check", "mypy", "--cov-fail-under=95", ".[dev]"):
+    for command in (
+        "ruff check",
+        "ruff format --check",
+        "mypy",
+        "-m slow",
+        '-m "not slow"',
+        ".[dev]",
+    ):
         assert command in planned
+
+
+def test_coverage_is_apart(tmp_path):
+    assert "--cov-fail-under=95" in make("--dry-run", "cover", f"VENV={tmp_path}/venv").stdout
 
 
 def test_lowest_has_an_environment_of_its_own(tmp_path):
