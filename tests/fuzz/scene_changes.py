@@ -12,12 +12,12 @@ import json
 import random
 import warnings
 import zipfile
-import zlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from mdf_loop.files import ARCHIVE_ERRORS
 from tests.fuzz.byte_changes import changed_bytes
 from tests.fuzz.scenes import Scene
 from tests.fuzz.trees import changed_tree
@@ -95,7 +95,7 @@ def _structure(rng: random.Random, scene: Scene, name: str) -> Scene:
             return _with(scene, name, _tree(rng, content))
         if content[:2] == b"PK":
             return _with(scene, name, _archive(rng, content))
-    except (ValueError, zipfile.BadZipFile, zlib.error):  # of an earlier change
+    except ARCHIVE_ERRORS:  # of an earlier change
         return _bytes(rng, scene, name)
     return _bytes(rng, scene, name)
 
@@ -138,7 +138,7 @@ def _other_array(rng: random.Random, entry: bytes) -> bytes:
         if rng.random() < 0.3:
             return _forged_header(rng, array)
         return _npy(rng.choice(_ARRAYS)(array))
-    except (ValueError, TypeError):  # of another type than numbers, or no array
+    except ARCHIVE_ERRORS:  # of another type than numbers, or no array
         return changed_bytes(rng, entry, 1)
 
 
