@@ -27,6 +27,7 @@ import numpy as np
 from mdf_loop.errors import DiskFullError, InputError
 from mdf_loop.ir import Array
 from mdf_loop.paths import path_of, refuse_overwriting
+from mdf_loop.processes import is_running
 
 
 def checked_target(path: str | Path, suffixes: Collection[str], what: str) -> Path:
@@ -66,7 +67,7 @@ def checked_place(path: str | Path) -> Path:
     return target
 
 
-def real_place(path: Path) -> Path:
+def real_place(path: str | Path) -> Path:
     """Where a path leads to: what is written replaces that, and a link to it stays a link."""
     return Path(os.path.realpath(path))
 
@@ -198,7 +199,11 @@ def remove_abandoned(target: Path) -> None:
 
 
 def _is_gone(host: str, process: str) -> bool:
-    return host == _HOST and not _is_alive(int(process))
+    """Whether it is a process of this machine that is no more; one before this had our number."""
+    number = int(process)
+    with contextlib.suppress(OverflowError):
+        return host == _HOST and (number == os.getpid() or not is_running(number))
+    return False
 
 
 def _is_stale(part: Path) -> bool:
@@ -206,21 +211,6 @@ def _is_stale(part: Path) -> bool:
     with contextlib.suppress(OSError):
         return part.is_file() and time.time() > part.stat().st_mtime + ABANDONED
     return False
-
-
-def _is_alive(process: int) -> bool:
-    """Whether a process that is not this one runs; if it cannot be told, it does."""
-    if process == os.getpid():  # one before this had its number
-        return False
-    if os.name != "posix":  # elsewhere to ask would be to end it
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
 
 
 class Rows(Protocol):

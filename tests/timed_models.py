@@ -91,6 +91,17 @@ SCHEDULED["g"]["conditions"] = {
 }
 """A node that runs from the evaluation on in which another's parameter reaches a threshold."""
 
+ADDING = graph(
+    add={
+        "parameters": {
+            "by": {"value": 1.0},
+            "x": {"default_initial_value": 0.0, "value": "x + by"},
+        },
+        "output_ports": {"x": {"value": "x"}, "by": {"value": "by"}},
+    }
+)
+"""A counter; the rows of two runs with another `by` cannot be taken for each other."""
+
 ALL = {"neuron": NEURON, "pair": PAIR, "arrays": ARRAYS, "scheduled": SCHEDULED}
 
 

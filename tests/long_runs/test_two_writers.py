@@ -21,17 +21,8 @@ from mdf_loop.cli import cli
 from mdf_loop.run.recording.lock import SILENT, this_process
 from tests.long_runs.processes import Forks, Process, forks, saved
 from tests.soak import times
-from tests.timed_models import graph
+from tests.timed_models import ADDING
 
-ADDING = graph(
-    add={
-        "parameters": {
-            "by": {"value": 1.0},
-            "x": {"default_initial_value": 0.0, "value": "x + by"},
-        },
-        "output_ports": {"x": {"value": "x"}, "by": {"value": "by"}},
-    }
-)
 STEPS = 300_000
 """They take a second or so."""
 

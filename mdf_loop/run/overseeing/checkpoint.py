@@ -31,7 +31,7 @@ from mdf_loop.memory_limit import check
 from mdf_loop.outside import is_too_wide
 from mdf_loop.reading.content import content_of
 from mdf_loop.reading.document import Document
-from mdf_loop.run.overseeing.snapshot import ANEW, Snapshot, damaged
+from mdf_loop.run.overseeing.snapshot import ANEW, OBJECT, Snapshot, damaged
 
 Parts: TypeAlias = Mapping[str, Mapping[str, Array]]
 Identity: TypeAlias = Mapping[str, str]
@@ -53,9 +53,6 @@ _OF_PYTHON = (TypeError, AttributeError, LookupError)
 """What is raised where a file says things of other kinds than it should."""
 
 _HINT = f"give the same model and options as then, or {ANEW}"
-
-_OBJECT = 20
-"""How much larger in memory are the texts that JSON says."""
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -144,7 +141,7 @@ def _as_it_was(how: str, kept: Array) -> Array:
 
 
 def _texts(kept: Array) -> Array:
-    check(kept.nbytes * _OBJECT, "the texts of a checkpoint")
+    check(kept.nbytes * OBJECT, "the texts of a checkpoint")
     content = json.loads(kept.tobytes())
     shape, texts = content["shape"], content["texts"]
     fits = isinstance(texts, list) and math.prod(shape) == len(texts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import numpy as np
 from mdf_loop.arguments import word
 from mdf_loop.durations import seconds
 from mdf_loop.errors import DiskFullError, InputError, LoopError, MemoryLimitError
-from mdf_loop.files import remove_abandoned
+from mdf_loop.files import real_place, remove_abandoned
 from mdf_loop.ir import Array, StoppedBy
 from mdf_loop.memory_limit import checked_limit
 from mdf_loop.paths import path_of
@@ -146,7 +145,7 @@ class Overseer:
     def __enter__(self) -> Overseer:
         for path in (self.oversight.checkpoint, self.oversight.resume):
             if path is not None:
-                remove_abandoned(Path(os.path.realpath(path)))
+                remove_abandoned(real_place(path))
         if self.oversight.saved_at is not None:
             self._checkpoints = Checkpoints(
                 self.oversight.saved_at, self.oversight.checkpoint_every, self._identity

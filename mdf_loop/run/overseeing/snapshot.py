@@ -25,7 +25,7 @@ from mdf_loop.onnx_types import dtype_name, kind_of, numpy_dtype
 
 ANEW = "leave resume (--resume) out to begin anew"
 
-_OBJECT = 20
+OBJECT = 20
 """How much larger in memory is what a text of JSON says."""
 
 _TEXTS = "OU"
@@ -95,7 +95,7 @@ class Snapshot(Mapping[str, Array]):
     def content(self, name: str) -> Any:
         """What a text of JSON says."""
         text = self.text(name)
-        check(len(text) * _OBJECT, f"'{self._part}{name}' of the checkpoint '{self._file}'")
+        check(len(text) * OBJECT, f"'{self._part}{name}' of the checkpoint '{self._file}'")
         try:
             return json.loads(text)
         except (ValueError, RecursionError):

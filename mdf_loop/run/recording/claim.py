@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mdf_loop.errors import InputError, LoopError
+from mdf_loop.files import real_place
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.lock import Lock, this_process
 from mdf_loop.run.run_id import run_named
@@ -28,7 +28,7 @@ class Claim:
 
     def __init__(self, path: Path, run: str, lock: Lock, *, overwrite: bool) -> None:
         self.path = path
-        self.place = Path(os.path.realpath(path))
+        self.place = real_place(path)
         self.run = run
         self._lock = lock
         self._overwrite = overwrite
@@ -47,7 +47,7 @@ class Claim:
         Raises:
             InputError: by now the name is that of another place.
         """
-        if os.path.realpath(self.path) != str(self.place):
+        if real_place(self.path) != self.place:
             raise InputError(
                 f"'{self.path}' was '{self.place}' when the run began, and is another place now",
                 hint="give the output as an absolute path, or stay in one working directory",

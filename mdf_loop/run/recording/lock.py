@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mdf_loop.errors import InputError
-from mdf_loop.files import not_written
+from mdf_loop.files import not_written, real_place
+from mdf_loop.processes import is_running
 
 try:
     import fcntl
@@ -120,20 +121,9 @@ def _began(process: int) -> str | None:
         state, *rest = stat.rpartition(")")[2].split()
         return None if state in "ZX" else rest[18]
     except (OSError, ValueError, IndexError):
-        return "" if _is_alive(process) else None
-
-
-def _is_alive(process: int) -> bool:
-    """Whether there is such a process; if it cannot be told, there is."""
-    if os.name != "posix":  # elsewhere to ask would be to end it
-        return True
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True
-    return True
+        with suppress(OverflowError):
+            return "" if is_running(process) else None
+        return None
 
 
 # --- the file -------------------------------------------------------------------------------------
@@ -148,7 +138,7 @@ class Lock:
     def __init__(self, store: Path, owner: Owner) -> None:
         self.owner = owner
         self._store = store
-        place = Path(os.path.realpath(store))  # what is linked has one lock
+        place = real_place(store)  # what is linked has one lock
         self._path = place.with_name(f"{place.name}.lock")
         self._mark = json.dumps(owner.run).encode()
 

@@ -8,7 +8,6 @@ then all of them at once in the metadata of the whole, by which xarray and zarr 
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.errors import DiskFullError
-from mdf_loop.files import NO_SPACE, checked_target, sync
+from mdf_loop.files import NO_SPACE, checked_target, real_place, sync
 from mdf_loop.ir import Array
 from mdf_loop.run.labels import coordinates, variables
 from mdf_loop.run.recording import zarr_folder as folder
@@ -59,7 +58,7 @@ class Stream:
     """A store that rows are added to."""
 
     def __init__(self, path: Path) -> None:
-        place = Path(os.path.realpath(path))  # wherever the process goes meanwhile
+        place = real_place(path)  # wherever the process goes meanwhile
         root = folder.read_json(place)
         metadata = root["consolidated_metadata"]["metadata"]
         along = root["attributes"][STREAMED]
@@ -137,7 +136,7 @@ class Stream:
         Raises:
             InputError: there is no such store, or not all of it is there; it is as it was.
         """
-        place = Path(os.path.realpath(path))
+        place = real_place(path)
         document = document_to_go_on(place, kept, length, outputs)
         with folder.writing(place):
             for part in place.rglob("*.partial"):  # of a run that was killed

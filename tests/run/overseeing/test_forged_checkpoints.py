@@ -318,7 +318,7 @@ def test_contents_that_do_not_fit(tmp_path, held, array):
 def test_texts_that_would_be_large(tmp_path, monkeypatch):
     path = tmp_path / "run.ckpt"
     forged(path, {}, {"course": {"a": "texts"}}, np.zeros(10**6, np.uint8))
-    monkeypatch.setattr(checkpoint, "_OBJECT", 10**9)
+    monkeypatch.setattr(checkpoint, "OBJECT", 10**9)
     assert "MemoryLimitError" in said_of(path)
 
 

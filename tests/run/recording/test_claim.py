@@ -23,17 +23,8 @@ import mdf_loop
 from mdf_loop.errors import InputError
 from mdf_loop.run.recording import claim as claim_module
 from mdf_loop.run.recording.lock import this_process
-from tests.timed_models import graph
+from tests.timed_models import ADDING
 
-ADDING = graph(
-    add={
-        "parameters": {
-            "by": {"value": 1.0},
-            "x": {"default_initial_value": 0.0, "value": "x + by"},
-        },
-        "output_ports": {"x": {"value": "x"}, "by": {"value": "by"}},
-    }
-)["g"]
 FOREVER = 100_000_000
 STEPS = 200_000
 WRITTEN = "is being written by run"
@@ -41,7 +32,7 @@ WRITTEN = "is being written by run"
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    return mdf_loop.compile(ADDING, device="cpu")
+    return mdf_loop.compile(ADDING["g"], device="cpu")
 
 
 @pytest.fixture
@@ -478,7 +469,7 @@ def test_a_process_that_was_forked_does_not_write(tmp_path):
     """One that goes on where its parent was; the parent's run is not touched by that."""
     program = """
 import os, mdf_loop
-from tests.run.recording.test_claim import ADDING
+from tests.timed_models import ADDING
 
 def told(progress):
     global child
@@ -492,7 +483,7 @@ def told(progress):
 
 child = None
 try:
-    mdf_loop.compile(ADDING, device="cpu").run(steps=10**8, output="x.zarr", progress=told)
+    mdf_loop.compile(ADDING["g"], device="cpu").run(steps=10**8, output="x.zarr", progress=told)
 except mdf_loop.LoopError as error:
     print(error, flush=True)
     os._exit(3)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
@@ -43,6 +44,15 @@ def forged(heard: float, **other: Any) -> Owner:
     return replace(
         this_process("20260101-000000-00000000"), host="far", system="far 1 2", heard=heard, **other
     )
+
+
+def in_threads(count: int, work: Callable[[], None]) -> None:
+    """Do the same in several threads at once, to its end."""
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 # --- one owner ----------------------------------------------------------------------------------
@@ -108,11 +118,7 @@ def test_threads_that_all_begin_at_once(tmp_path):
         except InputError as error:
             refused.append(error)
 
-    threads = [threading.Thread(target=tried) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(8, tried)
     assert (len(taken), len(refused)) == (1, 7)
     assert owners(tmp_path) == [taken[0].owner.run]
 
@@ -139,11 +145,7 @@ def test_many_that_come_and_go(tmp_path):
             mine.give_up()
             rounds.append(mine)
 
-    threads = [threading.Thread(target=worker) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, worker)
     assert most == 1
     assert list(tmp_path.iterdir()) == []
 
