@@ -8,17 +8,26 @@ INPUTS ?= 10000
 FIRST  ?= 0
 
 # Tests of what comes from other packages: operators, files, the command line.
-LOWEST_TESTS := tests/cli/test_run.py tests/emit/test_compositions.py tests/importing/test_opsets.py \
+LOWEST_TESTS := tests/cli/test_run.py tests/ops/test_compositions.py tests/importing/test_opsets.py \
   tests/lower/test_lower_elementary.py tests/lower/test_signs_of_zeros.py \
-  tests/run/test_runtime_errors.py tests/run/test_saving.py tests/test_shared_cases.py \
+  tests/run/onnxruntime/test_runtime_errors.py tests/results/test_saving.py tests/importing/test_onnx_cases.py \
   tests/test_versions.py tests/traps
+
+PYTEST      := $(BIN)/pytest -n auto --dist worksteal
+QUICK_TESTS := $(PYTEST) -m "not slow"
+
+define LINT
+$(BIN)/ruff check .
+$(BIN)/ruff format --check .
+$(BIN)/mypy
+endef
 
 # Debian keeps venv in a package of its own; root (a container, CI) can have it at once.
 GET_VENV = { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
   apt-get update -qq && apt-get install -y -qq python3-venv; } >&2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover lowest soak docs bench fuzz clean
+.PHONY: help demo quick test cover lowest soak docs bench fuzz clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
@@ -26,24 +35,27 @@ help: ## show this list
 demo: $(VENV)/installed ## run and draw three models; results in demo-output/
 	$(BIN)/mdf-loop demo
 
+# Again and again while one works: two minutes on two cores.
+quick: $(VENV)/installed-dev ## lint, types, the tests that are not slow
+	$(LINT)
+	$(QUICK_TESTS)
+
 # What is slow comes first, so that no core waits long at the end.
 test: $(VENV)/installed-dev ## lint, types, all tests (with documents and examples)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/pytest -n auto --dist worksteal -m slow
-	$(BIN)/pytest -n auto --dist worksteal -m "not slow"
+	$(LINT)
+	$(PYTEST) -m slow
+	$(QUICK_TESTS)
 
 # Apart from the tests, since it doubles their time.
 cover: $(VENV)/installed-dev ## which lines the tests run that are not slow; at least 95 %
-	$(BIN)/pytest -n auto --dist worksteal -m "not slow" --cov --cov-report=term:skip-covered --cov-fail-under=95
+	$(QUICK_TESTS) --cov --cov-report=term:skip-covered --cov-fail-under=95
 
 lowest: $(LOWEST)/installed ## the demo and a part of the tests with the lowest versions that are allowed
 	$(LOWEST)/bin/mdf-loop demo --output $(LOWEST)/demo-output
 	$(LOWEST)/bin/pytest -q -n auto --dist worksteal -m "not slow" $(LOWEST_TESTS)
 
 soak: $(VENV)/installed-dev ## try what can go wrong at any moment many times; takes an hour
-	SOAK=1 $(BIN)/pytest -n auto --dist worksteal -m soak
+	SOAK=1 $(PYTEST) -m soak
 
 docs: $(VENV)/installed-dev ## write the generated parts of docs/reference/ anew
 	$(BIN)/python docs/generate.py

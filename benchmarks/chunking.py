@@ -36,10 +36,8 @@ import numpy as np
 import onnxruntime
 
 import mdf_loop
-from mdf_loop.compiled import Compiled
-from mdf_loop.reading.names import Chosen
-from mdf_loop.request import request
-from mdf_loop.run.over_time import Wanted
+from mdf_loop.api.compiled import Compiled
+from mdf_loop.specification import specify
 
 MODEL = Path(__file__).parent / "models" / "FN.yaml"
 DT = 5e-5
@@ -107,14 +105,15 @@ def loop_model() -> dict[str, Any]:
 def unbroken(compiled: Compiled, steps: int, every: int = 1) -> Callable[[], Rows]:
     """All steps in one call after the first one; only the rows of that call are given."""
     rows = (steps - 1) // every
-    asked = request(compiled.document, compiled.options, inputs={}, chosen=Chosen(), steps=steps)
-    session = compiled.over_time(asked, has_dt=True, executed=False)
-    wanted = Wanted(asked.arrays, asked.given.over_time, steps, DT, every)
+    asked = specify(steps=steps, dt=DT, every=every)
+    bound = compiled.prepared.bound(asked)
+    session = compiled.prepared.over_time(asked, bound)
 
     def run() -> Rows:
-        held = session.held(session.first.run(session.given(wanted, 0)))
+        held = session.held(session.first.run(session.given(bound, 0)))
         later = session.later(held, thinned=every > 1)
-        made = later.run(session.going_on(later, wanted, held, 1, rows * every, rows))
+        given = session.given(bound, 1, steps)
+        made = later.run(session.going_on(later, given, held, rows * every, rows, DT))
         return {name: made[name] for name in session.programs.recorded}
 
     return run

@@ -17,24 +17,23 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnxruntime
 
-from mdf_loop.build import Builder, Options
-from mdf_loop.emit.legalise import legalise
-from mdf_loop.ir import Carried, Input, Loop, Program, Value
+from mdf_loop.ir import Carried, Input, Loop, Output, Program, Value
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
-from mdf_loop.passes import DEFAULT
-from mdf_loop.passes.lazy_choices import lazy_choices
-from mdf_loop.run.session import Session
+from mdf_loop.passes.simplify.lazy_choices import lazy_choices
+from mdf_loop.pipeline import ONNXRUNTIME, prepare
+from mdf_loop.run.onnxruntime.session import Session
 
-Work = Callable[[Builder, Value], Value]
-Way = Callable[[Builder, Value, Work, Value], Value]
+Work = Callable[[ModelBuilder, Value], Value]
+Way = Callable[[ModelBuilder, Value, Work, Value], Value]
 
 
-def both(b: Builder, go: Value, work: Work, x: Value) -> Value:
+def both(b: ModelBuilder, go: Value, work: Work, x: Value) -> Value:
     """Both sides are computed."""
     return b.op("Where", go, work(b, x), x)
 
 
-def one(b: Builder, go: Value, work: Work, x: Value) -> Value:
+def one(b: ModelBuilder, go: Value, work: Work, x: Value) -> Value:
     """Only the side is computed that is wanted."""
     return choose(b, go, lambda inner: [work(inner, x)], lambda inner: [x], "choice")[0]
 
@@ -42,7 +41,7 @@ def one(b: Builder, go: Value, work: Work, x: Value) -> Value:
 def chain(op_type: str, times: int) -> Work:
     """`times` operations of one kind, one after the other."""
 
-    def work(b: Builder, x: Value) -> Value:
+    def work(b: ModelBuilder, x: Value) -> Value:
         for _ in range(times):
             x = b.op(op_type, x)
         return b.op("Mul", x, b.constant(np.array(0.5)))
@@ -58,7 +57,7 @@ def product(size: int) -> Work:
 
 def program(way: Way, work: Work, size: int) -> Program:
     """The loop; `every` says in which of four iterations `go` is true."""
-    b = Builder()
+    b = ModelBuilder()
     steps, every = b.new("int64", (), "steps"), b.new("int64", (), "every")
     x0 = b.new("float64", (size,), "x0")
     inside = b.body()
@@ -69,14 +68,12 @@ def program(way: Way, work: Work, size: int) -> Program:
     final = b.new("float64", (size,), "final")
     carried = (Carried(x0, x, leave, final),)
     b.append(Loop("loop", steps, None, i, on, None, carried, (), tuple(inside.ops)))
-    return Program("p", tuple(map(Input, (steps, every, x0))), tuple(b.ops), (("x", final),))
+    return Program("p", tuple(map(Input, (steps, every, x0))), tuple(b.ops), (Output("x", final),))
 
 
 def prepared(made: Program) -> Program:
-    """The program after all default passes but the one that this is about."""
-    for apply in DEFAULT:
-        made = made if apply is lazy_choices else apply(made)
-    return legalise(made, Options())
+    """The program after all passes but the one that this is about."""
+    return prepare(made, tuple(apply for apply in ONNXRUNTIME if apply is not lazy_choices))
 
 
 def medians(

@@ -34,7 +34,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import mdf_loop
-from mdf_loop.run.session import Session
+from mdf_loop.run.onnxruntime.session import Session
 
 Array = np.ndarray
 ONE, DT = 1.0000001, 5e-5
@@ -53,7 +53,7 @@ class Body:
     initial: dict[str, Array]
     parameters: dict[str, object]
     updates: dict[str, str]
-    onnx_ops: list[tuple[str, list[str], str]]
+    onnx_schema: list[tuple[str, list[str], str]]
     leaves: list[str]
     step: Callable[..., tuple[Array, ...]]
 
@@ -186,7 +186,7 @@ def hand_written(body: Body) -> onnx.ModelProto:
     def info(name: str, array: Array) -> onnx.ValueInfoProto:
         return helper.make_tensor_value_info(name, TensorProto.DOUBLE, array.shape)
 
-    nodes = [helper.make_node(op, inputs, [out]) for op, inputs, out in body.onnx_ops]
+    nodes = [helper.make_node(op, inputs, [out]) for op, inputs, out in body.onnx_schema]
     scalar = [("i", TensorProto.INT64), ("go", TensorProto.BOOL)]
     inputs = [helper.make_tensor_value_info(name, kind, []) for name, kind in scalar]
     inputs += [info(name, array) for name, array in body.initial.items()]

@@ -57,7 +57,7 @@ def mdf_functions() -> str:
 def onnx_functions() -> str:
     """ONNX operators that a model may use as `onnx::Name`."""
     from mdf_loop.lower.onnx_functions import REFUSED
-    from mdf_loop.onnx_ops import operator_names
+    from mdf_loop.ops.onnx_schema import operator_names
 
     return _listed(name for name in operator_names() if name not in REFUSED)
 

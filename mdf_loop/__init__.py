@@ -18,9 +18,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from mdf_loop.plugin.install import register, unregister
+from mdf_loop.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from mdf_loop.compiled import Compiled, compile
+    from mdf_loop.api.compiled import Compiled, compile
     from mdf_loop.drawing import Drawing, draw
     from mdf_loop.errors import LoopError
     from mdf_loop.explanation import explain
@@ -29,21 +30,20 @@ if TYPE_CHECKING:
     from mdf_loop.ir import StoppedBy
     from mdf_loop.plugin.loop_call import loop
     from mdf_loop.reading import read
-    from mdf_loop.run.overseeing.progress import Progress
-    from mdf_loop.run.results import Results
+    from mdf_loop.results.data import Results
+    from mdf_loop.run.control.progress import Progress
     from mdf_loop.verification import Verification, verify
 
-__version__ = "0.1.0"
 
 _HOMES = {
-    "Compiled": "mdf_loop.compiled",
+    "Compiled": "mdf_loop.api.compiled",
     "LoopError": "mdf_loop.errors",
-    "Progress": "mdf_loop.run.overseeing.progress",
-    "Results": "mdf_loop.run.results",
+    "Progress": "mdf_loop.run.control.progress",
+    "Results": "mdf_loop.results.data",
     "StoppedBy": "mdf_loop.ir",
     "Drawing": "mdf_loop.drawing",
     "Verification": "mdf_loop.verification",
-    "compile": "mdf_loop.compiled",
+    "compile": "mdf_loop.api.compiled",
     "draw": "mdf_loop.drawing",
     "explain": "mdf_loop.explanation",
     "fold": "mdf_loop.folding",

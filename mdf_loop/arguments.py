@@ -21,12 +21,16 @@ def mapping(given: Any, what: str, example: str) -> dict[str, Any]:
     """
     if given is None:
         return {}
-    if not isinstance(given, Mapping):
+    if type(given) is not dict and not isinstance(given, Mapping):
         raise _wrong(what, "no mapping of names to values", given, example)
-    for name in given:
-        if not isinstance(name, str):
-            raise _wrong(what, "a mapping in which a name is no text", name, example)
+    if not _TEXT.issuperset(map(type, given)):
+        for name in given:
+            if not isinstance(name, str):
+                raise _wrong(what, "a mapping in which a name is no text", name, example)
     return dict(given)
+
+
+_TEXT = frozenset((str,))
 
 
 def inputs(given: Any) -> dict[str, Any]:
@@ -45,6 +49,8 @@ def names(given: Any, what: str) -> tuple[str, ...]:
     Raises:
         InputError: they are neither.
     """
+    if type(given) is tuple and not given:
+        return ()
     found = (given,) if isinstance(given, str) else given
     if not isinstance(found, Iterable) or not all(isinstance(name, str) for name in (*found,)):
         raise _wrong(what, "no list of names", given, f"{what}=['node.port']")

@@ -10,17 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 
-from mdf_loop import onnx_ops
 from mdf_loop.bits import bits
-from mdf_loop.elementwise import same_bits
-from mdf_loop.errors import Finding, Findings, LoopError
+from mdf_loop.errors import LoopError
 from mdf_loop.ir import (
     Array,
     Constant,
+    Guard,
     If,
     Loop,
     Op,
@@ -32,72 +31,52 @@ from mdf_loop.ir import (
     results,
     walk,
 )
-from mdf_loop.onnx_types import dtype_name, is_tensor
-from mdf_loop.randomness import RANDOM_OPS
+from mdf_loop.ir.types import dtype_name, is_tensor
+from mdf_loop.ops import onnx_schema, row_of
+from mdf_loop.ops.inference import infer
+from mdf_loop.ops.meaning import evaluate
 
-_PoolKey: TypeAlias = tuple[str, tuple[int, ...], bytes, bool, bool, bool]
+_PoolKey: TypeAlias = tuple[str, tuple[int, ...], bytes]
 
-_Owner = TypeVar("_Owner", bound=Loop | If)
+_Owner = TypeVar("_Owner", bound=Guard | Loop | If)
 
 FOLD_LIMIT = 1 << 16
 """Constants of more elements than this are not multiplied out at compile time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the caller decides about a compilation."""
-
-    precision: str = "float64"
-    shapes: str = "strict"
-    max_iterations: int | None = None
-    unroll: int | None = None
+_Words: TypeAlias = tuple[str, ...]
+"""What is known of a constant besides its numbers; equal constants of other words are others."""
 
 
 @dataclass(slots=True)
-class _Shared:
+class Shared:
     """What all builders of one program share."""
 
-    options: Options
     names: set[str] = field(default_factory=set)
     constants: dict[Value, Array] = field(default_factory=dict)
-    pool: dict[_PoolKey, Value] = field(default_factory=dict)
+    pool: dict[tuple[_PoolKey, _Words], Value] = field(default_factory=dict)
     adopted: dict[tuple[str, tuple[int, ...]], list[Constant]] = field(default_factory=dict)
-    weak: set[Value] = field(default_factory=set)
-    late: set[Value] = field(default_factory=set)
-    measured: set[Value] = field(default_factory=set)
-    asked: dict[Value, str] = field(default_factory=dict)
-    types: dict[str, Any] = field(default_factory=dict)
-    findings: Findings = field(default_factory=Findings)
-    stand_for: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
-    makers: dict[Value, Op] = field(default_factory=dict)
-    stated: dict[Value, Shape] = field(default_factory=dict)
-    notes: dict[Finding, None] = field(default_factory=dict)
+    makers: dict[Value, Op | Guard] = field(default_factory=dict)
 
 
 class Builder:
     """Appends operations to one scope: the program's, or that of one body.
 
-    A builder remembers which values are constants (`constant_of`) and which are *weak*: plain
-    numbers of the document, which take the dtype of what they are combined with, as Python's
-    numbers do in numpy. `read` is whether Python would read the part of an expression that is
-    lowered now (None: always): elsewhere it must not fail.
+    A builder remembers which values are constants (`constant_of`). Who reads a model has one that
+    knows more of them: `lower.builder.ModelBuilder`.
     """
 
-    def __init__(self, options: Options | None = None, parent: Builder | None = None) -> None:
-        if parent is None:
-            self._shared = _Shared(options or Options())
-        else:
-            self._shared = parent._shared
+    def __init__(self, parent: Builder | None = None) -> None:
+        self._shared: Shared = Shared() if parent is None else parent._shared
         self.parent = parent
         self.ops: list[Operation] = []
         self.where: str = parent.where if parent else "$"
         self.label: str = parent.label if parent else ""
-        self.read: Value | None = parent.read if parent else None
 
     @classmethod
-    def resume(cls, program: Program, options: Options | None = None) -> Builder:
+    def resume(cls, program: Program) -> Builder:
         """An empty builder for a changed program: no name of the old one is given again."""
-        b = cls(options)
+        b = cls()
         values = [entry.value for entry in program.inputs]
         for operation in walk(program.ops):
             values += results(operation)
@@ -110,52 +89,13 @@ class Builder:
     # --- context -------------------------------------------------------------------------------
 
     @property
-    def options(self) -> Options:
-        """The caller's decisions."""
-        return self._shared.options
-
-    @property
-    def findings(self) -> Findings:
-        """Where errors of this program are collected."""
-        return self._shared.findings
-
-    @property
-    def stand_for(self) -> dict[Value, tuple[Value, ...]]:
-        """Values that were spread to another shape: made -> of what (see `reading.widened`)."""
-        return self._shared.stand_for
-
-    @property
-    def makers(self) -> Mapping[Value, Op]:
+    def makers(self) -> Mapping[Value, Op | Guard]:
         """The operation that makes a value; not of those that loops and choices give."""
         return self._shared.makers
 
-    @property
-    def stated(self) -> dict[Value, Shape]:
-        """The shapes of inputs as the model states them, whatever the run is given."""
-        return self._shared.stated
-
-    @property
-    def notes(self) -> tuple[Finding, ...]:
-        """What a modeller should know of how the model was read; nothing is wrong with it."""
-        return tuple(self._shared.notes)
-
-    def note(self, what: str, where: str) -> None:
-        """Say something that a modeller should know; said twice, it is one note."""
-        self._shared.notes[Finding("Note", what, where)] = None
-
-    @property
-    def types(self) -> dict[str, Any]:
-        """What each place of the model became: MDF path -> value, or tuple of values."""
-        return self._shared.types
-
-    @property
-    def float_dtype(self) -> str:
-        """The dtype of numbers with a point."""
-        return self.options.precision
-
-    def body(self) -> Builder:
+    def body(self) -> Self:
         """A builder for a body inside this scope: a loop's, or a branch of a choice."""
-        return Builder(parent=self)
+        return type(self)(parent=self)
 
     @contextmanager
     def at(self, where: str, label: str = "") -> Iterator[None]:
@@ -198,69 +138,28 @@ class Builder:
         """A value that is made elsewhere (an input, a loop's result)."""
         return Value(self.name(name or self.label or "value"), dtype, shape, self.where)
 
-    def constant(
-        self,
-        array: Any,
-        *,
-        weak: bool = False,
-        late: bool = False,
-        measured: bool = False,
-        name: str = "",
-    ) -> Value:
+    def constant(self, array: Any, *, name: str = "") -> Value:
         """A constant of the whole program; equal constants are one value."""
+        return self._pooled(array, name)
+
+    def _pooled(self, array: Any, name: str = "", words: _Words = ()) -> Value:
         array = np.asarray(array)
         root = self
         while root.parent is not None:
             root = root.parent
-        key = (*_pool_key(array, weak=weak), late, measured)
+        key = (_pool_key(array), words)
         self._pool_adopted(array)
         if key not in self._shared.pool:
             label = name or (self.label if array.size > 1 else "") or "const"
-            value = Value(self.name(label), key[0], array.shape, self.where)
+            value = Value(self.name(label), dtype_name(array), array.shape, self.where)
             self._shared.pool[key] = value
             self._shared.constants[value] = array
-            if weak:
-                self._shared.weak.add(value)
-            if late:
-                self._shared.late.add(value)
-            if measured:
-                self._shared.measured.add(value)
             root.ops.append(Constant(value, array))
         return self._shared.pool[key]
 
-    def late(self, array: Array) -> Value:
-        """A constant that would not be known but for a loop that is written out.
-
-        What is calculated of it now must have the bits that it would have at run time.
-        """
-        return self.constant(array, late=True)
-
-    def measured(self, value: Value, extents: Array) -> Value:
-        """What a model asks of the shape of a value, which is known as programs have fixed ones."""
-        self._shared.asked[value] = self.where
-        return self.constant(extents, measured=True)
-
-    def is_measured(self, value: Value) -> bool:
-        """Whether a constant is known only because the shapes of inputs are."""
-        return value in self._shared.measured
-
-    @property
-    def asked(self) -> Mapping[Value, str]:
-        """The values whose shapes a model asks for, and where."""
-        return self._shared.asked
-
-    def is_late(self, value: Value) -> bool:
-        """Whether the value is known only because a loop is written out."""
-        return value in self._shared.late
-
-    def chosen(self, by: Value, value: Value) -> Value:
-        """A value that was chosen by one known now: known as late as that."""
-        known = self.constant_of(value)
-        if known is None or not self.is_late(by):
-            return value
-        return self.constant(
-            known, weak=self.is_weak(value), late=True, measured=self.is_measured(value)
-        )
+    def derived(self, array: Array, sources: Iterable[Value | None]) -> Value:
+        """A constant that is what an operation gives for others."""
+        return self.constant(array)
 
     def adopt(self, constant: Constant) -> None:
         """Append a constant of the old program; equal new constants are that one."""
@@ -272,24 +171,11 @@ class Builder:
     def _pool_adopted(self, array: Array) -> None:
         """Look at the bits of adopted constants, which may be large, that can equal an array."""
         for constant in self._shared.adopted.pop(_kind(array), ()):
-            key = (*_pool_key(constant.array, weak=False), False, False)
-            self._shared.pool.setdefault(key, constant.value)
+            self._shared.pool.setdefault((_pool_key(constant.array), ()), constant.value)
 
     def constant_of(self, value: Value | None) -> Array | None:
         """The array, if the value is known now."""
         return None if value is None else self._shared.constants.get(value)
-
-    def is_weak(self, value: Value) -> bool:
-        """Whether the value is a plain number of the document."""
-        return value in self._shared.weak
-
-    def mark_weak(self, value: Value) -> Value:
-        """Say that a value behaves like a plain Python number."""
-        known = self.constant_of(value)
-        if known is not None and self.is_late(value):
-            return self.constant(known, weak=True, late=True, measured=self.is_measured(value))
-        self._shared.weak.add(value)
-        return value
 
     # --- operations ----------------------------------------------------------------------------
 
@@ -305,10 +191,10 @@ class Builder:
         Raises:
             OperandError: the operator cannot take these values.
         """
-        onnx_ops.refuse_wrong_kinds(op_type, inputs)
+        onnx_schema.refuse_wrong_kinds(op_type, inputs)
         known = [self.constant_of(value) for value in inputs]
         entries = [None if v is None else (v.dtype, v.shape) for v in inputs]
-        types = onnx_ops.infer(op_type, entries, attributes, self.small(inputs), n_outputs)
+        types = infer(op_type, entries, attributes, self.small(inputs), n_outputs)
         tensors = all(is_tensor(dtype) for dtype, _ in types)
         folded = self._fold(op_type, inputs, known, attributes, types) if tensors else None
         if folded is not None:
@@ -331,8 +217,19 @@ class Builder:
             if a is not None and a.size <= FOLD_LIMIT and a.dtype.kind not in "OU"
         }
 
+    def guard(self, value: Value, ok: Value, sentence: str) -> Value:
+        """The value; a run in which it is read and `ok`, one truth, is false fails with a sentence."""
+        known = self.constant_of(ok)
+        if known is not None and known.all():
+            return value
+        made = Value(self.name("guard"), value.dtype, value.shape, self.where)
+        guard = Guard(value, ok, made, sentence, self.where)
+        self.ops.append(guard)
+        self._shared.makers[made] = guard
+        return made
+
     def append(self, operation: _Owner) -> _Owner:
-        """Append a loop or a choice that was put together elsewhere."""
+        """Append an operation that was put together elsewhere."""
         self.ops.append(operation)
         return operation
 
@@ -356,29 +253,28 @@ class Builder:
             [extent for extent in shape or () if isinstance(extent, int)] for _, shape in types
         ]
         large |= any(math.prod(shape) > FOLD_LIMIT for shape in shapes)
-        if missing or large or op_type in RANDOM_OPS:
-            return None
-        late = any(value in self._shared.late for value in inputs)
-        measured = any(value in self._shared.measured for value in inputs)
-        if (late or measured) and not same_bits(op_type, [a for a in known if a is not None]):
+        if missing or large or row_of(op_type).random or not self._folds(op_type, inputs):
             return None
         try:
-            arrays = onnx_ops.evaluate(op_type, known, attributes, len(types))
+            arrays = evaluate(op_type, known, attributes, len(types))
         except Exception:  # noqa: BLE001 - what fails now is left to the run
             return None
         if sum(a.size for a in arrays) > FOLD_LIMIT:
             return None
-        return tuple(self.constant(array, late=late, measured=measured) for array in arrays)
+        return tuple(self.derived(array, inputs) for array in arrays)
+
+    def _folds(self, op_type: str, inputs: tuple[Value | None, ...]) -> bool:
+        """Whether an operation of constants is done now."""
+        return True
 
 
 def _kind(array: Array) -> tuple[str, tuple[int, ...]]:
     return dtype_name(array), array.shape
 
 
-def _pool_key(array: Array, *, weak: bool) -> tuple[str, tuple[int, ...], bytes, bool]:
+def _pool_key(array: Array) -> _PoolKey:
     dtype, shape = _kind(array)
-    data = repr(array.tolist()).encode() if dtype == "string" else bits(array)
-    return dtype, shape, data, weak
+    return dtype, shape, repr(array.tolist()).encode() if dtype == "string" else bits(array)
 
 
 def located(error: LoopError, where: str) -> LoopError:

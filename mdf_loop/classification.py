@@ -18,28 +18,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop.build import Options
+from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError
+from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.ir import (
     Array,
     Constant,
     If,
+    Input,
     Loop,
     Op,
     Operation,
     Program,
+    Takes,
     Value,
     captures,
     operands,
     results,
     walk,
 )
-from mdf_loop.randomness import RANDOM_OPS
-from mdf_loop.reading import Document, Source, open_document, read_annotated
+from mdf_loop.lower.builder import Options
+from mdf_loop.ops import row_of
+from mdf_loop.reading import read_annotated
+from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.inputs import bind_types
-from mdf_loop.reading.names import OUTPUTS
-from mdf_loop.reading.over_time import What, before, read_over_time
-from mdf_loop.reading.settings import Settings
+from mdf_loop.reading.over_time import label, read_over_time
+from mdf_loop.specification import RunSpecification
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +84,13 @@ def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[D
     options = Options(max_iterations=1)  # loops without an end are classified too
     given = bind_types(document, inputs or {}, options)
     try:
-        what = What(document, given, Settings(), OUTPUTS, options, _integrates(document))
-        over_time = read_over_time(what)
+        asked = RunSpecification(steps=1, dt=1.0 if _integrates(document) else None)
+        over_time = read_over_time(document, Bound.of(given), options, asked)
     except LoopError:
         over_time = None
     if over_time is not None and over_time.states:
-        names = {before(state): f"state '{state[1]}.{state[2]}'" for state in over_time.states}
-        names |= {"dt": "the time step", "steps": "the number of steps"}
-        return decisions(over_time.later, over_time.types, names)
+        states = {label(state): f"state '{state[1]}.{state[2]}'" for state in over_time.states}
+        return decisions(over_time.later, over_time.types, states)
     reading = read_annotated(document, inputs, options=options)
     return decisions(reading.program, reading.types)
 
@@ -98,13 +101,13 @@ def _integrates(document: Document) -> bool:
 
 
 def decisions(
-    program: Program, types: Mapping[str, Any], names: Mapping[str, str] | None = None
+    program: Program, types: Mapping[str, Any], states: Mapping[str, str] | None = None
 ) -> tuple[Decision, ...]:
     """Those of a program; `types` are what places of the model became in it.
 
-    `names` are what inputs of the program are called that are none of the model's.
+    `states` are the words for the states that the program takes.
     """
-    sources = _Sources(program, names or {})
+    sources = _Sources(program, states or {})
     found = [
         _decision(sources, path, [value])
         for path, value in types.items()
@@ -156,9 +159,9 @@ _FUNCTION = re.compile(r"\.(?:functions|parameters)\['[^']*'\]$")
 class _Sources:
     """What the values of a program depend on."""
 
-    def __init__(self, program: Program, names: Mapping[str, str]) -> None:
-        self.inputs = {entry.value: _called(entry.value.name, names) for entry in program.inputs}
-        self.states = {entry.value for entry in program.inputs if entry.value.name in names}
+    def __init__(self, program: Program, states: Mapping[str, str]) -> None:
+        self.inputs = {entry.value: _called(entry, states) for entry in program.inputs}
+        self.states = {entry.value for entry in program.inputs if entry.role is Takes.STATE}
         self.constants: dict[Value, Array] = {}
         self.loops: list[Loop] = []
         self.made: dict[Value, Operation] = {}
@@ -177,6 +180,9 @@ class _Sources:
             self.loops.append(operation)
         self.turning[operation.iteration] = (f"the iteration of '{operation.name}'", ())
         self.turning[operation.condition_in] = (f"the condition of '{operation.name}'", ())
+        for scanned in operation.scanned:
+            turning = f"the iteration of '{operation.name}'"
+            self.turning[scanned.row] = (turning, (scanned.rows,))
         for carried in operation.carried:
             around = (carried.initial,) if carried.initial in self.states else ()
             name = f"carried value '{carried.name}' of '{operation.name}'"
@@ -203,7 +209,7 @@ class _Sources:
 
     def _rest(self, seen: set[Value]) -> str:
         made = (self.made.get(value) for value in seen)
-        random = any(isinstance(op, Op) and op.op_type in RANDOM_OPS for op in made)
+        random = any(isinstance(op, Op) and row_of(op.op_type).random for op in made)
         return "random numbers" if random else "what is computed in the run"
 
     def _behind(self, value: Value) -> Iterator[Value]:
@@ -219,9 +225,15 @@ class _Sources:
             yield from captures(operation)
 
 
-def _called(name: str, names: Mapping[str, str]) -> str:
-    if name in names:
-        return names[name]
-    if name.startswith("set "):
-        return f"parameter '{name.removeprefix('set ')}', which is set"
-    return f"input '{name}'"
+_CONTROLS = {"dt": "the time step", "steps": "the number of steps"}
+
+
+def _called(entry: Input, states: Mapping[str, str]) -> str:
+    match entry.role:
+        case Takes.STATE:
+            return states[entry.of]
+        case Takes.CONTROL:
+            return _CONTROLS[entry.of]
+        case Takes.SETTING:
+            return f"parameter '{entry.of}', which is set"
+    return f"input '{entry.value.name}'"

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mdf_loop.classification import classify
+from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError
+from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.outline import (
     Block,
     CaptureOutline,
@@ -26,7 +28,6 @@ from mdf_loop.outline.parts import ArgumentOutline
 from mdf_loop.outline.pseudocode import fixed, pseudocode
 from mdf_loop.outline.text import formulas, shortened, value_text
 from mdf_loop.outline.words import delay_text, headline, selector_text, slice_text, sources
-from mdf_loop.reading import Document, Source, open_document
 from mdf_loop.visible import on_one_line
 
 _WORD = 12

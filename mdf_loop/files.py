@@ -213,7 +213,7 @@ def _is_stale(part: Path) -> bool:
     return False
 
 
-class Rows(Protocol):
+class LazyArray(Protocol):
     """What is like an array, and is read or made where it is looked at."""
 
     @property
@@ -232,7 +232,7 @@ BLOCK = 1 << 22
 """How many bytes of an array are made at once, if a row is not longer."""
 
 
-def in_blocks(rows: Rows, size: int = BLOCK) -> Iterator[tuple[Any, Array]]:
+def in_blocks(rows: LazyArray, size: int = BLOCK) -> Iterator[tuple[Any, Array]]:
     """Parts of an array and where they are, one after the other along its first axis."""
     if not rows.shape:
         yield (), np.asarray(rows[()])
@@ -244,7 +244,7 @@ def in_blocks(rows: Rows, size: int = BLOCK) -> Iterator[tuple[Any, Array]]:
 
 
 def write_arrays(
-    stream: BinaryIO, arrays: Mapping[str, Rows], compression: int = zipfile.ZIP_STORED
+    stream: BinaryIO, arrays: Mapping[str, LazyArray], compression: int = zipfile.ZIP_STORED
 ) -> None:
     """Write arrays as an `.npz` file; unlike numpy's own function under any names but those with NUL.
 
@@ -264,7 +264,7 @@ def write_arrays(
                     _write_rows(file, array)
 
 
-def _write_rows(file: IO[bytes], rows: Rows) -> None:
+def _write_rows(file: IO[bytes], rows: LazyArray) -> None:
     """What numpy writes of an array that is in memory."""
     about = {
         "descr": np.lib.format.dtype_to_descr(rows.dtype),

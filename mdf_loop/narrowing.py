@@ -6,7 +6,7 @@ import numpy as np
 
 from mdf_loop.errors import InputError, LoopError
 from mdf_loop.ir import Array
-from mdf_loop.onnx_types import kind_of, numpy_dtype
+from mdf_loop.ir.types import kind_of, numpy_dtype
 
 
 def narrowed(

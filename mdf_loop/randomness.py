@@ -1,4 +1,4 @@
-"""Operators that draw random numbers: which they are, and what is refused because of them.
+"""What is refused because of operations that draw random numbers.
 
 ONNX Runtime makes a generator for each of them when a session begins. Generators of two sessions
 begin alike, none can be saved, and none draws for each member of a sweep. So one evaluation of a
@@ -14,22 +14,8 @@ from dataclasses import dataclass
 
 from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import Op, Operation, Program, walk
-
-RANDOM_OPS = frozenset(
-    {
-        "Bernoulli",
-        "Dropout",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-    }
-)
-"""Operators whose result differs from call to call: never folded, merged or moved.
-
-A `Dropout` out of training draws nothing, and is none in a program (see `lower.dropout`).
-"""
+from mdf_loop.ops import row_of
+from mdf_loop.ops.registry import title
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +42,7 @@ COMPARED = Purpose(
 
 def random_operations(ops: Iterable[Operation]) -> Iterator[Op]:
     """The operations that draw, those in bodies too."""
-    return (op for op in walk(ops) if isinstance(op, Op) and op.op_type in RANDOM_OPS)
+    return (op for op in walk(ops) if isinstance(op, Op) and row_of(op.op_type).random)
 
 
 def refuse_random(purpose: Purpose, *programs: Program) -> None:
@@ -68,7 +54,7 @@ def refuse_random(purpose: Purpose, *programs: Program) -> None:
     raise_findings(
         Finding(
             "UnsupportedError",
-            f"onnx::{op.op_type} draws random numbers, so {purpose.what}",
+            f"{title(op.op_type)} draws random numbers, so {purpose.what}",
             op.where,
             purpose.hint,
         )

@@ -19,6 +19,7 @@ class Recent(Generic[_V]):
         self._limit = limit
         self._values: dict[Hashable, _V] = {}
         self._lock = threading.Lock()
+        self._last: tuple[Hashable, _V] | None = None
 
     def __len__(self) -> int:
         return len(self._values)
@@ -30,10 +31,14 @@ class Recent(Generic[_V]):
 
     def get(self, key: Hashable) -> _V | None:
         """The value, if it is kept."""
+        last = self._last
+        if last is not None and last[0] == key:  # most calls are like the one before
+            return last[1]
         with self._lock:
             value = self._values.pop(key, None)
             if value is not None:
                 self._values[key] = value  # the last one used is the last one
+                self._last = (key, value)
             return value
 
     def put(self, key: Hashable, value: _V) -> None:
@@ -43,3 +48,4 @@ class Recent(Generic[_V]):
             if len(self._values) >= self._limit:
                 del self._values[next(iter(self._values))]
             self._values[key] = value
+            self._last = (key, value)

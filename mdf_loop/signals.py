@@ -15,6 +15,7 @@ A forked process is in no run of its parent: nothing of this is left in it.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
 import socket
@@ -22,7 +23,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any, TypeAlias
 
@@ -34,15 +35,18 @@ REASONS: dict[int, StoppedBy] = {
 }
 """What a signal means for a run."""
 
+_system: Any = importlib.import_module("_signal")
+"""What `signal` calls, which makes members of enums of all numbers: that is 10 us more in each run."""
+
 _USUAL: dict[int, Any] = {
-    signal.SIGINT: signal.default_int_handler,
-    signal.SIGTERM: signal.SIG_DFL,
+    int(signal.SIGINT): signal.default_int_handler,
+    int(signal.SIGTERM): _system.SIG_DFL,
 }
 """What becomes of a signal that a program says nothing about."""
 
 if hasattr(signal, "SIGHUP"):
     REASONS[signal.SIGHUP] = StoppedBy.HUNG_UP
-    _USUAL[signal.SIGHUP] = signal.SIG_DFL
+    _USUAL[int(signal.SIGHUP)] = _system.SIG_DFL
 
 ECHO = 1.0
 """Seconds in which a second SIGTERM or SIGHUP is the first one once more: `timeout` sends each twice,
@@ -83,21 +87,23 @@ def in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def take(numbers: Collection[int]) -> tuple[int, ...]:
+def take(numbers: Iterable[int]) -> list[int]:
     """Let listeners hear of those of the signals that the program says nothing about."""
-    taken = tuple(n for n in numbers if signal.getsignal(n) is _USUAL[n])
-    for number in taken:
-        signal.signal(number, _handle)
-    _TAKEN.update(taken)
+    taken = []
+    for number in numbers:
+        if _system.getsignal(number) == _USUAL[number]:
+            _system.signal(number, _handle)
+            _TAKEN.add(number)
+            taken.append(number)
     return taken
 
 
-def give_back(taken: Collection[int]) -> None:
+def give_back(taken: Iterable[int]) -> None:
     """The other way round; a handler that came in between stays."""
     for number in taken:
-        if signal.getsignal(number) is _handle:
-            signal.signal(number, _USUAL[number])
-    _TAKEN.difference_update(taken)
+        if _system.getsignal(number) is _handle:
+            _system.signal(number, _USUAL[number])
+        _TAKEN.discard(number)
 
 
 def listen(listener: Listener) -> None:
@@ -107,7 +113,7 @@ def listen(listener: Listener) -> None:
 
 def listen_no_more(listener: Listener) -> None:
     """From now on it is not."""
-    with contextlib.suppress(ValueError):  # of a run that a forked process has left
+    if listener in _LISTENERS:  # it is not where a forked process has left the run
         _LISTENERS.remove(listener)
 
 
@@ -138,7 +144,7 @@ def _leave_terminal() -> None:
 @contextlib.contextmanager
 def heeded() -> Iterator[None]:
     """A command: while it lasts all signals in `REASONS` are heeded, but those that are ignored."""
-    taken = take(REASONS) if in_main_thread() else ()
+    taken = take(REASONS) if in_main_thread() else []
     try:
         yield
     finally:
@@ -187,6 +193,7 @@ class Bell:
         self.socket.setblocking(False)
         self._writing.setblocking(False)
         self._before = -1
+        self._own = self._writing.fileno()
 
     def ring(self) -> None:
         """Wake who waits, without a signal."""
@@ -195,9 +202,8 @@ class Bell:
 
     def hang(self) -> bool:
         """Let signals ring; whether they did not yet."""
-        own = self._writing.fileno()
-        before = signal.set_wakeup_fd(own, warn_on_full_buffer=False)
-        if before == own:
+        before = signal.set_wakeup_fd(self._own, warn_on_full_buffer=False)
+        if before == self._own:
             return False
         self._before = before
         _HANGING.append(self)
@@ -207,11 +213,11 @@ class Bell:
         """The other way round; a descriptor that came in between stays."""
         if self in _HANGING:
             _HANGING.remove(self)
-            _replace(self._writing.fileno(), self._before)
+            _replace(self._own, self._before)
 
     def leave(self) -> None:
         """In a forked process: it is the parent's."""
-        _replace(self._writing.fileno(), -1)
+        _replace(self._own, -1)
 
     def heard(self) -> bytes | None:
         """What has rung, 0 for no signal; None if nothing has.
@@ -237,8 +243,9 @@ def _replace(own: int, other: int) -> None:
     now = signal.set_wakeup_fd(-1)
     if now == own:
         now = other
-    with contextlib.suppress(OSError, ValueError):  # it was closed
-        signal.set_wakeup_fd(now)
+    if now != -1:
+        with contextlib.suppress(OSError, ValueError):  # it was closed
+            signal.set_wakeup_fd(now)
 
 
 def reasons_in(data: bytes) -> set[StoppedBy]:

@@ -14,9 +14,9 @@ import yaml
 from hypothesis import settings
 
 import mdf_loop
-from mdf_loop.onnx_types import dtype_name, numpy_dtype
-from mdf_loop.reading import open_document
-from mdf_loop.reading.document import quiet
+from mdf_loop.document.loading import quiet
+from mdf_loop.importing.opening import open_document
+from mdf_loop.ir.types import dtype_name, numpy_dtype
 from mdf_loop.run.interpret import interpret
 
 settings.register_profile("ci", derandomize=True, deadline=None)

@@ -45,6 +45,7 @@ def with_room(path: Path, room: int = ROOM) -> dict[str, np.ndarray]:
         return read_arrays(path)
 
 
+@pytest.mark.slow
 def test_a_small_file_that_unfolds_to_a_large_one(tmp_path: Path) -> None:
     path = forged(tmp_path / "a.npz", header("<f8", (5 * 10**6,)), 4 * 10**7)
     assert path.stat().st_size < 10**5

@@ -11,7 +11,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop import LoopError
-from mdf_loop.compiled import Compiled
+from mdf_loop.api.compiled import Compiled
 
 NODE = {
     "input_ports": {"a": {"default_value": 1.5}},
@@ -122,6 +122,7 @@ def test_draw(argument, tmp_path, monkeypatch) -> None:
         refused_or_done(mdf_loop.draw, source=MODEL, **{argument: odd})
 
 
+@pytest.mark.slow
 def test_other_functions(compiled, results, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     for odd in ODD:
@@ -170,7 +171,7 @@ def test_verify(argument) -> None:
             "execution_list is neither True nor False: 'no'",
             "e.g. execution_list=True",
         ),
-        ({"engine": []}, "engine cannot be []", "use onnxruntime or modeci"),
+        ({"engine": []}, "engine cannot be []", "use onnxruntime or interpreter or modeci"),
     ],
 )
 def test_what_is_said(compiled, given, sentence, hint) -> None:

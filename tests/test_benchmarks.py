@@ -11,7 +11,9 @@ import pytest
 import yaml
 
 import mdf_loop
-from mdf_loop.run.overseeing import chunks
+from mdf_loop.ir import Op, loops
+from mdf_loop.pipeline import ONNXRUNTIME, prepare
+from mdf_loop.run.control import chunks
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 DT = 0.01
@@ -35,6 +37,17 @@ def chunking():
     return _imported("chunking")
 
 
+def test_no_product_stays_in_a_loop_in_which_it_is_always_the_same() -> None:
+    invariants = _imported("invariants")
+    for name, work in invariants.WAYS.items():
+        made = prepare(invariants.program(work, 20), ONNXRUNTIME)
+        (loop,) = loops(made)
+        inside = [op.op_type for op in loop.ops if isinstance(op, Op)]
+        assert sorted(inside) == ["Add", "Mul"], name
+    assert invariants.least(20, 3, 2).keys() == invariants.WAYS.keys()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("models/*.yaml")), ids=lambda p: p.stem)
 def test_a_loop_written_by_hand_gives_what_the_model_gives(numpy_loops, path: Path) -> None:
     dt = DT / 1000 if path.stem in ("FN", "HH") else DT
@@ -91,3 +104,43 @@ def test_ratios_are_those_of_the_minima(chunking, capsys) -> None:
         patched.setattr(chunking, "seconds", lambda run: next(taken))
         assert chunking.table("two ways", ways, 2) == {"one": 1.0, "other": 2.4}
     assert "| other | 2.400 | 2.100 | 2400.0 |" in capsys.readouterr().out
+
+
+# --- what a call costs ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cost_of_a_call():
+    return _imported("cost_of_a_call")
+
+
+def test_its_models_have_some_hundred_nodes_and_give_what_the_runtime_gives(
+    cost_of_a_call, tmp_path: Path
+) -> None:
+    for name in cost_of_a_call.MODELS:
+        made = cost_of_a_call.pair(name, tmp_path)
+        assert 100 <= made.nodes <= 1000
+        cost_of_a_call.check(made)
+
+
+def test_a_call_that_costs_too_much_ends_it(cost_of_a_call, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", ["cost_of_a_call.py", "--rounds", "1", "--only", "recurrent"])
+    monkeypatch.setattr(cost_of_a_call, "medians", lambda made, rounds: (141.0, 100.0))
+    with pytest.raises(SystemExit, match="and 30 us: recurrent"):
+        cost_of_a_call.main()
+    assert "| recurrent | 480 | 141.0 | 100.0 | 1.41 | 41.0 | 140.0 |" in capsys.readouterr().out
+    monkeypatch.setattr(cost_of_a_call, "medians", lambda made, rounds: (139.0, 100.0))
+    cost_of_a_call.main()
+
+
+def test_both_are_called_in_turns(cost_of_a_call, tmp_path: Path) -> None:
+    calls: list[str] = []
+    made = cost_of_a_call.pair("many inputs", tmp_path)
+    turns = cost_of_a_call.Pair(
+        made.nodes,
+        made.feeds,
+        type("Ours", (), {"run": lambda _, feeds: calls.append("ours")})(),
+        type("Plain", (), {"run": lambda _, names, feeds: calls.append("plain")})(),
+    )
+    cost_of_a_call.medians(turns, 3)
+    assert calls == ["ours", "plain"] * (3 + cost_of_a_call.WARM)

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from mdf_loop.build import Options
 from mdf_loop.classification import Decision, classify, decisions
-from mdf_loop.reading import open_document
+from mdf_loop.importing.opening import open_document
+from mdf_loop.lower.builder import Options
+from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.inputs import bind
-from mdf_loop.reading.names import OUTPUTS
 from mdf_loop.reading.program import read_once
 from mdf_loop.reading.settings import bind_settings
-from tests.control_models import body, case, choose, give, model, repeat
+from tests.models.control import body, case, choose, give, model, repeat
 
 
 def told(source: Any, **inputs: Any) -> dict[str, str]:
@@ -131,6 +131,6 @@ def test_a_parameter_that_can_be_set_is_variable_once_it_is() -> None:
     assert told(m) == {"m.choice condition": "constant: true"}
     document, options = open_document(m), Options()
     settings = bind_settings(document, {"m.limit": 2}, "float64")
-    reading = read_once(document, bind(document, {}, options), settings, OUTPUTS, options)
+    reading = read_once(document, Bound.of(bind(document, {}, options), settings), options)
     (found,) = decisions(reading.program, reading.types)
     assert found.why == "depends on parameter 'm.limit', which is set"

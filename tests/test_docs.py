@@ -21,8 +21,25 @@ DOCUMENTS = sorted(
 MEASURED_ELSEWHERE = {"docs/gpu.md", "docs/benchmarks.md"}
 """Documents that show a machine which a test does not have."""
 
+LONG = (
+    *("examples/", "docs/tutorial", "docs/how-to/checkpoint", "docs/how-to/long-runs"),
+    *(
+        "docs/how-to/run-over",
+        "docs/how-to/save-and-plot",
+        "docs/how-to/stream-to",
+        "docs/how-to/sweep",
+    ),
+)
+"""How documents begin whose runs take long."""
 
-@pytest.mark.parametrize("name", [n for n in DOCUMENTS if n not in MEASURED_ELSEWHERE])
+SHOWN = [
+    pytest.param(name, marks=[pytest.mark.slow] if name.startswith(LONG) else [])
+    for name in DOCUMENTS
+    if name not in MEASURED_ELSEWHERE
+]
+
+
+@pytest.mark.parametrize("name", SHOWN)
 def test_what_a_document_shows_is_what_happens(name, tmp_path, monkeypatch):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)

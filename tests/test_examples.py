@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import mdf_loop
-from mdf_loop.reading.document import quiet
+from mdf_loop.document.loading import quiet
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").iterdir())
 
@@ -27,6 +27,7 @@ def test_modeci_mdf_writes_the_model_as_it_is(folder, tmp_path):
     assert (tmp_path / "again.yaml").read_bytes() == (folder / "model.yaml").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
 def test_all_engines_agree(folder):
     verification = mdf_loop.verify(folder / "model.yaml")

@@ -218,6 +218,7 @@ def test_a_recorded_value_that_has_the_name_of_its_port():
     assert "square = all_square" in text
 
 
+@pytest.mark.slow
 def test_every_shared_model_is_explained(shared):
     for path in sorted((shared / "models").rglob("*.*")):
         assert "The graph, in order" in explain(path)

@@ -55,6 +55,13 @@ def test_test_runs_every_check(tmp_path):
         assert command in planned
 
 
+def test_quick_runs_every_check_but_slow_tests(tmp_path):
+    planned = make("--dry-run", "quick", f"VENV={tmp_path}/venv").stdout
+    for command in ("ruff check", "ruff format --check", "mypy", '-m "not slow"', ".[dev]"):
+        assert command in planned
+    assert "-m slow" not in planned
+
+
 def test_coverage_is_apart(tmp_path):
     assert "--cov-fail-under=95" in make("--dry-run", "cover", f"VENV={tmp_path}/venv").stdout
 

@@ -28,6 +28,7 @@ def test_only_numbers(values: Any, expected: bool) -> None:
     assert only_numbers(values) is expected
 
 
+@pytest.mark.slow
 def test_a_long_list_is_not_walked_number_by_number() -> None:
     """Reading, saving, importing, explaining: fewer calls of functions than the list has numbers."""
     rows = [[0.5 * k] * 500 for k in range(400)]

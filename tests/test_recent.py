@@ -5,9 +5,10 @@ from __future__ import annotations
 import gc
 
 import numpy as np
+import pytest
 
 import mdf_loop
-from mdf_loop.compiled import SESSIONS
+from mdf_loop.api.prepared import SESSIONS
 from mdf_loop.memory_limit import resident
 from mdf_loop.recent import Recent
 
@@ -24,6 +25,7 @@ def test_the_one_not_used_for_longest_goes() -> None:
     assert [kept.get(key) for key in "abc"] == [4, None, 3]
 
 
+@pytest.mark.slow
 def test_memory_is_flat_over_many_shapes() -> None:
     node = {"input_ports": {"x": {"shape": [-1]}}, "output_ports": {"y": {"value": "2 * x + 1"}}}
     compiled = mdf_loop.compile({"g": {"nodes": {"A": node}}}, device="cpu")
@@ -38,4 +40,4 @@ def test_memory_is_flat_over_many_shapes() -> None:
     before = run(1, 80)  # more than are kept, and what is done once
     after = run(80, 230)
     assert after - before < 150 * 4e4  # each session is 110 kB
-    assert len(compiled._once) == SESSIONS
+    assert len(compiled.prepared._evaluations) == SESSIONS

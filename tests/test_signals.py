@@ -17,7 +17,7 @@ import pytest
 import mdf_loop
 from mdf_loop import signals
 from mdf_loop.ir import StoppedBy
-from mdf_loop.run.overseeing.stopping import Stopping
+from mdf_loop.run.control.stopping import Stopping
 from tests.long_runs.processes import ENDLESS, WALK
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -52,6 +52,7 @@ def test_a_run_leaves_alone_what_it_is_not_asked_for() -> None:
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
 
 
+@pytest.mark.slow
 def test_a_program_has_its_own_handler() -> None:
     """Only that one is called, and the run goes on."""
     seen: list[int] = []
@@ -156,7 +157,7 @@ def test_in_a_library_ctrl_c_ends_what_is_being_saved() -> None:
 def test_a_signal_in_a_short_evaluation_is_not_lost() -> None:
     compiled = mdf_loop.compile(ENDLESS, device="cpu", max_iterations=10)
     whole = compiled.run()
-    once = compiled._latest[1]
+    once = compiled.prepared.latest.run
     running = once.session.run
 
     def interrupted(*given: Any) -> Any:
@@ -175,6 +176,7 @@ def test_a_signal_in_a_short_evaluation_is_not_lost() -> None:
 # --- asyncio --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM, signal.SIGINT])
 def test_handlers_of_asyncio_are_called_after_the_run(number) -> None:
     called: list[int] = []

@@ -22,18 +22,17 @@ def command(
     unroll: int | None,
 ) -> None:
     """Check MODEL and print all findings, and what modeci_mdf computes otherwise; nothing is run."""
+    from mdf_loop.api.compiled import checked_options
     from mdf_loop.cli.inputs import read_inputs
-    from mdf_loop.compiled import checked_options
-    from mdf_loop.emit.legalise import legalise
+    from mdf_loop.importing.opening import open_document
     from mdf_loop.ir import Loop, walk
-    from mdf_loop.reading import open_document, read_annotated
+    from mdf_loop.verification.acceptance import accept
     from mdf_loop.verification.differences import differences
 
     options = checked_options("cpu", precision, shapes, max_iterations, unroll)
     document = open_document(model)
-    reading = read_annotated(document, read_inputs(pairs, files), options=options)
+    reading = accept(document, read_inputs(pairs, files), options)
     program = reading.program
-    legalise(program, options)
     loops = [op for op in walk(program.ops) if isinstance(op, Loop)]
     counts = (("input", program.inputs), ("output", program.outputs), ("loop", loops))
     show("no problems: " + ", ".join(_counted(word, len(what)) for word, what in counts))

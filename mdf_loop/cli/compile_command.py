@@ -34,8 +34,8 @@ def command(
 
     Inputs given fix dtypes and shapes of the file's inputs; their values are not stored.
     """
+    from mdf_loop.api.compiled import compile
     from mdf_loop.cli.inputs import read_inputs
-    from mdf_loop.compiled import compile
     from mdf_loop.files import checked_place
 
     beside = with_ending(path_of(model, "the model"), ".onnx")

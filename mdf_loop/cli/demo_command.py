@@ -18,7 +18,7 @@ from mdf_loop.paths import path_of
 )
 def command(output: str) -> None:
     """Run and draw three models; leaves models, pictures and .onnx files in a folder."""
-    from mdf_loop.compiled import compile
+    from mdf_loop.api.compiled import compile
     from mdf_loop.demo import DEMOS
     from mdf_loop.drawing import draw
     from mdf_loop.explanation import explain

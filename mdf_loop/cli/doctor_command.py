@@ -33,10 +33,10 @@ def _versions() -> Iterator[str]:
 
 
 def _runtime() -> Iterator[str]:
-    from mdf_loop.compiled import compile
+    from mdf_loop.api.compiled import compile
     from mdf_loop.demo import DEMOS
     from mdf_loop.errors import LoopError
-    from mdf_loop.run.device import cuda_problem
+    from mdf_loop.run.onnxruntime.device import cuda_problem
 
     model = DEMOS[0].path
     for device, problem in (("cpu", None), ("cuda", cuda_problem())):

@@ -1,17 +1,61 @@
-"""`mdf-loop explain`: a model's loops as readable pseudo-code."""
+"""`mdf-loop explain`: a model's loops as readable pseudo-code, or its program after each pass."""
 
 from __future__ import annotations
 
 import click
+from click.core import ParameterSource
 
-from mdf_loop.cli.options import model_argument
+from mdf_loop.cli.options import compile_options, input_options, model_argument
 from mdf_loop.cli.show import show
 
 
 @click.command("explain")
 @model_argument
-def command(model: str) -> None:
-    """Explain the loops of MODEL: pseudo-code, operating mode, carried, recorded, captured values."""
-    from mdf_loop.explanation import explain
+@click.option(
+    "--passes",
+    is_flag=True,
+    help="Print the program that is run, and what each pass changes in it, in their order.",
+)
+@input_options
+@compile_options
+@click.pass_context
+def command(
+    context: click.Context,
+    model: str,
+    passes: bool,
+    pairs: tuple[str, ...],
+    files: tuple[str, ...],
+    precision: str,
+    shapes: str,
+    max_iterations: int | None,
+    unroll: int | None,
+) -> None:
+    """Explain the loops of MODEL: pseudo-code, operating mode, carried, recorded, captured values.
 
-    show(explain(model))
+    What decides about the program (inputs, precision and so on) is for --passes.
+    """
+    if not passes:
+        _refuse_others(context)
+        from mdf_loop.explanation import explain
+
+        show(explain(model))
+        return
+    from mdf_loop.api.compiled import checked_options
+    from mdf_loop.changes import changes
+    from mdf_loop.cli.inputs import read_inputs
+    from mdf_loop.importing.opening import open_document
+    from mdf_loop.pipeline import ONNXRUNTIME, evaluation
+    from mdf_loop.verification.acceptance import read_for_run
+
+    options = checked_options("cpu", precision, shapes, max_iterations, unroll)
+    reading = read_for_run(open_document(model), read_inputs(pairs, files), options)
+    show(changes(reading.program, (*evaluation(), *ONNXRUNTIME)), end="")
+
+
+def _refuse_others(context: click.Context) -> None:
+    """Refuse what only --passes looks at."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and name not in ("model", "passes"):
+            raise click.UsageError(f"{parameter.opts[0]} is about the program: give --passes too")

@@ -21,8 +21,8 @@ def command(file: str, output: str | None) -> None:
     the model.
     """
     from mdf_loop.importing import READERS, read_foreign
+    from mdf_loop.importing.opening import open_document
     from mdf_loop.importing.writing import check_model_file, write_model
-    from mdf_loop.reading.document import open_document
     from mdf_loop.reading.inputs import open_ports
     from mdf_loop.reading.names import output_names
 

@@ -23,10 +23,10 @@ import numpy as np
 from mdf_loop.archives import read_arrays
 from mdf_loop.cli.columns import IGNORED, read_columns
 from mdf_loop.errors import InputError
-from mdf_loop.lower import suggestion
+from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.memory_limit import check
-from mdf_loop.onnx_types import numpy_dtype
 from mdf_loop.paths import noted, path_of
+from mdf_loop.suggestion import suggestion
 
 
 def read_inputs(

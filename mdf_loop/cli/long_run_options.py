@@ -85,7 +85,7 @@ def stopping_options(command: _F) -> _F:
 
 
 def long_run_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `Compiled.run` that these options mean.
+    """What of a run specification these options mean.
 
     Raises:
         InputError: an option cannot be read.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,8 +26,9 @@ from mdf_loop.paths import path_of, refuse_clashes, refuse_overwriting
 from mdf_loop.signals import Signalled, finished
 
 if TYPE_CHECKING:
-    from mdf_loop.compiled import Compiled
-    from mdf_loop.run.results import Results
+    from mdf_loop.api.compiled import Compiled
+    from mdf_loop.results.data import Results
+    from mdf_loop.specification import RunControls, RunSpecification
 
 _COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll")
 """The options about the program that the model becomes, as `compile` takes them."""
@@ -56,7 +58,7 @@ _COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll")
     "--engine",
     default="onnxruntime",
     show_default=True,
-    help="onnxruntime, or modeci for modeci_mdf's own engine.",
+    help="onnxruntime; interpreter: plain numpy, slow; or modeci: modeci_mdf's own engine.",
 )
 @compile_options
 @device_option
@@ -78,18 +80,18 @@ _COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll")
 @click.pass_context
 def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     """Run one evaluation of MODEL, or MODEL over time, and print its outputs."""
-    from mdf_loop.compiled import compile
+    from mdf_loop.api.compiled import compile
     from mdf_loop.ir import StoppedBy
     from mdf_loop.memory_limit import checked_limit, limited
 
     ctx.with_resource(limited(checked_limit(options["memory_limit"])))
     _check_files(options)
     compiled = compile(model, **{name: options[name] for name in _COMPILED})
-    arguments = _arguments(options)
+    asked = _asked(options)
     for option in WRITTEN:
         if options[option] is not None:
             refuse_overwriting(path_of(options[option], _words(option)))
-    results, failure = _run(compiled, arguments)
+    results, failure = _run(compiled, asked)
     signalled = results.stopped_by.is_asked or isinstance(failure, Signalled)
     with finished(heard=signalled):
         failure = _write_files(compiled, results, options, failure)
@@ -116,11 +118,11 @@ def _words(option: str) -> str:
 def _check_files(options: Mapping[str, Any]) -> None:
     """Refuse before the run what could not be written after it."""
     if options["output"] is not None:
-        from mdf_loop.run.saving import check_file
+        from mdf_loop.results.saving import check_file
 
         check_file(options["output"])
     if options["plot"] is not None:
-        from mdf_loop.run.plotting import check_picture, no_axis
+        from mdf_loop.results.plotting import check_picture, no_axis
 
         check_picture(options["plot"])
         if options["steps"] is None:
@@ -142,30 +144,34 @@ def _check_that_they_differ(options: Mapping[str, Any]) -> None:
         refuse_clashes({word: path for word, path in paths.items() if word not in one_file})
 
 
-def _arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `Compiled.run`."""
+def _asked(options: Mapping[str, Any]) -> RunSpecification:
+    """What the run is asked for."""
     from mdf_loop.cli.inputs import read_inputs, read_settings, read_sweep
     from mdf_loop.run.states import load_state
+    from mdf_loop.specification import specify
 
     start = options["initial_state"]
-    return {
-        "inputs": read_inputs(options["pairs"], options["files"], options["steps"]),
-        "set": read_settings(options["settings"]),
-        "sweep": read_sweep(options["sweep"]),
-        "state": None if start is None else load_state(start),
-        **{name: options[name] for name in ("steps", "dt", "execution_list", "engine")},
-        "output": options["output"],
-        "overwrite": options["overwrite"],
+    return specify(
+        read_inputs(options["pairs"], options["files"], options["steps"]),
+        set=read_settings(options["settings"]),
+        sweep=read_sweep(options["sweep"]),
+        state=None if start is None else load_state(start),
+        steps=options["steps"],
+        dt=options["dt"],
+        execution_list=options["execution_list"],
+        engine=options["engine"],
+        output=options["output"],
+        overwrite=options["overwrite"],
         **long_run_arguments(options),
-    }
+    )
 
 
 def _run(
-    compiled: Compiled, arguments: Mapping[str, Any]
+    compiled: Compiled, asked: RunSpecification
 ) -> tuple[Results, LoopError | Signalled | None]:
     """What was reached, and what went wrong on the way or in writing it, or the signal then."""
     try:
-        return compiled.run(**arguments), None
+        return compiled.run_specified(asked), None
     except Signalled as signalled:
         if signalled.results is None:
             raise
@@ -174,22 +180,22 @@ def _run(
         if error.results is None:
             raise
         (first, *others) = error.findings
-        hint = _hint(error, first.hint, None if others else arguments["output"], arguments)
+        output = None if others else asked.output
+        hint = _hint(error, first.hint, output, asked.controls)
         error.findings = (replace(first, hint=hint), *others)
         return error.results, error
 
 
-def _hint(error: LoopError, hint: str, output: str | None, arguments: Mapping[str, Any]) -> str:
+def _hint(error: LoopError, hint: str, output: str | Path | None, controls: RunControls) -> str:
     """What to do, in words of the command line; `output` has what was reached, if it is given."""
     if isinstance(error, DiskFullError):
         if error.results.checkpoint is not None:
             return f"make room, and go on with --resume '{error.results.checkpoint}'"
-        if arguments["checkpoint"]:
+        if controls.checkpoint is not None:
             return "make room, and begin anew: there was none for a checkpoint"
         return "make room; a run with --checkpoint FILE can go on where it was stopped"
-    if isinstance(error, MemoryLimitError) and (arguments["checkpoint"] or arguments["resume"]):
-        saved = arguments["checkpoint"] or arguments["resume"]
-        return f"go on with --resume '{saved}' and a larger --memory-limit"
+    if isinstance(error, MemoryLimitError) and controls.saved_at is not None:
+        return f"go on with --resume '{controls.saved_at}' and a larger --memory-limit"
     if isinstance(error, InputError):  # it could not be written
         return hint
     where = f"'{output}' has what was reached" if output else "--output saves what was reached"

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Array, Data, StoppedBy
-from mdf_loop.onnx_types import content_type
+from mdf_loop.ir.types import content_type
+from mdf_loop.results.data import Results
+from mdf_loop.results.json_text import in_parts
 from mdf_loop.run.execution_list import ExecutionList, Sets
-from mdf_loop.run.json_text import in_parts
-from mdf_loop.run.labels import coordinates, lengths
-from mdf_loop.run.results import Results
+from mdf_loop.run.recording.labels import coordinates, lengths
 from mdf_loop.visible import on_one_line
 
 _LINES = 12

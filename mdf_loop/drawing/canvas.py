@@ -26,7 +26,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Arrival:
     """A place where values arrive: the end, the stroke, and the expressions that it shows."""
 
     end: End
@@ -45,9 +45,9 @@ class Wires:
     first: str
     last: str
     header: str = ""
-    inputs: dict[str, list[Entry]] = field(default_factory=dict)
+    inputs: dict[str, list[Arrival]] = field(default_factory=dict)
     outputs: dict[str, End] = field(default_factory=dict)
-    reads: dict[str, list[Entry]] = field(default_factory=dict)
+    reads: dict[str, list[Arrival]] = field(default_factory=dict)
 
     @property
     def whole_in(self) -> End:

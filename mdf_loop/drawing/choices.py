@@ -5,7 +5,7 @@ Frames of choices have corners and another colour than loops, and no back edges.
 
 from __future__ import annotations
 
-from mdf_loop.drawing.canvas import Canvas, End, Entry, Wires
+from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
 from mdf_loop.drawing.frames import (
     Frame,
     GraphDrawer,
@@ -55,9 +55,9 @@ def draw_choice(
             for branch in canvas.direction.stacked(choice.branches)
         ]
         canvas.in_order(left.name, starts)
-    entries = [Entry(left.outer("c"), "data", tuple(choice.expressions))]
+    entries = [Arrival(left.outer("c"), "data", tuple(choice.expressions))]
     entries += [
-        Entry(left.outer(f"o{k}"), "capture", (capture.name,))
+        Arrival(left.outer(f"o{k}"), "capture", (capture.name,))
         for k, capture in enumerate(choice.captures)
     ]
     return Frame(

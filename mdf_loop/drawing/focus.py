@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from mdf_loop.drawing.view import all_nodes
 from mdf_loop.errors import UnknownNameError
-from mdf_loop.lower import suggestion
 from mdf_loop.outline import GraphOutline, NodeOutline
+from mdf_loop.suggestion import suggestion
 
 
 def check_ids(graph: GraphOutline, ids: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from mdf_loop.drawing.canvas import Canvas, End, Entry, Wires
+from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
 from mdf_loop.drawing.labels import bold, lines, small, styled
 from mdf_loop.drawing.rails import Rail, draw_rails, rail_rows, tested
 from mdf_loop.drawing.theme import BIG, FRAME_FILLS, IMPORTED, LOOP_LINE, SMALL, WARNING
@@ -26,7 +26,7 @@ class Frame:
 
     first: str
     last: str
-    reads: tuple[Entry, ...]
+    reads: tuple[Arrival, ...]
     results: tuple[End, ...]
     named: dict[str, End]
 
@@ -95,21 +95,21 @@ def placeholder(canvas: Canvas, block: Block, body: GraphOutline | None) -> str:
     return name
 
 
-def _reads(loop: LoopOutline, left: Rail) -> list[Entry]:
+def _reads(loop: LoopOutline, left: Rail) -> list[Arrival]:
     """What the loop takes from its surroundings, and where it arrives."""
     entries = []
     if loop.trip_count is not None:
-        entries.append(Entry(left.outer("N"), "data", (loop.trip_count.expression,)))
+        entries.append(Arrival(left.outer("N"), "data", (loop.trip_count.expression,)))
     if loop.start is not None:
-        entries.append(Entry(left.outer("c"), "data", (loop.start.expression,)))
+        entries.append(Arrival(left.outer("c"), "data", (loop.start.expression,)))
     for k, pair in enumerate(loop.carried):
-        entries.append(Entry(left.outer(f"v{k}"), "data", (pair.initial,)))
+        entries.append(Arrival(left.outer(f"v{k}"), "data", (pair.initial,)))
     for k, part in enumerate(loop.slices):
-        entries.append(Entry(left.outer(f"s{k}"), "data", (part.source,)))
+        entries.append(Arrival(left.outer(f"s{k}"), "data", (part.source,)))
     for k, delay in enumerate(loop.delays):
-        entries.append(Entry(left.outer(f"d{k}"), "data", (delay.initial,)))
+        entries.append(Arrival(left.outer(f"d{k}"), "data", (delay.initial,)))
     entries += [
-        Entry(left.outer(f"o{k}"), "capture", (capture.name,))
+        Arrival(left.outer(f"o{k}"), "capture", (capture.name,))
         for k, capture in enumerate(loop.captures)
     ]
     return entries
@@ -143,7 +143,7 @@ def wire_inputs(
             continue
         drawn = wires[given.node]
         entries = drawn.inputs if given.port is not None else drawn.reads
-        for entry in entries.get(given.port or given.name, [Entry(drawn.whole_in)]):
+        for entry in entries.get(given.port or given.name, [Arrival(drawn.whole_in)]):
             stroke = "capture" if "capture" in (kind, entry.kind) else "data"
             canvas.edge(left.inner(key), entry.end, stroke, given.path, weight_text(given.weight))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mdf_loop.drawing.canvas import Canvas, End, Entry, Wires
+from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
 from mdf_loop.drawing.labels import lines, styled
 from mdf_loop.drawing.nodes import draw_node
 from mdf_loop.drawing.owners import draw_owner
@@ -72,7 +72,7 @@ def _draw_edge(canvas: Canvas, edge: EdgeOutline, wires: dict[str, Wires], view:
         canvas.edge(End(sender.first), End(receiver.last), "feedback", edge.path, label)
         return
     tail = sender.outputs.get(edge.sender_port, End(sender.last))
-    for entry in receiver.inputs.get(edge.receiver_port, [Entry(End(receiver.first))]):
+    for entry in receiver.inputs.get(edge.receiver_port, [Arrival(End(receiver.first))]):
         label = weight if view.detail.bodies else ""
         canvas.edge(tail, entry.end, entry.kind, edge.path, label)
 
@@ -86,7 +86,7 @@ def draw_ends(canvas: Canvas, graph: GraphOutline, wires: dict[str, Wires], view
         if given.node not in wires or given.node in shown:
             continue
         drawn = wires[given.node]
-        entries = drawn.inputs.get(given.port or "", [Entry(End(drawn.first))])
+        entries = drawn.inputs.get(given.port or "", [Arrival(End(drawn.first))])
         if all(entry.kind in canvas.hidden for entry in entries):
             continue
         name = canvas.name("input", given.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from mdf_loop.drawing.canvas import Canvas, End, Entry, Wires
+from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
 from mdf_loop.drawing.labels import bold, cell, lines, row, small, styled, table, wrapped
 from mdf_loop.drawing.theme import HEADER, IMPORTED, INK, LINE, MARKS, PAPER, QUIET, SMALL, Detail
 from mdf_loop.drawing.view import View
@@ -51,7 +51,7 @@ def draw_box(canvas: Canvas, node: NodeOutline, said: Iterable[str]) -> Wires:
     canvas.node(
         name, content, kind, node.path, shape="box", style="rounded,filled", fillcolor=PAPER
     )
-    everywhere = [Entry(End(name), expressions=tuple(_expressions(node)))]
+    everywhere = [Arrival(End(name), expressions=tuple(_expressions(node)))]
     return Wires(
         first=name,
         last=name,
@@ -92,10 +92,10 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> Wires:
         first=name,
         last=name,
         header="head" if canvas.direction.sideways else "",
-        inputs={i: [Entry(End(name, port, enter))] for i, port in inputs.items()},
+        inputs={i: [Arrival(End(name, port, enter))] for i, port in inputs.items()},
         outputs={i: End(name, port, leave) for i, port in outputs.items()},
     )
-    wires.reads = _reads(node, [Entry(wires.whole_in)])
+    wires.reads = _reads(node, [Arrival(wires.whole_in)])
     return wires
 
 
@@ -239,7 +239,7 @@ def _expressions(node: NodeOutline) -> Iterator[object]:
     yield from (port.value for port in node.outputs)
 
 
-def _reads(node: NodeOutline, entries: list[Entry]) -> dict[str, list[Entry]]:
+def _reads(node: NodeOutline, entries: list[Arrival]) -> dict[str, list[Arrival]]:
     """Every name that the node's formulas use, whether or not it turns out to be an outer one."""
     names = {name for text in _expressions(node) for name in names_in(text)}
     names |= {capture.name for block in node.blocks for capture in block.captures}

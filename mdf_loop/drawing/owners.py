@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from mdf_loop.drawing.canvas import Canvas, End, Entry, Wires
+from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
 from mdf_loop.drawing.choices import draw_choice
 from mdf_loop.drawing.frames import Frame, GraphDrawer, draw_frame
 from mdf_loop.drawing.labels import cell, lines, row, styled, table
@@ -12,10 +14,15 @@ from mdf_loop.drawing.nodes import draw_box, formula_cell, title
 from mdf_loop.drawing.theme import HEADER, LINE, NORMAL, PAPER
 from mdf_loop.drawing.view import View
 from mdf_loop.lower import names_in
-from mdf_loop.outline import Block, ItemOutline, LoopOutline, NodeOutline
+from mdf_loop.outline import Block, ChoiceOutline, ItemOutline, LoopOutline, NodeOutline
 from mdf_loop.outline.loops import result_reads
 from mdf_loop.outline.text import formulas, shortened, value_text
 from mdf_loop.outline.words import closed, headline
+
+Drawer: TypeAlias = Callable[[Canvas, Any, View, GraphDrawer], Frame]
+
+ELEMENTS: Mapping[type[Block], Drawer] = {LoopOutline: draw_frame, ChoiceOutline: draw_choice}
+"""What owns graphs, as its outline -> what draws it."""
 
 
 def draw_owner(canvas: Canvas, node: NodeOutline, view: View, draw_graph: GraphDrawer) -> Wires:
@@ -102,7 +109,9 @@ def _draw_parts(
     view: View,
     draw_graph: GraphDrawer,
 ) -> Wires:
-    frames = {block.id: _frame(canvas, block, view, draw_graph) for block in node.blocks}
+    frames = {
+        block.id: ELEMENTS[type(block)](canvas, block, view, draw_graph) for block in node.blocks
+    }
     ends, entries = _draw_formulas(canvas, node, found, view)
     ports = [frame.first for frame in frames.values()]
     lasts = [frame.last for frame in frames.values()]
@@ -121,14 +130,8 @@ def _draw_parts(
     return wires
 
 
-def _frame(canvas: Canvas, block: Block, view: View, draw_graph: GraphDrawer) -> Frame:
-    if isinstance(block, LoopOutline):
-        return draw_frame(canvas, block, view, draw_graph)
-    return draw_choice(canvas, block, view, draw_graph)
-
-
 def _wire_results(
-    canvas: Canvas, node: NodeOutline, entry: Entry, frames: dict[str, Frame]
+    canvas: Canvas, node: NodeOutline, entry: Arrival, frames: dict[str, Frame]
 ) -> None:
     """Edges from the results of loops that an expression reads."""
     for loop_id, frame in frames.items():
@@ -141,12 +144,12 @@ def _wire_results(
 
 def _draw_formulas(
     canvas: Canvas, node: NodeOutline, found: list[_Formula], view: View
-) -> tuple[dict[str, End], list[Entry]]:
+) -> tuple[dict[str, End], list[Arrival]]:
     """One small table for the formulas of each stage; a stage ends where a frame must run first."""
     stages = _stages(node, found)
     enter, leave = canvas.direction.enter, canvas.direction.leave
     ends: dict[str, End] = {}
-    entries: list[Entry] = []
+    entries: list[Arrival] = []
     for stage in sorted(set(stages.values())):
         name = canvas.name(node.id, "formulas")
         rows = [row([cell(styled(node.id), BGCOLOR=HEADER)])]
@@ -156,7 +159,7 @@ def _draw_formulas(
                 for text in formula.texts
             ]
             ends[formula.id] = End(name, f"f{k}", leave)
-            entries.append(Entry(End(name, f"f{k}", enter), "data", formula.expressions))
+            entries.append(Arrival(End(name, f"f{k}", enter), "data", formula.expressions))
         canvas.node(
             name,
             table(rows, BORDER=1, COLOR=LINE, BGCOLOR=PAPER, CELLPADDING=4),

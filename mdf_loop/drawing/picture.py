@@ -17,9 +17,9 @@ from mdf_loop.drawing.theme import BIG, DIRECTIONS, LEVELS
 from mdf_loop.drawing.view import View, default_level, detail_of
 from mdf_loop.errors import InputError
 from mdf_loop.files import checked_place, write_whole
+from mdf_loop.importing.opening import Source
 from mdf_loop.outline import GraphOutline, outline, outline_over_time
 from mdf_loop.paths import Files, noting
-from mdf_loop.reading import Source
 
 
 @dataclass(frozen=True, slots=True)

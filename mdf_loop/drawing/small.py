@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from mdf_loop.drawing.canvas import Canvas, End, Entry, Wires
+from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
 from mdf_loop.drawing.labels import lines, small, styled
 from mdf_loop.drawing.theme import HEADER, PAPER, QUIET
 from mdf_loop.drawing.view import View
@@ -81,7 +81,7 @@ def draw_small(canvas: Canvas, node: NodeOutline, view: View) -> Wires | None:
     return Wires(
         first=name,
         last=name,
-        inputs={port.id: [Entry(end)] for port in node.inputs},
+        inputs={port.id: [Arrival(end)] for port in node.inputs},
         outputs={port.id: end for port in node.outputs},
     )
 

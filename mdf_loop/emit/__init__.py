@@ -1,6 +1,6 @@
 """`Program` -> ONNX."""
 
-from mdf_loop.emit.onnx_model import to_onnx, to_session
+from mdf_loop.emit.onnx_model import SessionModel, to_onnx
 from mdf_loop.emit.portable import portable
 
-__all__ = ["portable", "to_onnx", "to_session"]
+__all__ = ["SessionModel", "portable", "to_onnx"]

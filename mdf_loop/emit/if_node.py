@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from mdf_loop.emit.scope import Scope, WriteOps
+from mdf_loop.emit.scope import OnnxScope, WriteOps
 from mdf_loop.ir import Branch, If, Value
 
 
-def write_if(outer: Scope, choice: If, write: WriteOps) -> None:
+def write_if(outer: OnnxScope, choice: If, write: WriteOps) -> None:
     """Append the choice to the scope that it stands in; one that gives nothing is left out."""
     if not choice.outputs:
         return
@@ -27,8 +27,8 @@ def write_if(outer: Scope, choice: If, write: WriteOps) -> None:
     outer.node("If", [condition], outputs, branches, choice.where)
 
 
-def _graph(outer: Scope, choice: If, branch: Branch, write: WriteOps) -> oir.Graph:
-    inside = Scope(outer.writer, ())
+def _graph(outer: OnnxScope, choice: If, branch: Branch, write: WriteOps) -> oir.Graph:
+    inside = OnnxScope(outer.writer, ())
     write(inside, branch.ops)
     outputs: list[oir.Value] = []
     given: set[Value] = set()

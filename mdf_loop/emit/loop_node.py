@@ -6,6 +6,9 @@
   `true` on, whatever the model's body computes (the runtime would stop).
 - Every loop output has a name, every body input a shape, every body at least one node
   (without one, a run cannot be stopped).
+- What is scanned is read by the iteration number, backward from the end: `Gather(rows, -1 - i)`.
+- Rows that come from outside are the same in every iteration of a counted loop: they are repeated
+  after it, and cost nothing in it.
 - Rows of a recorded output are compared where their shape is not known (see `row_shapes`).
 """
 
@@ -15,50 +18,85 @@ import numpy as np
 import onnx_ir as oir
 
 from mdf_loop.emit import row_shapes
-from mdf_loop.emit.scope import Scope, WriteOps, tensor_shape, value_type
-from mdf_loop.ir import Loop, Recorded, Shape, Value, body_inputs
+from mdf_loop.emit.scope import OnnxScope, WriteOps, Writer, tensor_shape, value_type
+from mdf_loop.ir import Loop, Recorded, Scanned, Shape, Value, body_inputs, is_fixed, results
 
 ENDLESS = np.iinfo(np.int64).max
 """The trip count of a loop that only its condition ends."""
 
 
-def write_loop(outer: Scope, loop: Loop, write: WriteOps) -> None:
+def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
     """Append the loop to the scope that it stands in."""
-    writer = outer.writer
-    if loop.trip_count is not None:
-        trip = writer.values[loop.trip_count]
-    else:
-        trip = writer.constant(np.array(loop.bound if loop.bound is not None else ENDLESS))
-    if loop.condition is not None:
-        condition = writer.values[loop.condition]
-    else:
-        condition = writer.constant(np.array(True))
-    extra = _Extra(outer, loop, trip, condition)
-    rows = _Rows(outer, loop)
-    body = _body(outer, loop, write, extra, rows)
-    outputs = [outer.define(c.final) for c in loop.carried]
-    outputs += extra.finals()
-    outputs += rows.stacks()
+    parts = Parts(outer, loop)
+    outputs = parts.outputs()
     if outputs:  # a loop that is only counted has none: the runtime would not take it
-        initial = [writer.values[c.initial] for c in loop.carried] + extra.initial()
-        outer.node("Loop", [trip, condition, *initial], outputs, {"body": body}, loop.where)
-    rows.finish()
-    extra.finish()
+        append_loop(outer, parts, write, outputs)
+    parts.finish()
 
 
-def _body(outer: Scope, loop: Loop, write: WriteOps, extra: _Extra, rows: _Rows) -> oir.Graph:
-    writer = outer.writer
-    inputs = [writer.define(value) for value in body_inputs(loop)]
-    body = Scope(writer, body_inputs(loop))
+class Parts:
+    """What a loop is made of in ONNX, beside its body: what ends it, what it carries and gives."""
+
+    def __init__(self, outer: OnnxScope, loop: Loop) -> None:
+        writer = outer.writer
+        self.outer = outer
+        self.loop = loop
+        if loop.trip_count is not None:
+            self.trip = writer.values[loop.trip_count]
+        else:
+            self.trip = writer.constant(np.array(ENDLESS if loop.bound is None else loop.bound))
+        if loop.condition is not None:
+            self.condition = writer.values[loop.condition]
+        else:
+            self.condition = writer.constant(np.array(True))
+        self.extra = _Extra(outer, loop, self.trip, self.condition)
+        self.rows = _Rows(outer, loop)
+
+    def initial(self) -> list[oir.Value]:
+        """What is carried into the first iteration."""
+        values = self.outer.writer.values
+        return [*(values[carried.initial] for carried in self.loop.carried), *self.extra.initial()]
+
+    def outputs(self) -> list[oir.Value]:
+        """What the node gives, defined in the scope that it stands in: finals, then stacks."""
+        finals = [self.outer.define(carried.final) for carried in self.loop.carried]
+        return [*finals, *self.extra.finals(), *self.rows.stacks()]
+
+    def finish(self) -> None:
+        """Append what is made of the outputs."""
+        self.rows.finish()
+        self.extra.finish()
+        self.rows.repeat(self.trip)
+
+
+def append_loop(scope: OnnxScope, parts: Parts, write: WriteOps, outputs: list[oir.Value]) -> None:
+    """Append a Loop with these outputs."""
+    body = _body(scope.writer, parts, write)
+    inputs = [parts.trip, parts.condition, *parts.initial()]
+    name = scope.node("Loop", inputs, outputs, {"body": body}, parts.loop.where)
+    scope.writer.nodes.loops[name] = parts.loop
+
+
+def _body(writer: Writer, parts: Parts, write: WriteOps) -> oir.Graph:
+    loop = parts.loop
+    enters = tuple(carried.enter for carried in loop.carried)
+    number = writer.number(loop) if loop.first is not None else writer.define(loop.iteration)
+    inputs = [number, *(writer.define(value) for value in (loop.condition_in, *enters))]
+    body = OnnxScope(writer, (*numbering(loop), *enters))
+    for scanned in loop.scanned:
+        _read_row(body, scanned, number)
+    if loop.first is not None:
+        iteration = body.define(loop.iteration)
+        body.node("Add", [number, writer.values[loop.first]], [iteration], where=loop.where)
     write(body, loop.ops)
-    extra_inputs = extra.body_inputs()
+    extra_inputs = parts.extra.body_inputs()
     if loop.condition is None or loop.condition_out is None:
         condition_out = writer.values[loop.condition_in]
     else:
-        condition_out = body.returned(loop.condition_out, _numbering(loop))
-    leaves = [body.returned(c.leave, _numbering(loop)) for c in loop.carried]
-    leaves += extra.body_outputs(body)
-    recorded = rows.body_outputs(body)
+        condition_out = body.returned(loop.condition_out, numbering(loop))
+    leaves = [body.returned(c.leave, numbering(loop)) for c in loop.carried]
+    leaves += parts.extra.body_outputs(body, number)
+    recorded = parts.rows.body_outputs(body)
     if not body.nodes:
         condition_out = body.copy(condition_out)
     return oir.Graph(
@@ -69,29 +107,45 @@ def _body(outer: Scope, loop: Loop, write: WriteOps, extra: _Extra, rows: _Rows)
     )
 
 
-def _numbering(loop: Loop) -> tuple[Value, Value]:
+def _read_row(body: OnnxScope, scanned: Scanned, number: oir.Value) -> None:
+    """Take the row of an iteration; one that does not exist lets the run fail."""
+    writer, where = body.writer, scanned.row.where
+    place = number
+    if scanned.backward:
+        place = body.whole("Sub", writer.constant(np.array(-1)), number)
+    row = body.define(scanned.row)
+    rows = writer.values[scanned.rows]
+    body.node("Gather", [rows, place], [row], {"axis": scanned.axis}, where)
+
+
+def numbering(loop: Loop) -> tuple[Value, Value]:
     """What the runtime gives a body in every iteration, and does not take back as it is."""
     return loop.iteration, loop.condition_in
 
 
 class _Rows:
-    """Recorded outputs, some of them with the shapes of their rows beside them."""
+    """Recorded outputs, some of them with the shapes of their rows beside them.
 
-    def __init__(self, outer: Scope, loop: Loop) -> None:
+    `kept` are those that the loop keeps the rows of, all but those that are `repeated` after it.
+    """
+
+    def __init__(self, outer: OnnxScope, loop: Loop) -> None:
         self.outer = outer
         self.loop = loop
-        self.watched = row_shapes.watched(loop)
+        self.repeated = _repeated(loop)
+        self.kept = tuple(r for r in loop.recorded if r not in self.repeated)
+        self.watched = row_shapes.watched(self.kept)
         self.raw: dict[Recorded, oir.Value] = {}
         self.shapes: dict[Recorded, oir.Value] = {}
 
-    def body_outputs(self, body: Scope) -> list[oir.Value]:
+    def body_outputs(self, body: OnnxScope) -> list[oir.Value]:
         values = self.outer.writer.values
-        rows = [body.returned(r.row, _numbering(self.loop)) for r in self.loop.recorded]
+        rows = [body.returned(r.row, numbering(self.loop)) for r in self.kept]
         return rows + [body.whole("Shape", values[r.row]) for r in self.watched]
 
     def stacks(self) -> list[oir.Value]:
         made = []
-        for recorded in self.loop.recorded:
+        for recorded in self.kept:
             if recorded in self.watched:
                 stack = recorded.stack
                 self.raw[recorded] = self._helper("rows", stack.dtype, stack.shape)
@@ -112,14 +166,40 @@ class _Rows:
             zero, one = constant(np.array([0])), constant(np.array([1]))
             shape = row_shapes.checked_shape(outer.whole, zero, one, raw, self.shapes[recorded])
             stack = outer.define(recorded.stack)
-            where = row_shapes.place(self.loop, recorded)
-            outer.node("Reshape", [raw, shape], [stack], where=where)
+            where = f"{self.loop.where} rows of: {recorded.name or recorded.row.name}"
+            name = outer.node("Reshape", [raw, shape], [stack], where=where)
+            outer.writer.nodes.rows[name] = (self.loop, recorded)
+
+    def repeat(self, trip: oir.Value) -> None:
+        """Stack the rows that are the same in every iteration: as many as there were."""
+        outer, constant = self.outer, self.outer.writer.constant
+        for recorded in self.repeated:
+            count = outer.whole("Max", trip, constant(np.array(0)))
+            shape = outer.whole("Reshape", count, constant(np.array([1])))
+            if recorded.row.shape:
+                extents = constant(np.array(recorded.row.shape, np.int64))
+                shape = outer.whole("Concat", shape, extents, axis=0)
+            row, stack = outer.writer.values[recorded.row], outer.define(recorded.stack)
+            outer.node("Expand", [row, shape], [stack], where=self.loop.where)
+
+
+def _repeated(loop: Loop) -> tuple[Recorded, ...]:
+    """The records of rows from outside, of a loop whose trip count says how many they are."""
+    if loop.kind != "for":
+        return ()
+    inside = {value for operation in loop.ops for value in results(operation)}
+    inside.update(body_inputs(loop))
+    return tuple(r for r in loop.recorded if r.row not in inside and _can_repeat(r.row))
+
+
+def _can_repeat(row: Value) -> bool:
+    return is_fixed(row.shape) and row.dtype in ("float64", "float32", "int64", "int32", "bool")
 
 
 class _Extra:
     """Carried values that only count iterations or keep the last condition."""
 
-    def __init__(self, outer: Scope, loop: Loop, trip: oir.Value, condition: oir.Value) -> None:
+    def __init__(self, outer: OnnxScope, loop: Loop, trip: oir.Value, condition: oir.Value) -> None:
         self.outer = outer
         self.loop = loop
         self.trip = trip
@@ -150,13 +230,15 @@ class _Extra:
         made = [self._value("int64", "index_in")] if self.carries_count else []
         return made + ([self._value("bool", "condition_in")] if self.carries_condition else [])
 
-    def body_outputs(self, body: Scope) -> list[oir.Value]:
+    def body_outputs(self, body: OnnxScope, number: oir.Value | None = None) -> list[oir.Value]:
+        """What leaves an iteration; `number` is how many there were before it."""
         made = []
         if self.carries_count:
-            made.append(body.copy(self.outer.writer.values[self.loop.iteration]))
+            assert number is not None
+            made.append(body.copy(number))
         if self.carries_condition:
             assert self.loop.condition_out is not None
-            made.append(body.returned(self.loop.condition_out, _numbering(self.loop)))
+            made.append(body.returned(self.loop.condition_out, numbering(self.loop)))
         return made
 
     def finish(self) -> None:

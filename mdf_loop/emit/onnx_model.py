@@ -1,26 +1,27 @@
-"""`Program` -> standard ONNX (opset 17, IR version 8), by onnx_ir.
+"""`Program` -> standard ONNX, by onnx_ir: opset 17, or the lowest that has all operations.
 
-What ONNX Runtime gets wrong or refuses is kept from it: see `loop_node`, `if_node`.
+What ONNX Runtime gets wrong or refuses is kept from it: see `loop_node`, `if_node`, `scan_node`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
 import onnx_ir as oir
 
-from mdf_loop import onnx_ops
+from mdf_loop.emit.guard_node import write_guard
 from mdf_loop.emit.if_node import write_if
 from mdf_loop.emit.loop_node import write_loop
-from mdf_loop.emit.scope import Scope, Writer, tensor_shape, value_type
+from mdf_loop.emit.scan_node import write_scan
+from mdf_loop.emit.scope import Nodes, OnnxScope, WriteOps, Writer, tensor_shape, value_type
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.ir import (
-    OPSET,
     Array,
     Constant,
+    Guard,
     If,
     Loop,
     Op,
@@ -30,7 +31,11 @@ from mdf_loop.ir import (
     bodies,
     walk,
 )
-from mdf_loop.onnx_types import LARGEST_FILE
+from mdf_loop.ir.types import LARGEST_FILE
+from mdf_loop.ops.opset import ir_version, said_at
+
+LoopWriter: TypeAlias = Callable[[OnnxScope, Loop, WriteOps], None]
+"""Appends a loop to a scope."""
 
 
 def to_onnx(program: Program) -> onnx.ModelProto:
@@ -43,7 +48,7 @@ def to_onnx(program: Program) -> onnx.ModelProto:
     refuse_nothing(program.name, program.outputs)
     _refuse_too_deep(program.ops)
     _refuse_too_large(_constants(program))
-    return oir.to_proto(_model(program))
+    return oir.to_proto(_model(program, write_loop, Nodes()))
 
 
 LARGE = 1 << 20
@@ -53,18 +58,31 @@ _INSIDE = (oir.DataType.STRING, oir.DataType.COMPLEX64, oir.DataType.COMPLEX128)
 """Elements that the runtime takes inside the model only."""
 
 
-def to_session(program: Program) -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """The program as a model for ONNX Runtime, and apart from it the large constants by name.
+class SessionModel:
+    """A program as a model for ONNX Runtime, and apart from it the large constants by name.
 
-    They are copied nowhere, and may be larger than a file can be.
+    They are copied nowhere, and may be larger than a file can be. The CPU provider is given loops
+    as `scan_node` writes them, others plain ones. `nodes` are what those of both are for.
 
     Raises:
         ModelError, UnsupportedError: as `to_onnx`.
     """
-    refuse_nothing(program.name, program.outputs)
-    _refuse_too_deep(program.ops)
-    _refuse_too_large([c for c in _constants(program) if c.array.nbytes < LARGE])
-    model = _model(program)
+
+    def __init__(self, program: Program) -> None:
+        refuse_nothing(program.name, program.outputs)
+        _refuse_too_deep(program.ops)
+        _refuse_too_large([c for c in _constants(program) if c.array.nbytes < LARGE])
+        self._program = program
+        self.nodes = Nodes()
+        self.for_cpu, self.apart = _with_apart(_model(program, write_scan, self.nodes))
+
+    def for_others(self) -> onnx.ModelProto:
+        """The model for other providers, with the same constants apart."""
+        return _with_apart(_model(self._program, write_loop, self.nodes))[0]
+
+
+def _with_apart(model: oir.Model) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """The model without its large constants, and these."""
     apart: dict[str, Array] = {}
     for name, value in model.graph.initializers.items():
         tensor = value.const_value
@@ -130,51 +148,56 @@ def _refuse_too_large(constants: Collection[Constant]) -> None:
         )
 
 
-def _model(program: Program) -> oir.Model:
-    writer = Writer(program)
+def _model(program: Program, write_outermost: LoopWriter, nodes: Nodes) -> oir.Model:
+    writer = Writer(program, nodes)
     given = {entry.value for entry in program.inputs}
     inputs = [writer.declare(entry.value, entry.value.name) for entry in program.inputs]
-    scope = Scope(writer, given)
-    for name, value in program.outputs:
-        if value not in given:
-            scope.output_names.setdefault(value, name)
-    _write(scope, program.ops)
-    outputs = [_output(scope, name, value, given) for name, value in program.outputs]
+    scope = OnnxScope(writer, given)
+    for output in program.outputs:
+        if output.value not in given:
+            scope.output_names.setdefault(output.value, output.name)
+    _write(scope, program.ops, write_outermost)
+    outputs = [_output(scope, each.name, each.value, given) for each in program.outputs]
     graph = oir.Graph(
         inputs,
         outputs,
         nodes=scope.nodes,
         initializers=list(writer.initializers.values()),
-        opset_imports={"": OPSET},
+        opset_imports={"": writer.opset},
         name=program.name or "model",
     )
     return oir.Model(
         graph,
-        ir_version=onnx_ops.IR_VERSION,
+        ir_version=ir_version(writer.opset),
         producer_name="mdf_loop",
         metadata_props={"mdf.graph": program.name},
     )
 
 
-def _write(scope: Scope, ops: Iterable[Operation]) -> None:
+def _write(
+    scope: OnnxScope, ops: Iterable[Operation], write_own_loop: LoopWriter = write_loop
+) -> None:
+    """Append operations; loops in bodies are plain ones."""
     writer = scope.writer
     for operation in ops:
         if isinstance(operation, Constant):
             made = writer.constant(operation.array, writer.free_name(operation.value))
             writer.values[operation.value] = made
         elif isinstance(operation, Op):
+            behind, attributes = said_at(operation, writer.opset)
             inputs = [None if v is None else writer.values[v] for v in operation.inputs]
+            inputs += [None if array is None else writer.constant(array) for array in behind]
             outputs = [scope.define(v) for v in operation.outputs]
-            scope.node(
-                operation.op_type, inputs, outputs, dict(operation.attributes), operation.where
-            )
+            scope.node(operation.op_type, inputs, outputs, dict(attributes), operation.where)
+        elif isinstance(operation, Guard):
+            write_guard(scope, operation)
         elif isinstance(operation, Loop):
-            write_loop(scope, operation, _write)
+            write_own_loop(scope, operation, _write)
         else:
             write_if(scope, operation, _write)
 
 
-def _output(scope: Scope, name: str, value: Value, given: set[Value]) -> oir.Value:
+def _output(scope: OnnxScope, name: str, value: Value, given: set[Value]) -> oir.Value:
     """The graph output; inputs of another name, constants and values given twice are copied."""
     made = scope.writer.values[value]
     if made.name == name and value in given:

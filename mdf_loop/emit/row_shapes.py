@@ -12,33 +12,22 @@ are watched, so ordinary recordings cost nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import onnx_ir as oir
 
+from mdf_loop.emit.scope import Nodes
 from mdf_loop.errors import RecordShapeError
-from mdf_loop.ir import Loop, Recorded
-
-WATCHED = "rows of: "
-"""In the name of the node that fails, before the output's name."""
+from mdf_loop.ir import Recorded, is_fixed
 
 Whole: TypeAlias = Callable[..., oir.Value]
 """Appends a node with one output of whole numbers: op type, inputs, attributes."""
 
 
-def watched(loop: Loop) -> tuple[Recorded, ...]:
+def watched(recorded: Iterable[Recorded]) -> tuple[Recorded, ...]:
     """Recorded outputs whose rows have a shape that is known only at run time."""
-    return tuple(
-        recorded
-        for recorded in loop.recorded
-        if recorded.row.shape is None or any(isinstance(d, str) for d in recorded.row.shape)
-    )
-
-
-def place(loop: Loop, recorded: Recorded) -> str:
-    """The name of the node that fails: where, and which output."""
-    return f"{loop.where} {WATCHED}{recorded.name or recorded.row.name}"
+    return tuple(each for each in recorded if not is_fixed(each.row.shape))
 
 
 def checked_shape(
@@ -64,18 +53,23 @@ _RESHAPED = re.compile(r"Input shape:\{\d+,?([\d,]*)\}, requested shape:\{\d+,?(
 _COUNTED = re.compile(r"Inconsistent shape in loop output.*Expected:\{([\d,]*)\} Got:\{([\d,]*)\}")
 
 
-def row_error(message: str, where: str, loops: list[Loop]) -> RecordShapeError | None:
+def row_error(message: str, name: str, where: str, nodes: Nodes) -> RecordShapeError | None:
     """The error that a message of the runtime is about, if it is about rows.
 
-    `where` is the place of the failed node; `loops` are all loops of the program.
+    `name` is that of the failed node, `where` the place in it, `nodes` are what nodes are for.
     """
-    found = _RESHAPED.search(message) if WATCHED in where else _COUNTED.search(message)
+    meant: tuple[Recorded, ...] = ()
+    if name in nodes.rows:
+        loop, recorded = nodes.rows[name]
+        found, where, meant = _RESHAPED.search(message), loop.where, (recorded,)
+    else:
+        found = _COUNTED.search(message)
+        if name in nodes.loops:
+            meant = watched(nodes.loops[name].recorded)
     if found is None:
         return None
-    where, _, output = where.partition(f" {WATCHED}")
-    names = [output] if output else [r.name for p in loops if p.where == where for r in watched(p)]
     first, other = (f"[{extents.replace(',', ', ')}]" for extents in found.groups())
-    return rows_differ(names, first, other, where)
+    return rows_differ([r.name or r.row.name for r in meant], first, other, where)
 
 
 def rows_differ(names: Sequence[str], first: str, other: str, where: str) -> RecordShapeError:

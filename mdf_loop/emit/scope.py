@@ -1,19 +1,21 @@
 """The graphs of an ONNX model while they are written: values, free names, nodes.
 
-A `Scope` is one graph, the main one or a body; the `Writer` is what all graphs of a model share.
+A `OnnxScope` is one graph, the main one or a body; the `Writer` is what all graphs of a model share.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_ir as oir
 
 from mdf_loop.bits import bits
-from mdf_loop.ir import Array, Operation, Program, Shape, Value
-from mdf_loop.onnx_types import TypeWord, dtype_name, element_type, inside, is_optional, is_sequence
+from mdf_loop.ir import Array, Guard, Loop, Operation, Program, Recorded, Shape, Value
+from mdf_loop.ir.types import TypeWord, dtype_name, element_type, inside, is_optional, is_sequence
+from mdf_loop.ops.opset import opset_of_all
 
 
 def value_type(dtype: str) -> oir.TypeProtocol:
@@ -30,15 +32,33 @@ def tensor_shape(shape: Shape) -> oir.Shape | None:
     return None if shape is None else oir.Shape(list(shape))
 
 
-class Writer:
-    """What all graphs of one model share: ONNX values, names, initializers."""
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """What nodes of a model do for a program, by their names: all that the runtime's messages tell.
 
-    def __init__(self, program: Program) -> None:
+    `guards` fail for one of these, `rows` where the rows of a record differ in shape, and `loops`
+    run one.
+    """
+
+    guards: dict[str, Guard] = field(default_factory=dict)
+    rows: dict[str, tuple[Loop, Recorded]] = field(default_factory=dict)
+    loops: dict[str, Loop] = field(default_factory=dict)
+
+
+class Writer:
+    """What all graphs of one model share: ONNX values, names, initializers.
+
+    `nodes` is told what nodes are for.
+    """
+
+    def __init__(self, program: Program, nodes: Nodes) -> None:
+        self.nodes = nodes
         self.values: dict[Value, oir.Value] = {}
         self.initializers: dict[tuple[str, bytes], oir.Value] = {}
         self.taken = {entry.value.name for entry in program.inputs}
-        self.taken |= {name for name, _ in program.outputs}
+        self.taken |= {output.name for output in program.outputs}
         self.count = 0
+        self.opset = opset_of_all(program.ops)
 
     def declare(self, value: Value, name: str) -> oir.Value:
         """The ONNX value of a value of the program, under this name."""
@@ -63,12 +83,22 @@ class Writer:
         self.count += 1
         return f"{base}#{self.count}"
 
+    def number(self, loop: Loop) -> oir.Value:
+        """A whole number that only the ONNX form of a loop needs: its iterations so far."""
+        name = self.fresh(f"{loop.iteration.name}")
+        return oir.Value(name=name, type=value_type("int64"), shape=oir.Shape([]))
+
+    def like(self, value: oir.Value) -> oir.Value:
+        """A value of the same type and shape, under a name of its own."""
+        return oir.Value(name=self.fresh(value.name or ""), type=value.type, shape=value.shape)
+
     def constant(self, array: Array, name: str = "") -> oir.Value:
         """An initializer of the main graph."""
         array = np.asarray(array)
         texts = array.dtype.kind in "UO"
-        key = (f"{array.dtype}{array.shape}", array.tobytes() if texts else bits(array))
-        if texts or key not in self.initializers:
+        data = repr(array.tolist()).encode() if texts else bits(array)
+        key = (f"{array.dtype}{array.shape}", data)
+        if key not in self.initializers:
             label = name or self.fresh("const")
             tensor = _tensor(array, label)
             value = oir.Value(
@@ -81,7 +111,7 @@ class Writer:
         return self.initializers[key]
 
 
-class Scope:
+class OnnxScope:
     """The nodes of one graph: the main one or a body.
 
     `inside` are the values that the graph has itself: what it is given, then what it makes.
@@ -106,18 +136,20 @@ class Scope:
         outputs: Sequence[oir.Value],
         attributes: dict[str, Any] | None = None,
         where: str = "",
-    ) -> None:
-        """Append a node; its name says where in the MDF it comes from."""
+    ) -> str:
+        """Append a node and give its name, which says where in the MDF it comes from."""
         plain = {k: _attribute(k, v) for k, v in (attributes or {}).items()}
+        name = self.writer.fresh(f"{where} {op_type}".strip())
         self.nodes.append(
             oir.node(
                 op_type,
                 inputs,
                 attributes=plain,
                 outputs=outputs,
-                name=self.writer.fresh(f"{where} {op_type}".strip()),
+                name=name,
             )
         )
+        return name
 
     def helper(
         self, op_type: str, inputs: Sequence[oir.Value], like: oir.Value, **attributes: Any
@@ -133,6 +165,14 @@ class Scope:
         self.node(op_type, inputs, [made], attributes)
         return made
 
+    def truth(self, op_type: str, *inputs: oir.Value) -> oir.Value:
+        """A node that only the ONNX form needs; its result is one truth value."""
+        made = oir.Value(
+            name=self.writer.fresh(op_type), type=value_type("bool"), shape=oir.Shape([])
+        )
+        self.node(op_type, inputs, [made])
+        return made
+
     def copy(self, value: oir.Value) -> oir.Value:
         """The value through an Identity."""
         return self.helper("Identity", [value], value)
@@ -145,7 +185,7 @@ class Scope:
         return self.copy(made)
 
 
-WriteOps: TypeAlias = Callable[[Scope, Iterable[Operation]], None]
+WriteOps: TypeAlias = Callable[[OnnxScope, Iterable[Operation]], None]
 """Writes operations into a scope; what writes an operation with bodies is given it."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mdf_loop.errors import ModelError, ScopeError, UnknownNameError
 from mdf_loop.folding.flat import Content, Flat, Port, port_named
-from mdf_loop.lower import suggestion
+from mdf_loop.suggestion import suggestion
 
 
 @dataclass(frozen=True, slots=True)

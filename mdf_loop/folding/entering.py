@@ -18,7 +18,7 @@ RELAY = "entering"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Entrance:
     """One value that enters: the inner ports that hold it, the edges that bring it from outside.
 
     `key` says what makes it one: where it comes from, or that it is carried.
@@ -71,7 +71,7 @@ def open_inside(graph: Flat, nodes: Sequence[str], boundary: Boundary) -> dict[P
 
 def entries(
     graph: Flat, open_ports: Mapping[Port, Content], special: Mapping[Port, Any], boundary: Boundary
-) -> tuple[Entry, ...]:
+) -> tuple[Entrance, ...]:
     """Everything that enters, named; `special` are the keys of carried ports and the counter's."""
     found: dict[Any, list[Port]] = {}
     for port, content in open_ports.items():
@@ -81,7 +81,7 @@ def entries(
         key = special.get(port, (origin, content.get("reduce")) if edges else alone)
         found.setdefault(key, []).append(port)
     unnamed = [
-        Entry(key, tuple(ports), boundary.leading_to(ports[0])) for key, ports in found.items()
+        Entrance(key, tuple(ports), boundary.leading_to(ports[0])) for key, ports in found.items()
     ]
     for entry in unnamed:
         _refuse_two_origins(entry, boundary, graph.where)
@@ -89,7 +89,7 @@ def entries(
     return _named(unnamed, made)
 
 
-def _refuse_two_origins(entry: Entry, boundary: Boundary, where: str) -> None:
+def _refuse_two_origins(entry: Entrance, boundary: Boundary, where: str) -> None:
     senders = [[edge.sender for edge in boundary.leading_to(port)] for port in entry.ports]
     for port, sent in zip(entry.ports, senders, strict=True):
         if sent != senders[0]:
@@ -101,7 +101,7 @@ def _refuse_two_origins(entry: Entry, boundary: Boundary, where: str) -> None:
             )
 
 
-def _named(unnamed: Sequence[Entry], made: set[str]) -> tuple[Entry, ...]:
+def _named(unnamed: Sequence[Entrance], made: set[str]) -> tuple[Entrance, ...]:
     """Names: the id of the ports if nobody else has it, else one with the node's.
 
     Inputs of one name that can be given from outside are all renamed: none must pass for all.
@@ -120,10 +120,10 @@ def _named(unnamed: Sequence[Entry], made: set[str]) -> tuple[Entry, ...]:
         if entry.key not in named:
             named[entry.key] = fresh("_".join(entry.ports[0]), taken)
             taken.add(named[entry.key])
-    return tuple(Entry(e.key, e.ports, e.edges, named[e.key]) for e in unnamed)
+    return tuple(Entrance(e.key, e.ports, e.edges, named[e.key]) for e in unnamed)
 
 
-def relayed(entries: Sequence[Entry], node: str) -> tuple[Content, Content]:
+def relayed(entries: Sequence[Entrance], node: str) -> tuple[Content, Content]:
     """The node that passes values on and its edges; both empty if every port has its own name."""
     pairs = [(e, port) for e in entries for port in e.ports if port[1] != e.name]
     if not pairs:

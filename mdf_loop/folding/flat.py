@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from mdf_loop.document.content import content_of
+from mdf_loop.document.loading import model_of
 from mdf_loop.errors import ScopeError, UnknownNameError
-from mdf_loop.lower import suggestion
-from mdf_loop.reading import Source, open_document
-from mdf_loop.reading.content import content_of
-from mdf_loop.reading.document import model_of
+from mdf_loop.importing.opening import Source, open_document
+from mdf_loop.suggestion import suggestion
 
 Port: TypeAlias = tuple[str, str]
 """A node's id and a port's."""

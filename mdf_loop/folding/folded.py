@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.arguments import mapping, names
+from mdf_loop.document.loading import graph_of
 from mdf_loop.errors import (
     ConditionError,
     CycleError,
@@ -28,13 +29,12 @@ from mdf_loop.errors import (
     UnsupportedError,
 )
 from mdf_loop.folding.carried import Carry, carried
-from mdf_loop.folding.entering import RELAY, Boundary, Entry, entries, open_inside, relayed
+from mdf_loop.folding.entering import RELAY, Boundary, Entrance, entries, open_inside, relayed
 from mdf_loop.folding.flat import Content, Flat, Port, flat, fresh, port_named
 from mdf_loop.folding.leaving import Leaving, leaving
-from mdf_loop.lower import suggestion
-from mdf_loop.reading import Source
-from mdf_loop.reading.document import graph_of
+from mdf_loop.importing.opening import Source
 from mdf_loop.reading.parameters import is_stateful
+from mdf_loop.suggestion import suggestion
 
 _FUNCTION = "rounds"
 """What the loop is called inside its node."""
@@ -270,7 +270,7 @@ def _output_ids(out: Leaving, taken: Sequence[str]) -> dict[Port, str]:
 
 
 def _body(
-    asked: _Asked, found: Sequence[Entry], by_port: Mapping[Port, Entry], out: Leaving
+    asked: _Asked, found: Sequence[Entrance], by_port: Mapping[Port, Entrance], out: Leaving
 ) -> Content:
     graph = asked.graph
     relay = fresh(RELAY, asked.nodes)
@@ -311,8 +311,8 @@ def _without_defaults(node_id: str, node: Content, feeding: set[Port]) -> Conten
 
 def _node(
     asked: _Asked,
-    outside: Sequence[Entry],
-    by_port: Mapping[Port, Entry],
+    outside: Sequence[Entrance],
+    by_port: Mapping[Port, Entrance],
     out: Leaving,
     ids: Mapping[Port, str],
     body: Content,
@@ -347,7 +347,7 @@ def _node(
 
 
 def _edges(
-    asked: _Asked, outside: Sequence[Entry], ids: Mapping[Port, str], count_port: str
+    asked: _Asked, outside: Sequence[Entrance], ids: Mapping[Port, str], count_port: str
 ) -> Content:
     """All edges outside of the loop, in the order of the graph; one edge for each value."""
     new: Content = {}

@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.document.bodies import parameters_with_bodies
+from mdf_loop.document.content import content_of
+from mdf_loop.document.document import Document
+from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.errors import LoopError, TripCountError, UnknownNameError, UnsupportedError
 from mdf_loop.folding.flat import Content, Flat, Port
-from mdf_loop.lower import suggestion
+from mdf_loop.importing.opening import open_document
 from mdf_loop.lower.syntax import names_in, number_of
-from mdf_loop.reading import open_document
-from mdf_loop.reading.content import content_of
-from mdf_loop.reading.control import control
-from mdf_loop.reading.document import Document, parameters_with_bodies
 from mdf_loop.reading.loop_forms import LoopForm, carried_expressions, loop_form
 from mdf_loop.reading.parameters import is_stateful
 from mdf_loop.reading.recordings import RecordingForm
 from mdf_loop.reading.signature import Signature, find_signature
+from mdf_loop.suggestion import suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,9 @@ def unfolded_loop(graph: Flat, name: str, most: int) -> Unfolded:
     """
     document = open_document(graph.model)
     node = next((n for n in document.graph.nodes if name in (n.id, *_full_names(n))), None)
-    loops = [f for f in node.functions if control(f.function) == "onnx::Loop"] if node else []
+    loops = (
+        [f for f in node.functions if graph_function(f.function) == "onnx::Loop"] if node else []
+    )
     loops = [f for f in loops if node is not None and name in (node.id, f"{node.id}.{f.id}")]
     if node is None or not loops:
         known = [n.id for n in document.graph.nodes if _full_names(n)]
@@ -195,7 +198,9 @@ def unfolded_loop(graph: Flat, name: str, most: int) -> Unfolded:
 
 
 def _full_names(node: Any) -> list[str]:
-    return [f"{node.id}.{f.id}" for f in node.functions if control(f.function) == "onnx::Loop"]
+    return [
+        f"{node.id}.{f.id}" for f in node.functions if graph_function(f.function) == "onnx::Loop"
+    ]
 
 
 def _body_content(form: LoopForm) -> Content:

@@ -20,8 +20,8 @@ from mdf_loop.arguments import text
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.folding.flat import Content, Flat, Port, flat, fresh
 from mdf_loop.folding.loops import Unfolded, refuse, trimmed, unfolded_loop
+from mdf_loop.importing.opening import Source
 from mdf_loop.lower.syntax import names_in, parse
-from mdf_loop.reading import Source
 from mdf_loop.reading.names import output_names
 
 _MOST = 1000

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mdf_loop.document.loading import model_of
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.paths import path_of
-from mdf_loop.reading.document import model_of
 
 
 def _onnx(path: Path) -> Content:

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from mdf_loop.document.tensors import typed
 from mdf_loop.ir import Array, Shape
-from mdf_loop.reading.tensors import typed
 
 Content: TypeAlias = dict[str, Any]
 """A part of an MDF document: mappings, lists, numbers, text, and numpy arrays."""
@@ -55,7 +55,7 @@ class GraphWriter:
 
     # --- nodes ----------------------------------------------------------------------------------
 
-    def input(self, name: str, dtype: str, shape: Shape) -> None:
+    def input(self, name: str, dtype: str, shape: Shape, other_names: Sequence[str] = ()) -> None:
         """An input of the model: a node whose open port is called as the input is."""
         port: Content = {"type": dtype} if dtype else {}
         if shape is not None:
@@ -63,6 +63,8 @@ class GraphWriter:
             named = [extent for extent in shape if isinstance(extent, str)]
             if named and not any(name.startswith("?") for name in named):
                 port["metadata"] = {"dims": list(shape)}
+        if other_names:
+            port.setdefault("metadata", {})["names"] = list(other_names)
         node = {"input_ports": {name: port}, "output_ports": {name: {"value": name}}}
         self._add(name, node, [name])
 

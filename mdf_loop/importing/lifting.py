@@ -18,8 +18,8 @@ import numpy as np
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.importing.writing import LARGEST_WRITTEN
 from mdf_loop.ir import Array
+from mdf_loop.ir.types import dtype_name, dtype_words
 from mdf_loop.numbers_only import only_numbers
-from mdf_loop.onnx_types import dtype_name, dtype_words
 
 Path: TypeAlias = tuple[str | int, ...]
 """Keys and positions on the way to a part of the content."""

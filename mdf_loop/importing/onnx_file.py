@@ -18,7 +18,7 @@ from mdf_loop.importing.onnx_library import Library, check_functions
 from mdf_loop.importing.onnx_references import settle_references
 from mdf_loop.importing.onnx_tensors import check_tensor, load_external, tensors_in
 from mdf_loop.importing.onnx_text import check_text
-from mdf_loop.onnx_types import LARGEST_FILE
+from mdf_loop.ir.types import LARGEST_FILE
 from mdf_loop.paths import noted
 
 _HINT = "is it an ONNX model, and was it copied completely?"

@@ -13,11 +13,11 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from mdf_loop import onnx_ops
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.graph_writer import Content, GraphWriter
 from mdf_loop.ir import Array, Shape
-from mdf_loop.onnx_types import element_type, is_tensor, type_of
+from mdf_loop.ir.types import element_type, is_tensor, type_of
+from mdf_loop.ops import onnx_schema
 
 OWN_DOMAINS = ("", "ai.onnx")
 _CONSTANTS = {
@@ -200,9 +200,15 @@ def _write_node(node: onnx.NodeProto, writer: GraphWriter) -> None:
 
 def _hidden(node: onnx.NodeProto, reads: list[str], args: Content) -> list[str]:
     """Arguments left out whose names are those of values: an argument left out takes such a one."""
-    schema = onnx_ops.schema(node.op_type)
+    schema = _schema(node)
     known = [formal.name for formal in schema.inputs if formal.option != _VARIADIC]
     return [name for name in (*known, *schema.attributes) if name in reads and name not in args]
+
+
+def _schema(node: onnx.NodeProto) -> onnx.defs.OpSchema:
+    """The first definition, from our opset on, that has the node's form."""
+    names = [attribute.name for attribute in node.attribute if attribute.name != "num_outputs"]
+    return onnx_schema.schema(node.op_type, names, len(node.input))
 
 
 def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
@@ -223,7 +229,7 @@ def _inputs(node: onnx.NodeProto) -> Content:
     if node.op_type == "Loop":
         named = dict(zip(("M", "cond"), node.input, strict=False))
         return {**{k: v for k, v in named.items() if v}, "v_initial": list(node.input[2:])}
-    formals = onnx_ops.schema(node.op_type).inputs
+    formals = _schema(node).inputs
     args: Content = {}
     for position, name in enumerate(node.input):
         formal = formals[min(position, len(formals) - 1)]

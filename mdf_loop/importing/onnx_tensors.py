@@ -14,7 +14,7 @@ from onnx import external_data_helper
 
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.onnx_places import in_body, node_place
-from mdf_loop.onnx_types import dtype_of
+from mdf_loop.ir.types import dtype_of
 from mdf_loop.paths import noted
 
 T = onnx.TensorProto

@@ -22,13 +22,13 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import numpy_helper
 
+from mdf_loop.document.content import content_of
+from mdf_loop.document.document import Document
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.importing.lifting import Lifted, lift, put_back
 from mdf_loop.importing.onnx_graph import array_of
 from mdf_loop.ir import Array
-from mdf_loop.onnx_types import LARGEST_FILE, dtype_name
-from mdf_loop.reading.content import content_of
-from mdf_loop.reading.document import Document
+from mdf_loop.ir.types import LARGEST_FILE, dtype_name
 
 MODEL, ARRAYS, STORED = "mdf_loop.model", "mdf_loop.arrays", "mdf_loop.stored"
 DIGEST = "mdf_loop.digest"

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.document.tensors import described, stored
 from mdf_loop.errors import InputError
 from mdf_loop.files import checked_place, checked_target, write_arrays, write_whole
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.ir import Array
 from mdf_loop.numbers_only import only_numbers
-from mdf_loop.reading.tensors import described, stored
 
 LARGEST_WRITTEN = 64
 """Arrays of more elements than this go to the side file, and those that YAML cannot say."""

@@ -19,7 +19,7 @@ from mdf_loop.lower import (  # noqa: F401 - they register functions
 )
 from mdf_loop.lower.expression import is_left_out, lower_expression
 from mdf_loop.lower.operators import Term, cast, tensor
-from mdf_loop.lower.scope import Scope, suggestion, unknown_name
+from mdf_loop.lower.scope import Scope, unknown_name
 from mdf_loop.lower.standard import lower_function, with_arguments
 from mdf_loop.lower.syntax import names_in
 
@@ -31,7 +31,6 @@ __all__ = [
     "lower_expression",
     "lower_function",
     "names_in",
-    "suggestion",
     "tensor",
     "unknown_name",
     "with_arguments",

@@ -1,7 +1,7 @@
 """How a function of an expression reads its arguments: by the annotations of its parameters.
 
     @names("numpy.sum")
-    def total(b: Builder, a: Value, axis: Axes = None, *, keepdims: bool = False) -> Value
+    def total(b: ModelBuilder, a: Value, axis: Axes = None, *, keepdims: bool = False) -> Value
 
 takes any term as one tensor `a`, and `axis` and `keepdims` as numbers known at compile time.
 """
@@ -12,10 +12,11 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import ExpressionError, OperandError
 from mdf_loop.ir import Array, Value
-from mdf_loop.lower.terms import Term, ints, scalar, tensor
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.lower.terms import Term, tensor
+from mdf_loop.ops.words import ints, scalar
 
 Argument: TypeAlias = "Term | str | None"
 """What can be written for an argument: a term, a word (text or the name of a dtype), None."""
@@ -45,7 +46,7 @@ DTYPES: Mapping[str, str] = {
 """How dtypes are written; `float` is the compilation's precision."""
 
 
-def known_array(b: Builder, argument: Argument) -> Array:
+def known_array(b: ModelBuilder, argument: Argument) -> Array:
     """The numbers of an argument that must be known when the model is compiled."""
     array = b.constant_of(_tensor(b, argument))
     if array is None:
@@ -57,7 +58,7 @@ def known_array(b: Builder, argument: Argument) -> Array:
 
 
 def _known(kinds: str, words: str, convert: Callable[[Any], Any]) -> Callable[..., Any]:
-    def read(b: Builder, argument: Argument) -> Any:
+    def read(b: ModelBuilder, argument: Argument) -> Any:
         array = known_array(b, argument)
         if array.shape != () or array.dtype.kind not in kinds:
             raise OperandError(f"must be {words}, not {_shown(argument)}")
@@ -66,14 +67,14 @@ def _known(kinds: str, words: str, convert: Callable[[Any], Any]) -> Callable[..
     return read
 
 
-def _axes(b: Builder, argument: Argument) -> Axes:
+def _axes(b: ModelBuilder, argument: Argument) -> Axes:
     array = known_array(b, argument)
     if array.dtype.kind not in "iu" or array.ndim > 1:
         raise OperandError(f"must be one whole number or several, not {_shown(argument)}")
     return int(array) if array.ndim == 0 else tuple(array.tolist())
 
 
-def _extents(b: Builder, argument: Argument) -> Value:
+def _extents(b: ModelBuilder, argument: Argument) -> Value:
     value = ints(b) if argument == () else _tensor(b, argument)
     if value.dtype not in ("int64", "int32") or value.shape is None or len(value.shape) > 1:
         raise OperandError(f"must be whole numbers, not {value.type}")
@@ -81,29 +82,29 @@ def _extents(b: Builder, argument: Argument) -> Value:
     return b.op("Reshape", value, ints(b, 1)) if value.shape == () else value
 
 
-def _dtype(b: Builder, argument: Argument) -> Dtype:
+def _dtype(b: ModelBuilder, argument: Argument) -> Dtype:
     if not isinstance(argument, str) or argument not in DTYPES:
         raise OperandError(f"must be a dtype such as float or numpy.int64, not {_shown(argument)}")
     return b.float_dtype if DTYPES[argument] == "float" else DTYPES[argument]
 
 
-def _word(b: Builder, argument: Argument) -> str:
+def _word(b: ModelBuilder, argument: Argument) -> str:
     if not isinstance(argument, str):
         raise OperandError("must be a text in quotes")
     return argument
 
 
-def _term(b: Builder, argument: Argument) -> Term:
+def _term(b: ModelBuilder, argument: Argument) -> Term:
     if argument is None or isinstance(argument, str):
         raise OperandError(f"must be a value, not {_shown(argument)}")
     return argument
 
 
-def _tensor(b: Builder, argument: Argument) -> Value:
+def _tensor(b: ModelBuilder, argument: Argument) -> Value:
     return tensor(b, _term(b, argument))
 
 
-def _terms(b: Builder, argument: Argument) -> tuple[Term, ...]:
+def _terms(b: ModelBuilder, argument: Argument) -> tuple[Term, ...]:
     """The parts of a sequence; those of a tensor are its rows."""
     if isinstance(argument, tuple):
         return argument
@@ -121,7 +122,7 @@ def _shown(argument: Argument) -> str:
     return repr(argument) if isinstance(argument, str) else str(argument or "nothing")
 
 
-_READERS: dict[str, Callable[[Builder, Argument], Any]] = {
+_READERS: dict[str, Callable[[ModelBuilder, Argument], Any]] = {
     "Term": _term,
     "Value": _tensor,
     "Terms": _terms,
@@ -138,7 +139,7 @@ Terms: TypeAlias = "tuple[Term, ...]"
 """A sequence of terms; that of a tensor are its rows."""
 
 
-class Signature:
+class Parameters:
     """The parameters of a function after the builder, and how each is read."""
 
     def __init__(self, name: str, call: Callable[..., Any]) -> None:
@@ -159,7 +160,7 @@ class Signature:
         return self.name + str(plain).replace(", /", "").replace("/, ", "").replace("b_", "b")
 
     def read(
-        self, b: Builder, arguments: list[Argument], keywords: dict[str, Argument]
+        self, b: ModelBuilder, arguments: list[Argument], keywords: dict[str, Argument]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments as the function wants them.
 
@@ -179,7 +180,7 @@ class Signature:
                 bound.arguments[name] = self._one(b, name, argument)
         return bound.args, bound.kwargs
 
-    def _one(self, b: Builder, name: str, argument: Argument) -> Any:
+    def _one(self, b: ModelBuilder, name: str, argument: Argument) -> Any:
         if argument is None and name in self.optional:
             return None
         try:

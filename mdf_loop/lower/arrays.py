@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.build import FOLD_LIMIT, Builder
+from mdf_loop.build import FOLD_LIMIT
 from mdf_loop.errors import ExpressionError, OperandError
 from mdf_loop.ir import Value
 from mdf_loop.lower.arguments import DTYPES, Dtype, Extents
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
-from mdf_loop.lower.terms import as_numpy, cast, fits, kind, promote, rank
+from mdf_loop.lower.terms import as_numpy, fits, promote
+from mdf_loop.ops.words import cast, kind, rank
 
 
 @names("numpy.array", "numpy.asarray")
-def array(b: Builder, x: Value, /, dtype: Dtype | None = None) -> Value:
+def array(b: ModelBuilder, x: Value, /, dtype: Dtype | None = None) -> Value:
     """`numpy.array(x)`: a list of numbers as one tensor."""
     value = as_numpy(b, x)
     return value if dtype is None else cast(b, value, dtype)
@@ -24,7 +26,7 @@ def array(b: Builder, x: Value, /, dtype: Dtype | None = None) -> Value:
 
 def _type(dtype: str) -> None:
     @names(*(name for name, found in DTYPES.items() if found == dtype and "numpy." in name))
-    def call(b: Builder, x: Value, /) -> Value:
+    def call(b: ModelBuilder, x: Value, /) -> Value:
         if not fits(b, x, dtype):
             raise OperandError(f"the number {b.constant_of(x)} does not fit into {dtype}")
         return array(b, x, dtype)
@@ -41,7 +43,9 @@ for _dtype in dict.fromkeys(DTYPES.values()):
 
 
 @names("numpy.full")
-def full(b: Builder, shape: Extents, fill_value: Value, /, dtype: Dtype | None = None) -> Value:
+def full(
+    b: ModelBuilder, shape: Extents, fill_value: Value, /, dtype: Dtype | None = None
+) -> Value:
     """An array of `shape` that holds `fill_value` everywhere."""
     fill = array(b, fill_value, dtype)
     known = b.constant_of(shape)
@@ -52,20 +56,20 @@ def full(b: Builder, shape: Extents, fill_value: Value, /, dtype: Dtype | None =
 
 def _filled(number: int, name: str) -> None:
     @names(f"numpy.{name}")
-    def call(b: Builder, shape: Extents, /, dtype: Dtype | None = None) -> Value:
+    def call(b: ModelBuilder, shape: Extents, /, dtype: Dtype | None = None) -> Value:
         return full(b, shape, b.constant(np.array(number, dtype or b.float_dtype)))
 
     call.__doc__ = f"An array of {name}."
 
     @names(f"numpy.{name}_like")
-    def like(b: Builder, a: Value, /, dtype: Dtype | None = None) -> Value:
+    def like(b: ModelBuilder, a: Value, /, dtype: Dtype | None = None) -> Value:
         return full_like(b, a, b.constant(np.array(number)), dtype)
 
     like.__doc__ = f"An array of {name} of the shape and dtype of another."
 
 
 @names("numpy.full_like")
-def full_like(b: Builder, a: Value, fill_value: Value, /, dtype: Dtype | None = None) -> Value:
+def full_like(b: ModelBuilder, a: Value, fill_value: Value, /, dtype: Dtype | None = None) -> Value:
     """An array of the shape and dtype of `a` that holds `fill_value` everywhere."""
     fill = cast(b, fill_value, dtype or a.dtype)
     return b.op("Expand", fill, shape_of(b, a))
@@ -75,14 +79,14 @@ _filled(0, "zeros")
 _filled(1, "ones")
 
 
-def shape_of(b: Builder, value: Value) -> Value:
+def shape_of(b: ModelBuilder, value: Value) -> Value:
     """The extents as a tensor: known ones are a constant."""
     known = value.shape is not None and all(isinstance(dim, int) for dim in value.shape)
     return b.constant(np.array(value.shape, np.int64)) if known else b.op("Shape", value)
 
 
 @names("numpy.broadcast_to")
-def broadcast_to(b: Builder, a: Value, shape: Extents, /) -> Value:
+def broadcast_to(b: ModelBuilder, a: Value, shape: Extents, /) -> Value:
     """`a` repeated along new and single axes until it has `shape`."""
     spread = b.op("Expand", a, shape)
     known = b.constant_of(shape)
@@ -96,7 +100,7 @@ def broadcast_to(b: Builder, a: Value, shape: Extents, /) -> Value:
 
 @names("numpy.eye")
 def eye(
-    b: Builder, n: int, m: int | None = None, /, k: int = 0, dtype: Dtype | None = None
+    b: ModelBuilder, n: int, m: int | None = None, /, k: int = 0, dtype: Dtype | None = None
 ) -> Value:
     """Ones on the k-th diagonal, zeros elsewhere."""
     _refuse_large("numpy.eye", n * (n if m is None else m))
@@ -104,14 +108,14 @@ def eye(
 
 
 @names("numpy.identity")
-def identity(b: Builder, n: int, /, dtype: Dtype | None = None) -> Value:
+def identity(b: ModelBuilder, n: int, /, dtype: Dtype | None = None) -> Value:
     """Ones on the diagonal, zeros elsewhere."""
     return eye(b, n, dtype=dtype)
 
 
 @names("numpy.arange")
 def arange(
-    b: Builder,
+    b: ModelBuilder,
     start: Value,
     stop: Value | None = None,
     step: Value | None = None,
@@ -153,7 +157,7 @@ def _refuse_large(name: str, count: float) -> None:
 def _spaced(name: str, compute: Callable[..., Any]) -> None:
     @names(name)
     def call(
-        b: Builder, start: float, stop: float, /, num: int = 50, endpoint: bool = True
+        b: ModelBuilder, start: float, stop: float, /, num: int = 50, endpoint: bool = True
     ) -> Value:
         _refuse_large(name, num)
         if num < 0:

@@ -7,36 +7,27 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
+from mdf_loop.ir.types import is_sequence
 from mdf_loop.lower import guards
 from mdf_loop.lower import operators as ops
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.rounding import rounded as numpy_rounded
 from mdf_loop.lower.shapes import size
-from mdf_loop.lower.terms import (
-    Term,
-    as_plain,
-    ints,
-    is_scalar,
-    kind,
-    literal,
-    plain_result,
-    rank,
-    tensor,
-)
-from mdf_loop.onnx_types import is_sequence
+from mdf_loop.lower.terms import Term, as_plain, literal, plain_result, tensor
+from mdf_loop.ops.words import ints, is_scalar, kind, rank
 
 
 @names("abs")
-def absolute(b: Builder, x: Value, /) -> Value:
+def absolute(b: ModelBuilder, x: Value, /) -> Value:
     """`abs(x)`."""
     return ops.absolute(b, x)
 
 
 @names("pow")
-def power(b: Builder, base: Value, exp: Value, /) -> Value:
+def power(b: ModelBuilder, base: Value, exp: Value, /) -> Value:
     """`base ** exp`."""
     return ops.power(b, base, exp)
 
@@ -44,7 +35,7 @@ def power(b: Builder, base: Value, exp: Value, /) -> Value:
 # --- max, min, sum -------------------------------------------------------------------------------
 
 
-def _parts(b: Builder, name: str, term: Term) -> list[Value]:
+def _parts(b: ModelBuilder, name: str, term: Term) -> list[Value]:
     """The numbers of a list, one by one."""
     if isinstance(term, tuple):
         return [tensor(b, part) for part in term]
@@ -62,9 +53,9 @@ def _is_one(value: Value) -> bool:
     return value.shape is not None and all(extent == 1 for extent in value.shape)
 
 
-def _extreme(name: str, better: Callable[[Builder, Value, Value], Value]) -> None:
+def _extreme(name: str, better: Callable[[ModelBuilder, Value, Value], Value]) -> None:
     @names(name)
-    def call(b: Builder, /, *terms: Term) -> Value:
+    def call(b: ModelBuilder, /, *terms: Term) -> Value:
         parts = [tensor(b, term) for term in terms]
         if len(terms) == 1:
             parts = _parts(b, name, terms[0])
@@ -95,7 +86,7 @@ _extreme("min", ops.less)
 
 
 @names("sum")
-def total(b: Builder, iterable: Term, start: Value | None = None, /) -> Value:
+def total(b: ModelBuilder, iterable: Term, start: Value | None = None, /) -> Value:
     """`start + first + second + ...`, from left to right; rows of an array are added whole."""
     if isinstance(iterable, tuple) or (iterable.shape is not None and len(iterable.shape) == 1):
         parts = _parts(b, "sum", iterable)
@@ -109,7 +100,7 @@ def total(b: Builder, iterable: Term, start: Value | None = None, /) -> Value:
 # --- int, float, bool, len, round ----------------------------------------------------------------
 
 
-def _one(b: Builder, name: str, value: Value) -> Value:
+def _one(b: ModelBuilder, name: str, value: Value) -> Value:
     if value.shape is None or any(dim != 1 for dim in value.shape):
         raise OperandError(
             f"'{name}' makes one number, not {value.type}", hint="write numpy.int64(x) for arrays"
@@ -118,30 +109,30 @@ def _one(b: Builder, name: str, value: Value) -> Value:
 
 
 @names("int")
-def whole(b: Builder, x: Value, /) -> Value:
+def whole(b: ModelBuilder, x: Value, /) -> Value:
     """`int(x)`: towards zero, for one number."""
     plain = plain_result(b, int, (x,))
     return plain or _as_whole(b, "int", _one(b, "int", x))
 
 
-def _as_whole(b: Builder, name: str, x: Value) -> Value:
+def _as_whole(b: ModelBuilder, name: str, x: Value) -> Value:
     return as_plain(b, guards.whole(b, x, name) if kind(x) == "f" else x, "int64")
 
 
 @names("float")
-def real(b: Builder, x: Value, /) -> Value:
+def real(b: ModelBuilder, x: Value, /) -> Value:
     """`float(x)`, for one number."""
     return as_plain(b, _one(b, "float", x), b.float_dtype)
 
 
 @names("bool")
-def truth(b: Builder, x: Value, /) -> Value:
+def truth(b: ModelBuilder, x: Value, /) -> Value:
     """`bool(x)`, for one element."""
     return as_plain(b, ops.truth(b, x), "bool")
 
 
 @names("len")
-def length(b: Builder, x: Term, /) -> Value:
+def length(b: ModelBuilder, x: Term, /) -> Value:
     """`len(x)`: the extent of the first axis, or how many members a sequence has."""
     if isinstance(x, tuple):
         return literal(b, len(x))
@@ -153,7 +144,7 @@ def length(b: Builder, x: Term, /) -> Value:
 
 
 @names("round")
-def rounded(b: Builder, number: Value, /, ndigits: int | None = None) -> Value:
+def rounded(b: ModelBuilder, number: Value, /, ndigits: int | None = None) -> Value:
     """`round(x)`, `round(x, digits)`: half to even; one number without digits becomes whole."""
     plain = plain_result(b, functools.partial(round, ndigits=ndigits), (number,))
     if plain is not None:

@@ -18,17 +18,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import ArityError, JoinError, Poisoned
 from mdf_loop.ir import Branch, If, Shape, Value
-from mdf_loop.joins import any_shape, dtype_sentence
-from mdf_loop.lower.terms import cast, common_dtype, fits, ints
+from mdf_loop.ir.shape_join import any_shape, dtype_sentence
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.lower.terms import common_dtype, fits
+from mdf_loop.ops.words import cast, ints
 
-Reader: TypeAlias = Callable[[Builder], Sequence[Value]]
+Reader: TypeAlias = Callable[[ModelBuilder], Sequence[Value]]
 """Appends what one branch computes and gives the values that leave it."""
 
 Join: TypeAlias = Callable[[Shape, Shape], Shape]
-"""The shape that two become together (`mdf_loop.joins`)."""
+"""The shape that two become together (`mdf_loop.ir.shape_join`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Words:
 class _Side:
     """A branch while it is read."""
 
-    b: Builder
+    b: ModelBuilder
     leaves: list[Value]
 
     def branch(self) -> Branch:
@@ -52,7 +53,7 @@ class _Side:
 
 
 def choose(
-    b: Builder,
+    b: ModelBuilder,
     condition: Value,
     then: Reader,
     otherwise: Reader,
@@ -93,7 +94,7 @@ def choose(
     return outputs
 
 
-def one_of(b: Builder, test: Value, then: Value, otherwise: Value) -> Value:
+def one_of(b: ModelBuilder, test: Value, then: Value, otherwise: Value) -> Value:
     """One of two values of one dtype that are there anyway, in its own shape.
 
     A `Where` is cheaper, but repeats what is shorter: it is for shapes that are known to be equal.
@@ -104,13 +105,13 @@ def one_of(b: Builder, test: Value, then: Value, otherwise: Value) -> Value:
     return choose(b, test, lambda _: [then], lambda _: [otherwise], "chosen")[0]
 
 
-def with_rank(b: Builder, value: Value, rank: int) -> Value:
+def with_rank(b: ModelBuilder, value: Value, rank: int) -> Value:
     """A value with axes of one element in front, if it has not so many axes."""
     missing = rank - len(value.shape or ())
     return b.op("Unsqueeze", value, ints(b, *range(missing))) if missing > 0 else value
 
 
-def _side(b: Builder, read: Reader) -> _Side | None:
+def _side(b: ModelBuilder, read: Reader) -> _Side | None:
     """One branch, None if it has errors: those of the other one are wanted too."""
     inside = b.body()
     with b.findings.catch():
@@ -119,7 +120,7 @@ def _side(b: Builder, read: Reader) -> _Side | None:
 
 
 def _joined(
-    b: Builder, sides: tuple[_Side, _Side], k: int, name: str, words: Words, join: Join
+    b: ModelBuilder, sides: tuple[_Side, _Side], k: int, name: str, words: Words, join: Join
 ) -> Value:
     """What the k-th value becomes after the choice; in its branches it becomes that first."""
     pair = sides[0].leaves[k], sides[1].leaves[k]
@@ -137,7 +138,7 @@ def _joined(
     return b.mark_weak(output) if all(map(b.is_weak, pair)) else output
 
 
-def _one_dtype(b: Builder, then: Value, otherwise: Value, place: str) -> str:
+def _one_dtype(b: ModelBuilder, then: Value, otherwise: Value, place: str) -> str:
     """The dtype of both; a plain number has that of the other side, if it can be said in it."""
     if then.dtype == otherwise.dtype:
         return then.dtype
@@ -165,5 +166,5 @@ def _one_shape(then: Shape, otherwise: Shape, place: str, join: Join) -> Shape:
         ) from None
 
 
-def _with_axis(b: Builder, value: Value) -> Value:
+def _with_axis(b: ModelBuilder, value: Value) -> Value:
     return b.op("Reshape", value, ints(b, 1))

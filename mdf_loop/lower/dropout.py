@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.ir import Value
+from mdf_loop.lower.builder import ModelBuilder
 
 
 def dropout(
-    b: Builder, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
+    b: ModelBuilder, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> tuple[Value, ...]:
     """The data and which of it is kept: all of it, unless `training_mode` is or may be true.
 

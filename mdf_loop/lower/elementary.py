@@ -10,12 +10,13 @@ import math
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.signs import is_negative, with_sign_of
-from mdf_loop.lower.terms import as_float, cast, kind, literal, promote, scalar
+from mdf_loop.lower.terms import as_float, literal, promote
+from mdf_loop.ops.words import cast, kind, scalar
 
 _OPERATORS = {
     "Exp": ("exp",),
@@ -39,7 +40,7 @@ _OPERATORS = {
 
 def _register(op_type: str, spellings: tuple[str, ...]) -> None:
     @names(*(f"numpy.{name}" for name in spellings))
-    def call(b: Builder, x: Value, /) -> Value:
+    def call(b: ModelBuilder, x: Value, /) -> Value:
         return b.op(op_type, as_float(b, x))
 
     call.__doc__ = f"`numpy.{spellings[0]}(x)`."
@@ -49,11 +50,11 @@ for _op_type, _spellings in _OPERATORS.items():
     _register(_op_type, _spellings)
 
 
-def _like(b: Builder, number: float, x: Value) -> Value:
+def _like(b: ModelBuilder, number: float, x: Value) -> Value:
     return scalar(b, number, x.dtype)
 
 
-def floats(b: Builder, *values: Value) -> list[Value]:
+def floats(b: ModelBuilder, *values: Value) -> list[Value]:
     """The values in one dtype with a point."""
     return [as_float(b, value) for value in promote(b, *values)]
 
@@ -62,14 +63,14 @@ def floats(b: Builder, *values: Value) -> list[Value]:
 
 
 @names("numpy.exp2")
-def exp2(b: Builder, x: Value, /) -> Value:
+def exp2(b: ModelBuilder, x: Value, /) -> Value:
     """`2 ** x`."""
     x = as_float(b, x)
     return b.op("Pow", _like(b, 2, x), x)
 
 
 @names("numpy.expm1")
-def expm1(b: Builder, x: Value, /) -> Value:
+def expm1(b: ModelBuilder, x: Value, /) -> Value:
     """`exp(x) - 1 = tanh(x / 2) * (exp(x) + 1)`, accurate near 0."""
     x = as_float(b, x)
     half = b.op("Tanh", b.op("Mul", x, _like(b, 0.5, x)))
@@ -77,7 +78,7 @@ def expm1(b: Builder, x: Value, /) -> Value:
 
 
 @names("numpy.log1p")
-def log1p(b: Builder, x: Value, /) -> Value:
+def log1p(b: ModelBuilder, x: Value, /) -> Value:
     """`log(1 + x)` with `u = 1 + x`: `log(u) * (x / (u - 1))`, which undoes the rounding of u.
 
     Source: W. Kahan; the quotient is 1 where u is exact (infinity too), and log(u) is x at u = 1.
@@ -94,7 +95,7 @@ def log1p(b: Builder, x: Value, /) -> Value:
 
 def _logarithm(base: int) -> None:
     @names(f"numpy.log{base}")
-    def call(b: Builder, x: Value, /) -> Value:
+    def call(b: ModelBuilder, x: Value, /) -> Value:
         x = as_float(b, x)
         near = b.op("Div", b.op("Log", x), _like(b, math.log(base), x))
         whole = b.op("Round", near)
@@ -110,7 +111,7 @@ _logarithm(10)
 
 
 @names("numpy.logaddexp")
-def logaddexp(b: Builder, x1: Value, x2: Value, /) -> Value:
+def logaddexp(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """`log(exp(x1) + exp(x2)) = max + log1p(exp(-|x1 - x2|))`."""
     x1, x2 = floats(b, x1, x2)
     top = b.op("Max", x1, x2)
@@ -123,21 +124,21 @@ def logaddexp(b: Builder, x1: Value, x2: Value, /) -> Value:
 
 
 @names("numpy.square")
-def square(b: Builder, x: Value, /) -> Value:
+def square(b: ModelBuilder, x: Value, /) -> Value:
     """`x * x`, in the dtype of x."""
     x = cast(b, x, "int64") if x.dtype == "bool" else x
     return b.op("Mul", x, x)
 
 
 @names("numpy.reciprocal")
-def reciprocal(b: Builder, x: Value, /) -> Value:
+def reciprocal(b: ModelBuilder, x: Value, /) -> Value:
     """`1 / x`, in the dtype of x (whole numbers: towards zero)."""
     x = cast(b, x, "int64") if x.dtype == "bool" else x
     return b.op("Div", _like(b, 1, x), x)
 
 
 @names("numpy.cbrt")
-def cbrt(b: Builder, x: Value, /) -> Value:
+def cbrt(b: ModelBuilder, x: Value, /) -> Value:
     """The third root: `|x| ** (1/3)` and one step of Newton's method, with the sign of x."""
     x = as_float(b, x)
     size = b.op("Abs", x)
@@ -149,13 +150,13 @@ def cbrt(b: Builder, x: Value, /) -> Value:
 
 
 @names("numpy.float_power")
-def float_power(b: Builder, x1: Value, x2: Value, /) -> Value:
+def float_power(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """`x1 ** x2`, always with a point."""
     return b.op("Pow", *floats(b, x1, x2))
 
 
 @names("numpy.hypot")
-def hypot(b: Builder, x1: Value, x2: Value, /) -> Value:
+def hypot(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """`sqrt(x1**2 + x2**2)` that does not overflow: the larger size times `sqrt(1 + ratio**2)`."""
     sizes = [b.op("Abs", x) for x in floats(b, x1, x2)]
     large, small = b.op("Max", *sizes), b.op("Min", *sizes)
@@ -170,21 +171,21 @@ def hypot(b: Builder, x1: Value, x2: Value, /) -> Value:
 
 
 @names("numpy.degrees", "numpy.rad2deg")
-def degrees(b: Builder, x: Value, /) -> Value:
+def degrees(b: ModelBuilder, x: Value, /) -> Value:
     """`x * 180 / pi`."""
     x = as_float(b, x)
     return b.op("Mul", x, _like(b, 180 / math.pi, x))
 
 
 @names("numpy.radians", "numpy.deg2rad")
-def radians(b: Builder, x: Value, /) -> Value:
+def radians(b: ModelBuilder, x: Value, /) -> Value:
     """`x * pi / 180`."""
     x = as_float(b, x)
     return b.op("Mul", x, _like(b, math.pi / 180, x))
 
 
 @names("numpy.signbit")
-def signbit(b: Builder, x: Value, /) -> Value:
+def signbit(b: ModelBuilder, x: Value, /) -> Value:
     """Whether x is negative, -0.0 (whose reciprocal is negative) too."""
     if kind(x) != "f":
         return ops.less(b, x, literal(b, 0))
@@ -192,14 +193,14 @@ def signbit(b: Builder, x: Value, /) -> Value:
 
 
 @names("numpy.copysign")
-def copysign(b: Builder, x1: Value, x2: Value, /) -> Value:
+def copysign(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """The size of x1 with the sign of x2."""
     x1, x2 = floats(b, x1, x2)
     return with_sign_of(b, b.op("Abs", x1), x2)
 
 
 @names("numpy.arctan2", "numpy.atan2")
-def arctan2(b: Builder, x1: Value, x2: Value, /) -> Value:
+def arctan2(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """The angle of the point (x2, x1): `arctan |x1 / x2|` brought into its quadrant."""
     y, x = floats(b, x1, x2)
     up, side = b.op("Abs", y), b.op("Abs", x)
@@ -212,7 +213,7 @@ def arctan2(b: Builder, x1: Value, x2: Value, /) -> Value:
 
 
 @names("numpy.sinc")
-def sinc(b: Builder, x: Value, /) -> Value:
+def sinc(b: ModelBuilder, x: Value, /) -> Value:
     """`sin(pi x) / (pi x)`, 1 at 0."""
     x = as_float(b, x)
     at_zero = b.op("Equal", x, _like(b, 0, x))

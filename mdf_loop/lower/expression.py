@@ -13,17 +13,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import ExpressionError, LoopError, UnknownNameError
 from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arguments import DTYPES, Argument
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import constants, function, qualified_hint
 from mdf_loop.lower.scope import Scope
-from mdf_loop.lower.subscripts import Index, Slice, subscript
+from mdf_loop.lower.subscripts import Index, SliceIndex, subscript
 from mdf_loop.lower.syntax import dotted, number_of, parse, shortened
-from mdf_loop.lower.terms import Term, is_scalar, kind, literal, scalar, tensor
+from mdf_loop.lower.terms import Term, literal, tensor
 from mdf_loop.numbers_only import only_numbers
+from mdf_loop.ops.words import is_scalar, kind, scalar
 
 _PROPERTIES = {
     "T": "numpy.transpose",
@@ -36,7 +37,7 @@ _PROPERTIES = {
 _CAN_FAIL = (ast.FloorDiv, ast.Mod, ast.Pow)
 """Operators that fail on some whole numbers on their right."""
 
-_BINARY: dict[type[ast.operator], Callable[[Builder, Value, Value], Value]] = {
+_BINARY: dict[type[ast.operator], Callable[[ModelBuilder, Value, Value], Value]] = {
     ast.Add: ops.add,
     ast.Sub: ops.subtract,
     ast.Mult: ops.multiply,
@@ -51,13 +52,13 @@ _BINARY: dict[type[ast.operator], Callable[[Builder, Value, Value], Value]] = {
     ast.LShift: ops.left_shift,
     ast.RShift: ops.right_shift,
 }
-_UNARY: dict[type[ast.unaryop], Callable[[Builder, Value], Value]] = {
+_UNARY: dict[type[ast.unaryop], Callable[[ModelBuilder, Value], Value]] = {
     ast.USub: ops.negative,
     ast.UAdd: ops.positive,
     ast.Not: ops.negation,
     ast.Invert: ops.invert,
 }
-_COMPARE: dict[type[ast.cmpop], Callable[[Builder, Value, Value], Value]] = {
+_COMPARE: dict[type[ast.cmpop], Callable[[ModelBuilder, Value, Value], Value]] = {
     ast.Lt: ops.less,
     ast.LtE: ops.less_equal,
     ast.Gt: ops.greater,
@@ -89,7 +90,7 @@ def is_left_out(expression: Any) -> bool:
     return expression is None or (isinstance(expression, str) and not expression)
 
 
-def lower_expression(b: Builder, expression: Any, scope: Scope) -> Term:
+def lower_expression(b: ModelBuilder, expression: Any, scope: Scope) -> Term:
     """What a document's value means here.
 
     In order: an exact name of the scope, a number, a list, else a Python expression.
@@ -106,7 +107,7 @@ def lower_expression(b: Builder, expression: Any, scope: Scope) -> Term:
         ) from None
 
 
-def _lower(b: Builder, expression: Any, scope: Scope) -> Term:
+def _lower(b: ModelBuilder, expression: Any, scope: Scope) -> Term:
     if isinstance(expression, str):
         return _lower_text(b, expression, scope)
     if isinstance(expression, list | tuple) and _holds_text(expression):
@@ -125,7 +126,7 @@ def _holds_text(parts: Any) -> bool:
     )
 
 
-def _lower_text(b: Builder, text: str, scope: Scope) -> Term:
+def _lower_text(b: ModelBuilder, text: str, scope: Scope) -> Term:
     found = scope.find(text)
     if found is None:
         found = scope.find(text.strip())
@@ -160,7 +161,7 @@ def _refusal(node: ast.AST, place: ast.expr) -> ExpressionError:
 class _Lowering:
     """One method per kind of syntax node that an expression may hold."""
 
-    def __init__(self, b: Builder, scope: Scope) -> None:
+    def __init__(self, b: ModelBuilder, scope: Scope) -> None:
         self.b = b
         self.scope = scope
 
@@ -298,7 +299,7 @@ class _Lowering:
         if not isinstance(node, ast.Slice):
             return self._harmless(self.value(node), 0)
         ends = (node.lower, node.upper, node.step)
-        return Slice(*(None if end is None else self.value(end) for end in ends))
+        return SliceIndex(*(None if end is None else self.value(end) for end in ends))
 
     def visit_Call(self, node: ast.Call) -> Term:
         name = dotted(node.func)

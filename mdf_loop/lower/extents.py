@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.ir import Value
+from mdf_loop.lower.builder import ModelBuilder
 
 
 def known_extents(
-    b: Builder, op_type: str, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
+    b: ModelBuilder, op_type: str, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> Value | None:
     """What the operator gives; None if it is another one, or the extents are not known."""
     value = inputs[0] if inputs and op_type in ("Shape", "Size") else None

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import UnknownFunctionError, UnsupportedError
-from mdf_loop.lower.arguments import Argument, Signature
+from mdf_loop.lower.arguments import Argument, Parameters
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.terms import Term
 
 _F = TypeVar("_F", bound=Callable[..., Term])
@@ -26,10 +26,10 @@ class Function:
     """A function of an expression under one of its names."""
 
     lower: Callable[..., Term]
-    signature: Signature
+    signature: Parameters
 
     def __call__(
-        self, b: Builder, arguments: list[Argument], keywords: dict[str, Argument]
+        self, b: ModelBuilder, arguments: list[Argument], keywords: dict[str, Argument]
     ) -> Term:
         """The result of the call."""
         positional, named = self.signature.read(b, arguments, keywords)
@@ -74,7 +74,7 @@ def names(*spellings: str) -> Callable[[_F], _F]:
         for spelling in spellings:
             if spelling in _FUNCTIONS:
                 raise ValueError(f"the function '{spelling}' is defined twice")
-            _FUNCTIONS[spelling] = Function(call, Signature(spelling, call))
+            _FUNCTIONS[spelling] = Function(call, Parameters(spelling, call))
         return call
 
     return register

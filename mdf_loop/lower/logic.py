@@ -7,16 +7,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.ir import Value, is_fixed
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arrays import shape_of
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
 from mdf_loop.lower.elementary import floats
 from mdf_loop.lower.functions import names
-from mdf_loop.lower.terms import as_numpy, cast, extents, promote, scalar
+from mdf_loop.lower.terms import as_numpy, promote
+from mdf_loop.ops.words import cast, extents, scalar
 
-_BINARY: dict[Callable[[Builder, Value, Value], Value], tuple[str, ...]] = {
+_BINARY: dict[Callable[[ModelBuilder, Value, Value], Value], tuple[str, ...]] = {
     ops.add: ("add",),
     ops.subtract: ("subtract",),
     ops.multiply: ("multiply",),
@@ -34,9 +35,11 @@ _BINARY: dict[Callable[[Builder, Value, Value], Value], tuple[str, ...]] = {
 """Operators that are functions of numpy too."""
 
 
-def _register(lower: Callable[[Builder, Value, Value], Value], spellings: tuple[str, ...]) -> None:
+def _register(
+    lower: Callable[[ModelBuilder, Value, Value], Value], spellings: tuple[str, ...]
+) -> None:
     @names(*(f"numpy.{name}" for name in spellings))
-    def call(b: Builder, x1: Value, x2: Value, /) -> Value:
+    def call(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
         return as_numpy(b, lower(b, x1, x2))
 
     call.__doc__ = lower.__doc__
@@ -47,7 +50,7 @@ for _lower, _spellings in _BINARY.items():
 
 
 @names("numpy.negative")
-def negative(b: Builder, x: Value, /) -> Value:
+def negative(b: ModelBuilder, x: Value, /) -> Value:
     """`-x`."""
     return as_numpy(b, ops.negative(b, x))
 
@@ -57,7 +60,7 @@ def negative(b: Builder, x: Value, /) -> Value:
 
 def _logical(op_type: str) -> None:
     @names(f"numpy.logical_{op_type.lower()}")
-    def call(b: Builder, x1: Value, x2: Value, /) -> Value:
+    def call(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
         return b.op(op_type, ops.truths(b, x1), ops.truths(b, x2))
 
     call.__doc__ = f"`x1 {op_type.lower()} x2`, element by element."
@@ -68,19 +71,19 @@ for _op_type in ("And", "Or", "Xor"):
 
 
 @names("numpy.logical_not")
-def logical_not(b: Builder, x: Value, /) -> Value:
+def logical_not(b: ModelBuilder, x: Value, /) -> Value:
     """`not x`, element by element."""
     return b.op("Not", ops.truths(b, x))
 
 
 @names("numpy.invert", "numpy.bitwise_not")
-def invert(b: Builder, x: Value, /) -> Value:
+def invert(b: ModelBuilder, x: Value, /) -> Value:
     """`~x`."""
     return as_numpy(b, ops.invert(b, x))
 
 
 @names("numpy.where")
-def where(b: Builder, condition: Value, x: Value, y: Value, /) -> Value:
+def where(b: ModelBuilder, condition: Value, x: Value, y: Value, /) -> Value:
     """`x if condition else y`, element by element."""
     return b.op("Where", ops.truths(b, condition), *promote(b, x, y))
 
@@ -90,7 +93,7 @@ def where(b: Builder, condition: Value, x: Value, y: Value, /) -> Value:
 
 @names("numpy.isclose")
 def isclose(
-    b: Builder,
+    b: ModelBuilder,
     a: Value,
     b_: Value,
     /,
@@ -111,7 +114,7 @@ def isclose(
     return b.op("Or", close, b.op("And", b.op("IsNaN", left), b.op("IsNaN", right)))
 
 
-def everywhere(b: Builder, tests: Value) -> Value:
+def everywhere(b: ModelBuilder, tests: Value) -> Value:
     """Whether all elements are true (those of no elements are)."""
     misses = cast(b, b.op("Not", tests), "int64")
     return b.op("Equal", b.op("ReduceSum", misses, keepdims=0), scalar(b, 0, "int64"))
@@ -119,7 +122,7 @@ def everywhere(b: Builder, tests: Value) -> Value:
 
 @names("numpy.allclose")
 def allclose(
-    b: Builder,
+    b: ModelBuilder,
     a: Value,
     b_: Value,
     /,
@@ -132,7 +135,7 @@ def allclose(
 
 
 @names("numpy.array_equal")
-def array_equal(b: Builder, a1: Value, a2: Value, /) -> Value:
+def array_equal(b: ModelBuilder, a1: Value, a2: Value, /) -> Value:
     """Whether both have one shape and equal elements."""
     if is_fixed(a1.shape) and is_fixed(a2.shape):
         return everywhere(b, ops.equal(b, a1, a2)) if a1.shape == a2.shape else b.constant(False)

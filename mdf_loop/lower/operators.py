@@ -13,29 +13,25 @@ from typing import cast as typed
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import ExpressionError, OperandError
-from mdf_loop.ir import Value, is_fixed
+from mdf_loop.ir import Op, Value, is_fixed
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import one_of
 from mdf_loop.lower.guards import ensured, guarded
 from mdf_loop.lower.signs import with_sign_of
 from mdf_loop.lower.terms import (
     Term,
     as_float,
-    cast,
     common_dtype,
     fits,
-    ints,
-    is_scalar,
-    kind,
     literal,
     numbers,
     plain_result,
     promote,
-    scalar,
     tensor,
 )
 from mdf_loop.lower.texts import equal_texts
+from mdf_loop.ops.words import cast, ints, is_scalar, kind, scalar
 
 __all__ = ["Term", "cast", "ensured", "guarded", "literal", "promote", "tensor"]  # for the readers
 
@@ -47,7 +43,7 @@ def _python(compute: Callable[..., Any]) -> Callable[[_L], _L]:
 
     def decorate(lower: _L) -> _L:
         @functools.wraps(lower)
-        def apply(b: Builder, *values: Value) -> Value:
+        def apply(b: ModelBuilder, *values: Value) -> Value:
             plain = plain_result(b, compute, values)
             if plain is not None:
                 return plain
@@ -64,10 +60,10 @@ def _python(compute: Callable[..., Any]) -> Callable[[_L], _L]:
 
 def _arithmetic(
     symbol: str, op_type: str, compute: Callable[..., Any]
-) -> Callable[[Builder, Value, Value], Value]:
+) -> Callable[[ModelBuilder, Value, Value], Value]:
     logic = {"+": "Or", "*": "And"}.get(symbol)
 
-    def apply(b: Builder, left: Value, right: Value) -> Value:
+    def apply(b: ModelBuilder, left: Value, right: Value) -> Value:
         drawn = symbol == "*" and (_is_drawn(b, left) or _is_drawn(b, right))
         left, right = promote(b, left, right)
         if left.dtype == "bool":
@@ -87,13 +83,13 @@ def _arithmetic(
     return _python(compute)(apply)
 
 
-def _is_drawn(b: Builder, value: Value) -> bool:
+def _is_drawn(b: ModelBuilder, value: Value) -> bool:
     """Whether the value is random numbers, each of them finite."""
     maker = b.makers.get(value)
-    return maker is not None and maker.op_type.startswith("Random")
+    return isinstance(maker, Op) and maker.op_type.startswith("Random")
 
 
-def _without_noise(b: Builder, product: Value, *factors: Value) -> Value:
+def _without_noise(b: ModelBuilder, product: Value, *factors: Value) -> Value:
     """The product of a draw; zeros where its strength is 0, so that nothing needs to be drawn."""
     known = [array for factor in factors if (array := b.constant_of(factor)) is not None]
     extents = [extent for extent in product.shape or () if isinstance(extent, int)]
@@ -108,20 +104,20 @@ multiply = _arithmetic("*", "Mul", operator.mul)
 
 
 @_python(operator.truediv)
-def divide(b: Builder, left: Value, right: Value) -> Value:
+def divide(b: ModelBuilder, left: Value, right: Value) -> Value:
     """`left / right`: true division, also of whole numbers."""
     left, right = promote(b, left, right)
     return b.op("Div", as_float(b, left), as_float(b, right))
 
 
 @_python(operator.mod)
-def modulo(b: Builder, left: Value, right: Value) -> Value:
+def modulo(b: ModelBuilder, left: Value, right: Value) -> Value:
     """`left % right` with the sign of `right`, also where it is 0, as in Python and numpy."""
     return b.op("Mod", *numbers(b, left, right))
 
 
 @_python(operator.floordiv)
-def floor_divide(b: Builder, left: Value, right: Value) -> Value:
+def floor_divide(b: ModelBuilder, left: Value, right: Value) -> Value:
     """`left // right`: rounded down, also for negative numbers; by zero as `left / right`."""
     left, right = numbers(b, left, right)
     if kind(left) == "f":
@@ -131,7 +127,7 @@ def floor_divide(b: Builder, left: Value, right: Value) -> Value:
     return b.op("Div", b.op("Sub", left, b.op("Mod", left, right)), right)
 
 
-def _float_quotient(b: Builder, left: Value, right: Value) -> Value:
+def _float_quotient(b: ModelBuilder, left: Value, right: Value) -> Value:
     """`floor(left / right)`, exactly, with the sign of `left / right` also where it is 0.
 
         rest = fmod(left, right)
@@ -158,7 +154,7 @@ def _python_power(base: Any, exponent: Any) -> Any:
 
 
 @_python(_python_power)
-def power(b: Builder, left: Value, right: Value) -> Value:
+def power(b: ModelBuilder, left: Value, right: Value) -> Value:
     """`left ** right`. Whole numbers stay whole; a negative whole exponent of one is refused."""
     exponent = b.constant_of(right)
     left, right = numbers(b, left, right)
@@ -174,7 +170,7 @@ def power(b: Builder, left: Value, right: Value) -> Value:
     return cast(b, b.op("Pow", *wide), left.dtype)
 
 
-def matmul(b: Builder, left: Value, right: Value) -> Value:
+def matmul(b: ModelBuilder, left: Value, right: Value) -> Value:
     """`left @ right` with numpy's promotion."""
     if is_scalar(left) or is_scalar(right):
         raise OperandError(
@@ -188,7 +184,7 @@ def matmul(b: Builder, left: Value, right: Value) -> Value:
 
 
 @_python(operator.neg)
-def negative(b: Builder, value: Value) -> Value:
+def negative(b: ModelBuilder, value: Value) -> Value:
     """`-value`."""
     if value.dtype == "bool":
         if not is_scalar(value):
@@ -200,13 +196,13 @@ def negative(b: Builder, value: Value) -> Value:
 
 
 @_python(operator.pos)
-def positive(b: Builder, value: Value) -> Value:
+def positive(b: ModelBuilder, value: Value) -> Value:
     """`+value`."""
     return cast(b, value, "int64") if value.dtype == "bool" else value
 
 
 @_python(operator.abs)
-def absolute(b: Builder, value: Value) -> Value:
+def absolute(b: ModelBuilder, value: Value) -> Value:
     """`abs(value)`."""
     if value.dtype == "bool":
         return cast(b, value, "int64") if is_scalar(value) else value
@@ -218,8 +214,8 @@ def absolute(b: Builder, value: Value) -> Value:
 
 def _bitwise(
     symbol: str, op_type: str, compute: Callable[..., Any]
-) -> Callable[[Builder, Value, Value], Value]:
-    def apply(b: Builder, left: Value, right: Value) -> Value:
+) -> Callable[[ModelBuilder, Value, Value], Value]:
+    def apply(b: ModelBuilder, left: Value, right: Value) -> Value:
         if left.dtype != "bool" or right.dtype != "bool":
             raise ExpressionError(
                 f"'{symbol}' combines truth values here, not {left.type} and {right.type}",
@@ -237,7 +233,7 @@ bit_xor = _bitwise("^", "Xor", operator.xor)
 
 
 @_python(operator.invert)
-def invert(b: Builder, value: Value) -> Value:
+def invert(b: ModelBuilder, value: Value) -> Value:
     """`~value`: `not` of truth values, `-1 - value` of whole numbers."""
     if value.dtype == "bool":
         return b.op("Not", value)
@@ -249,13 +245,13 @@ def invert(b: Builder, value: Value) -> Value:
 
 def _shift(
     symbol: str, instead: str, compute: Callable[..., Any]
-) -> Callable[[Builder, Value, Value], Value]:
+) -> Callable[[ModelBuilder, Value, Value], Value]:
     def bounded(number: int, places: int) -> Any:
         if places > 64:
             raise OverflowError
         return compute(number, places)
 
-    def apply(b: Builder, left: Value, right: Value) -> Value:
+    def apply(b: ModelBuilder, left: Value, right: Value) -> Value:
         raise ExpressionError(f"'{symbol}' works on plain numbers only", hint=f"write '{instead}'")
 
     apply.__doc__ = f"`left {symbol} right` of plain numbers."
@@ -271,8 +267,8 @@ right_shift = _shift(">>", "x // 2**n", operator.rshift)
 
 def _comparison(
     symbol: str, op_type: str, compute: Callable[..., Any]
-) -> Callable[[Builder, Value, Value], Value]:
-    def apply(b: Builder, left: Value, right: Value) -> Value:
+) -> Callable[[ModelBuilder, Value, Value], Value]:
+    def apply(b: ModelBuilder, left: Value, right: Value) -> Value:
         if left.dtype == right.dtype == "string" and op_type == "Equal":
             return equal_texts(b, left, right)
         left, right = _comparable(b, left, right)
@@ -284,7 +280,7 @@ def _comparison(
     return _python(compute)(apply)
 
 
-def _comparable(b: Builder, left: Value, right: Value) -> tuple[Value, ...]:
+def _comparable(b: ModelBuilder, left: Value, right: Value) -> tuple[Value, ...]:
     """Both in one dtype; a plain number too large for the other side's dtype widens it."""
     dtype = common_dtype(b, (left, right))
     if dtype != "uint64" and not (fits(b, left, dtype) and fits(b, right, dtype)):
@@ -300,7 +296,7 @@ equal = _comparison("==", "Equal", operator.eq)
 
 
 @_python(operator.ne)
-def not_equal(b: Builder, left: Value, right: Value) -> Value:
+def not_equal(b: ModelBuilder, left: Value, right: Value) -> Value:
     """`left != right`, element by element."""
     return b.op("Not", equal(b, left, right))
 
@@ -308,7 +304,7 @@ def not_equal(b: Builder, left: Value, right: Value) -> Value:
 # --- truth and choice -------------------------------------------------------------------------
 
 
-def truth(b: Builder, value: Value) -> Value:
+def truth(b: ModelBuilder, value: Value) -> Value:
     """`bool(value)`: one truth value; more than one element has none."""
     if kind(value) == "U":
         raise OperandError("text is neither true nor false")
@@ -321,12 +317,12 @@ def truth(b: Builder, value: Value) -> Value:
 
 
 @_python(operator.not_)
-def negation(b: Builder, value: Value) -> Value:
+def negation(b: ModelBuilder, value: Value) -> Value:
     """`not value`, for one element."""
     return b.op("Not", truth(b, value))
 
 
-def both(b: Builder, left: Value, right: Value) -> Value:
+def both(b: ModelBuilder, left: Value, right: Value) -> Value:
     """`left and right`: the operand that decides, as Python gives it."""
     test = truth(b, left)
     if left.dtype == right.dtype == "bool" and is_scalar(left) and is_scalar(right):
@@ -334,7 +330,7 @@ def both(b: Builder, left: Value, right: Value) -> Value:
     return select(b, test, right, left)
 
 
-def either(b: Builder, left: Value, right: Value) -> Value:
+def either(b: ModelBuilder, left: Value, right: Value) -> Value:
     """`left or right`: the operand that decides, as Python gives it."""
     test = truth(b, left)
     if left.dtype == right.dtype == "bool" and is_scalar(left) and is_scalar(right):
@@ -342,26 +338,26 @@ def either(b: Builder, left: Value, right: Value) -> Value:
     return select(b, test, left, right)
 
 
-def as_scalar(b: Builder, value: Value) -> Value:
+def as_scalar(b: ModelBuilder, value: Value) -> Value:
     """A value of one element without its axes."""
     return value if is_scalar(value) else b.op("Reshape", value, ints(b))
 
 
-def one_element(b: Builder, value: Value) -> Value | None:
+def one_element(b: ModelBuilder, value: Value) -> Value | None:
     """The value without its axes, if it is known to have exactly one element."""
     if value.shape is None or any(dim != 1 for dim in value.shape):
         return None
     return as_scalar(b, value)
 
 
-def truths(b: Builder, value: Value) -> Value:
+def truths(b: ModelBuilder, value: Value) -> Value:
     """Every element as a truth value: zero is false, all else (nan too) is true."""
     if kind(value) == "U":
         raise OperandError("text is neither true nor false")
     return value if value.dtype == "bool" else cast(b, value, "bool")
 
 
-def select(b: Builder, test: Value, then: Value, otherwise: Value) -> Value:
+def select(b: ModelBuilder, test: Value, then: Value, otherwise: Value) -> Value:
     """`then if test else otherwise` for one test: both sides must have one shape."""
     known = b.constant_of(test)
     if known is not None:

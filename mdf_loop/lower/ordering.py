@@ -4,36 +4,37 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.reductions import any_, axis_of
 from mdf_loop.lower.shapes import positions, ravel, size
-from mdf_loop.lower.terms import as_float, cast, extents, ints, kind, rank, scalar
+from mdf_loop.lower.terms import as_float
+from mdf_loop.ops.words import cast, extents, ints, kind, rank, scalar
 
 
-def _ascending(b: Builder, value: Value, axis: int) -> tuple[Value, Value]:
+def _ascending(b: ModelBuilder, value: Value, axis: int) -> tuple[Value, Value]:
     """Values and places in rising order; of equals the first comes first."""
     count = b.op("Reshape", cast(b, size(b, value, axis), "int64"), ints(b, 1))
     values, places = b.multi("TopK", value, count, n_outputs=2, axis=axis, largest=0, sorted=1)
     return values, places
 
 
-def _key(b: Builder, value: Value) -> Value:
+def _key(b: ModelBuilder, value: Value) -> Value:
     """What to sort by: numbers, with infinity for nan."""
     if kind(value) != "f":
         return cast(b, value, "int64")
     return b.op("Where", b.op("IsNaN", value), scalar(b, np.inf, value.dtype), value)
 
 
-def _flat(b: Builder, a: Value, axis: int | None) -> tuple[Value, int]:
+def _flat(b: ModelBuilder, a: Value, axis: int | None) -> tuple[Value, int]:
     return (ravel(b, a), 0) if axis is None else (a, axis_of(a, axis))
 
 
 @names("numpy.sort")
-def sort(b: Builder, a: Value, /, axis: int | None = -1) -> Value:
+def sort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
     """The elements in rising order along an axis.
 
     nan sorts as infinity; as many of the last elements as there are nan become nan.
@@ -53,7 +54,7 @@ def sort(b: Builder, a: Value, /, axis: int | None = -1) -> Value:
 
 
 @names("numpy.argsort")
-def argsort(b: Builder, a: Value, /, axis: int | None = -1) -> Value:
+def argsort(b: ModelBuilder, a: Value, /, axis: int | None = -1) -> Value:
     """The places of the elements in rising order; of equals the first comes first."""
     a, axis = _flat(b, a, axis)
     _, places = _ascending(b, _key(b, a), axis)
@@ -65,7 +66,7 @@ def argsort(b: Builder, a: Value, /, axis: int | None = -1) -> Value:
 
 
 @names("numpy.median")
-def median(b: Builder, a: Value, /, axis: int | None = None) -> Value:
+def median(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
     """The middle of the sorted elements, or the mean of the two in the middle."""
     a, axis = _flat(b, as_float(b, a), axis)
     count = extents(a)[axis]
@@ -83,7 +84,7 @@ def median(b: Builder, a: Value, /, axis: int | None = None) -> Value:
 
 
 @names("numpy.searchsorted")
-def searchsorted(b: Builder, a: Value, v: Value, /, side: str = "left") -> Value:
+def searchsorted(b: ModelBuilder, a: Value, v: Value, /, side: str = "left") -> Value:
     """How many elements of the rising list a are less than v (`side='right'`: or equal)."""
     if rank(a) != 1:
         raise OperandError(f"numpy.searchsorted needs a list, not {a.type}")

@@ -6,23 +6,24 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.shapes import ravel, transpose
-from mdf_loop.lower.terms import as_float, cast, ints, is_scalar, kind, numbers, rank, scalar
+from mdf_loop.lower.terms import as_float, numbers
+from mdf_loop.ops.words import cast, ints, is_scalar, kind, rank, scalar
 
 
 @names("numpy.matmul")
-def matmul(b: Builder, x1: Value, x2: Value, /) -> Value:
+def matmul(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """`x1 @ x2`."""
     return ops.matmul(b, x1, x2)
 
 
 @names("numpy.dot")
-def dot(b: Builder, a: Value, b_: Value, /) -> Value:
+def dot(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
     """Sums over the last axis of a and the last but one (or only) axis of b; `*` for a number."""
     if is_scalar(a) or is_scalar(b_):
         return ops.multiply(b, a, b_)
@@ -35,13 +36,13 @@ def dot(b: Builder, a: Value, b_: Value, /) -> Value:
 
 
 @names("numpy.vdot")
-def vdot(b: Builder, a: Value, b_: Value, /) -> Value:
+def vdot(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
     """The sum of `a * b` over all elements."""
     return ops.matmul(b, ravel(b, a), ravel(b, b_))
 
 
 @names("numpy.inner")
-def inner(b: Builder, a: Value, b_: Value, /) -> Value:
+def inner(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
     """Sums over the last axis of both; `*` for a number."""
     if is_scalar(a) or is_scalar(b_):
         return ops.multiply(b, a, b_)
@@ -51,20 +52,20 @@ def inner(b: Builder, a: Value, b_: Value, /) -> Value:
 
 
 @names("numpy.outer")
-def outer(b: Builder, a: Value, b_: Value, /) -> Value:
+def outer(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
     """Every element of a times every element of b."""
     column = b.op("Reshape", a, ints(b, -1, 1))
     return ops.multiply(b, column, b.op("Reshape", b_, ints(b, 1, -1)))
 
 
 @names("numpy.einsum")
-def einsum(b: Builder, subscripts: str, /, *operands: Value) -> Value:
+def einsum(b: ModelBuilder, subscripts: str, /, *operands: Value) -> Value:
     """Einstein's sum, e.g. `numpy.einsum('ij,j->i', w, x)`."""
     return b.op("Einsum", *numbers(b, *operands), equation=subscripts.replace(" ", ""))
 
 
 @names("numpy.linalg.det")
-def det(b: Builder, a: Value, /) -> Value:
+def det(b: ModelBuilder, a: Value, /) -> Value:
     """The determinant of square matrices."""
     return b.op("Det", as_float(b, a))
 
@@ -74,7 +75,7 @@ def det(b: Builder, a: Value, /) -> Value:
 
 def _triangle(upper: int, name: str) -> Callable[..., Value]:
     @names(f"numpy.{name}")
-    def call(b: Builder, m: Value, /, k: int = 0) -> Value:
+    def call(b: ModelBuilder, m: Value, /, k: int = 0) -> Value:
         return b.op("Trilu", m, b.constant(np.array(k)), upper=upper)
 
     call.__doc__ = f"The {'upper' if upper else 'lower'} triangle up to the k-th diagonal, else 0."
@@ -85,14 +86,14 @@ _triangle(0, "tril")
 _triangle(1, "triu")
 
 
-def _on_diagonal(b: Builder, matrix: Value) -> Value:
+def _on_diagonal(b: ModelBuilder, matrix: Value) -> Value:
     """The elements of the diagonal in their places, 0 everywhere else."""
     zero = b.constant(np.array(0))
     return b.op("Trilu", b.op("Trilu", matrix, zero, upper=0), zero, upper=1)
 
 
 @names("numpy.trace")
-def trace(b: Builder, a: Value, /) -> Value:
+def trace(b: ModelBuilder, a: Value, /) -> Value:
     """The sum of the diagonal of a matrix."""
     if rank(a) != 2:
         raise OperandError(f"numpy.trace needs a matrix, not {a.type}")
@@ -101,7 +102,7 @@ def trace(b: Builder, a: Value, /) -> Value:
 
 
 @names("numpy.diag")
-def diag(b: Builder, v: Value, /) -> Value:
+def diag(b: ModelBuilder, v: Value, /) -> Value:
     """The diagonal of a matrix, or the matrix with this diagonal."""
     if rank(v) == 1:
         square = b.op("Mul", b.op("Unsqueeze", v, ints(b, 0)), _ones_column(b, v))
@@ -112,6 +113,6 @@ def diag(b: Builder, v: Value, /) -> Value:
     return b.op("ReduceSum", _on_diagonal(b, v), ints(b, 1), keepdims=0)
 
 
-def _ones_column(b: Builder, v: Value) -> Value:
+def _ones_column(b: ModelBuilder, v: Value) -> Value:
     count = b.op("Concat", b.op("Shape", v), ints(b, 1), axis=0)
     return b.op("Expand", scalar(b, 1, v.dtype), count)

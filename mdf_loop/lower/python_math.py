@@ -11,25 +11,16 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import ExpressionError, OperandError, UnsupportedError
 from mdf_loop.ir import Value
 from mdf_loop.lower import elementary, rounding
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arguments import Terms
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import function, names
 from mdf_loop.lower.guards import whole
-from mdf_loop.lower.terms import (
-    as_plain,
-    cast,
-    is_scalar,
-    kind,
-    literal,
-    made_plain,
-    plain_result,
-    scalar,
-    tensor,
-)
+from mdf_loop.lower.terms import as_plain, literal, made_plain, plain_result, tensor
+from mdf_loop.ops.words import cast, is_scalar, kind, scalar
 
 _SAME_IN_NUMPY = {
     **{name: name for name in ("exp", "exp2", "expm1", "log1p", "log2", "log10", "sqrt", "cbrt")},
@@ -49,7 +40,7 @@ _LARGEST = 10_000
 """Whole numbers beyond this make factorials and the like too large for any number."""
 
 
-def _reals(b: Builder, name: str, values: tuple[Value, ...]) -> list[Value]:
+def _reals(b: ModelBuilder, name: str, values: tuple[Value, ...]) -> list[Value]:
     """Single numbers in the compilation's precision."""
     for value in values:
         if not is_scalar(value):
@@ -73,16 +64,16 @@ def _same(name: str, numpy_name: str) -> None:
     lower: Callable[..., Value] = function(f"numpy.{numpy_name}").lower  # type: ignore[assignment]
     python = getattr(math, name)
 
-    def apply(b: Builder, *values: Value) -> Value:
+    def apply(b: ModelBuilder, *values: Value) -> Value:
         plain = plain_result(b, python, values)
         if plain is not None:
             return plain
         return made_plain(b, lower(b, *_reals(b, name, values)))
 
-    def one(b: Builder, x: Value, /) -> Value:
+    def one(b: ModelBuilder, x: Value, /) -> Value:
         return apply(b, x)
 
-    def two(b: Builder, x: Value, y: Value, /) -> Value:
+    def two(b: ModelBuilder, x: Value, y: Value, /) -> Value:
         return apply(b, x, y)
 
     call = one if len(inspect.signature(lower).parameters) == 2 else two
@@ -94,9 +85,9 @@ for _name, _numpy_name in _SAME_IN_NUMPY.items():
     _same(_name, _numpy_name)
 
 
-def _whole(name: str, lower: Callable[[Builder, Value], Value]) -> None:
+def _whole(name: str, lower: Callable[[ModelBuilder, Value], Value]) -> None:
     @names(f"math.{name}")
-    def call(b: Builder, x: Value, /) -> Value:
+    def call(b: ModelBuilder, x: Value, /) -> Value:
         plain = plain_result(b, getattr(math, name), (x,))
         if plain is not None:
             return plain
@@ -122,7 +113,7 @@ def _bounded(name: str) -> Callable[..., Any]:
 
 
 def _plain_only(name: str, count: int) -> None:
-    def apply(b: Builder, *values: Value) -> Value:
+    def apply(b: ModelBuilder, *values: Value) -> Value:
         plain = plain_result(b, _bounded(name), values)
         if plain is None:
             raise UnsupportedError(
@@ -131,10 +122,10 @@ def _plain_only(name: str, count: int) -> None:
             )
         return plain
 
-    def one(b: Builder, x: Value, /) -> Value:
+    def one(b: ModelBuilder, x: Value, /) -> Value:
         return apply(b, x)
 
-    def two(b: Builder, x: Value, y: Value, /) -> Value:
+    def two(b: ModelBuilder, x: Value, y: Value, /) -> Value:
         return apply(b, x, y)
 
     names(f"math.{name}")(one if count == 1 else two)
@@ -145,7 +136,7 @@ for _name, _count in _PLAIN_ONLY.items():
 
 
 @names("math.log")
-def logarithm(b: Builder, x: Value, base: Value | None = None, /) -> Value:
+def logarithm(b: ModelBuilder, x: Value, base: Value | None = None, /) -> Value:
     """`log(x)`, or `log(x) / log(base)`."""
     values = (x,) if base is None else (x, base)
     plain = plain_result(b, math.log, values)
@@ -156,14 +147,14 @@ def logarithm(b: Builder, x: Value, base: Value | None = None, /) -> Value:
 
 
 @names("math.erf")
-def erf(b: Builder, x: Value, /) -> Value:
+def erf(b: ModelBuilder, x: Value, /) -> Value:
     """The error function."""
     plain = plain_result(b, math.erf, (x,))
     return plain or made_plain(b, b.op("Erf", *_reals(b, "erf", (x,))))
 
 
 @names("math.hypot")
-def hypot(b: Builder, /, *coordinates: Value) -> Value:
+def hypot(b: ModelBuilder, /, *coordinates: Value) -> Value:
     """`sqrt(x**2 + y**2 + ...)` that does not overflow."""
     plain = plain_result(b, math.hypot, coordinates)
     if plain is not None:
@@ -175,7 +166,7 @@ def hypot(b: Builder, /, *coordinates: Value) -> Value:
 
 
 @names("math.modf")
-def modf(b: Builder, x: Value, /) -> tuple[Value, Value]:
+def modf(b: ModelBuilder, x: Value, /) -> tuple[Value, Value]:
     """The fraction and the whole part, both with the sign of x."""
     rest, whole = rounding.modf(b, *_reals(b, "modf", (x,)))
     return made_plain(b, rest), made_plain(b, whole)
@@ -183,7 +174,7 @@ def modf(b: Builder, x: Value, /) -> tuple[Value, Value]:
 
 @names("math.isclose")
 def isclose(
-    b: Builder, x: Value, y: Value, /, *, rel_tol: float = 1e-09, abs_tol: float = 0.0
+    b: ModelBuilder, x: Value, y: Value, /, *, rel_tol: float = 1e-09, abs_tol: float = 0.0
 ) -> Value:
     """`|x - y| <= max(rel_tol * max(|x|, |y|), abs_tol)` for finite numbers, or `x == y`."""
     left, right = _reals(b, "isclose", (x, y))
@@ -198,7 +189,7 @@ def isclose(
 
 
 @names("math.prod")
-def product(b: Builder, iterable: Terms, /, *, start: Value | None = None) -> Value:
+def product(b: ModelBuilder, iterable: Terms, /, *, start: Value | None = None) -> Value:
     """`start * first * second * ...`, from left to right."""
     result = literal(b, 1) if start is None else start
     for part in iterable:
@@ -207,7 +198,7 @@ def product(b: Builder, iterable: Terms, /, *, start: Value | None = None) -> Va
 
 
 @names("math.fsum")
-def exact_sum(b: Builder, seq: Terms, /) -> Value:
+def exact_sum(b: ModelBuilder, seq: Terms, /) -> Value:
     """The sum rounded once, of numbers known when the model is compiled."""
     known = [b.constant_of(tensor(b, part)) for part in seq]
     if any(array is None for array in known):

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mdf_loop.build import Builder
 from mdf_loop.ir import Value
+from mdf_loop.lower.builder import ModelBuilder
 
 _BATCH_FIRST = (0, 5, 6)
 """Inputs with a batch axis in front: X, initial_h, initial_c."""
 
 
 def recurrent(
-    b: Builder,
+    b: ModelBuilder,
     op_type: str,
     inputs: Sequence[Value | None],
     attributes: Mapping[str, Any],

@@ -6,14 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arguments import Axes, Dtype
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.guards import guarded
-from mdf_loop.lower.terms import as_float, cast, extents, ints, is_scalar, kind, scalar
+from mdf_loop.lower.terms import as_float
+from mdf_loop.ops.words import cast, extents, ints, is_scalar, kind, scalar
 
 
 def axis_of(value: Value, axis: int, more: int = 0) -> int:
@@ -37,7 +38,7 @@ def axes_of(value: Value, axis: Axes) -> tuple[int, ...]:
     return axes
 
 
-def reduced(b: Builder, op_type: str, value: Value, axis: Axes, keepdims: bool) -> Value:
+def reduced(b: ModelBuilder, op_type: str, value: Value, axis: Axes, keepdims: bool) -> Value:
     """One of ONNX's reductions, which want their axes in different places."""
     if axis is None and (value.shape is None or keepdims is False):
         return value if is_scalar(value) else b.op(op_type, value, keepdims=int(keepdims))
@@ -49,7 +50,7 @@ def reduced(b: Builder, op_type: str, value: Value, axis: Axes, keepdims: bool) 
     return b.op(op_type, value, axes=axes, keepdims=int(keepdims))
 
 
-def count_of(b: Builder, value: Value, axis: Axes) -> Value | int:
+def count_of(b: ModelBuilder, value: Value, axis: Axes) -> Value | int:
     """How many elements one result of a reduction takes; a number if it is known."""
     if axis is None and value.shape is None:
         return b.op("Size", value)
@@ -64,7 +65,7 @@ def count_of(b: Builder, value: Value, axis: Axes) -> Value | int:
 # --- sums ----------------------------------------------------------------------------------------
 
 
-def _summable(b: Builder, value: Value, dtype: str | None) -> Value:
+def _summable(b: ModelBuilder, value: Value, dtype: str | None) -> Value:
     """Truth values and small whole numbers become 64 bits wide, as numpy sums them."""
     wide = {"b": "int64", "i": "int64", "u": "uint64"}.get(kind(value), value.dtype)
     return cast(b, value, dtype or wide)
@@ -72,7 +73,12 @@ def _summable(b: Builder, value: Value, dtype: str | None) -> Value:
 
 @names("numpy.sum")
 def total(
-    b: Builder, a: Value, /, axis: Axes = None, dtype: Dtype | None = None, keepdims: bool = False
+    b: ModelBuilder,
+    a: Value,
+    /,
+    axis: Axes = None,
+    dtype: Dtype | None = None,
+    keepdims: bool = False,
 ) -> Value:
     """The sum along axes."""
     return reduced(b, "ReduceSum", _summable(b, a, dtype), axis, keepdims)
@@ -80,7 +86,12 @@ def total(
 
 @names("numpy.prod")
 def product(
-    b: Builder, a: Value, /, axis: Axes = None, dtype: Dtype | None = None, keepdims: bool = False
+    b: ModelBuilder,
+    a: Value,
+    /,
+    axis: Axes = None,
+    dtype: Dtype | None = None,
+    keepdims: bool = False,
 ) -> Value:
     """The product along axes."""
     return reduced(b, "ReduceProd", _summable(b, a, dtype), axis, keepdims)
@@ -88,14 +99,19 @@ def product(
 
 @names("numpy.mean")
 def mean(
-    b: Builder, a: Value, /, axis: Axes = None, dtype: Dtype | None = None, keepdims: bool = False
+    b: ModelBuilder,
+    a: Value,
+    /,
+    axis: Axes = None,
+    dtype: Dtype | None = None,
+    keepdims: bool = False,
 ) -> Value:
     """The mean along axes; nan for no elements."""
     value = as_float(b, a if dtype is None else cast(b, a, dtype))
     return _quotient(b, reduced(b, "ReduceSum", value, axis, keepdims), count_of(b, value, axis), 0)
 
 
-def _quotient(b: Builder, sums: Value, count: Value | int, less: int) -> Value:
+def _quotient(b: ModelBuilder, sums: Value, count: Value | int, less: int) -> Value:
     """`sums / (count - less)`."""
     if isinstance(count, int):
         return b.op("Div", sums, scalar(b, max(count - less, 0), sums.dtype))
@@ -105,7 +121,7 @@ def _quotient(b: Builder, sums: Value, count: Value | int, less: int) -> Value:
 
 @names("numpy.var")
 def variance(
-    b: Builder, a: Value, /, axis: Axes = None, *, ddof: int = 0, keepdims: bool = False
+    b: ModelBuilder, a: Value, /, axis: Axes = None, *, ddof: int = 0, keepdims: bool = False
 ) -> Value:
     """`sum(|a - mean|**2) / (count - ddof)`."""
     value = as_float(b, a)
@@ -116,14 +132,14 @@ def variance(
 
 @names("numpy.std")
 def deviation(
-    b: Builder, a: Value, /, axis: Axes = None, *, ddof: int = 0, keepdims: bool = False
+    b: ModelBuilder, a: Value, /, axis: Axes = None, *, ddof: int = 0, keepdims: bool = False
 ) -> Value:
     """The square root of the variance."""
     return b.op("Sqrt", variance(b, a, axis, ddof=ddof, keepdims=keepdims))
 
 
 @names("numpy.average")
-def average(b: Builder, a: Value, /, axis: Axes = None, weights: Value | None = None) -> Value:
+def average(b: ModelBuilder, a: Value, /, axis: Axes = None, weights: Value | None = None) -> Value:
     """The mean, or `sum(a * weights) / sum(weights)` for weights of a's shape."""
     if weights is None:
         return mean(b, a, axis)
@@ -136,14 +152,14 @@ def average(b: Builder, a: Value, /, axis: Axes = None, weights: Value | None = 
 
 
 @names("numpy.linalg.norm")
-def norm(b: Builder, x: Value, /, *, axis: Axes = None, keepdims: bool = False) -> Value:
+def norm(b: ModelBuilder, x: Value, /, *, axis: Axes = None, keepdims: bool = False) -> Value:
     """`sqrt(sum(x**2))`."""
     x = as_float(b, x)
     return b.op("Sqrt", reduced(b, "ReduceSum", b.op("Mul", x, x), axis, keepdims))
 
 
 @names("numpy.cumsum")
-def cumulated(b: Builder, a: Value, /, axis: int | None = None) -> Value:
+def cumulated(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
     """The running sum along one axis, or over all elements."""
     value = _summable(b, a, None)
     if axis is None:
@@ -154,26 +170,28 @@ def cumulated(b: Builder, a: Value, /, axis: int | None = None) -> Value:
 # --- truth ---------------------------------------------------------------------------------------
 
 
-def _count(b: Builder, tests: Value, axis: Axes, keepdims: bool) -> Value:
+def _count(b: ModelBuilder, tests: Value, axis: Axes, keepdims: bool) -> Value:
     return reduced(b, "ReduceSum", cast(b, tests, "int64"), axis, keepdims)
 
 
 @names("numpy.any")
-def any_(b: Builder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
+def any_(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
     """Whether some element is true."""
     found = _count(b, ops.truths(b, a), axis, keepdims)
     return b.op("Greater", found, scalar(b, 0, "int64"))
 
 
 @names("numpy.all")
-def all_(b: Builder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
+def all_(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
     """Whether every element is true."""
     misses = _count(b, b.op("Not", ops.truths(b, a)), axis, keepdims)
     return b.op("Equal", misses, scalar(b, 0, "int64"))
 
 
 @names("numpy.count_nonzero")
-def count_nonzero(b: Builder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
+def count_nonzero(
+    b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False
+) -> Value:
     """How many elements are not 0."""
     return _count(b, ops.truths(b, a), axis, keepdims)
 
@@ -181,7 +199,7 @@ def count_nonzero(b: Builder, a: Value, /, axis: Axes = None, *, keepdims: bool 
 # --- the smallest, the largest -------------------------------------------------------------------
 
 
-def _chosen_from(b: Builder, name: str, value: Value, axis: Axes) -> Value:
+def _chosen_from(b: ModelBuilder, name: str, value: Value, axis: Axes) -> Value:
     """The value, in which there is something to choose from along the axes."""
     count = count_of(b, value, axis)
     if isinstance(count, int):
@@ -194,7 +212,7 @@ def _chosen_from(b: Builder, name: str, value: Value, axis: Axes) -> Value:
 
 def _extreme(op_type: str, *spellings: str) -> Callable[..., Value]:
     @names(*spellings)
-    def call(b: Builder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
+    def call(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
         a = _chosen_from(b, spellings[0], a, axis)
         narrow = kind(a) == "b" or a.dtype in ("int16", "uint16")
         value = cast(b, a, "int32") if narrow else a
@@ -213,7 +231,7 @@ least = _extreme("ReduceMin", "numpy.min", "numpy.amin")
 
 
 @names("numpy.ptp")
-def range_of(b: Builder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
+def range_of(b: ModelBuilder, a: Value, /, axis: Axes = None, *, keepdims: bool = False) -> Value:
     """`max(a) - min(a)`."""
     ends = (extreme(b, a, axis, keepdims=keepdims) for extreme in (greatest, least))
     return ops.subtract(b, *ends)
@@ -221,7 +239,9 @@ def range_of(b: Builder, a: Value, /, axis: Axes = None, *, keepdims: bool = Fal
 
 def _position(op_type: str, name: str) -> None:
     @names(name)
-    def call(b: Builder, a: Value, /, axis: int | None = None, *, keepdims: bool = False) -> Value:
+    def call(
+        b: ModelBuilder, a: Value, /, axis: int | None = None, *, keepdims: bool = False
+    ) -> Value:
         if axis is None:
             if keepdims:
                 raise OperandError(f"{name} with keepdims needs an axis")

@@ -7,21 +7,22 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.elementary import floats
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.signs import with_sign_of
-from mdf_loop.lower.terms import as_float, cast, kind, numbers, promote, scalar
+from mdf_loop.lower.terms import as_float, numbers, promote
+from mdf_loop.ops.words import cast, kind, scalar
 
 # --- rounding ----------------------------------------------------------------------------------
 
 
-def _rounding(op_type: str, *spellings: str) -> Callable[[Builder, Value], Value]:
+def _rounding(op_type: str, *spellings: str) -> Callable[[ModelBuilder, Value], Value]:
     @names(*spellings)
-    def call(b: Builder, x: Value, /) -> Value:
+    def call(b: ModelBuilder, x: Value, /) -> Value:
         return b.op(op_type, x) if kind(x) == "f" else x
 
     call.__doc__ = f"`{spellings[0]}(x)`; whole numbers stay what they are."
@@ -33,7 +34,7 @@ ceil = _rounding("Ceil", "numpy.ceil")
 
 
 @names("numpy.trunc", "numpy.fix")
-def trunc(b: Builder, x: Value, /) -> Value:
+def trunc(b: ModelBuilder, x: Value, /) -> Value:
     """Towards zero; whole numbers stay what they are."""
     if kind(x) != "f":
         return x
@@ -42,13 +43,13 @@ def trunc(b: Builder, x: Value, /) -> Value:
 
 
 @names("numpy.rint")
-def rint(b: Builder, x: Value, /) -> Value:
+def rint(b: ModelBuilder, x: Value, /) -> Value:
     """To the nearest whole number, half to even; always with a point."""
     return b.op("Round", as_float(b, x))
 
 
 @names("numpy.round", "numpy.around")
-def rounded(b: Builder, a: Value, /, decimals: int = 0) -> Value:
+def rounded(b: ModelBuilder, a: Value, /, decimals: int = 0) -> Value:
     """`rint(a * 10**decimals) / 10**decimals`, as numpy rounds to decimals (half to even)."""
     if kind(a) != "f":
         return a if decimals >= 0 else cast(b, rounded(b, as_float(b, a), decimals), a.dtype)
@@ -63,25 +64,25 @@ def rounded(b: Builder, a: Value, /, decimals: int = 0) -> Value:
 
 
 @names("numpy.absolute", "numpy.abs")
-def absolute(b: Builder, x: Value, /) -> Value:
+def absolute(b: ModelBuilder, x: Value, /) -> Value:
     """`|x|`; truth values stay what they are."""
     return x if kind(x) in "bu" else b.op("Abs", x)
 
 
 @names("numpy.fabs")
-def fabs(b: Builder, x: Value, /) -> Value:
+def fabs(b: ModelBuilder, x: Value, /) -> Value:
     """`|x|`, always with a point."""
     return b.op("Abs", as_float(b, x))
 
 
 @names("numpy.positive")
-def positive(b: Builder, x: Value, /) -> Value:
+def positive(b: ModelBuilder, x: Value, /) -> Value:
     """`+x`."""
     return x
 
 
 @names("numpy.sign")
-def sign(b: Builder, x: Value, /) -> Value:
+def sign(b: ModelBuilder, x: Value, /) -> Value:
     """-1, 0 or 1; nan for nan."""
     if kind(x) not in "iuf":
         raise OperandError("numpy.sign has no meaning for truth values", hint="write 1*x")
@@ -89,7 +90,7 @@ def sign(b: Builder, x: Value, /) -> Value:
 
 
 @names("numpy.heaviside")
-def heaviside(b: Builder, x1: Value, x2: Value, /) -> Value:
+def heaviside(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """0 for negative x1, x2 at 0, 1 for positive x1, nan for nan."""
     x1, x2 = floats(b, x1, x2)
     zero, one = scalar(b, 0, x1.dtype), scalar(b, 1, x1.dtype)
@@ -101,9 +102,11 @@ def heaviside(b: Builder, x1: Value, x2: Value, /) -> Value:
 # --- the smaller, the larger --------------------------------------------------------------------
 
 
-def _extreme(op_type: str, logic: str, *spellings: str) -> Callable[[Builder, Value, Value], Value]:
+def _extreme(
+    op_type: str, logic: str, *spellings: str
+) -> Callable[[ModelBuilder, Value, Value], Value]:
     @names(*spellings)
-    def call(b: Builder, x1: Value, x2: Value, /) -> Value:
+    def call(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
         x1, x2 = promote(b, x1, x2)
         return b.op(logic if x1.dtype == "bool" else op_type, x1, x2)
 
@@ -115,9 +118,9 @@ maximum = _extreme("Max", "Or", "numpy.maximum")
 minimum = _extreme("Min", "And", "numpy.minimum")
 
 
-def _extreme_but_nan(extreme: Callable[[Builder, Value, Value], Value], name: str) -> None:
+def _extreme_but_nan(extreme: Callable[[ModelBuilder, Value, Value], Value], name: str) -> None:
     @names(name)
-    def call(b: Builder, x1: Value, x2: Value, /) -> Value:
+    def call(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
         x1, x2 = promote(b, x1, x2)
         found = extreme(b, x1, x2)
         if kind(x1) != "f":
@@ -133,7 +136,7 @@ _extreme_but_nan(minimum, "numpy.fmin")
 
 @names("numpy.clip")
 def clip(
-    b: Builder,
+    b: ModelBuilder,
     a: Value,
     /,
     a_min: Value | None = None,
@@ -155,14 +158,14 @@ def clip(
 
 
 @names("numpy.isnan")
-def isnan(b: Builder, x: Value, /) -> Value:
+def isnan(b: ModelBuilder, x: Value, /) -> Value:
     """Whether x is no number."""
     return b.op("IsNaN", as_float(b, x))
 
 
 def _is_infinity(number: float, name: str) -> None:
     @names(name)
-    def call(b: Builder, x: Value, /) -> Value:
+    def call(b: ModelBuilder, x: Value, /) -> Value:
         x = as_float(b, x)
         return b.op("Equal", x, scalar(b, number, x.dtype))
 
@@ -174,14 +177,14 @@ _is_infinity(-math.inf, "numpy.isneginf")
 
 
 @names("numpy.isinf")
-def isinf(b: Builder, x: Value, /) -> Value:
+def isinf(b: ModelBuilder, x: Value, /) -> Value:
     """Whether x is infinite."""
     x = as_float(b, x)
     return b.op("Equal", b.op("Abs", x), scalar(b, math.inf, x.dtype))
 
 
 @names("numpy.isfinite")
-def isfinite(b: Builder, x: Value, /) -> Value:
+def isfinite(b: ModelBuilder, x: Value, /) -> Value:
     """Whether x is a number and not infinite."""
     x = as_float(b, x)
     return b.op("Less", b.op("Abs", x), scalar(b, math.inf, x.dtype))
@@ -189,7 +192,7 @@ def isfinite(b: Builder, x: Value, /) -> Value:
 
 @names("numpy.nan_to_num")
 def nan_to_num(
-    b: Builder,
+    b: ModelBuilder,
     x: Value,
     /,
     *,
@@ -214,14 +217,14 @@ def nan_to_num(
 
 
 @names("numpy.fmod")
-def fmod(b: Builder, x1: Value, x2: Value, /) -> Value:
+def fmod(b: ModelBuilder, x1: Value, x2: Value, /) -> Value:
     """The rest of `x1 / x2` with the sign of x1."""
     x1, x2 = numbers(b, x1, x2)
     return b.op("Mod", x1, x2, fmod=1)
 
 
 @names("numpy.modf")
-def modf(b: Builder, x: Value, /) -> tuple[Value, Value]:
+def modf(b: ModelBuilder, x: Value, /) -> tuple[Value, Value]:
     """The fraction and the whole part of x, both with its sign."""
     x = as_float(b, x)
     whole = trunc(b, x)
@@ -231,6 +234,6 @@ def modf(b: Builder, x: Value, /) -> tuple[Value, Value]:
 
 
 @names("numpy.divmod", "divmod")
-def divmod_(b: Builder, x1: Value, x2: Value, /) -> tuple[Value, Value]:
+def divmod_(b: ModelBuilder, x1: Value, x2: Value, /) -> tuple[Value, Value]:
     """`(x1 // x2, x1 % x2)`."""
     return ops.floor_divide(b, x1, x2), ops.modulo(b, x1, x2)

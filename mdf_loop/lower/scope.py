@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 
 from mdf_loop.errors import UnknownNameError
 from mdf_loop.lower.operators import Term
+from mdf_loop.suggestion import suggestion
 
 
 class Scope:
@@ -65,18 +65,6 @@ class Scope:
         if term is None:
             raise unknown_name(name, self.names())
         return term
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """`did you mean 'x'?`, or the list of names if there are few."""
-    known = list(dict.fromkeys(known))
-    close = [entry for entry in known if entry.lower() == name.lower()]
-    close = close or difflib.get_close_matches(name, known, n=1)
-    if close:
-        return f"did you mean '{close[0]}'?"
-    if 0 < len(known) <= 12:
-        return "known here: " + ", ".join(f"'{entry}'" for entry in known)
-    return ""
 
 
 def unknown_name(name: str, known: Iterable[str]) -> UnknownNameError:

@@ -13,11 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Data, Value
-from mdf_loop.lower.terms import Results, Term, cast, kind, promote, tensor
-from mdf_loop.onnx_types import (
+from mdf_loop.ir.types import (
     TypeWord,
     element_type,
     inside,
@@ -27,15 +25,18 @@ from mdf_loop.onnx_types import (
     kind_of,
     wrong_kind,
 )
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.lower.terms import OperatorResults, Term, promote, tensor
+from mdf_loop.ops.words import cast, kind
 
 
-def as_sequence(b: Builder, term: Term) -> Value:
+def as_sequence(b: ModelBuilder, term: Term) -> Value:
     """The term as a sequence: a tuple of tensors is made one.
 
     Raises:
         OperandError: it is no sequence.
     """
-    if isinstance(term, tuple) and term and not isinstance(term, Results):
+    if isinstance(term, tuple) and term and not isinstance(term, OperatorResults):
         return b.op("SequenceConstruct", *promote(b, *(tensor(b, part) for part in term)))
     value = tensor(b, term)
     if not is_sequence(value.dtype):
@@ -43,7 +44,7 @@ def as_sequence(b: Builder, term: Term) -> Value:
     return value
 
 
-def made_of(b: Builder, dtype: str, data: Data) -> Value:
+def made_of(b: ModelBuilder, dtype: str, data: Data) -> Value:
     """A value that holds what is known now: an array, a list of arrays, or None."""
     if is_tensor(dtype):
         return b.constant(data)
@@ -56,7 +57,7 @@ def made_of(b: Builder, dtype: str, data: Data) -> Value:
     return b.op("SequenceConstruct", *(b.constant(member) for member in data))
 
 
-def fitted_member(b: Builder, inputs: Sequence[Value | None]) -> list[Value | None]:
+def fitted_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> list[Value | None]:
     """The inputs of SequenceInsert: the member in the dtype of the sequence.
 
     Plain numbers adapt where nothing is lost by it.
@@ -80,24 +81,24 @@ def fitted_member(b: Builder, inputs: Sequence[Value | None]) -> list[Value | No
     )
 
 
-def _has_element(b: Builder, inputs: Sequence[Value | None]) -> Value | None:
+def _has_element(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
     value = inputs[0] if inputs else None
     if value is not None and is_optional(value.dtype):
         return None
     return b.constant(np.array(value is not None))
 
 
-def _get_element(_: Builder, inputs: Sequence[Value | None]) -> Value | None:
+def _get_element(_: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
     value = inputs[0]
     return None if value is None or is_optional(value.dtype) else value
 
 
-def _optional(_: Builder, inputs: Sequence[Value | None]) -> Value | None:
+def _optional(_: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
     value = inputs[0] if inputs else None
     return value if value is not None and is_optional(value.dtype) else None
 
 
-KNOWN: Mapping[str, Callable[[Builder, Sequence[Value | None]], Value | None]] = {
+KNOWN: Mapping[str, Callable[[ModelBuilder, Sequence[Value | None]], Value | None]] = {
     "OptionalHasElement": _has_element,
     "OptionalGetElement": _get_element,
     "Optional": _optional,

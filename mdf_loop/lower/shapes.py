@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arguments import Axes, Extents, Terms
 from mdf_loop.lower.arrays import shape_of
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.reductions import axes_of, axis_of, count_of
-from mdf_loop.lower.terms import (
-    Term,
-    cast,
-    extents,
-    ints,
-    kind,
-    literal,
-    promote,
-    rank,
-    scalar,
-    tensor,
-)
+from mdf_loop.lower.terms import Term, literal, promote, tensor
+from mdf_loop.ops.words import cast, extents, ints, kind, rank, scalar
 
 _INT64 = np.iinfo(np.int64)
 
@@ -31,20 +21,20 @@ _INT64 = np.iinfo(np.int64)
 
 
 @names("numpy.ndim")
-def ndim(b: Builder, a: Value, /) -> Value:
+def ndim(b: ModelBuilder, a: Value, /) -> Value:
     """The number of axes."""
     return literal(b, rank(a))
 
 
 @names("numpy.size")
-def size(b: Builder, a: Value, /, axis: int | None = None) -> Value:
+def size(b: ModelBuilder, a: Value, /, axis: int | None = None) -> Value:
     """The number of elements, or the extent of one axis."""
     count = count_of(b, a, axis)
     return literal(b, count) if isinstance(count, int) else count
 
 
 @names("numpy.shape")
-def shape(b: Builder, a: Value, /) -> Term:
+def shape(b: ModelBuilder, a: Value, /) -> Term:
     """The extent of each axis."""
     return tuple(size(b, a, axis) for axis in range(rank(a)))
 
@@ -53,7 +43,7 @@ def shape(b: Builder, a: Value, /) -> Term:
 
 
 @names("numpy.reshape")
-def reshape(b: Builder, a: Value, shape: Extents, /) -> Value:
+def reshape(b: ModelBuilder, a: Value, shape: Extents, /) -> Value:
     """The elements in row order in another shape; one extent may be -1."""
     known = b.constant_of(shape)
     empty = known is not None and 0 in known and -1 not in known
@@ -68,13 +58,13 @@ def reshape(b: Builder, a: Value, shape: Extents, /) -> Value:
 
 
 @names("numpy.ravel")
-def ravel(b: Builder, a: Value, /) -> Value:
+def ravel(b: ModelBuilder, a: Value, /) -> Value:
     """All elements along one axis."""
     return b.op("Reshape", a, ints(b, -1))
 
 
 @names("numpy.squeeze")
-def squeeze(b: Builder, a: Value, /, axis: Axes = None) -> Value:
+def squeeze(b: ModelBuilder, a: Value, /, axis: Axes = None) -> Value:
     """Without the axes of extent 1 (all of them, or those given)."""
     if axis is None:
         found = extents(a)
@@ -88,7 +78,7 @@ def squeeze(b: Builder, a: Value, /, axis: Axes = None) -> Value:
 
 
 @names("numpy.expand_dims")
-def expand_dims(b: Builder, a: Value, axis: Axes, /) -> Value:
+def expand_dims(b: ModelBuilder, a: Value, axis: Axes, /) -> Value:
     """With new axes of extent 1 at these places of the result."""
     axes = axis if isinstance(axis, tuple) else (0 if axis is None else axis,)
     return b.op("Unsqueeze", a, ints(b, *(axis_of(a, k, len(axes)) for k in axes)))
@@ -96,7 +86,7 @@ def expand_dims(b: Builder, a: Value, axis: Axes, /) -> Value:
 
 def _at_least(count: int) -> None:
     @names(f"numpy.atleast_{count}d")
-    def call(b: Builder, a: Value, /) -> Value:
+    def call(b: ModelBuilder, a: Value, /) -> Value:
         missing = max(count - rank(a), 0)
         return b.op("Unsqueeze", a, ints(b, *range(missing))) if missing else a
 
@@ -108,7 +98,7 @@ _at_least(2)
 
 
 @names("numpy.transpose", "numpy.permute_dims")
-def transpose(b: Builder, a: Value, /, axes: Axes = None) -> Value:
+def transpose(b: ModelBuilder, a: Value, /, axes: Axes = None) -> Value:
     """The axes in another order, reversed by default."""
     order = axes_of(a, axes)
     if axes is None:
@@ -119,7 +109,7 @@ def transpose(b: Builder, a: Value, /, axes: Axes = None) -> Value:
 
 
 @names("numpy.swapaxes")
-def swapaxes(b: Builder, a: Value, axis1: int, axis2: int, /) -> Value:
+def swapaxes(b: ModelBuilder, a: Value, axis1: int, axis2: int, /) -> Value:
     """Two axes exchanged."""
     order = list(range(rank(a)))
     first, second = axis_of(a, axis1), axis_of(a, axis2)
@@ -128,7 +118,7 @@ def swapaxes(b: Builder, a: Value, axis1: int, axis2: int, /) -> Value:
 
 
 @names("numpy.moveaxis")
-def moveaxis(b: Builder, a: Value, source: int, destination: int, /) -> Value:
+def moveaxis(b: ModelBuilder, a: Value, source: int, destination: int, /) -> Value:
     """One axis at another place."""
     order = list(range(rank(a)))
     order.remove(axis_of(a, source))
@@ -139,14 +129,14 @@ def moveaxis(b: Builder, a: Value, source: int, destination: int, /) -> Value:
 # --- put together --------------------------------------------------------------------------------
 
 
-def _tensors(b: Builder, arrays: Terms) -> tuple[Value, ...]:
+def _tensors(b: ModelBuilder, arrays: Terms) -> tuple[Value, ...]:
     if not arrays:
         raise OperandError("needs at least one array")
     return promote(b, *(tensor(b, part) for part in arrays))
 
 
 @names("numpy.concatenate", "numpy.concat")
-def concatenate(b: Builder, arrays: Terms, /, axis: int | None = 0) -> Value:
+def concatenate(b: ModelBuilder, arrays: Terms, /, axis: int | None = 0) -> Value:
     """Arrays one after the other along an axis; None: all their elements."""
     parts = _tensors(b, arrays)
     if axis is None:
@@ -155,7 +145,7 @@ def concatenate(b: Builder, arrays: Terms, /, axis: int | None = 0) -> Value:
 
 
 @names("numpy.stack")
-def stack(b: Builder, arrays: Terms, /, axis: int = 0) -> Value:
+def stack(b: ModelBuilder, arrays: Terms, /, axis: int = 0) -> Value:
     """Arrays of one shape along a new axis."""
     parts = _tensors(b, arrays)
     return b.op(
@@ -164,34 +154,34 @@ def stack(b: Builder, arrays: Terms, /, axis: int = 0) -> Value:
 
 
 @names("numpy.hstack")
-def hstack(b: Builder, arrays: Terms, /) -> Value:
+def hstack(b: ModelBuilder, arrays: Terms, /) -> Value:
     """Arrays side by side: along axis 1, or axis 0 if they have only one."""
     parts = [_raised(b, part, 1) for part in _tensors(b, arrays)]
     return b.op("Concat", *parts, axis=int(rank(parts[0]) > 1))
 
 
 @names("numpy.vstack")
-def vstack(b: Builder, arrays: Terms, /) -> Value:
+def vstack(b: ModelBuilder, arrays: Terms, /) -> Value:
     """Arrays as rows, one below the other."""
     return b.op("Concat", *(_raised(b, part, 2) for part in _tensors(b, arrays)), axis=0)
 
 
 @names("numpy.column_stack")
-def column_stack(b: Builder, arrays: Terms, /) -> Value:
+def column_stack(b: ModelBuilder, arrays: Terms, /) -> Value:
     """Arrays as columns, side by side."""
     parts = [_raised(b, part, 1) for part in _tensors(b, arrays)]
     columns = [b.op("Unsqueeze", p, ints(b, 1)) if rank(p) == 1 else p for p in parts]
     return b.op("Concat", *columns, axis=1)
 
 
-def _raised(b: Builder, part: Value, axes: int) -> Value:
+def _raised(b: ModelBuilder, part: Value, axes: int) -> Value:
     """With new axes in front until there are enough."""
     missing = max(axes - rank(part), 0)
     return b.op("Unsqueeze", part, ints(b, *range(missing))) if missing else part
 
 
 @names("numpy.append")
-def append(b: Builder, arr: Value, values: Value, /, axis: int | None = None) -> Value:
+def append(b: ModelBuilder, arr: Value, values: Value, /, axis: int | None = None) -> Value:
     """`arr` and then `values`, along an axis or as one row of elements."""
     return concatenate(b, (arr, values), axis)
 
@@ -200,7 +190,7 @@ def append(b: Builder, arr: Value, values: Value, /, axis: int | None = None) ->
 
 
 @names("numpy.tile")
-def tile(b: Builder, a: Value, reps: Extents, /) -> Value:
+def tile(b: ModelBuilder, a: Value, reps: Extents, /) -> Value:
     """The whole array again and again along its axes."""
     known = b.constant_of(reps)
     counts = extents(reps)[0]
@@ -212,7 +202,7 @@ def tile(b: Builder, a: Value, reps: Extents, /) -> Value:
 
 
 @names("numpy.repeat")
-def repeat(b: Builder, a: Value, repeats: int, /, axis: int | None = None) -> Value:
+def repeat(b: ModelBuilder, a: Value, repeats: int, /, axis: int | None = None) -> Value:
     """Every element (or row) several times, one after the other: that of place `k // repeats`."""
     if repeats < 0:
         raise OperandError(f"numpy.repeat cannot repeat {repeats} times")
@@ -225,7 +215,7 @@ def repeat(b: Builder, a: Value, repeats: int, /, axis: int | None = None) -> Va
 
 
 @names("numpy.flip")
-def flip(b: Builder, m: Value, /, axis: Axes = None) -> Value:
+def flip(b: ModelBuilder, m: Value, /, axis: Axes = None) -> Value:
     """The elements in reverse order along axes."""
     axes = axes_of(m, axis)
     if not axes:
@@ -235,19 +225,19 @@ def flip(b: Builder, m: Value, /, axis: Axes = None) -> Value:
 
 
 @names("numpy.flipud")
-def flipud(b: Builder, m: Value, /) -> Value:
+def flipud(b: ModelBuilder, m: Value, /) -> Value:
     """The rows in reverse order."""
     return flip(b, m, 0)
 
 
 @names("numpy.fliplr")
-def fliplr(b: Builder, m: Value, /) -> Value:
+def fliplr(b: ModelBuilder, m: Value, /) -> Value:
     """The columns in reverse order."""
     return flip(b, m, 1)
 
 
 @names("numpy.roll")
-def roll(b: Builder, a: Value, shift: Value, /, axis: int | None = None) -> Value:
+def roll(b: ModelBuilder, a: Value, shift: Value, /, axis: int | None = None) -> Value:
     """`shift` places further along an axis (or all elements); what falls out comes in again."""
     if axis is None:
         return reshape(b, roll(b, ravel(b, a), shift, 0), shape_of(b, a))
@@ -257,7 +247,7 @@ def roll(b: Builder, a: Value, shift: Value, /, axis: int | None = None) -> Valu
     return b.op("Gather", a, came_from, axis=axis_of(a, axis))
 
 
-def positions(b: Builder, value: Value, axis: int) -> Value:
+def positions(b: ModelBuilder, value: Value, axis: int) -> Value:
     """0, 1, 2, ... along an axis."""
     count = cast(b, size(b, value, axis), "int64")
     zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
@@ -265,7 +255,7 @@ def positions(b: Builder, value: Value, axis: int) -> Value:
 
 
 @names("numpy.diff")
-def diff(b: Builder, a: Value, /, n: int = 1, axis: int = -1) -> Value:
+def diff(b: ModelBuilder, a: Value, /, n: int = 1, axis: int = -1) -> Value:
     """Each element less the one before it along an axis, n times over."""
     if n < 0:
         raise OperandError(f"numpy.diff takes differences {n} times")
@@ -278,7 +268,7 @@ def diff(b: Builder, a: Value, /, n: int = 1, axis: int = -1) -> Value:
 
 
 @names("numpy.take")
-def take(b: Builder, a: Value, indices: Value, /, axis: int | None = None) -> Value:
+def take(b: ModelBuilder, a: Value, indices: Value, /, axis: int | None = None) -> Value:
     """The elements at `indices` along an axis, or of all elements."""
     if kind(indices) not in "iu":
         raise OperandError(f"numpy.take needs whole numbers, not {indices.type}")

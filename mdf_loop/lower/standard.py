@@ -14,15 +14,18 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from mdf_loop import onnx_ops
-from mdf_loop.build import Builder, located
+from mdf_loop.build import located
 from mdf_loop.errors import LoopError, OperandError, UnknownFunctionError, UnsupportedError
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.expression import lower_expression
 from mdf_loop.lower.onnx_functions import lower_onnx
 from mdf_loop.lower.operators import Term
 from mdf_loop.lower.psyneulink import is_foreign, known_formula, origin_hint
-from mdf_loop.lower.scope import Scope, suggestion
+from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.syntax import names_in
+from mdf_loop.ops import onnx_schema
+from mdf_loop.ops.registry import title
+from mdf_loop.suggestion import suggestion
 
 
 @functools.cache
@@ -51,7 +54,7 @@ def _formula(name: str, metadata: Mapping[str, Any]) -> tuple[str, Sequence[str]
         if foreign is not None:
             return foreign.text, foreign.arguments
         known = [*(k for k in _registry() if "::" not in k), "onnx::Loop", "case_of"]
-        known += [f"onnx::{op}" for op in onnx_ops.operator_names()]
+        known += [f"onnx::{op}" for op in onnx_schema.operator_names()]
         hint = origin_hint(name, metadata) or _did_you_mean(name, known)
         raise UnknownFunctionError(f"unknown function '{name}'", hint=hint)
     text: str = entry["expression_string"]
@@ -73,7 +76,7 @@ def _did_you_mean(name: str, known: list[str]) -> str:
 
 
 def lower_function(
-    b: Builder,
+    b: ModelBuilder,
     name: str,
     args: Mapping[str, Any],
     scope: Scope,
@@ -83,8 +86,9 @@ def lower_function(
 
     The metadata of a function holds the options of those that are PsyNeuLink's.
     """
-    if name.startswith("onnx::"):
-        return lower_onnx(b, name.removeprefix("onnx::"), args, scope)
+    op_type = name.rpartition("::")[2]
+    if name == title(op_type):
+        return lower_onnx(b, op_type, args, scope)
     text, arguments = _formula(name, metadata or {})
     unread = _unread(args, (*arguments, *_CARRIED.get(name, ())))
     if unread and is_foreign(metadata or {}):
@@ -122,7 +126,7 @@ def _unread(args: Mapping[str, Any], known: Collection[str]) -> list[str]:
 
 
 @contextmanager
-def with_arguments(b: Builder, args: Mapping[str, Any], scope: Scope) -> Iterator[Scope]:
+def with_arguments(b: ModelBuilder, args: Mapping[str, Any], scope: Scope) -> Iterator[Scope]:
     """The scope of a function's formula: arguments in order, later ones see earlier ones.
 
     What is wrong with an argument is an error where it is read; of one that nothing reads it is

@@ -8,25 +8,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import ArityError, ExpressionError, OperandError
 from mdf_loop.ir import Value
-from mdf_loop.lower.terms import (
-    Term,
-    cast,
-    extents,
-    ints,
-    is_scalar,
-    kind,
-    promote,
-    rank,
-    tensor,
-)
-from mdf_loop.onnx_types import is_sequence
+from mdf_loop.ir.types import is_sequence
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.lower.terms import Term, promote, tensor
+from mdf_loop.ops.words import cast, extents, ints, is_scalar, kind, rank
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class SliceIndex:
     """`start:stop:step`; None stands for an end left out."""
 
     start: Value | None = None
@@ -34,11 +25,11 @@ class Slice:
     step: Value | None = None
 
 
-Index: TypeAlias = Value | Slice | EllipsisType | None
+Index: TypeAlias = Value | SliceIndex | EllipsisType | None
 """One part of a subscript; None is a new axis."""
 
 
-def subscript(b: Builder, term: Term, indices: tuple[Index, ...]) -> Term:
+def subscript(b: ModelBuilder, term: Term, indices: tuple[Index, ...]) -> Term:
     """`term[indices]`."""
     if isinstance(term, tuple):
         return _element(b, term, indices)
@@ -65,7 +56,7 @@ def subscript(b: Builder, term: Term, indices: tuple[Index, ...]) -> Term:
     return value
 
 
-def _member(b: Builder, sequence: Value, indices: tuple[Index, ...]) -> Value:
+def _member(b: ModelBuilder, sequence: Value, indices: tuple[Index, ...]) -> Value:
     """`sequence[k]`; negative positions count from the end."""
     if len(indices) == 1 and isinstance(indices[0], Value) and kind(indices[0]) in "iu":
         return b.op("SequenceAt", sequence, cast(b, indices[0], "int64"))
@@ -75,11 +66,11 @@ def _member(b: Builder, sequence: Value, indices: tuple[Index, ...]) -> Value:
     )
 
 
-def _one(b: Builder, value: Value, axis: int, index: Index) -> tuple[Value, int]:
+def _one(b: ModelBuilder, value: Value, axis: int, index: Index) -> tuple[Value, int]:
     """One part of the subscript applied at an axis, and the axis of the next part."""
     if index is None:
         return b.op("Unsqueeze", value, ints(b, axis)), axis + 1
-    if isinstance(index, Slice):
+    if isinstance(index, SliceIndex):
         return _slice(b, value, axis, index), axis + 1
     assert isinstance(index, Value)  # an ellipsis has become slices
     if index.dtype == "bool":
@@ -104,10 +95,10 @@ def _without_ellipsis(indices: tuple[Index, ...], axes: int) -> tuple[Index, ...
     if len(places) > 1:
         raise ExpressionError("a subscript has more than one '...'")
     missing = axes - _consumed(indices)
-    return (*indices[: places[0]], *(Slice(),) * missing, *indices[places[0] + 1 :])
+    return (*indices[: places[0]], *(SliceIndex(),) * missing, *indices[places[0] + 1 :])
 
 
-def _is_zero(b: Builder, indices: tuple[Index, ...]) -> bool:
+def _is_zero(b: ModelBuilder, indices: tuple[Index, ...]) -> bool:
     if len(indices) != 1 or not isinstance(indices[0], Value):
         return False
     known = b.constant_of(indices[0])
@@ -117,10 +108,10 @@ def _is_zero(b: Builder, indices: tuple[Index, ...]) -> bool:
 # --- results of a loop ---------------------------------------------------------------------------
 
 
-def _element(b: Builder, term: tuple[Term, ...], indices: tuple[Index, ...]) -> Term:
+def _element(b: ModelBuilder, term: tuple[Term, ...], indices: tuple[Index, ...]) -> Term:
     index, *rest = indices
     chosen: Term
-    if isinstance(index, Slice):
+    if isinstance(index, SliceIndex):
         start, stop, step = (_known_end(b, end) for end in (index.start, index.stop, index.step))
         if step == 0:
             raise ExpressionError("a slice cannot have the step 0")
@@ -141,7 +132,7 @@ def _element(b: Builder, term: tuple[Term, ...], indices: tuple[Index, ...]) -> 
     return subscript(b, chosen, tuple(rest)) if rest else chosen
 
 
-def _known_end(b: Builder, end: Value | None) -> int | None:
+def _known_end(b: ModelBuilder, end: Value | None) -> int | None:
     known = b.constant_of(end)
     if end is not None and (known is None or known.shape != ()):
         raise ExpressionError(
@@ -160,7 +151,7 @@ def _whole(number: object) -> int:
 # --- one axis ------------------------------------------------------------------------------------
 
 
-def _check_parts(b: Builder, value: Value, parts: tuple[Index, ...]) -> None:
+def _check_parts(b: ModelBuilder, value: Value, parts: tuple[Index, ...]) -> None:
     """Refuse what is no subscript of its axis of the value."""
     axis = 0
     for part in parts:
@@ -169,7 +160,7 @@ def _check_parts(b: Builder, value: Value, parts: tuple[Index, ...]) -> None:
         axis += _consumed((part,))
 
 
-def _check_whole(b: Builder, value: Value, axis: int, index: Value) -> None:
+def _check_whole(b: ModelBuilder, value: Value, axis: int, index: Value) -> None:
     if kind(index) not in "iu":
         raise OperandError(
             f"a subscript is a whole number, not {index.type}",
@@ -186,7 +177,7 @@ def _check_whole(b: Builder, value: Value, axis: int, index: Value) -> None:
             )
 
 
-def _where_true(b: Builder, value: Value, axis: int, mask: Value) -> Value:
+def _where_true(b: ModelBuilder, value: Value, axis: int, mask: Value) -> Value:
     """The elements whose truth value is true; how many is known when it runs."""
     if rank(mask) == 0 or (rank(mask) > 1 and (axis > 0 or rank(mask) != rank(value))):
         raise OperandError(
@@ -202,8 +193,8 @@ def _where_true(b: Builder, value: Value, axis: int, mask: Value) -> Value:
     return b.op("Compress", value, mask, axis=axis)
 
 
-def _slice(b: Builder, value: Value, axis: int, part: Slice) -> Value:
-    if part == Slice():
+def _slice(b: ModelBuilder, value: Value, axis: int, part: SliceIndex) -> Value:
+    if part == SliceIndex():
         return value
     step = 1 if part.step is None else _step(b, part.step)
     ends = np.iinfo(np.int64)
@@ -212,7 +203,7 @@ def _slice(b: Builder, value: Value, axis: int, part: Slice) -> Value:
     return b.op("Slice", value, start, stop, ints(b, axis), ints(b, step))
 
 
-def _step(b: Builder, step: Value) -> int:
+def _step(b: ModelBuilder, step: Value) -> int:
     known = b.constant_of(step)
     if known is None or known.shape != () or known.dtype.kind not in "iu" or known == 0:
         raise ExpressionError(
@@ -221,7 +212,7 @@ def _step(b: Builder, step: Value) -> int:
     return int(known)
 
 
-def _edge(b: Builder, edge: Value | None, default: int) -> Value:
+def _edge(b: ModelBuilder, edge: Value | None, default: int) -> Value:
     if edge is None:
         return ints(b, default)
     if kind(edge) not in "iu" or edge.shape != ():
@@ -245,10 +236,12 @@ def _refuse_apart(parts: tuple[Index, ...]) -> None:
         )
 
 
-def _take_together(b: Builder, value: Value, parts: tuple[Index, ...]) -> Value:
+def _take_together(b: ModelBuilder, value: Value, parts: tuple[Index, ...]) -> Value:
     """`value[i, j]` of index arrays: the elements at (i[0], j[0]), (i[1], j[1]) ..."""
     whole = [part for part in parts if isinstance(part, Value)]
-    if parts[: len(whole)] != tuple(whole) or any(part != Slice() for part in parts[len(whole) :]):
+    if parts[: len(whole)] != tuple(whole) or any(
+        part != SliceIndex() for part in parts[len(whole) :]
+    ):
         raise ExpressionError(
             "several index arrays must stand first in a subscript",
             hint="write x[i, j] or x[i][:, j]",

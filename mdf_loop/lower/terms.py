@@ -13,27 +13,23 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import ExpressionError, OperandError
 from mdf_loop.ir import Array, Value
-from mdf_loop.narrowing import narrowed
-from mdf_loop.onnx_types import (
+from mdf_loop.ir.types import (
     common,
     dtype_words,
-    element_type,
-    is_tensor,
     kind_of,
-    numpy_dtype,
-    optional_of,
-    wrong_kind,
 )
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.narrowing import narrowed
+from mdf_loop.ops.words import cast, ints, kind
 from mdf_loop.outside import Ragged, array_of
 
 Term: TypeAlias = "Value | tuple[Term, ...]"
 """What a name stands for: a tensor, or the tuple of a loop's results."""
 
 
-class Results(tuple["Term", ...]):
+class OperatorResults(tuple["Term", ...]):
     """Results of an operator of which the first stands for all: `pool` is `pool[0]`.
 
     MDF's engine gives the tuple; its importers write the bare name where they mean the first.
@@ -49,7 +45,7 @@ _KIND_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 # --- literals, tuples, casts ------------------------------------------------------------------
 
 
-def literal(b: Builder, value: Any) -> Value:
+def literal(b: ModelBuilder, value: Any) -> Value:
     """A number, truth value or (nested) list of numbers of the document.
 
     Plain numbers are weak. Numbers with a point get the compilation's precision.
@@ -96,11 +92,11 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def tensor(b: Builder, term: Term) -> Value:
+def tensor(b: ModelBuilder, term: Term) -> Value:
     """The term as one tensor: a tuple of equal shapes is stacked, as numpy.array does."""
     if isinstance(term, Value):
         return term
-    if isinstance(term, Results):
+    if isinstance(term, OperatorResults):
         return tensor(b, term[0])
     if not term:
         return b.constant(np.zeros(0, b.float_dtype))
@@ -127,44 +123,12 @@ def _refuse_ragged(parts: Sequence[Value]) -> None:
             )
 
 
-def ints(b: Builder, *numbers: int) -> Value:
-    """Whole numbers as one axis, the way ONNX takes axes, shapes and ends of slices."""
-    return b.constant(np.array(numbers, np.int64))
-
-
-def scalar(b: Builder, number: float, dtype: str) -> Value:
-    """One typed number."""
-    return b.constant(np.array(number, dtype))
-
-
-def cast(b: Builder, value: Value, dtype: str) -> Value:
-    """The value in another dtype; itself if it has it already."""
-    if value.dtype == dtype:
-        return value
-    if not is_tensor(dtype) or not is_tensor(value.dtype):
-        return _wrapped(b, value, dtype)
-    array = b.constant_of(value)
-    if array is not None and dtype != "string" and value.dtype != "string":
-        with np.errstate(all="ignore"):
-            return b.constant(array.astype(numpy_dtype(dtype)), late=b.is_late(value))
-    return b.op("Cast", value, to=element_type(dtype))
-
-
-def _wrapped(b: Builder, value: Value, dtype: str) -> Value:
-    """The value as one that may be absent; all else that is no tensor stays what it is."""
-    if dtype == optional_of(value.dtype):
-        return b.op("Optional", value)
-    if is_tensor(dtype):
-        raise wrong_kind(value)
-    raise OperandError(f"'{value.name}' must be {dtype}, but it is {value.type}")
-
-
-def as_float(b: Builder, value: Value) -> Value:
+def as_float(b: ModelBuilder, value: Value) -> Value:
     """Whole numbers and truth values as numbers with a point, of the compilation's precision."""
     return value if kind(value) == "f" else cast(b, value, b.float_dtype)
 
 
-def as_plain(b: Builder, value: Value, dtype: str) -> Value:
+def as_plain(b: ModelBuilder, value: Value, dtype: str) -> Value:
     """The value as Python's `float(x)`, `int(x)` or `bool(x)` give it: a plain number."""
     if b.is_weak(value) and value.dtype == dtype:
         return value
@@ -173,7 +137,7 @@ def as_plain(b: Builder, value: Value, dtype: str) -> Value:
     return made_plain(b, b.op("Identity", made) if made is value and known is None else made)
 
 
-def as_numpy(b: Builder, value: Value) -> Value:
+def as_numpy(b: ModelBuilder, value: Value) -> Value:
     """A plain number as the numpy number that functions of numpy make of it."""
     if not b.is_weak(value):
         return value
@@ -183,7 +147,7 @@ def as_numpy(b: Builder, value: Value) -> Value:
     return b.constant(known, late=b.is_late(value))
 
 
-def made_plain(b: Builder, result: Value) -> Value:
+def made_plain(b: ModelBuilder, result: Value) -> Value:
     """A result that nobody else has yet, as a plain number."""
     known = b.constant_of(result)
     if known is None:
@@ -191,46 +155,10 @@ def made_plain(b: Builder, result: Value) -> Value:
     return b.constant(known, weak=True, late=b.is_late(result))
 
 
-# --- what is known of a value -----------------------------------------------------------------
-
-
-def kind(value: Value) -> str:
-    """`b`, `i`, `u`, `f` as numpy calls the kinds of dtypes; `U` for text.
-
-    Raises:
-        OperandError: the value is no tensor.
-    """
-    if not is_tensor(value.dtype):
-        raise wrong_kind(value)
-    return kind_of(value.dtype)
-
-
-def is_scalar(value: Value) -> bool:
-    """Whether the value is known to have no axes."""
-    return value.shape == ()
-
-
-def rank(value: Value) -> int:
-    """The number of axes, which must be known."""
-    return len(extents(value))
-
-
-def extents(value: Value) -> tuple[int | str, ...]:
-    """The extent of every axis; how many there are must be known."""
-    if not is_tensor(value.dtype):
-        raise wrong_kind(value)
-    if value.shape is None:
-        raise OperandError(
-            f"the number of axes of '{value.name}' must be known here",
-            hint="give the input port a shape",
-        )
-    return value.shape
-
-
 # --- promotion --------------------------------------------------------------------------------
 
 
-def common_dtype(b: Builder, values: Sequence[Value]) -> str:
+def common_dtype(b: ModelBuilder, values: Sequence[Value]) -> str:
     """The dtype numpy would compute in: weak numbers give way to typed values of their kind."""
     for value in values:
         if kind(value) == "U":
@@ -247,7 +175,7 @@ def common_dtype(b: Builder, values: Sequence[Value]) -> str:
     return dtype
 
 
-def promote(b: Builder, *values: Value) -> tuple[Value, ...]:
+def promote(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
     """The values in their common dtype."""
     dtype = common_dtype(b, values)
     for value in values:
@@ -263,7 +191,7 @@ def promote(b: Builder, *values: Value) -> tuple[Value, ...]:
     return tuple(cast(b, value, dtype) for value in values)
 
 
-def fits(b: Builder, value: Value, dtype: str) -> bool:
+def fits(b: ModelBuilder, value: Value, dtype: str) -> bool:
     """Whether a plain whole number can be said in the dtype (True for all other values)."""
     array = b.constant_of(value)
     whole = array is not None and b.is_weak(value) and array.dtype.kind == "i"
@@ -273,7 +201,7 @@ def fits(b: Builder, value: Value, dtype: str) -> bool:
     return bool(np.iinfo(target).min <= int(array) <= np.iinfo(target).max)
 
 
-def numbers(b: Builder, *values: Value) -> tuple[Value, ...]:
+def numbers(b: ModelBuilder, *values: Value) -> tuple[Value, ...]:
     """The values in their common dtype, truth values as whole numbers."""
     values = promote(b, *values)
     return tuple(cast(b, v, "int64") if v.dtype == "bool" else v for v in values)
@@ -282,7 +210,7 @@ def numbers(b: Builder, *values: Value) -> tuple[Value, ...]:
 # --- plain numbers ----------------------------------------------------------------------------
 
 
-def plain_numbers(b: Builder, values: Sequence[Value]) -> list[Any] | None:
+def plain_numbers(b: ModelBuilder, values: Sequence[Value]) -> list[Any] | None:
     """The values as Python's numbers, if all of them are plain numbers known now."""
     arrays: list[Array] = []
     for value in values:
@@ -293,7 +221,9 @@ def plain_numbers(b: Builder, values: Sequence[Value]) -> list[Any] | None:
     return [array.item() for array in arrays]
 
 
-def plain_result(b: Builder, compute: Callable[..., Any], values: Sequence[Value]) -> Value | None:
+def plain_result(
+    b: ModelBuilder, compute: Callable[..., Any], values: Sequence[Value]
+) -> Value | None:
     """Python's own result, if all operands are plain numbers known now."""
     operands = plain_numbers(b, values)
     if operands is None:

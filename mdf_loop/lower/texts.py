@@ -8,12 +8,12 @@ Source: ONNX operators, Equal-13, Unique-11.
 
 from __future__ import annotations
 
-from mdf_loop.build import Builder
 from mdf_loop.ir import Value
-from mdf_loop.lower.terms import ints
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.ops.words import ints
 
 
-def equal_texts(b: Builder, left: Value, right: Value) -> Value:
+def equal_texts(b: ModelBuilder, left: Value, right: Value) -> Value:
     """`left == right`, element by element, with broadcasting."""
     flat = [b.op("Reshape", value, ints(b, -1)) for value in (left, right)]
     together = b.op("Concat", *flat, axis=0)

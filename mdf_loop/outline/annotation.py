@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mdf_loop.build import Options
+from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Array, Constant, Loop, Value, always_true, is_true, walk
-from mdf_loop.reading import Document, read_annotated
+from mdf_loop.lower.builder import Options
+from mdf_loop.reading import read_annotated
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from mdf_loop.document.bodies import WrittenBody, written_bodies, written_body
 from mdf_loop.errors import LoopError
 from mdf_loop.outline.loops import argument_of, port_type, taking_ports
 from mdf_loop.outline.parts import (
@@ -14,11 +15,10 @@ from mdf_loop.outline.parts import (
     JoinOutline,
     OutputOutline,
 )
-from mdf_loop.outline.scope import Place, captured
+from mdf_loop.outline.scope import OutlineScope, captured
 from mdf_loop.outline.site import Site, output_names
 from mdf_loop.outline.text import value_text
 from mdf_loop.reading.branch_graphs import branch_role
-from mdf_loop.reading.document import WrittenBody, written_bodies, written_body
 from mdf_loop.reading.entries import expressions
 from mdf_loop.reading.owned_graph import owned_graph
 
@@ -115,7 +115,7 @@ def _captures(site: Site, branches: Iterable[BranchOutline]) -> tuple[CaptureOut
     return tuple(replace(c, type=site.notes.type_of(c.path)) for c in found.values())
 
 
-def _captured(branch: BranchOutline, place: Place) -> Iterator[CaptureOutline]:
+def _captured(branch: BranchOutline, place: OutlineScope) -> Iterator[CaptureOutline]:
     if branch.body is not None:
         yield from captured(branch.body.inputs, place)
     for output in branch.outputs:

@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mdf_loop.document.document import Document
+from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.errors import ModelError
+from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.lower import names_in
 from mdf_loop.outline.annotation import Annotations, annotate
 from mdf_loop.outline.choices import outline_case, outline_if
@@ -27,10 +30,9 @@ from mdf_loop.outline.parts import (
 )
 from mdf_loop.outline.scans import outline_map, outline_scan
 from mdf_loop.outline.schedule import node_conditions, termination_texts
-from mdf_loop.outline.scope import Place, body_inputs, local_names
+from mdf_loop.outline.scope import OutlineScope, body_inputs, local_names
 from mdf_loop.outline.site import Site
-from mdf_loop.reading import Document, Source, open_document, open_ports
-from mdf_loop.reading.control import control
+from mdf_loop.reading import open_ports
 from mdf_loop.reading.parameters import condition_fields
 
 _BLOCKS: dict[str, Callable[[Site], Block]] = {
@@ -76,7 +78,7 @@ class _Reader:
         self.notes = notes
         self.within: list[str] = []
 
-    def graph(self, graph: Any, where: str, place: Place | None) -> GraphOutline:
+    def graph(self, graph: Any, where: str, place: OutlineScope | None) -> GraphOutline:
         """Nodes and edges of a graph whose surroundings are `place`."""
         groups = cycle_groups(graph)
         conditions = node_conditions(graph)
@@ -97,13 +99,13 @@ class _Reader:
         where: str,
         roles: Mapping[str, str],
         outputs: Sequence[str],
-        around: Place,
+        around: OutlineScope,
     ) -> GraphOutline:
         """A body with its inputs and outputs; `around` is the place of the node that owns it."""
         if where in self.within:
             raise ModelError(f"the graph '{body.id}' contains itself", where)
         self.within.append(where)
-        place = Place(_declared(roles, where), around)
+        place = OutlineScope(_declared(roles, where), around)
         graph = self.graph(body, where, place)
         self.within.pop()
         blocks = {node.id: node.blocks for node in graph.nodes}
@@ -127,7 +129,9 @@ class _Reader:
 
     # --- nodes ----------------------------------------------------------------------------------
 
-    def _node(self, node: Any, where: str, condition: str, place: Place | None) -> NodeOutline:
+    def _node(
+        self, node: Any, where: str, condition: str, place: OutlineScope | None
+    ) -> NodeOutline:
         path = f"{where}.nodes['{node.id}']"
         blocks = tuple(self._blocks(node, path, place))
         return NodeOutline(
@@ -152,9 +156,9 @@ class _Reader:
             value=getattr(port, "value", None),
         )
 
-    def _blocks(self, node: Any, path: str, place: Place | None) -> Iterable[Block]:
+    def _blocks(self, node: Any, path: str, place: OutlineScope | None) -> Iterable[Block]:
         for kind, item in _computing(node):
-            name = control(item.function)
+            name = graph_function(item.function)
             if name is not None:
                 where = f"{path}.{kind}['{item.id}']"
                 yield _BLOCKS[name](
@@ -163,7 +167,7 @@ class _Reader:
 
     def _items(self, node: Any, path: str) -> Iterable[ItemOutline]:
         for kind, item in _computing(node):
-            if control(item.function) is None and not _is_graph(item.value):
+            if graph_function(item.function) is None and not _is_graph(item.value):
                 yield self._item(item, node, f"{path}.{kind}['{item.id}']")
 
     def _item(self, item: Any, node: Any, path: str) -> ItemOutline:

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mdf_loop.document.document import Document
+from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.outline.annotation import annotate_over_time
 from mdf_loop.outline.graphs import outline_with
 from mdf_loop.outline.parts import (
@@ -31,7 +33,6 @@ from mdf_loop.outline.parts import (
     RecordedOutline,
 )
 from mdf_loop.outline.scope import known_value
-from mdf_loop.reading import Document, Source, open_document
 
 
 def outline_over_time(source: Source) -> GraphOutline:

@@ -11,18 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mdf_loop.document.graph_functions import BODIES, graph_function
 from mdf_loop.lower import names_in
 from mdf_loop.outline.parts import Block, CaptureOutline, InputOutline
-from mdf_loop.reading.control import BODIES, control
 from mdf_loop.reading.parameters import condition_fields
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OutlineScope:
     """The names of a node or of a body's signature, with the place around it behind them."""
 
     names: Mapping[str, CaptureOutline] = field(default_factory=dict)
-    outer: Place | None = None
+    outer: OutlineScope | None = None
 
     def find(self, name: str) -> CaptureOutline | None:
         """What a name stands for here or further out."""
@@ -54,7 +54,9 @@ def literal_value(text: str) -> Any | None:
     return None if isinstance(value, str) else value
 
 
-def node_place(node: Any, where: str, bindings: Iterable[str], outer: Place | None) -> Place:
+def node_place(
+    node: Any, where: str, bindings: Iterable[str], outer: OutlineScope | None
+) -> OutlineScope:
     """The names that a loop of `node` can capture."""
     names: dict[str, CaptureOutline] = {}
     for kind, items in (
@@ -69,7 +71,7 @@ def node_place(node: Any, where: str, bindings: Iterable[str], outer: Place | No
             names[item.id] = CaptureOutline(item.id, kind, node.id, path, value)
     for name in bindings:
         names[name] = CaptureOutline(name, "argument", node.id, where)
-    return Place(names, outer)
+    return OutlineScope(names, outer)
 
 
 def local_names(node: Any) -> frozenset[str]:
@@ -101,7 +103,7 @@ def _expressions(node: Any) -> Iterator[Any]:
 
 def _arguments(item: Any) -> Iterator[Any]:
     """The arguments of a function that are expressions, and those inside of `slices` and others."""
-    name = control(item.function)
+    name = graph_function(item.function)
     bodies = BODIES[name] if name else ()
     for key, value in (item.args or {}).items():
         if name and isinstance(value, Mapping) and key not in bodies:
@@ -125,7 +127,7 @@ def body_inputs(
     where: str,
     blocks: Mapping[str, tuple[Block, ...]],
     declared: Mapping[str, str],
-    outer: Place,
+    outer: OutlineScope,
 ) -> tuple[InputOutline, ...]:
     """What comes into a body's nodes from its signature and from outside.
 
@@ -151,7 +153,7 @@ def body_inputs(
     return tuple(found)
 
 
-def _source(port: Any, declared: Mapping[str, str], outer: Place) -> str:
+def _source(port: Any, declared: Mapping[str, str], outer: OutlineScope) -> str:
     if port.id in declared:
         return declared[port.id]
     if outer.find(port.id) is not None:
@@ -159,7 +161,7 @@ def _source(port: Any, declared: Mapping[str, str], outer: Place) -> str:
     return "unbound" if port.default_value is None else "default"
 
 
-def captured(inputs: Iterable[InputOutline], outer: Place) -> tuple[CaptureOutline, ...]:
+def captured(inputs: Iterable[InputOutline], outer: OutlineScope) -> tuple[CaptureOutline, ...]:
     """The captures of a body, each value once, in order of first use."""
     names = dict.fromkeys(entry.name for entry in inputs if entry.source == "captured")
     found = ((name, outer.find(name)) for name in names)

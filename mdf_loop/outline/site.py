@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from mdf_loop.document.document import Document
 from mdf_loop.outline.annotation import Annotations
 from mdf_loop.outline.parts import GraphOutline
-from mdf_loop.outline.scope import Place, node_place
-from mdf_loop.reading.document import Document
+from mdf_loop.outline.scope import OutlineScope, node_place
 from mdf_loop.reading.owned_graph import OwnedGraph
 from mdf_loop.reading.signature import end_ports
 
-BodyReader: TypeAlias = Callable[[Any, str, Mapping[str, str], Sequence[str], Place], GraphOutline]
+BodyReader: TypeAlias = Callable[
+    [Any, str, Mapping[str, str], Sequence[str], OutlineScope], GraphOutline
+]
 """Outlines a body: graph, path, what its inputs are, names of its outputs, the place around it."""
 
 
@@ -27,7 +29,7 @@ class Site:
     where: str
     document: Document
     notes: Annotations
-    outer: Place | None
+    outer: OutlineScope | None
     read_body: BodyReader
 
     @property
@@ -40,7 +42,7 @@ class Site:
         """What the function is called in errors."""
         return f"{self.node.id}.{self.item.id}"
 
-    def place(self, bindings: Sequence[str] = ()) -> Place:
+    def place(self, bindings: Sequence[str] = ()) -> OutlineScope:
         """The names that a body of the function can capture."""
         return node_place(self.node, self.node_where, bindings, self.outer)
 

@@ -1,10 +1,10 @@
 """Record only every k-th iteration: what lies between is computed, but not kept.
 
-    loop i < steps: x' = f(x, i); record x'
+    loop i < steps: scan u of us; x' = f(x, i, u); record x'
     ->
-    loop k < steps:                            # steps rows
-      loop j < every: x' = f(x, k*every + j)
-      record x'                                # that of the last of them
+    loop k < steps:                                            # steps rows
+      loop i < every after k*every: scan u of us[k*every : (k+1)*every]; x' = f(x, i, u)
+      record x'                                                # that of the last of them
 
 Keeps: the rows, bit for bit those of the full record with numbers every-1, 2*every-1, ...
 """
@@ -16,7 +16,8 @@ from dataclasses import replace
 import numpy as np
 
 from mdf_loop.build import Builder
-from mdf_loop.ir import Carried, Input, Loop, Op, Program, Recorded
+from mdf_loop.ir import Carried, Input, Loop, Program, Recorded, Scanned, Takes, Value
+from mdf_loop.ops.words import ints
 
 
 def record_every(program: Program) -> Program:
@@ -28,23 +29,22 @@ def record_every(program: Program) -> Program:
     block = b.body()
     number = block.new("int64", (), "row")
     first = block.op("Mul", number, every)
-    offset = block.body().new("int64", (), f"{loop.iteration.name}_of_row")
-    iteration = Op("Add", (first, offset), (loop.iteration,), where=loop.where)
     steps, rows = _parts(b, block, loop)
     block.append(
         replace(
             loop,
             name=f"{loop.name}, between rows",
             trip_count=every,
-            iteration=offset,
+            first=first,
+            scanned=tuple(_of_row(block, scanned, first, every) for scanned in loop.scanned),
             carried=(*steps, *(carried for _, carried in rows)),
             recorded=(),
-            ops=(iteration, *loop.ops),
         )
     )
     outer = replace(
         loop,
         iteration=number,
+        scanned=(),
         condition_in=block.new("bool", (), "go"),
         carried=tuple(
             replace(old, enter=new.initial, leave=new.final)
@@ -56,9 +56,20 @@ def record_every(program: Program) -> Program:
     constants = b.ops
     return replace(
         program,
-        inputs=(*program.inputs, Input(every)),
+        inputs=(*program.inputs, Input(every, role=Takes.CONTROL, of="every")),
         ops=(*before, *constants, outer),
     )
+
+
+def _of_row(block: Builder, scanned: Scanned, first: Value, every: Value) -> Scanned:
+    """What the iterations of one row scan."""
+    axis = scanned.axis
+    start = block.op("Reshape", first, ints(block, 1))
+    end = block.op("Add", start, every)
+    if scanned.backward:
+        extent = block.op("Shape", scanned.rows, start=axis, end=axis + 1)
+        start, end = block.op("Sub", extent, end), block.op("Sub", extent, start)
+    return replace(scanned, rows=block.op("Slice", scanned.rows, start, end, ints(block, axis)))
 
 
 def _parts(

@@ -13,20 +13,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mdf_loop.ir import If, Loop, Program, Value, loops, walk
+from mdf_loop.ir import Gives, If, Loop, Output, Program, Value, loops, walk
 
 
 def report_loops(program: Program) -> Program:
     """The program with what `Results.loops` needs as further outputs."""
-    reports: dict[str, Value] = {}
+    reports: dict[tuple[Gives, str], Output] = {}
     branches = (op for op in program.ops if isinstance(op, If))
     chosen = {op.name for op in walk(branches) if isinstance(op, Loop)}
     for loop in loops(program):
         if loop.name in chosen:
             continue
         if loop.count is not None:
-            reports[f"{loop.name}.iterations"] = loop.count
+            _report(reports, Gives.ITERATIONS, f"{loop.name}.iterations", loop, loop.count)
         has_limit = loop.trip_count is not None or loop.bound is not None
         if loop.last_condition is not None and loop.condition is not None and has_limit:
-            reports[f"{loop.name}.condition"] = loop.last_condition
-    return replace(program, outputs=(*program.outputs, *reports.items())) if reports else program
+            _report(reports, Gives.CONDITION, f"{loop.name}.condition", loop, loop.last_condition)
+    return replace(program, outputs=(*program.outputs, *reports.values())) if reports else program
+
+
+def _report(
+    reports: dict[tuple[Gives, str], Output], role: Gives, name: str, loop: Loop, value: Value
+) -> None:
+    reports[role, loop.name] = Output(name, value, role, loop.name)

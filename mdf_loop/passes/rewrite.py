@@ -15,41 +15,37 @@ later operations and outputs. Only where a rule answers with a value that was th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
-from typing import Any, TypeAlias, TypeVar, cast
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TypeAlias
 
-from mdf_loop.build import Builder, Options
+from mdf_loop.build import Builder
 from mdf_loop.ir import (
     Body,
-    Branch,
-    Carried,
     Constant,
-    If,
-    Loop,
     Op,
     Operation,
     Program,
-    Recorded,
     Value,
     bodies,
     results,
     with_bodies,
 )
+from mdf_loop.ir.substitute import substitute
 
 Rule: TypeAlias = Callable[[Builder, Op, tuple[Value | None, ...]], tuple[Value | None, ...] | None]
 """What replaces an operation, output by output (None for one not wanted); None keeps it."""
 
 
-def rewrite(program: Program, rule: Rule, options: Options | None = None) -> Program:
+def rewrite(program: Program, rule: Rule) -> Program:
     """The program with every operation for which `rule` has an answer replaced by it."""
-    b = Builder.resume(program, options)
+    b = Builder.resume(program)
     swaps: dict[Value, Value] = {}
     _scope(b, program.ops, rule, swaps)
     ops = tuple(b.ops)
     if ops == program.ops:
         return program
-    outputs = tuple((name, swaps.get(value, value)) for name, value in program.outputs)
+    outputs = substitute(program.outputs, swaps)
     return replace(program, ops=ops, outputs=outputs)
 
 
@@ -90,30 +86,3 @@ def _op(b: Builder, op: Op, rule: Rule, swaps: dict[Value, Value]) -> None:
             swaps[old] = renamed.get(new, new)
     if renamed:
         b.ops[before:] = [substitute(operation, renamed) for operation in b.ops[before:]]
-
-
-# --- substitution -----------------------------------------------------------------------------
-
-_Node = TypeVar("_Node")
-
-
-def substitute(node: _Node, swaps: Mapping[Value, Value]) -> _Node:
-    """The operation with values exchanged, read or made, also inside its body.
-
-    The same object if it has none of them.
-    """
-    return cast(_Node, _substituted(node, swaps)) if swaps else node
-
-
-def _substituted(node: object, swaps: Mapping[Value, Value]) -> object:
-    if isinstance(node, Value):
-        return swaps.get(node, node)
-    if isinstance(node, tuple):
-        parts = tuple(_substituted(part, swaps) for part in node)
-        return parts if any(p is not q for p, q in zip(parts, node, strict=True)) else node
-    if isinstance(node, (Op, Loop, Carried, Recorded, If, Branch)):
-        old = {f.name: getattr(node, f.name) for f in fields(node)}
-        new = {name: _substituted(part, swaps) for name, part in old.items()}
-        changed = {name: part for name, part in new.items() if part is not old[name]}
-        return replace(node, **cast(dict[str, Any], changed)) if changed else node
-    return node

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.document.document import Document
+from mdf_loop.document.graph_functions import graph_function, is_loop
 from mdf_loop.errors import ArityError
 from mdf_loop.plugin.loop_call import LoopCall
 from mdf_loop.plugin.models import siblings_of
 from mdf_loop.plugin.stand_in import StandIn, stand_in
-from mdf_loop.reading.control import control, is_loop
-from mdf_loop.reading.document import Document
 from mdf_loop.reading.names_read import item_path
 from mdf_loop.reading.node import LOOP_RESULTS
 
@@ -46,7 +46,7 @@ def with_loops(engine: Any) -> Callable[..., None]:
 
     @functools.wraps(make)
     def make_with_loops(self: Any, node: Any, verbose: bool | None = False) -> None:
-        loops = [x for x in (*node.functions, *node.parameters) if control(x.function)]
+        loops = [x for x in (*node.functions, *node.parameters) if graph_function(x.function)]
         if not loops:
             make(self, node, verbose)
             return

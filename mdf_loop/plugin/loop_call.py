@@ -13,19 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.build import Builder, Options
-from mdf_loop.check import check
-from mdf_loop.emit.legalise import runnable
+from mdf_loop.document.document import Document
+from mdf_loop.document.loading import graph_of
 from mdf_loop.errors import CarryTypeError, ExpressionError, LoopError, ModelError, raise_findings
-from mdf_loop.ir import Array, Input, Program, Value
+from mdf_loop.ir import Array, Input, Output, Program, Value
+from mdf_loop.ir.check import check
 from mdf_loop.lower import Scope, Term, names_in
+from mdf_loop.lower.builder import ModelBuilder, Options
+from mdf_loop.pipeline import prepare
 from mdf_loop.plugin.values import array_of, content_of, is_plain, is_whole, part_of, type_of
-from mdf_loop.reading.control import read_control
-from mdf_loop.reading.document import Document, graph_of
 from mdf_loop.reading.loop_forms import loop_form
 from mdf_loop.reading.node import LOOP_RESULTS
+from mdf_loop.reading.readers import read_graph_function
 from mdf_loop.recent import Recent
-from mdf_loop.run.session import Session
+from mdf_loop.run.backend import PROGRAM_BACKENDS, Runnable
 
 SESSIONS_KEPT = 64
 """Sessions kept for one loop, each for one set of types."""
@@ -41,7 +42,7 @@ class _Ready:
     An input is a value by name, or a part of one by positions: `x`, `x[0]`, `x[0][1]`.
     """
 
-    session: Session
+    session: Runnable
     n_results: int
     sources: Mapping[str, tuple[str, tuple[int, ...]]]
     floats: frozenset[str]
@@ -110,19 +111,20 @@ class LoopCall:
         return frozenset(name for name in names - written if is_whole(values.get(name)))
 
     def _compiled(self, values: Mapping[str, Any], floats: frozenset[str]) -> _Ready:
-        b = Builder(self.options)
+        b = ModelBuilder(self.options)
         inputs = _Inputs(b, values, floats)
         scope = Scope({name: inputs.asked(name) for name in values}, is_node=True)
         with b.findings.catch():
-            reading = read_control(b, self.item, self.node, self.where, scope, self.document)
+            reading = read_graph_function(b, self.item, self.node, self.where, scope, self.document)
         raise_findings(b.findings.found)
         results = reading.term if isinstance(reading.term, tuple) else (reading.term,)
         named = {f"result{k}": result for k, result in enumerate(results)}
         named |= {name: term() for name, term in reading.named.items()}
-        outputs = tuple((name, v) for name, v in named.items() if isinstance(v, Value))
+        outputs = tuple(Output(name, v) for name, v in named.items() if isinstance(v, Value))
         program = Program(self.item.id, tuple(inputs.made), tuple(b.ops), outputs)
         raise_findings(check(program))
-        session = Session(runnable(program, self.options))
+        backend = PROGRAM_BACKENDS["onnxruntime"]
+        session = backend.load(prepare(program, backend.order))
         self._reads = tuple(dict.fromkeys((*self._reads, *inputs.asked_for)))
         return _Ready(session, len(results), inputs.sources, floats)
 
@@ -130,7 +132,7 @@ class LoopCall:
 class _Inputs:
     """Makes a program's inputs of values, each when the loop first asks for its name."""
 
-    def __init__(self, b: Builder, values: Mapping[str, Any], floats: frozenset[str]) -> None:
+    def __init__(self, b: ModelBuilder, values: Mapping[str, Any], floats: frozenset[str]) -> None:
         self.b = b
         self.values = values
         self.floats = floats

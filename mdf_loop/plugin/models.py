@@ -14,8 +14,8 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from mdf_loop.document.bodies import named_bodies, named_by_node
 from mdf_loop.errors import ModelError
-from mdf_loop.reading.document import named_bodies, named_by_node
 
 _live: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """Models made since registration, in the order of their making."""

@@ -18,9 +18,10 @@ from graphlib import CycleError as GraphCycleError
 from graphlib import TopologicalSorter
 from typing import Any
 
+from mdf_loop.document.bodies import parameters_with_bodies
+from mdf_loop.document.document import Document
+from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.errors import CycleError
-from mdf_loop.reading.control import control
-from mdf_loop.reading.document import Document, parameters_with_bodies
 from mdf_loop.reading.names_read import names_read_by
 from mdf_loop.reading.node import LOOP_RESULTS
 from mdf_loop.reading.parameters import condition_fields
@@ -132,7 +133,7 @@ _WHOLE = re.compile(rf"(?P<loop>.+?)(\.(?P<key>{'|'.join(LOOP_RESULTS)})|\[(?P<p
 
 def _renamed(item: Any, asking: _Asking) -> Any:
     """A function, parameter or output port with the new names in its expressions."""
-    if control(getattr(item, "function", None)):
+    if graph_function(getattr(item, "function", None)):
         return item
     changes: dict[str, Any] = {}
     for name in ("value", "default_initial_value", "time_derivative"):

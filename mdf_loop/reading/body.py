@@ -7,17 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdf_loop.build import Builder
+from mdf_loop.document.document import Document
 from mdf_loop.errors import ConditionError, Poisoned, SignatureError
-from mdf_loop.ir import Operation, Shape, Value
+from mdf_loop.ir import Operation, Scanned, Shape, Value, operands, results, walk
 from mdf_loop.lower import Scope, Term
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import one_element
-from mdf_loop.reading.delays import History, Row
-from mdf_loop.reading.document import Document
+from mdf_loop.reading.delays import History, RowType
+from mdf_loop.reading.extents import Extents
 from mdf_loop.reading.inner_graph import InnerGraph, output_ports
 from mdf_loop.reading.loop_forms import LoopForm
 from mdf_loop.reading.signature import Signature
-from mdf_loop.reading.slices import Slice
+from mdf_loop.reading.slices import Slice, SlicedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +44,20 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Entering:
-    """What enters a body: carried values (those of histories last), slices, delays."""
+    """What enters a body: carried values (those of histories last), slices, delays.
 
-    carried: tuple[Row, ...]
+    `rows` are those of slices that are scanned; the others are made by the iteration number.
+    """
+
+    carried: tuple[RowType, ...]
     slices: tuple[Slice, ...]
+    rows: Mapping[Slice, SlicedRows]
     histories: tuple[History, ...]
     known: Known | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class ReadBody:
     """A body that was read: values in the body's scope, ready to become a `Loop`.
 
     `delayed` is what each history holds the past of, `early` what is known when the condition is.
@@ -66,19 +71,34 @@ class Body:
     leave_names: tuple[str, ...]
     rows: tuple[Value, ...]
     row_names: tuple[str, ...]
+    scanned: tuple[Scanned, ...]
     ops: tuple[Operation, ...]
     delayed: tuple[Value, ...]
     early: tuple[Value, ...]
 
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """What the loop gives the body."""
+        rows = (scanned.row for scanned in self.scanned)
+        return (self.iteration, self.condition_in, *self.enters, *rows)
+
+    @property
+    def outside(self) -> Extents:
+        """The extents of what it reads, or the loop scans for it, from outside of it."""
+        inner = list(walk(self.ops))
+        made = {*self.inputs, *(value for operation in inner for value in results(operation))}
+        read = (value for operation in inner for value in operands(operation) if value not in made)
+        return Extents((*(scanned.rows for scanned in self.scanned), *read))
+
 
 def read_body(
-    b: Builder,
+    b: ModelBuilder,
     form: LoopForm,
     signature: Signature,
     entering: Entering,
     scopes: Scopes,
     document: Document,
-) -> Body:
+) -> ReadBody:
     """Read the body for carried values of these types."""
     return _BodyReader(b.body(), form, signature, scopes.seen_by(form), document).read(entering)
 
@@ -86,7 +106,7 @@ def read_body(
 class _BodyReader:
     def __init__(
         self,
-        b: Builder,
+        b: ModelBuilder,
         form: LoopForm,
         signature: Signature,
         scope: Scope,
@@ -98,8 +118,9 @@ class _BodyReader:
         self.enclosing = scope
         self.document = document
         self.inputs: dict[str, Term] = {}
+        self.scanned: list[Scanned] = []
 
-    def read(self, entering: Entering) -> Body:
+    def read(self, entering: Entering) -> ReadBody:
         b, signature, where = self.b, self.signature, self.form.body_where
         with b.at(where):
             iteration, condition_in = self._control(entering.known)
@@ -113,7 +134,7 @@ class _BodyReader:
         condition_out, *outputs = self._outputs(inner)
         carried = len(signature.leaves)
         delayed, pushed = self._delayed(past, inner)
-        return Body(
+        return ReadBody(
             iteration=iteration,
             condition_in=condition_in,
             condition_out=condition_out,
@@ -123,6 +144,7 @@ class _BodyReader:
             rows=tuple(outputs[carried:]),
             row_names=signature.rows,
             delayed=delayed,
+            scanned=tuple(self.scanned),
             early=tuple(self._early(inner)) if self.form.mid_exit else (),
             ops=tuple(b.ops),
         )
@@ -159,7 +181,8 @@ class _BodyReader:
         """Make slices and delays inputs of the body; the histories with what enters of each."""
         for part in entering.slices:
             with self.b.at(part.form.where, part.form.name):
-                self._define(part.form.name, part.row(self.b, iteration), part.form.where)
+                row = self._row(part, entering.rows.get(part), iteration)
+                self._define(part.form.name, row, part.form.where)
         past = []
         first = len(self.signature.enters)
         for history in entering.histories:
@@ -170,6 +193,12 @@ class _BodyReader:
                 for name, value in history.delayed(self.b, mine).items():
                     self._define(name, value, history.where)
         return past
+
+    def _row(self, part: Slice, rows: SlicedRows | None, iteration: Value) -> Value:
+        if rows is None:
+            return part.row(self.b, iteration)
+        self.scanned.append(rows.scanned(self.b, part.form.name))
+        return self.scanned[-1].row
 
     def _define(self, name: str, value: Value, where: str) -> None:
         if name in self.inputs:
@@ -191,7 +220,7 @@ class _BodyReader:
         for history, enters in past:
             with self.b.at(history.where, history.of):
                 value = inner.value(history.of)
-                fits = Row(value.dtype, value.shape).fits(history)
+                fits = RowType(value.dtype, value.shape).fits(history)
                 leaves += history.leaves(self.b, enters, value) if fits else enters
             values.append(value)
         return tuple(values), tuple(leaves)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mdf_loop.document.bodies import WrittenBody
+from mdf_loop.document.document import Document
 from mdf_loop.errors import ArityError, SignatureError
-from mdf_loop.reading.document import Document, WrittenBody
 from mdf_loop.reading.owned_graph import OwnedGraph, Role, owned_graph
 from mdf_loop.reading.signature import end_ports
 

@@ -17,7 +17,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mdf_loop.build import Builder
+from mdf_loop.document.bodies import WrittenBody, written_bodies, written_body
+from mdf_loop.document.document import Document
+from mdf_loop.document.graph_functions import BODIES, graph_function
 from mdf_loop.errors import (
     ArityError,
     ConditionError,
@@ -27,23 +29,23 @@ from mdf_loop.errors import (
     Poisoned,
 )
 from mdf_loop.ir import Shape, Value
-from mdf_loop.joins import any_shape, join_shapes
+from mdf_loop.ir.shape_join import any_shape, join_shapes
 from mdf_loop.lower import Scope, cast, lower_expression, tensor
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import Join, Words, choose
 from mdf_loop.lower.operators import as_scalar, equal, greater_equal, guarded, less, truths
 from mdf_loop.reading.branch_graphs import branch_graph, branch_outputs, branch_role
-from mdf_loop.reading.control import BODIES, Reading, control, reads
-from mdf_loop.reading.document import Document, WrittenBody, written_bodies, written_body
 from mdf_loop.reading.entries import expressions
 from mdf_loop.reading.inner_graph import InnerGraph
 from mdf_loop.reading.names_read import refuse_unread
 from mdf_loop.reading.open_branch import OpenBranch
 from mdf_loop.reading.owned_graph import OwnedGraph, Role
+from mdf_loop.reading.readers import Reading, reads
 
 
 @reads("onnx::If")
 def read_if(
-    b: Builder, item: Any, node: Any, where: str, scope: Scope, document: Document
+    b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
     """The results of the branch that a condition chooses."""
     choice = _Choice(b, item, node, where, scope, document, "cond")
@@ -60,7 +62,7 @@ def read_if(
 
 @reads("case_of")
 def read_case(
-    b: Builder, item: Any, node: Any, where: str, scope: Scope, document: Document
+    b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
     """The results of the branch that an index chooses."""
     choice = _Choice(b, item, node, where, scope, document, "index")
@@ -90,7 +92,7 @@ class _Branch(Protocol):
     def names(self) -> tuple[str, ...]:
         """What its values are called in the document."""
 
-    def read(self, b: Builder, scope: Scope) -> list[Value]:
+    def read(self, b: ModelBuilder, scope: Scope) -> list[Value]:
         """Append it, for what names outside of it stand for; its values."""
 
 
@@ -114,7 +116,7 @@ class _GraphBranch:
     def names(self) -> tuple[str, ...]:
         return branch_outputs(self.graph())
 
-    def read(self, b: Builder, scope: Scope) -> list[Value]:
+    def read(self, b: ModelBuilder, scope: Scope) -> list[Value]:
         graph = self.graph()
         names = branch_outputs(graph)
         inner = InnerGraph(b, graph, scope.inner(), self.choice.document)
@@ -133,7 +135,7 @@ class _Passed:
     def names(self) -> tuple[str, ...]:
         return tuple(map(str, self.expressions))
 
-    def read(self, b: Builder, scope: Scope) -> list[Value]:
+    def read(self, b: ModelBuilder, scope: Scope) -> list[Value]:
         with b.at(f"{self.choice.where}.args.default"):
             return [
                 tensor(b, lower_expression(b, expression, scope)) for expression in self.expressions
@@ -145,7 +147,7 @@ class _Choice:
 
     def __init__(
         self,
-        b: Builder,
+        b: ModelBuilder,
         item: Any,
         node: Any,
         where: str,
@@ -169,7 +171,7 @@ class _Choice:
 
     def _bind(self, scope: Scope) -> None:
         """Further arguments are values for the branches."""
-        own = (self.chooser, *BODIES[control(self.item.function) or ""])
+        own = (self.chooser, *BODIES[graph_function(self.item.function) or ""])
         said = (f"'{self.name}'", "its branches do")
         for key, expression in self.args.items():
             if key in own:
@@ -295,7 +297,7 @@ class _Choice:
     # --- choosing -------------------------------------------------------------------------------
 
     def between(
-        self, b: Builder, condition: Value, then: _Branch, otherwise: _Branch, scope: Scope
+        self, b: ModelBuilder, condition: Value, then: _Branch, otherwise: _Branch, scope: Scope
     ) -> tuple[Value, ...]:
         """`then if condition else otherwise`, of which only the one that is taken must fit."""
         words = Words((then.word, otherwise.word), self._called)
@@ -365,7 +367,7 @@ class _Among:
     def names(self) -> tuple[str, ...]:
         return self.branches[self.first].names()
 
-    def read(self, b: Builder, scope: Scope) -> list[Value]:
+    def read(self, b: ModelBuilder, scope: Scope) -> list[Value]:
         if self.end - self.first == 1:
             return self.branches[self.first].read(b, scope)
         middle = (self.first + self.end) // 2

@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import CarryShapeError, CarryTypeError, LoopError, ModelError, Poisoned
 from mdf_loop.ir import Shape, Value, type_text
+from mdf_loop.ir.types import is_tensor, kind_of
 from mdf_loop.lower import Scope, cast, lower_expression, tensor
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import ensured
 from mdf_loop.lower.reductions import count_of
-from mdf_loop.lower.terms import extents, ints, kind
-from mdf_loop.onnx_types import is_tensor, kind_of
-from mdf_loop.reading.entries import Entry, entries
+from mdf_loop.ops.words import extents, ints, kind
+from mdf_loop.reading.entries import NamedEntry, entries
 from mdf_loop.reading.extents import Extents
 
 _KEYS = ("of", "back", "initial")
@@ -59,7 +59,7 @@ def delay_forms(value: Any, where: str) -> tuple[DelayForm, ...]:
     return tuple(_form(entry) for entry in entries(value, where, _KEYS))
 
 
-def _form(entry: Entry) -> DelayForm:
+def _form(entry: NamedEntry) -> DelayForm:
     of, back = entry.expression("of"), entry.whole("back", 1)
     if not isinstance(of, str):
         raise ModelError(
@@ -111,21 +111,21 @@ class History:
             return (f"{self.of} before",)
         return tuple(f"{self.of} {k} before" for k in range(1, self.depth + 1))
 
-    def initial(self, b: Builder) -> tuple[Value, ...]:
+    def initial(self, b: ModelBuilder) -> tuple[Value, ...]:
         """What is carried into the loop: of a chain, the newest first."""
         if not self.is_chain:
             return (self.before,)
         places = (b.constant(np.array(self.depth - k)) for k in range(1, self.depth + 1))
         return tuple(b.op("Gather", self.before, place, axis=0) for place in places)
 
-    def delayed(self, b: Builder, enters: Sequence[Value]) -> dict[str, Value]:
+    def delayed(self, b: ModelBuilder, enters: Sequence[Value]) -> dict[str, Value]:
         """The delays by name, in a body that these values enter."""
         if self.is_chain:
             return {name: enters[back - 1] for name, back in self.taps}
         places = {name: b.constant(np.array(self.depth - back)) for name, back in self.taps}
         return {name: b.op("Gather", enters[0], k, axis=0) for name, k in places.items()}
 
-    def leaves(self, b: Builder, enters: Sequence[Value], value: Value) -> tuple[Value, ...]:
+    def leaves(self, b: ModelBuilder, enters: Sequence[Value], value: Value) -> tuple[Value, ...]:
         """What is carried on after an iteration in which the value was this."""
         if self.is_chain:
             return (value, *enters[:-1])
@@ -149,7 +149,7 @@ class Delayed:
         """How far back the furthest of them is."""
         return max(form.back for form in self.forms)
 
-    def history(self, b: Builder, row: Row | None, outside: Extents) -> History:
+    def history(self, b: ModelBuilder, row: RowType | None, outside: Extents) -> History:
         """The history, if the value is of the type `row`; None: not known yet.
 
         Raises:
@@ -166,7 +166,7 @@ class Delayed:
                 before = self._of_type(b, before, row, outside)
         return History(self.of, self.depth, taps, before, where)
 
-    def _before(self, b: Builder, initial: Value, row: Row | None) -> Value:
+    def _before(self, b: ModelBuilder, initial: Value, row: RowType | None) -> Value:
         """The values before the loop: [depth, *row]."""
         have = extents(initial)
         if not have:  # one number for all of them
@@ -184,7 +184,7 @@ class Delayed:
         last = ensured(b, b.constant(np.arange(-self.depth, 0)), enough, error)
         return b.op("Gather", initial, last, axis=0)
 
-    def _of_type(self, b: Builder, before: Value, row: Row, outside: Extents) -> Value:
+    def _of_type(self, b: ModelBuilder, before: Value, row: RowType, outside: Extents) -> Value:
         """The same; where it has numbers for rows, each stands for a whole row."""
         have = extents(before)[1:]
         if before.dtype != row.dtype:
@@ -200,14 +200,14 @@ class Delayed:
         return before if shape is None else b.op("Expand", wide, shape)
 
 
-def _is_single(have: tuple[int | str, ...], row: Row | None) -> bool:
+def _is_single(have: tuple[int | str, ...], row: RowType | None) -> bool:
     """Whether what is given for one iteration before is its value, and not a list of it."""
     if row is None or row.shape is None:
         return have[0] != 1
     return len(have) == len(row.shape) and (have[0] != 1 or row.shape[0] == 1)
 
 
-def _takes_dtype(b: Builder, initial: Value, dtype: str) -> bool:
+def _takes_dtype(b: ModelBuilder, initial: Value, dtype: str) -> bool:
     """Whether a plain number of the document is one of this dtype too."""
     if not b.is_weak(initial) or not is_tensor(dtype) or kind(initial) == "b":
         return False
@@ -215,7 +215,7 @@ def _takes_dtype(b: Builder, initial: Value, dtype: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RowType:
     """The type of one value."""
 
     dtype: str
@@ -247,7 +247,7 @@ class Row:
         )
 
 
-def read_delays(b: Builder, forms: tuple[DelayForm, ...], scope: Scope) -> tuple[Delayed, ...]:
+def read_delays(b: ModelBuilder, forms: tuple[DelayForm, ...], scope: Scope) -> tuple[Delayed, ...]:
     """The delays of a loop with their initial values; all errors in them at once."""
     groups: dict[tuple[str, str], list[DelayForm]] = {}
     for form in sorted(forms, key=lambda form: -form.back):

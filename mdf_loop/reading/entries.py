@@ -1,7 +1,7 @@
 """Arguments as they are written: lists of expressions, and names with descriptions.
 
 v_initial: (a, b + 1)             ->   "a", "b + 1"
-slices: {x_t: {of: x, axis: 1}}   ->   Entry("x_t", {"of": "x", "axis": 1})
+slices: {x_t: {of: x, axis: 1}}   ->   NamedEntry("x_t", {"of": "x", "axis": 1})
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.errors import ModelError
-from mdf_loop.lower import suggestion
 from mdf_loop.lower.syntax import number_of
+from mdf_loop.suggestion import suggestion
 
 LARGEST = 2**62
 """Whole numbers up to this can be added to extents in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NamedEntry:
     """One name with what is written for it."""
 
     name: str
@@ -63,7 +63,9 @@ class Entry:
         return value
 
 
-def entries(value: Any, where: str, known: Iterable[str], short: str = "") -> tuple[Entry, ...]:
+def entries(
+    value: Any, where: str, known: Iterable[str], short: str = ""
+) -> tuple[NamedEntry, ...]:
     """The entries of an argument; `known` are the keys of each.
 
     Where `short` names a key, an entry may be that key's value alone.
@@ -85,7 +87,7 @@ def entries(value: Any, where: str, known: Iterable[str], short: str = "") -> tu
     )
 
 
-def _entry(name: str, item: Any, where: str, known: tuple[str, ...], short: str) -> Entry:
+def _entry(name: str, item: Any, where: str, known: tuple[str, ...], short: str) -> NamedEntry:
     place = f"{where}['{name}']"
     if short and not isinstance(item, Mapping):
         item = {short: item}
@@ -98,7 +100,7 @@ def _entry(name: str, item: Any, where: str, known: tuple[str, ...], short: str)
     for key in item:
         if key not in known:
             raise ModelError(f"'{name}' has a key '{key}'", place, suggestion(str(key), known))
-    return Entry(name, dict(item), place)
+    return NamedEntry(name, dict(item), place)
 
 
 def literal_parts(text: str) -> list[str] | None:

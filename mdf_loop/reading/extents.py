@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from mdf_loop.build import Builder
-from mdf_loop.ir import Operation, Shape, Value, operands, results, walk
-from mdf_loop.lower.terms import ints
+from mdf_loop.ir import Shape, Value
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.ops.words import ints
 
 
 class Extents:
@@ -21,15 +21,7 @@ class Extents:
                 if isinstance(extent, str):
                     self._at.setdefault(extent, (value, axis))
 
-    @classmethod
-    def outside(cls, ops: Iterable[Operation]) -> Extents:
-        """Those that a body's operations read from outside of it."""
-        inner = list(walk(ops))
-        made = {value for operation in inner for value in results(operation)}
-        read = (value for operation in inner for value in operands(operation))
-        return cls(value for value in read if value not in made)
-
-    def tensor(self, b: Builder, shape: Shape) -> Value | None:
+    def tensor(self, b: ModelBuilder, shape: Shape) -> Value | None:
         """The shape as a tensor; None if an extent can be taken from nowhere."""
         if shape is None or any(isinstance(e, str) and e not in self._at for e in shape):
             return None
@@ -37,7 +29,7 @@ class Extents:
             return b.constant(np.array(shape, np.int64).reshape(-1))
         return b.op("Concat", *(self._extent(b, extent) for extent in shape), axis=0)
 
-    def _extent(self, b: Builder, extent: int | str) -> Value:
+    def _extent(self, b: ModelBuilder, extent: int | str) -> Value:
         if isinstance(extent, int):
             return ints(b, extent)
         value, axis = self._at[extent]

@@ -7,17 +7,17 @@ z: a carried value       float64[2, 3]                  ->   [?, ?]
 
 from __future__ import annotations
 
-from mdf_loop import onnx_ops
-from mdf_loop.build import Builder
 from mdf_loop.errors import OperandError
-from mdf_loop.ir import Op, Shape, Value
-from mdf_loop.onnx_types import is_tensor
+from mdf_loop.ir import Guard, Op, Shape, Value, operands
+from mdf_loop.ir.types import is_tensor
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.ops.inference import infer
 
 
 class GeneralShapes:
     """The general shapes of values that a builder has made; an extent that is not known is `?`."""
 
-    def __init__(self, b: Builder) -> None:
+    def __init__(self, b: ModelBuilder) -> None:
         self.b = b
         self._known: dict[Value, Shape] = dict(b.stated)
 
@@ -27,20 +27,22 @@ class GeneralShapes:
         while waiting:
             at = waiting[-1]
             op = self.b.makers.get(at)
-            missing = [v for v in op.inputs if v and v not in self._known] if op else []
+            missing = [v for v in operands(op) if v not in self._known] if op else []
             if at in self._known or not missing:
                 self._find(at, op)
                 waiting.pop()
             waiting += missing if at not in self._known else []
         return self._known[value]
 
-    def _find(self, value: Value, op: Op | None) -> None:
+    def _find(self, value: Value, op: Op | Guard | None) -> None:
         if value in self._known:
             return
         if is_settled(self.b, value):
             self._known[value] = value.shape
         elif op is None:
             self._known[value] = _open(value)
+        elif isinstance(op, Guard):
+            self._known[value] = self._known[op.value]
         else:
             self._known.update(zip(op.outputs, self._made(op), strict=True))
 
@@ -50,19 +52,19 @@ class GeneralShapes:
             return [value.shape for value in op.outputs]
         small = b.small(v if v is not None and is_settled(b, v) else None for v in op.inputs)
         try:
-            types = onnx_ops.infer(op.op_type, read, op.attributes, small, len(op.outputs))
+            types = infer(op.op_type, read, op.attributes, small, len(op.outputs))
         except OperandError:
             return [_open(value) for value in op.outputs]
         return [shape for _, shape in types]
 
 
-def is_settled(b: Builder, value: Value) -> bool:
+def is_settled(b: ModelBuilder, value: Value) -> bool:
     """Whether a value is what it is for all inputs: a number of the document, or no tensor."""
     known = b.constant_of(value) is not None and not b.is_measured(value)
     return known or not is_tensor(value.dtype)
 
 
-def is_specialised(b: Builder, value: Value, general: Shape) -> bool:
+def is_specialised(b: ModelBuilder, value: Value, general: Shape) -> bool:
     """Whether a value, or its shape, says more than would hold for all inputs."""
     own = value.shape
     if b.is_measured(value) or own is None or general is None or len(own) != len(general):

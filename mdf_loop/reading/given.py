@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.build import Builder
+from mdf_loop.document.stated_types import stated_dtype
 from mdf_loop.errors import InputError, LoopError, ModelError
 from mdf_loop.ir import Array, Data, Value
-from mdf_loop.lower.sequences import made_of
-from mdf_loop.narrowing import narrowed
-from mdf_loop.onnx_types import (
+from mdf_loop.ir.types import (
     dtype_name,
     inside,
     is_optional,
@@ -24,8 +22,10 @@ from mdf_loop.onnx_types import (
     is_tensor,
     kind_of,
 )
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.lower.sequences import made_of
+from mdf_loop.narrowing import narrowed
 from mdf_loop.outside import Ragged, array_of
-from mdf_loop.reading.port_types import stated_dtype
 
 LARGEST_NOTHING = 10**8
 """Elements of an input that is taken to be zeros when nothing is given."""
@@ -79,7 +79,7 @@ def nothing(port: Any, dtype: str | None, shape: tuple[int, ...], where: str) ->
     return [] if is_sequence(dtype) else None
 
 
-def default_value(b: Builder, port: Any, where: str) -> Value:
+def default_value(b: ModelBuilder, port: Any, where: str) -> Value:
     """The default_value of a port that an edge, or the scope around a body, may bring another to.
 
     Numbers are as written, whatever type the port states, as those that are brought; a plain number

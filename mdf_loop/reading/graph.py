@@ -13,7 +13,7 @@ from typing import Any
 
 from mdf_loop.errors import CycleError, Poisoned, ScopeError, UnknownNameError, UnsupportedError
 from mdf_loop.ir import Value
-from mdf_loop.lower import Term, suggestion, tensor
+from mdf_loop.lower import Term, tensor
 from mdf_loop.lower.operators import guarded
 from mdf_loop.reading.execution import Executor
 from mdf_loop.reading.inputs import open_ports
@@ -25,6 +25,7 @@ from mdf_loop.reading.schedule.conditions import JustRan
 from mdf_loop.reading.schedule.counters import Counters, Key
 from mdf_loop.reading.schedule.known import Number, Truth, value_of
 from mdf_loop.reading.schedule.plan import Schedule, Sets, read_schedule
+from mdf_loop.suggestion import suggestion
 
 _MOST = 64
 """Executions of nodes up to which an evaluation with conditions is written out one by one."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdf_loop.build import Builder
+from mdf_loop.document.document import Document
 from mdf_loop.errors import ScopeError, UnknownNameError, UnsupportedError
 from mdf_loop.ir import Value
-from mdf_loop.lower import Scope, Term, suggestion, tensor
-from mdf_loop.reading.document import Document
+from mdf_loop.lower import Scope, Term, tensor
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.reading.given import default_value
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.memory import Memory
@@ -20,6 +20,7 @@ from mdf_loop.reading.node import Context
 from mdf_loop.reading.owned_graph import OwnedGraph
 from mdf_loop.reading.parameters import is_stateful
 from mdf_loop.reading.port_types import as_counted, as_held
+from mdf_loop.suggestion import suggestion
 
 
 class InnerGraph:
@@ -31,7 +32,7 @@ class InnerGraph:
 
     def __init__(
         self,
-        b: Builder,
+        b: ModelBuilder,
         owned: OwnedGraph,
         scope: Scope,
         document: Document,

@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.build import Options
+from mdf_loop.document.document import Document
+from mdf_loop.document.stated_types import stated_dtype
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Data, Shape
-from mdf_loop.lower import suggestion
+from mdf_loop.ir.types import dtype_name, is_tensor
+from mdf_loop.lower.builder import Options
 from mdf_loop.memory_limit import check
-from mdf_loop.onnx_types import dtype_name, is_tensor
-from mdf_loop.reading.document import Document
 from mdf_loop.reading.given import default_data, given_data, nothing
-from mdf_loop.reading.port_types import stated_dtype
+from mdf_loop.suggestion import suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class OpenPort:
     """An input port that no edge feeds: it can be given from outside.
 
     `imported` ports are inputs of a file of ONNX or OpenVINO, which have their shape at any rate.
+    `others` are further names that a file has for it.
     """
 
     name: str
@@ -37,6 +38,12 @@ class OpenPort:
     port: Any
     where: str
     imported: bool = False
+    others: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names that mean this port."""
+        return (self.full_name, self.name, self.port.id, *self.others)
 
     @property
     def full_name(self) -> str:
@@ -50,7 +57,7 @@ class OpenPort:
 
     def given_as(self, names: Container[str]) -> str | None:
         """That of `names` which means this port, if there is one."""
-        return next((n for n in (self.full_name, self.name, self.port.id) if n in names), None)
+        return next((name for name in self.names if name in names), None)
 
 
 def open_ports(document: Document) -> tuple[OpenPort, ...]:
@@ -60,16 +67,26 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
     ports = [(n, p) for n in graph.nodes for p in n.input_ports if (n.id, p.id) not in fed]
     times = Counter(port.id for _, port in ports)
     times.update(f"{n.id}.{p.id}" for n in graph.nodes for p in n.output_ports)
+    imported = is_imported(graph)
+    others = {port.id: _other_names(port) if imported else () for _, port in ports}
+    named = Counter(name for names in others.values() for name in names)
     return tuple(
         OpenPort(
             name=port.id if times[port.id] == 1 else f"{node.id}.{port.id}",
             node=node.id,
             port=port,
             where=f"{document.where}.nodes['{node.id}'].input_ports['{port.id}']",
-            imported=is_imported(graph),
+            imported=imported,
+            others=tuple(name for name in others[port.id] if named[name] == 1 and not times[name]),
         )
         for node, port in ports
     )
+
+
+def _other_names(port: Any) -> tuple[str, ...]:
+    """What else the file that a port was imported from calls it, each name once."""
+    stated = (port.metadata or {}).get("names")
+    return tuple(dict.fromkeys(map(str, stated))) if isinstance(stated, list | tuple) else ()
 
 
 def is_imported(graph: Any) -> bool:
@@ -110,17 +127,26 @@ class Given:
 
 
 def bind(
-    document: Document, given: Mapping[str, Any], options: Options, steps: int | None = None
+    document: Document,
+    given: Mapping[str, Any],
+    options: Options,
+    steps: int | None = None,
+    ports: tuple[OpenPort, ...] | None = None,
 ) -> Given:
     """The values of all inputs: given ones by port id or `node.port`, defaults for the rest.
 
-    `steps` is the number of steps of a run over time.
+    Args:
+        document: the model.
+        given: values by name.
+        options: precision.
+        steps: the number of steps of a run over time.
+        ports: the document's open ports, where they are known already.
 
     Raises:
         InputError: a name is unknown, or a value does not fit what its port states.
     """
-    ports = open_ports(document)
-    known = {name for port in ports for name in (port.name, port.full_name, port.port.id)}
+    ports = open_ports(document) if ports is None else ports
+    known = {name for port in ports for name in port.names}
     unknown = [name for name in given if name not in known]
     if unknown:
         raise InputError(
@@ -130,6 +156,7 @@ def bind(
     arrays: dict[str, Data] = {}
     over_time: set[str] = set()
     for port in ports:
+        _refuse_twice(port, given)
         name = port.given_as(given)
         if name is None:
             arrays[port.name] = default_data(port.port, options.precision, port.where)
@@ -142,6 +169,14 @@ def bind(
     stated = {port.name: stated_dtype(port.port, options.precision) for port in ports}
     dtypes = {name: word for name, word in stated.items() if word and not is_tensor(word)}
     return Given(arrays, frozenset(over_time), dtypes)
+
+
+def _refuse_twice(port: OpenPort, given: Container[str]) -> None:
+    """Refuse two names that a file has for one input."""
+    names = [name for name in (port.name, *port.others) if name in given]
+    if len(names) > 1:
+        first, second, *_ = names
+        raise InputError(f"'{first}' and '{second}' mean the same input", hint="give it once")
 
 
 def bind_members(

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mdf_loop.build import Builder
+from mdf_loop.document.document import Document
 from mdf_loop.errors import (
     ConditionError,
     EndlessLoopError,
@@ -21,24 +21,25 @@ from mdf_loop.errors import (
 )
 from mdf_loop.ir import Value
 from mdf_loop.lower import Scope, Term, lower_expression, tensor
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import truth
 from mdf_loop.reading.body import Scopes
-from mdf_loop.reading.control import Reading, reads
 from mdf_loop.reading.delays import read_delays
-from mdf_loop.reading.document import Document
 from mdf_loop.reading.loop_forms import ARGUMENTS, LoopForm, carried_expressions, loop_form
 from mdf_loop.reading.loop_writer import Arguments, LoopWriter
 from mdf_loop.reading.names_read import refuse_unread
 from mdf_loop.reading.port_types import as_begun
+from mdf_loop.reading.readers import Reading, reads
 from mdf_loop.reading.recordings import refuse_unrecorded
 from mdf_loop.reading.signature import Signature, find_signature
 from mdf_loop.reading.slices import read_slices
 from mdf_loop.reading.trip_count import trip_count
+from mdf_loop.reading.unrolled import unrolled
 
 
 @reads("onnx::Loop")
 def read_loop(
-    b: Builder, item: Any, node: Any, where: str, scope: Scope, document: Document
+    b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
     """The results of the loop that a Function or Parameter of `node` describes."""
     form = loop_form(item, node, where, document)
@@ -49,7 +50,7 @@ def read_loop(
 
 
 def loop_of(
-    b: Builder,
+    b: ModelBuilder,
     form: LoopForm,
     signature: Callable[[int], Signature],
     scope: Scope,
@@ -61,10 +62,12 @@ def loop_of(
     found = signature(len(arguments.initial))
     refuse_unrecorded(form.recordings, found.rows, found.leaves)
     arguments = replace(arguments, initial=_stated(b, form, found, arguments.initial))
-    return LoopWriter(b, form, arguments, found, Scopes(scope, bound), document).write()
+    writer = LoopWriter(b, form, arguments, found, Scopes(scope, bound), document)
+    written_out = unrolled(writer)
+    return writer.write() if written_out is None else written_out
 
 
-def _bindings(b: Builder, form: LoopForm, scope: Scope) -> dict[str, Term]:
+def _bindings(b: ModelBuilder, form: LoopForm, scope: Scope) -> dict[str, Term]:
     """The loop's further arguments: captures under another name."""
     bound: dict[str, Term] = {}
     for key, expression in form.bindings.items():
@@ -79,7 +82,7 @@ def _bindings(b: Builder, form: LoopForm, scope: Scope) -> dict[str, Term]:
 
 
 def _stated(
-    b: Builder, form: LoopForm, signature: Signature, initial: tuple[Value, ...]
+    b: ModelBuilder, form: LoopForm, signature: Signature, initial: tuple[Value, ...]
 ) -> tuple[Value, ...]:
     """Plain numbers as initial values get the dtype that the body's input port states."""
     ports = {port.id: port for node in form.body.nodes for port in node.input_ports}
@@ -92,7 +95,7 @@ def _stated(
 T = TypeVar("T")
 
 
-def _arguments(b: Builder, form: LoopForm, scope: Scope) -> Arguments:
+def _arguments(b: ModelBuilder, form: LoopForm, scope: Scope) -> Arguments:
     """What the loop is given; all errors in it at once.
 
     Where trip count or condition are wrong, reading goes on with a stand-in: the body may have
@@ -113,7 +116,7 @@ def _arguments(b: Builder, form: LoopForm, scope: Scope) -> Arguments:
     return Arguments(count, condition, initial, slices, delays)
 
 
-def _read(b: Builder, form: LoopForm, name: str, compute: Callable[[], T], stand_in: Any) -> T:
+def _read(b: ModelBuilder, form: LoopForm, name: str, compute: Callable[[], T], stand_in: Any) -> T:
     with b.findings.catch(), b.at(f"{form.where}.args.{name}", f"{form.name}.{name}"):
         return compute()
     if stand_in is None:
@@ -122,7 +125,7 @@ def _read(b: Builder, form: LoopForm, name: str, compute: Callable[[], T], stand
     return value
 
 
-def _initial_values(b: Builder, form: LoopForm, scope: Scope) -> tuple[Value, ...]:
+def _initial_values(b: ModelBuilder, form: LoopForm, scope: Scope) -> tuple[Value, ...]:
     values: list[Value] = []
     for expression in carried_expressions(form):
         term = lower_expression(b, expression, scope)
@@ -130,7 +133,7 @@ def _initial_values(b: Builder, form: LoopForm, scope: Scope) -> tuple[Value, ..
     return tuple(values)
 
 
-def _condition(b: Builder, form: LoopForm, scope: Scope) -> Value | None:
+def _condition(b: ModelBuilder, form: LoopForm, scope: Scope) -> Value | None:
     if form.condition is None:  # a condition in the middle of the body always counts
         return b.constant(np.array(True)) if form.mid_exit else None
     value = tensor(b, lower_expression(b, form.condition, scope))

@@ -11,15 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mdf_loop.document.bodies import written_body
+from mdf_loop.document.document import Document
 from mdf_loop.errors import ArityError, ModelError
-from mdf_loop.lower import suggestion
 from mdf_loop.lower.syntax import number_of
 from mdf_loop.reading.delays import DelayForm, delay_forms
-from mdf_loop.reading.document import Document, written_body
 from mdf_loop.reading.entries import literal_parts
 from mdf_loop.reading.owned_graph import LOOP_BODY, OwnedGraph, owned_graph
 from mdf_loop.reading.recordings import RecordingForm, recording_forms
 from mdf_loop.reading.slices import SliceForm, slice_forms
+from mdf_loop.suggestion import suggestion
 
 
 @dataclass(frozen=True, slots=True)

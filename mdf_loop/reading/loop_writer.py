@@ -1,6 +1,6 @@
 """A loop whose arguments were read -> `Loop`, with what prepares and arranges its results.
 
-slices      ->  values of the body, by the iteration number
+slices      ->  scanned rows; those of several elements: values of the body, by the iteration number
 delays      ->  carried values
 mid exit    ->  an `If` in the body
 recordings  ->  operations on the stacked rows
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdf_loop.build import Builder
+from mdf_loop.document.document import Document
 from mdf_loop.ir import (
     Carried,
     Loop,
@@ -24,21 +24,20 @@ from mdf_loop.ir import (
     is_true,
     original,
 )
+from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.lower import Term
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import ensured
-from mdf_loop.onnx_types import numpy_dtype
-from mdf_loop.reading.body import Body, Entering, Scopes, read_body
-from mdf_loop.reading.control import Reading
-from mdf_loop.reading.delays import Delayed, History, Row
-from mdf_loop.reading.document import Document
+from mdf_loop.reading.body import Entering, ReadBody, Scopes, read_body
+from mdf_loop.reading.delays import Delayed, History, RowType
 from mdf_loop.reading.extents import Extents
 from mdf_loop.reading.loop_forms import LoopForm
 from mdf_loop.reading.mid_exit import Split, full_rounds, rows_of_rounds, split
 from mdf_loop.reading.optional_carried import as_entered, as_left
+from mdf_loop.reading.readers import Reading
 from mdf_loop.reading.recordings import arranged, last_row, no_row
 from mdf_loop.reading.signature import Signature
-from mdf_loop.reading.slices import Slice
-from mdf_loop.reading.unrolled import unrolled
+from mdf_loop.reading.slices import Slice, SlicedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class LoopWriter:
 
     def __init__(
         self,
-        b: Builder,
+        b: ModelBuilder,
         form: LoopForm,
         arguments: Arguments,
         signature: Signature,
@@ -71,21 +70,21 @@ class LoopWriter:
         self.scopes = scopes
         self.document = document
         self.name = f"{_owner(form.where)}.{form.name}"
+        self.rows: dict[Slice, SlicedRows] = {}
         self.dynamic = (form.shapes or b.options.shapes) == "dynamic"
 
     def write(self) -> Reading:
         """Append the loop and give its results."""
-        written_out = unrolled(self)
-        if written_out is not None:
-            return written_out
+        made = ((part, part.rows(self.b)) for part in self.arguments.slices)
+        self.rows = {part: rows for part, rows in made if rows is not None}
         histories, outside = self._histories({}, Extents(())), Extents(())
         initial, body = self._settle(histories)
         rows = {
-            history.of: Row(value.dtype, value.shape)
+            history.of: RowType(value.dtype, value.shape)
             for history, value in zip(histories, body.delayed, strict=True)
         }
         if not all(rows[history.of].fits(history) for history in histories):
-            outside = Extents.outside(body.ops)
+            outside = body.outside
             histories = self._histories(rows, outside)
             for history in histories:
                 if not rows[history.of].fits(history):
@@ -95,15 +94,15 @@ class LoopWriter:
         parts = split(self.b, self.form, body) if self.form.mid_exit else Split(body)
         return self._appended(initial, parts)
 
-    def _histories(self, rows: Mapping[str, Row], outside: Extents) -> tuple[History, ...]:
+    def _histories(self, rows: Mapping[str, RowType], outside: Extents) -> tuple[History, ...]:
         known = dict(rows)
         for name, value in zip(self.signature.leaves, self.arguments.initial, strict=True):
-            known.setdefault(name, Row(value.dtype, value.shape))
+            known.setdefault(name, RowType(value.dtype, value.shape))
         return tuple(d.history(self.b, known.get(d.of), outside) for d in self.arguments.delays)
 
     # --- types that hold for all iterations -------------------------------------------------------
 
-    def _settle(self, histories: tuple[History, ...]) -> tuple[list[Value], Body]:
+    def _settle(self, histories: tuple[History, ...]) -> tuple[list[Value], ReadBody]:
         """The initial values and the body, read for shapes that hold before and after it."""
         numbers = () if self.dynamic else range(len(self.arguments.initial))
         initial, body = self._read_until_same(histories, numbers)
@@ -121,7 +120,7 @@ class LoopWriter:
 
     def _read_until_same(
         self, histories: tuple[History, ...], numbers: Sequence[int]
-    ) -> tuple[list[Value], Body]:
+    ) -> tuple[list[Value], ReadBody]:
         """Read the body until nothing changes; of these initial values, numbers may be spread."""
         initial = [*self.arguments.initial]
         for history in histories:
@@ -142,7 +141,7 @@ class LoopWriter:
             body = self._read_body(initial, entering, histories)
         return initial, body
 
-    def _spread(self, initial: list[Value], k: int, entering: Shape, body: Body) -> bool:
+    def _spread(self, initial: list[Value], k: int, entering: Shape, body: ReadBody) -> bool:
         """Make an initial value that is one number an array, if it is one from then on.
 
         What works element by element does not see the difference; all else is refused later
@@ -157,16 +156,16 @@ class LoopWriter:
         self.b.stand_for[initial[k]] = (one,)
         return True
 
-    def _discard(self, body: Body) -> None:
+    def _discard(self, body: ReadBody) -> None:
         """Give up a body that is read once more."""
         self.b.discard(body.ops)
-        self.b.release((body.iteration, body.condition_in, *body.enters))
+        self.b.release(body.inputs)
 
     def _read_body(
         self, initial: Sequence[Value], shapes: Sequence[Shape], histories: tuple[History, ...]
-    ) -> Body:
-        types = tuple(Row(v.dtype, shape) for v, shape in zip(initial, shapes, strict=True))
-        entering = Entering(types, self.arguments.slices, histories)
+    ) -> ReadBody:
+        types = tuple(RowType(v.dtype, shape) for v, shape in zip(initial, shapes, strict=True))
+        entering = Entering(types, self.arguments.slices, self.rows, histories)
         return read_body(self.b, self.form, self.signature, entering, self.scopes, self.document)
 
     # --- the loop ---------------------------------------------------------------------------------
@@ -197,7 +196,7 @@ class LoopWriter:
         given = (*finals, *rows)
         return Reading(given[0] if len(given) == 1 else given, self._others(loop, rounds))
 
-    def _loop(self, body: Body, carried: list[Carried], recorded: list[Recorded]) -> Loop:
+    def _loop(self, body: ReadBody, carried: list[Carried], recorded: list[Recorded]) -> Loop:
         b = self.b
         return Loop(
             name=self.name,
@@ -208,6 +207,7 @@ class LoopWriter:
             condition_out=body.condition_out,
             carried=tuple(carried),
             recorded=tuple(recorded),
+            scanned=body.scanned,
             ops=body.ops,
             bound=b.options.max_iterations if self.arguments.trip_count is None else None,
             dynamic_shapes=self.dynamic,
@@ -219,7 +219,7 @@ class LoopWriter:
     def _named(self, name: str) -> str:
         return f"{self.name}.{name}"
 
-    def _stacked(self, shape: Shape, body: Body) -> Shape:
+    def _stacked(self, shape: Shape, body: ReadBody) -> Shape:
         known = self.b.constant_of(self.arguments.trip_count)
         if shape is None:
             return None
@@ -227,7 +227,7 @@ class LoopWriter:
             return (max(int(known), 0), *shape)
         return (self.b.name(f"{self.form.name}_iterations"), *shape)
 
-    def _is_for_loop(self, body: Body) -> bool:
+    def _is_for_loop(self, body: ReadBody) -> bool:
         """Whether there is no condition, or one that is always true."""
         first, goes_on = self.arguments.condition, original(body.ops, body.condition_out)
         stays = goes_on is body.condition_in or self._is_true(goes_on)

@@ -13,14 +13,15 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import CarryShapeError, CarryTypeError, Poisoned
 from mdf_loop.ir import Carried, Shape, Value, is_fixed
+from mdf_loop.ir.types import common, is_sequence, is_tensor, kind_of, numpy_dtype
 from mdf_loop.lower import Term, cast, tensor
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose, one_of, with_rank
 from mdf_loop.lower.sequences import made_of
-from mdf_loop.lower.terms import ints, promote
-from mdf_loop.onnx_types import common, is_sequence, is_tensor, kind_of, numpy_dtype
+from mdf_loop.lower.terms import promote
+from mdf_loop.ops.words import ints
 from mdf_loop.reading.schedule.known import Truth, value_of
 
 Kind: TypeAlias = Literal["parameter", "function", "output", "ran", "flag", "count"]
@@ -81,7 +82,7 @@ class Memory:
     """What is held; nothing at first."""
 
     def __init__(
-        self, b: Builder, outside: Memory | None = None, types: Types | None = None
+        self, b: ModelBuilder, outside: Memory | None = None, types: Types | None = None
     ) -> None:
         self.b = b
         self.outside = outside
@@ -133,7 +134,7 @@ class LoopMemory(Memory):
     """
 
     def __init__(
-        self, b: Builder, types: Types, initial: Callable[[State], Value], known: Iterable[str]
+        self, b: ModelBuilder, types: Types, initial: Callable[[State], Value], known: Iterable[str]
     ) -> None:
         super().__init__(b, types=types)
         self.initial = initial
@@ -186,7 +187,7 @@ class LoopMemory(Memory):
             return self.enters[state]
         return tensor(self.b, held if isinstance(held, Value | tuple) else held())
 
-    def carried(self, outside: Builder, name: Callable[[State], str]) -> tuple[Carried, ...]:
+    def carried(self, outside: ModelBuilder, name: Callable[[State], str]) -> tuple[Carried, ...]:
         """The carried values of the loop, with results named by `name`."""
         made = []
         for state, enter in self.enters.items():
@@ -230,7 +231,7 @@ def _open_shape(state: State, *shapes: _Extents) -> Shape:
     )
 
 
-def fitted(b: Builder, value: Value, dtype: str, shape: Shape) -> Value:
+def fitted(b: ModelBuilder, value: Value, dtype: str, shape: Shape) -> Value:
     """The value in a type that holds for more than it: nothing is lost by that."""
     wide = cast(b, value, dtype)
     if shape is None or wide.shape is None or wide.shape == shape:
@@ -242,7 +243,7 @@ def fitted(b: Builder, value: Value, dtype: str, shape: Shape) -> Value:
     return made
 
 
-def selected(b: Builder, test: Truth, then: Term, otherwise: Term) -> Term:
+def selected(b: ModelBuilder, test: Truth, then: Term, otherwise: Term) -> Term:
     """`then if test else otherwise`; of two fixed shapes, the one that both broadcast to."""
     if not isinstance(test, Value):
         return then if test else otherwise
@@ -258,7 +259,7 @@ def selected(b: Builder, test: Truth, then: Term, otherwise: Term) -> Term:
     return made
 
 
-def nothing_yet(b: Builder, dtype: str, shape: Shape) -> Value:
+def nothing_yet(b: ModelBuilder, dtype: str, shape: Shape) -> Value:
     """What stands where nothing is held yet; nobody reads it."""
     if not is_tensor(dtype):
         return made_of(b, dtype, [] if is_sequence(dtype) else None)

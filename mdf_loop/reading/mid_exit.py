@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import CarryTypeError, UnsupportedError
 from mdf_loop.ir import (
     Branch,
@@ -31,11 +30,12 @@ from mdf_loop.ir import (
     results,
     walk,
 )
-from mdf_loop.joins import any_shape
+from mdf_loop.ir.shape_join import any_shape
+from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.lower import cast
-from mdf_loop.lower.terms import ints
-from mdf_loop.onnx_types import numpy_dtype
-from mdf_loop.reading.body import Body
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.ops.words import ints
+from mdf_loop.reading.body import ReadBody
 from mdf_loop.reading.extents import Extents
 from mdf_loop.reading.loop_forms import LoopForm
 
@@ -44,11 +44,11 @@ from mdf_loop.reading.loop_forms import LoopForm
 class Split:
     """A body, and the positions of those rows that only full rounds give."""
 
-    body: Body
+    body: ReadBody
     late: frozenset[int] = frozenset()
 
 
-def split(b: Builder, form: LoopForm, body: Body) -> Split:
+def split(b: ModelBuilder, form: LoopForm, body: ReadBody) -> Split:
     """The body with everything after the test in an `If`."""
     early, late = _divided(body.ops, (body.condition_out, *body.early))
     made_late = {value for operation in late for value in results(operation)}
@@ -112,7 +112,7 @@ def _read(ops: Iterable[Operation]) -> list[Value]:
     return [v for operation in inner for v in operands(operation) if v not in made]
 
 
-def _nothing(b: Builder, form: LoopForm, row: Value, known: Extents) -> Value:
+def _nothing(b: ModelBuilder, form: LoopForm, row: Value, known: Extents) -> Value:
     """What stands for a row of the round that was left; it is dropped."""
     shape = known.tensor(b, row.shape)
     if shape is None or row.dtype == "string":
@@ -126,7 +126,7 @@ def _nothing(b: Builder, form: LoopForm, row: Value, known: Extents) -> Value:
     return b.op("Expand", zero, shape)
 
 
-def _output(b: Builder, form: LoopForm, then: Value, otherwise: Value) -> Value:
+def _output(b: ModelBuilder, form: LoopForm, then: Value, otherwise: Value) -> Value:
     if then.dtype != otherwise.dtype:
         raise CarryTypeError(
             f"carried values must keep their dtype, but '{otherwise.name}': {otherwise.type} becomes "
@@ -142,14 +142,14 @@ def _output(b: Builder, form: LoopForm, then: Value, otherwise: Value) -> Value:
 # --- after the loop -----------------------------------------------------------------------------
 
 
-def full_rounds(b: Builder, count: Value, last_condition: Value) -> Value:
+def full_rounds(b: ModelBuilder, count: Value, last_condition: Value) -> Value:
     """How many rounds ran to their end, of so many begun ones."""
     begun = b.op("Less", b.constant(np.array(0)), count)
     left = b.op("And", begun, b.op("Not", last_condition))
     return b.op("Sub", count, cast(b, left, "int64"))
 
 
-def rows_of_rounds(b: Builder, stack: Value, rounds: Value) -> Value:
+def rows_of_rounds(b: ModelBuilder, stack: Value, rounds: Value) -> Value:
     """The rows without that of the round that was left."""
     end = b.op("Reshape", rounds, ints(b, 1))
     return b.op("Slice", stack, ints(b, 0), end, ints(b, 0))

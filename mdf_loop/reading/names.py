@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mdf_loop.document.bodies import parameters_with_bodies
+from mdf_loop.document.document import Document
 from mdf_loop.errors import ModelError, UnknownNameError
-from mdf_loop.lower import suggestion
-from mdf_loop.reading.document import Document, parameters_with_bodies
 from mdf_loop.reading.memory import Kind, State
+from mdf_loop.specification import Selection
+from mdf_loop.suggestion import suggestion
 
 KINDS: dict[str, Kind] = {
     "output_ports": "output",
@@ -17,18 +19,6 @@ KINDS: dict[str, Kind] = {
     "functions": "function",
 }
 """What can be given by name; where ids clash, the first of these is meant."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """What a model is to give: its outputs, or `only` these; and `record` besides.
-
-    With `watch` also everything else that could become nan.
-    """
-
-    record: tuple[str, ...] = ()
-    only: tuple[str, ...] | None = None
-    watch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +117,11 @@ def _parameters(graph: Any) -> list[tuple[str, str]]:
     return [name for name in named if name not in graphs]
 
 
-OUTPUTS = Chosen()
+OUTPUTS = Selection()
 """The model's outputs."""
 
 
-def named_items(document: Document, chosen: Chosen = OUTPUTS) -> dict[str, Item]:
+def named_items(document: Document, selection: Selection = OUTPUTS) -> dict[str, Item]:
     """What the model is to give, as results call it: its own outputs by the names it has for them.
 
     Raises:
@@ -140,8 +130,8 @@ def named_items(document: Document, chosen: Chosen = OUTPUTS) -> dict[str, Item]
     index = _Index(document)
     outputs = {shown: index.find(name) for shown, name in output_names(document).items()}
     own = {item: shown for shown, item in reversed(outputs.items())}
-    more = [index.find(name) for name in (*(chosen.only or ()), *chosen.record)]
-    found = outputs if chosen.only is None else {}
+    more = [index.find(name) for name in (*(selection.only or ()), *selection.named)]
+    found = outputs if selection.only is None else {}
     known = set(found.values())
     return {**found, **{own.get(item, item.name): item for item in more if item not in known}}
 

@@ -6,12 +6,15 @@ import contextlib
 from collections.abc import Collection, Mapping, ValuesView
 from typing import Any
 
+from mdf_loop.document.bodies import written_bodies
+from mdf_loop.document.document import Document, graph_by_id
+from mdf_loop.document.graph_functions import BODIES, graph_function, is_loop
+from mdf_loop.document.loading import graph_of
 from mdf_loop.errors import Finding, LoopError, raise_findings
-from mdf_loop.lower import names_in, suggestion
-from mdf_loop.reading.control import BODIES, control, is_loop
-from mdf_loop.reading.document import Document, graph_by_id, graph_of, written_bodies
+from mdf_loop.lower import names_in
 from mdf_loop.reading.parameters import further_expressions
 from mdf_loop.reading.signature import free_ports
+from mdf_loop.suggestion import suggestion
 
 
 def item_path(item: Any, node: Any) -> str:
@@ -33,7 +36,7 @@ def _names(value: Any) -> set[str]:
 
 def names_read_by(item: Any, node: Any, document: Document) -> set[str]:
     """What a function or parameter of a node reads from it, bodies included."""
-    if control(item.function):
+    if graph_function(item.function):
         return _names_read_by_owner(item, node, document)
     return _names_read_by_expressions(item)
 
@@ -50,7 +53,7 @@ def _names_read_by_expressions(item: Any) -> set[str]:
 
 def _names_read_by_owner(item: Any, node: Any, document: Document) -> set[str]:
     """What a function with bodies reads: in its arguments, and in its bodies from outside."""
-    bodies = BODIES[str(control(item.function))]
+    bodies = BODIES[str(graph_function(item.function))]
     args = {key: value for key, value in (item.args or {}).items() if key not in bodies}
     names = {name for value in args.values() for name in _names(value)}
     hidden = {*args, *(key for value in args.values() if isinstance(value, dict) for key in value)}

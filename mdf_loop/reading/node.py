@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from mdf_loop.build import Builder
+from mdf_loop.document.bodies import parameters_with_bodies
+from mdf_loop.document.document import Document
+from mdf_loop.document.graph_functions import graph_function, is_loop
 from mdf_loop.errors import (
     ArityError,
     CycleError,
@@ -33,9 +35,8 @@ from mdf_loop.lower import (
     tensor,
     with_arguments,
 )
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import add, literal, multiply, promote, truths
-from mdf_loop.reading.control import control, is_loop, read_control
-from mdf_loop.reading.document import Document, parameters_with_bodies
 from mdf_loop.reading.memory import selected
 from mdf_loop.reading.parameters import (
     condition_fields,
@@ -45,6 +46,7 @@ from mdf_loop.reading.parameters import (
     is_stateful,
     no_value,
 )
+from mdf_loop.reading.readers import read_graph_function
 from mdf_loop.reading.schedule.known import Truth
 
 LOOP_RESULTS = ("iterations", "condition", "stopped_by")
@@ -77,7 +79,7 @@ class NodeReader:
 
     def __init__(
         self,
-        b: Builder,
+        b: ModelBuilder,
         node: Any,
         where: str,
         ports: dict[str, Term | Callable[[], Term]],
@@ -210,8 +212,10 @@ class NodeReader:
 
     def _call(self, item: Any, where: str, scope: Scope) -> Term:
         """The result of a Function, or of a Parameter that has a function."""
-        if control(item.function):
-            reading = read_control(self.b, item, self.node, where, scope, self.context.document)
+        if graph_function(item.function):
+            reading = read_graph_function(
+                self.b, item, self.node, where, scope, self.context.document
+            )
             self.loop_results[item.id] = reading.named
             return reading.term
         if item.function:
@@ -348,7 +352,7 @@ class NodeReader:
         groups: dict[str, list[str]] = {}
         for port in self.node.output_ports:
             item = self.functions.get(port.value) or self.parameters.get(port.value)
-            if item is not None and control(item.function):
+            if item is not None and graph_function(item.function):
                 groups.setdefault(port.value, []).append(port.id)
         return {port: ports for ports in groups.values() if len(ports) > 1 for port in ports}
 

@@ -25,15 +25,15 @@ from types import MappingProxyType
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import Finding, Poisoned
 from mdf_loop.ir import Op, Shape, Value
+from mdf_loop.ir.types import is_tensor
 from mdf_loop.lower import Scope, Term, cast
-from mdf_loop.lower.terms import ints
-from mdf_loop.onnx_types import is_tensor
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.ops.words import ints
 from mdf_loop.reading.general_shapes import GeneralShapes, is_settled, is_specialised
 
-ReadIn = Callable[[Builder, Scope], Sequence[Value]]
+ReadIn = Callable[[ModelBuilder, Scope], Sequence[Value]]
 """Appends what a branch computes, for what its names stand for; the values that leave it."""
 
 
@@ -57,7 +57,7 @@ class OpenBranch:
         self.taken = taken
         self.is_open = False
 
-    def read(self, b: Builder) -> Sequence[Value]:
+    def read(self, b: ModelBuilder) -> Sequence[Value]:
         """Append it to a builder of its own; its values."""
         if b.constant_of(self.condition) is not None:
             return self.read_in(b, self.scope)
@@ -71,12 +71,12 @@ class OpenBranch:
         b.findings.lasting.update(first.findings)
         raise Poisoned
 
-    def _may_fit(self, b: Builder, findings: Sequence[Finding]) -> bool:
+    def _may_fit(self, b: ModelBuilder, findings: Sequence[Finding]) -> bool:
         """Whether other shapes may mend all of this: no rule of ours forbids it."""
         lasting = b.findings.lasting
         return bool(findings) and not any(f in lasting or f.kind in _RULES for f in findings)
 
-    def _opened(self, b: Builder, why: Finding) -> Sequence[Value] | None:
+    def _opened(self, b: ModelBuilder, why: Finding) -> Sequence[Value] | None:
         """Its values for open shapes; None if it is wrong for all of them."""
         for ranks_stay in (True, False):
             b.discard(b.ops)
@@ -92,14 +92,14 @@ class OpenBranch:
                 return again.leaves
         return None
 
-    def _attempt(self, b: Builder, scope: Scope) -> _Attempt:
+    def _attempt(self, b: ModelBuilder, scope: Scope) -> _Attempt:
         leaves = None
         mark = len(b.findings.found)
         with b.findings.catch():
             leaves = self.read_in(b, scope)
         return _Attempt(leaves, b.findings.since(mark))
 
-    def _none(self, b: Builder) -> Value:
+    def _none(self, b: ModelBuilder) -> Value:
         """0 where the branch is reached, as only the run can tell."""
         other = b.op("Not", self.condition) if self.taken else self.condition
         return b.op("Reshape", cast(b, other, "int64"), ints(b, 1))
@@ -120,7 +120,12 @@ class _OpenScope(Scope):
     """
 
     def __init__(
-        self, b: Builder, outside: Scope, none: Callable[[Builder], Value], *, ranks_stay: bool
+        self,
+        b: ModelBuilder,
+        outside: Scope,
+        none: Callable[[ModelBuilder], Value],
+        *,
+        ranks_stay: bool,
     ) -> None:
         super().__init__(parent=outside)
         self.b = b

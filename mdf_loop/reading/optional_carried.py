@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mdf_loop.build import Builder
 from mdf_loop.ir import Value
-from mdf_loop.onnx_types import optional_of
-from mdf_loop.reading.body import Body
+from mdf_loop.ir.types import optional_of
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.reading.body import ReadBody
 
 
-def as_entered(b: Builder, body: Body) -> Body:
+def as_entered(b: ModelBuilder, body: ReadBody) -> ReadBody:
     """The body whose leaves are optional values where they enter as such."""
     inside = b.body()
     leaves = tuple(
@@ -27,7 +27,7 @@ def as_entered(b: Builder, body: Body) -> Body:
     return replace(body, leaves=leaves, ops=(*body.ops, *inside.ops)) if inside.ops else body
 
 
-def as_left(b: Builder, final: Value, leave: Value) -> Value:
+def as_left(b: ModelBuilder, final: Value, leave: Value) -> Value:
     """The result in the type that the body gives; a run fails if nothing ever was there."""
     is_wrapped = final.dtype == optional_of(leave.dtype)
     return b.op("OptionalGetElement", final) if is_wrapped else final

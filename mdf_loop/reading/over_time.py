@@ -14,44 +14,41 @@ Source: modeci_mdf.execution_engine.EvaluableGraph.evaluate (0.4.15), called aga
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mdf_loop.build import Options
-from mdf_loop.check import check
+from mdf_loop.document.document import Document
 from mdf_loop.errors import Finding, raise_findings
-from mdf_loop.ir import Loop, Program, Recorded, Shape, Value
+from mdf_loop.ir import Gives, Loop, Output, Program, Recorded, Scanned, Takes, Value
+from mdf_loop.ir.check import check
+from mdf_loop.ir.types import is_tensor
 from mdf_loop.lower import Term, tensor
-from mdf_loop.onnx_types import is_tensor
-from mdf_loop.reading.document import Document
+from mdf_loop.lower.builder import Options
+from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.graph import GraphReader
-from mdf_loop.reading.inputs import Given
 from mdf_loop.reading.memory import PLACES, LoopMemory, State
-from mdf_loop.reading.names import Chosen
 from mdf_loop.reading.passes_loop import SETS
 from mdf_loop.reading.program import ProgramReader, current
 from mdf_loop.reading.schedule.plan import Schedule, Sets
-from mdf_loop.reading.settings import Settings
 from mdf_loop.reading.widened import widened_findings
-
-EXECUTED = "executed"
-"""The output that says which nodes ran, where that is decided while running (see `SETS`)."""
-
-
-def before(state: State) -> str:
-    """The input of a program that takes the state."""
-    return f"{label(state)} before"
-
-
-def after(state: State) -> str:
-    """The output of a program that gives the state."""
-    return f"{label(state)} after"
+from mdf_loop.specification import RunSpecification
 
 
 def label(state: State) -> str:
     """What a state is called outside of programs."""
     kind, node, item = state
     return f"{kind} {node}.{item}" if kind in PLACES else f"{kind} {node}{item}"
+
+
+def _after(state: State, value: Value) -> Output:
+    """The output of a program that gives the state."""
+    name = label(state)
+    return Output(f"{name} after", value, Gives.STATE, name)
+
+
+def _executed(sets: Value) -> Output:
+    """The output that says which nodes ran, where that is decided while running (see `SETS`)."""
+    return Output("executed", sets, Gives.EXECUTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,33 +72,23 @@ class OverTime:
     types: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class What:
-    """What of a model over time is read."""
-
-    document: Document
-    given: Given
-    settings: Settings
-    chosen: Chosen
-    options: Options
-    has_dt: bool
-    executed: bool = False
-
-
-def read_over_time(what: What) -> OverTime:
-    """Read a model as its first evaluation and a loop over all others.
+def read_over_time(
+    document: Document, bound: Bound, options: Options, specification: RunSpecification
+) -> OverTime:
+    """Read a model as its first evaluation and a loop over all others, for values of these types.
 
     Raises:
         LoopError: everything that is wrong with the model, at once.
     """
-    first = _FirstReader(what)
-    while (later := _LaterReader(what, first)).read():
+    asked = (document, bound, options, specification)
+    first = _FirstReader(*asked)
+    while (later := _LaterReader(*asked, first)).read():
         continue  # some state takes a wider type than it has entered with
     program = later.finish()
     states = tuple(later.carrying.enters)
-    raise_findings(_not_arrays(what.document, later.carrying.enters))
+    raise_findings(_not_arrays(document, later.carrying.enters))
     programs = (first.finish(states), program)
-    own = {later.inputs[before(s)].value: first.state(s).shape for s in states}
+    own = {later.carrying.initials[s]: first.state(s).shape for s in states}
     shapes = {value: shape for value, shape in own.items() if shape != value.shape}
     for made in programs:
         raise_findings(check(made))
@@ -139,15 +126,19 @@ def _not_arrays(document: Document, enters: Mapping[State, Value]) -> Iterator[F
 class _FirstReader(ProgramReader):
     """Reads the first evaluation."""
 
-    def __init__(self, what: What) -> None:
-        super().__init__(what.document, what.options, what.settings, what.chosen)
-        self.declare(what.given)
+    def __init__(
+        self, document: Document, bound: Bound, options: Options, specification: RunSpecification
+    ) -> None:
+        super().__init__(document, options, bound.settings, specification.selection)
+        self.declare(bound.given)
         self.graph = self.read_graph(self.memory)
         self.recorded = self.outputs(self.graph)
         self.raise_found()
-        self.watched = self.watch(self.graph, self.recorded) if what.chosen.watch else {}
-        if what.executed and self.graph.plan is None:
-            self.recorded[EXECUTED] = tensor(self.b, self.memory.get(SETS))
+        watches = specification.controls.watches
+        self.watched = self.watch(self.graph, self.recorded) if watches else {}
+        if specification.execution_list and self.graph.plan is None:
+            executed = _executed(tensor(self.b, self.memory.get(SETS)))
+            self.recorded[executed.name] = executed
 
     def state(self, state: State) -> Value:
         """What is held after the first evaluation."""
@@ -155,23 +146,33 @@ class _FirstReader(ProgramReader):
 
     def finish(self, states: Sequence[State]) -> Program:
         """The program that also gives these states."""
-        return self.program({**self.recorded, **{after(s): self.state(s) for s in states}})
+        held = [_after(state, self.state(state)) for state in states]
+        return self.program([*self.recorded.values(), *held])
 
 
 class _LaterReader(ProgramReader):
     """Reads the loop; states are carried as they are asked for."""
 
-    def __init__(self, what: What, first: _FirstReader) -> None:
-        super().__init__(what.document, what.options, what.settings, what.chosen)
-        self.what = what
+    def __init__(
+        self,
+        document: Document,
+        bound: Bound,
+        options: Options,
+        specification: RunSpecification,
+        first: _FirstReader,
+    ) -> None:
+        super().__init__(document, options, bound.settings, specification.selection)
+        self.specification = specification
+        self.over_time = bound.given.over_time
         self.first = first
-        self.given_rows: dict[str, Value] = {}
-        self.declare(what.given, what.given.over_time)
-        self.steps = self.declare_one("steps", "int64", ())
-        self.dt = self.declare_one("dt", self.b.float_dtype, ()) if what.has_dt else None
+        self.scanned: dict[str, Scanned] = {}
+        self.declare(bound.given, self.over_time)
+        self.steps = self._control("steps", "int64")
+        has_dt = specification.dt is not None
+        self.dt = self._control("dt", self.b.float_dtype) if has_dt else None
         self.body = self.b.body()
         self.iteration = self.body.new("int64", (), "step")
-        nodes = [node.id for node in what.document.graph.nodes]
+        nodes = [node.id for node in document.graph.nodes]
         surely = [node for node in nodes if first.memory.ran(node) is True]
         self.carrying = LoopMemory(self.body, first.memory.types, self._initial, surely)
 
@@ -179,30 +180,41 @@ class _LaterReader(ProgramReader):
         types = self.carrying.types
         if state[0] in PLACES and state not in types.of:
             types.widen(state, self.first.state(state))
-        return self.declare_one(before(state), *types.type(state))
+        name = label(state)
+        type_ = types.type(state)
+        return self.declare_one(f"{name} before", *type_, role=Takes.STATE, of=name)
+
+    def _control(self, name: str, dtype: str) -> Value:
+        return self.declare_one(name, dtype, (), role=Takes.CONTROL, of=name)
 
     def supply(self, node: Any, port: Any, where: str) -> Term:
         """What an open port holds: the row of this step, if it was given over time."""
         name = self.ports[node.id, port.id].name
-        if name in self.what.given.over_time and name not in self.given_rows:
+        if name not in self.over_time:
+            return super().supply(node, port, where)
+        if name not in self.scanned:
             rows = self.inputs[name].value
-            self.given_rows[name] = self.body.op("Gather", rows, self.iteration, axis=0)
-        return self.given_rows.get(name) or super().supply(node, port, where)
+            shape = None if rows.shape is None else rows.shape[1:]
+            self.scanned[name] = Scanned(rows, self.body.new(rows.dtype, shape, name))
+        return self.scanned[name].row
 
     def read(self) -> bool:
         """Read the body; whether it must be read again, with wider types."""
         self.graph: GraphReader = self.read_graph(self.carrying, self.dt)
         self.rows = self.outputs(self.graph)
-        self.watched = self.watch(self.graph, self.rows) if self.what.chosen.watch else {}
-        if self.what.executed and self.graph.plan is None:
-            self.rows[EXECUTED] = tensor(self.body, self.carrying.get(SETS))
+        watches = self.specification.controls.watches
+        self.watched = self.watch(self.graph, self.rows) if watches else {}
+        if self.specification.execution_list and self.graph.plan is None:
+            executed = _executed(tensor(self.body, self.carrying.get(SETS)))
+            self.rows[executed.name] = executed
         self.raise_found()
         return self.carrying.leave(self.document.where)
 
     def finish(self) -> Program:
         """The loop as a program."""
-        carried = self.carrying.carried(self.b, after)
-        stacks = {name: self._stack(name, row) for name, row in self.rows.items()}
+        carried = self.carrying.carried(self.b, lambda state: f"{label(state)} after")
+        stacks = [replace(row, value=self._stack(row)) for row in self.rows.values()]
+        rows = zip(self.rows.values(), stacks, strict=True)
         self.b.append(
             Loop(
                 name="time",
@@ -212,17 +224,16 @@ class _LaterReader(ProgramReader):
                 condition_in=self.body.new("bool", (), "go"),
                 condition_out=None,
                 carried=carried,
-                recorded=tuple(
-                    Recorded(row, stacks[name], name) for name, row in self.rows.items()
-                ),
+                recorded=tuple(Recorded(row.value, stack.value, row.name) for row, stack in rows),
+                scanned=tuple(self.scanned.values()),
                 ops=tuple(self.body.ops),
                 where=self.document.where,
             )
         )
-        self.recorded = tuple(stacks)
+        self.recorded = tuple(stack.name for stack in stacks)
         finals = zip(self.carrying.enters, carried, strict=True)
-        return self.program({**stacks, **{after(state): c.final for state, c in finals}})
+        return self.program([*stacks, *(_after(state, c.final) for state, c in finals)])
 
-    def _stack(self, name: str, row: Value) -> Value:
-        shape: Shape = None if row.shape is None else ("time", *row.shape)
-        return self.b.new(row.dtype, shape, name)
+    def _stack(self, row: Output) -> Value:
+        shape, dtype = row.value.shape, row.value.dtype
+        return self.b.new(dtype, None if shape is None else ("time", *shape), row.name)

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.document.bodies import WrittenBody
+from mdf_loop.document.document import Document, graph_by_id
+from mdf_loop.document.loading import graph_of
 from mdf_loop.errors import ModelError, SignatureError
-from mdf_loop.reading.document import Document, WrittenBody, graph_by_id, graph_of
 
 
 @dataclass(frozen=True, slots=True)

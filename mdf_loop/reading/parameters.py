@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.document.structure import fields
 from mdf_loop.errors import ExpressionError
 from mdf_loop.lower import names_in
-from mdf_loop.reading.structure import fields
 
 
 def fixed_parameters(node: Any) -> set[str]:

@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import ConditionError, LoopError
 from mdf_loop.ir import Loop, Recorded, Value
 from mdf_loop.lower import cast, tensor
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import Words, choose
 from mdf_loop.lower.operators import guarded, one_element
-from mdf_loop.lower.terms import ints
+from mdf_loop.ops.words import ints
 from mdf_loop.reading.execution import Executor, states_of
 from mdf_loop.reading.memory import (
     LoopMemory,
@@ -188,7 +188,7 @@ class PassesLoop:
             memory.put(count_state(key), value_of(b, now))
         return _Ends(iteration, go_on, self._row(b, visits))
 
-    def _bounded(self, b: Builder, go_on: Truth, any_ran: Truth, iteration: Value) -> Value:
+    def _bounded(self, b: ModelBuilder, go_on: Truth, any_ran: Truth, iteration: Value) -> Value:
         """Whether passes go on; the run fails if that is for ever."""
         schedule = self.schedule
         with b.at(f"{schedule.where}.conditions"):
@@ -198,12 +198,12 @@ class PassesLoop:
                 return go_on
             return self._unless(b, go_on, any_ran, schedule.endless())
 
-    def _unless(self, b: Builder, go_on: Truth, ok: Truth, error: LoopError) -> Value:
+    def _unless(self, b: ModelBuilder, go_on: Truth, ok: Truth, error: LoopError) -> Value:
         """`go_on`, but the run fails if it goes on and is not `ok`."""
         fine = value_of(b, either(b, opposite(b, go_on), ok))
         return guarded(b, value_of(b, go_on), fine, error.findings[0].what)
 
-    def _row(self, b: Builder, visits: list[tuple[Truth, dict[str, Truth]]]) -> Value:
+    def _row(self, b: ModelBuilder, visits: list[tuple[Truth, dict[str, Truth]]]) -> Value:
         """Which nodes ran, in the order of the layers, each layer's after whether it was visited."""
         flags = [flag for visited, runs in visits for flag in (visited, *runs.values())]
         single = [b.op("Unsqueeze", value_of(b, flag), ints(b, 0)) for flag in flags]
@@ -219,7 +219,7 @@ class PassesLoop:
         ran = memory.ran(node)
         made: dict[State, Value] = {}
 
-        def executed(b: Builder) -> list[Value]:
+        def executed(b: ModelBuilder) -> list[Value]:
             inside = Memory(b, memory)
             self.executor.execute(node, inside)
             while missing := [state for state in self._kept(node, memory) if state not in made]:
@@ -228,7 +228,7 @@ class PassesLoop:
                     self.types.widen(state, made[state])
             return [fitted(b, value, *self.types.of[state]) for state, value in made.items()]
 
-        def held(b: Builder) -> list[Value]:
+        def held(b: ModelBuilder) -> list[Value]:
             return [fitted(b, tensor(b, memory.get(s)), *self.types.of[s]) for s in made]
 
         words = Words((f"'{node}' running", "its last run"), lambda k: ".".join([*made][k][1:]))
@@ -291,7 +291,7 @@ class PassesLoop:
 
         return look
 
-    def _at_first(self, b: Builder, reaches: Reaches, state: State) -> Value:
+    def _at_first(self, b: ModelBuilder, reaches: Reaches, state: State) -> Value:
         """What stands for a value of a node that has not run: its initial value, or 0."""
         if state[0] != "parameter":
             return b.constant(np.array(0.0))
@@ -327,7 +327,7 @@ def _met(value: float, reaches: Reaches) -> bool:
     return PYTHON_SIGNS[reaches.sign](value, reaches.threshold)
 
 
-def _one_number(b: Builder, value: Value, reaches: Reaches) -> Value:
+def _one_number(b: ModelBuilder, value: Value, reaches: Reaches) -> Value:
     """The element that a Threshold means, as a float64 number."""
     for index in reaches.indices:
         value = b.op("Gather", value, b.constant(np.array(index)), axis=0)
@@ -340,7 +340,7 @@ def _one_number(b: Builder, value: Value, reaches: Reaches) -> Value:
     return cast(b, single, "float64")
 
 
-def _meets(b: Builder, value: Value, reaches: Reaches) -> Value:
+def _meets(b: ModelBuilder, value: Value, reaches: Reaches) -> Value:
     limit = b.constant(np.array(reaches.threshold))
     if reaches.sign not in ("==", "!="):
         return b.op(ONNX_SIGNS[reaches.sign], value, limit)

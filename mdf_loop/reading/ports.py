@@ -11,21 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.build import Builder
+from mdf_loop.document.stated_types import stated_dtype
 from mdf_loop.errors import ModelError
 from mdf_loop.ir import Value
+from mdf_loop.ir.types import kind_of
 from mdf_loop.lower import Term, tensor
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import add, literal, multiply
-from mdf_loop.onnx_types import kind_of
 from mdf_loop.reading.given import default_value
 from mdf_loop.reading.memory import Memory, nothing_yet, selected
-from mdf_loop.reading.port_types import as_held, stated_dtype
+from mdf_loop.reading.port_types import as_held
 from mdf_loop.reading.schedule.known import Truth, either
 
 Supply = Callable[[Any, Any, str], Term]
 """The value of an input port that no edge feeds: node, port, path -> value."""
 
-_COMBINE: Mapping[str, Callable[[Builder, Value, Value], Value]] = {
+_COMBINE: Mapping[str, Callable[[ModelBuilder, Value, Value], Value]] = {
     "overwrite": lambda b, old, new: new,
     "add": add,
     "multiply": multiply,
@@ -85,7 +86,7 @@ class Ports:
             return multiply(b, literal(b, weight), tensor(b, term))
 
 
-def _absent(b: Builder, port: Any, where: str, dtype: str) -> Value:
+def _absent(b: ModelBuilder, port: Any, where: str, dtype: str) -> Value:
     """What a port holds to which no edge has brought anything: its default, or zeros.
 
     The engine's first zero is whole unless the port's type says float.

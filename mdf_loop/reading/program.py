@@ -11,32 +11,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mdf_loop import arguments
-from mdf_loop.build import Builder, Options
-from mdf_loop.check import check
+from mdf_loop.document.document import Document
+from mdf_loop.document.graph_functions import graph_function
+from mdf_loop.document.stated_types import stated_dtype
 from mdf_loop.errors import ArityError, Finding, LoopError, Poisoned, raise_findings
-from mdf_loop.ir import Data, Input, Program, Shape, Value, results
+from mdf_loop.importing.opening import Source, open_document
+from mdf_loop.ir import Data, Gives, Input, Output, Program, Shape, Takes, Value, results
+from mdf_loop.ir.check import check
+from mdf_loop.ir.types import dtype_name, kind_of
 from mdf_loop.lower import Scope, Term, tensor
-from mdf_loop.onnx_types import dtype_name, kind_of
-from mdf_loop.reading.control import control
-from mdf_loop.reading.document import Document, Source, open_document
+from mdf_loop.lower.builder import ModelBuilder, Options
+from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.inputs import Given, bind_types, open_ports
 from mdf_loop.reading.memory import Memory, State, nothing_yet
-from mdf_loop.reading.names import OUTPUTS, Chosen, Item, items, named_items
+from mdf_loop.reading.names import OUTPUTS, Item, items, named_items
 from mdf_loop.reading.node import Context
-from mdf_loop.reading.port_types import stated_dtype
 from mdf_loop.reading.schedule.known import value_of
-from mdf_loop.reading.settings import Settings, with_settings
+from mdf_loop.reading.settings import Settings, input_name, with_settings
 from mdf_loop.reading.widened import widened_findings
-
-HAS_RUN = "has run: "
-"""With an output's name: a further output that says whether the output's node has run.
-
-Only outputs whose node may not have run have one.
-"""
-
-WATCHED = "watched: "
-"""With a name: a further output, of something that is only watched for nan."""
+from mdf_loop.specification import Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +74,19 @@ def read_annotated(
     document = open_document(source)
     options = options or Options()
     given = bind_types(document, arguments.inputs(inputs), options)
-    return read_once(
-        document, given, Settings(), Chosen(arguments.names(record, "record")), options
-    )
+    selection = Selection(arguments.names(record, "record"))
+    return read_once(document, Bound.of(given), options, selection)
 
 
 def read_once(
-    document: Document, given: Given, settings: Settings, chosen: Chosen, options: Options
+    document: Document, bound: Bound, options: Options, selection: Selection = OUTPUTS
 ) -> Reading:
     """One evaluation, for values of these types."""
-    reader = ProgramReader(document, options, settings, chosen)
-    reader.declare(given)
+    reader = ProgramReader(document, options, bound.settings, selection)
+    reader.declare(bound.given)
     graph = reader.read_graph(reader.memory)
     outputs = reader.outputs(graph)
-    reading = Reading(reader.program(outputs), reader.b.types, reader.b.notes)
+    reading = Reading(reader.program(outputs.values()), reader.b.types, reader.b.notes)
     raise_findings(check(reading.program))
     raise_findings(widened_findings(reading.program, reader.b))
     return reading
@@ -103,20 +96,24 @@ class ProgramReader:
     """Puts a program together: inputs, graph, outputs."""
 
     def __init__(
-        self, document: Document, options: Options, settings: Settings, chosen: Chosen = OUTPUTS
+        self,
+        document: Document,
+        options: Options,
+        settings: Settings,
+        selection: Selection = OUTPUTS,
     ) -> None:
         self.document = with_settings(document, settings)
         self.settings = settings
-        self.b = Builder(options)
+        self.b = ModelBuilder(options)
         self.memory = Memory(self.b)
         self.inputs: dict[str, Input] = {}
         self.ports = {(p.node, p.port.id): p for p in open_ports(document)}
         self.items: dict[str, Item] = {}
         graph = document.graph
         parts = (part for node in graph.nodes for part in (*node.functions, *node.parameters))
-        self._has_bodies = any(control(part.function) for part in parts)
+        self._has_bodies = any(graph_function(part.function) for part in parts)
         with self.b.findings.catch():
-            self.items = named_items(document, chosen)
+            self.items = named_items(document, selection)
 
     def declare(self, given: Given, over_time: Iterable[str] = ()) -> None:
         """Make open ports and parameters that are set inputs of the program.
@@ -134,7 +131,8 @@ class ProgramReader:
             if stated is not None and shape is not None and len(shape) >= len(stated):
                 self.b.stated[value] = (*shape[: len(shape) - len(stated)], *stated)
         for name, array in self.settings.arrays.items():
-            value = self.declare_one(name, dtype_name(array), array.shape, (), array)
+            own, dtype = input_name(name), dtype_name(array)
+            value = self.declare_one(own, dtype, array.shape, (), array, Takes.SETTING, name)
             if self.settings.is_plain(name):
                 self.b.mark_weak(value)
 
@@ -145,9 +143,11 @@ class ProgramReader:
         shape: Shape,
         ports: tuple[str, ...] = (),
         default: Data = None,
+        role: Takes = Takes.PORT,
+        of: str = "",
     ) -> Value:
         """Make a named input of the program."""
-        self.inputs[name] = Input(self.b.new(dtype, shape, name), ports, default)
+        self.inputs[name] = Input(self.b.new(dtype, shape, name), ports, default, role, of)
         return self.inputs[name].value
 
     def supply(self, node: Any, port: Any, where: str) -> Term:
@@ -156,7 +156,7 @@ class ProgramReader:
 
     def read_graph(self, memory: Memory, dt: Value | None = None) -> GraphReader:
         """Read one evaluation into a memory: in the program itself, or in a loop's body."""
-        given = {name: self.inputs[name].value for name in self.settings.arrays}
+        given = {name: self.inputs[name].value for name in self.settings.inputs}
         context = Context(self.document, Scope(given))
         return GraphReader(
             self.document.graph,
@@ -168,14 +168,14 @@ class ProgramReader:
             wanted=[item.state for item in self.items.values()],
         ).read()
 
-    def program(self, outputs: Mapping[str, Value]) -> Program:
+    def program(self, outputs: Iterable[Output]) -> Program:
         """The program with these outputs, or all errors that were found."""
         self.raise_found()
         return Program(
             name=self.document.graph.id,
             inputs=tuple(self.inputs.values()),
             ops=tuple(self.b.ops),
-            outputs=tuple(outputs.items()),
+            outputs=tuple(outputs),
         )
 
     def raise_found(self) -> None:
@@ -204,12 +204,12 @@ class ProgramReader:
         )
         return replace(finding, hint=hint)
 
-    def outputs(self, graph: GraphReader) -> dict[str, Value]:
+    def outputs(self, graph: GraphReader) -> dict[str, Output]:
         """The outputs of the graph, and what else is to be recorded, by `node.port`.
 
         With each output whose node may not have run comes whether it has.
         """
-        outputs: dict[str, Value] = {}
+        outputs: dict[str, Output] = {}
         for name, item in self.items.items():
             with self.b.findings.catch():
                 memory = graph.memory
@@ -222,10 +222,10 @@ class ProgramReader:
                         self.document.where,
                         "choose one in the port's value, e.g. loop[0]",
                     )
-                outputs |= _flagged(name, term, item, memory)
+                outputs |= _flagged(Output(name, term), item, memory)
         return outputs
 
-    def watch(self, graph: GraphReader, outputs: dict[str, Value]) -> dict[str, str]:
+    def watch(self, graph: GraphReader, outputs: dict[str, Output]) -> dict[str, str]:
         """Add all floats that the graph computes to the outputs.
 
         Gives the output that each of them is, in the order in which they are computed.
@@ -239,21 +239,24 @@ class ProgramReader:
                 term = current(graph, item.state)
                 if isinstance(term, Value) and term in steps and kind_of(term.dtype) == "f":
                     floats.setdefault(term, item)
-        names = {value: name for name, value in reversed(outputs.items())}
+        given = {output.value: output for output in reversed(outputs.values())}
         watched = {}
         for value in sorted(floats, key=steps.__getitem__):
             item = floats[value]
-            name = names.get(value, WATCHED + item.name)
-            watched[item.name] = name
-            outputs |= _flagged(name, value, item, memory)
+            new = Output(f"watched: {item.name}", value, Gives.WATCHED, item.name)
+            output = given.get(value, new)
+            watched[item.name] = output.name
+            outputs |= _flagged(output, item, memory)
         return watched
 
 
-def _flagged(name: str, value: Value, item: Item, memory: Memory) -> dict[str, Value]:
+def _flagged(output: Output, item: Item, memory: Memory) -> dict[str, Output]:
     """An output, and whether its node has run, where that is not sure."""
-    ran = memory.ran(item.node)
-    flag = {} if ran is True else {HAS_RUN + name: value_of(memory.b, ran)}
-    return {name: value, **flag}
+    ran, name = memory.ran(item.node), output.name
+    if ran is True:
+        return {name: output}
+    flag = Output(f"has run: {name}", value_of(memory.b, ran), Gives.HAS_RUN, name)
+    return {name: output, flag.name: flag}
 
 
 def current(graph: GraphReader, state: State) -> Term:

@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import ModelError, OperandError, RecordShapeError
 from mdf_loop.ir import Value
 from mdf_loop.lower import Scope, cast, lower_expression, tensor
 from mdf_loop.lower.arrays import shape_of
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import ensured, one_element
 from mdf_loop.lower.reductions import axis_of
-from mdf_loop.lower.scope import suggestion
-from mdf_loop.lower.terms import extents, ints
-from mdf_loop.reading.entries import Entry, entries
+from mdf_loop.ops.words import extents, ints
+from mdf_loop.reading.entries import NamedEntry, entries
+from mdf_loop.suggestion import suggestion
 
 _KEYS = ("axis", "concat", "reverse", "keep", "length", "pad")
 
@@ -52,7 +52,7 @@ def recording_forms(value: Any, where: str) -> dict[str, RecordingForm]:
     return {entry.name: _form(entry) for entry in entries(value, where, _KEYS)}
 
 
-def _form(entry: Entry) -> RecordingForm:
+def _form(entry: NamedEntry) -> RecordingForm:
     keep = entry.fields.get("keep", "all")
     if keep not in ("all", "last"):
         raise ModelError(
@@ -112,7 +112,7 @@ def refuse_unrecorded(
 # --- the rows as they come out ------------------------------------------------------------------
 
 
-def last_row(b: Builder, form: RecordingForm, stack: Value, rounds: Value) -> Value:
+def last_row(b: ModelBuilder, form: RecordingForm, stack: Value, rounds: Value) -> Value:
     """The row of the last iteration; a loop of no iterations has none."""
     one = b.constant(np.array(1))
     place = ensured(b, b.op("Sub", rounds, one), b.op("LessOrEqual", one, rounds), no_row(form))
@@ -128,7 +128,7 @@ def no_row(form: RecordingForm) -> RecordShapeError:
     )
 
 
-def arranged(b: Builder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
+def arranged(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
     """The recording, made of the rows stacked on axis 0."""
     with b.at(form.where):
         if form.reverse:
@@ -138,13 +138,13 @@ def arranged(b: Builder, form: RecordingForm, stack: Value, scope: Scope) -> Val
         return _joined(b, form, stack) if form.concat else _moved(b, form, stack)
 
 
-def _reversed(b: Builder, stack: Value) -> Value:
+def _reversed(b: ModelBuilder, stack: Value) -> Value:
     first, end = ints(b, -1), ints(b, np.iinfo(np.int64).min)
     turned = b.op("Slice", stack, first, end, ints(b, 0), ints(b, -1))
     return turned
 
 
-def _moved(b: Builder, form: RecordingForm, stack: Value) -> Value:
+def _moved(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
     """The rows stacked on another axis."""
     axis = axis_of(stack, form.axis)
     if axis == 0:
@@ -153,7 +153,7 @@ def _moved(b: Builder, form: RecordingForm, stack: Value) -> Value:
     return b.op("Transpose", stack, perm=[*others[:axis], 0, *others[axis:]])
 
 
-def _joined(b: Builder, form: RecordingForm, stack: Value) -> Value:
+def _joined(b: ModelBuilder, form: RecordingForm, stack: Value) -> Value:
     """The rows joined along an axis of theirs."""
     count, *row = extents(stack)
     if not row:
@@ -173,7 +173,7 @@ def _joined(b: Builder, form: RecordingForm, stack: Value) -> Value:
 
 
 def _joined_shape(
-    b: Builder, moved: Value, count: int | str, row: Sequence[int | str], axis: int
+    b: ModelBuilder, moved: Value, count: int | str, row: Sequence[int | str], axis: int
 ) -> Value:
     """The shape of the rows joined: known where it can be."""
     others = [*row[:axis], *row[axis + 1 :]]
@@ -191,7 +191,7 @@ def _joined_shape(
     return b.op("Concat", *before, length_now, *after, axis=0)
 
 
-def _filled(b: Builder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
+def _filled(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
     """The rows with others after them, so that there are `length`."""
     row = extents(stack)[1:]
     length = one_element(b, tensor(b, lower_expression(b, form.length, scope)))
@@ -223,7 +223,7 @@ def _filled(b: Builder, form: RecordingForm, stack: Value, scope: Scope) -> Valu
     return b.op("Reshape", full, ints(b, int(known[0]), *row), allowzero=1)  # type: ignore[arg-type]
 
 
-def _pad(b: Builder, form: RecordingForm, pad: Value, dtype: str) -> Value:
+def _pad(b: ModelBuilder, form: RecordingForm, pad: Value, dtype: str) -> Value:
     """The number that fills, in the dtype of the rows, which must hold it."""
     wide = cast(b, pad, dtype)
     known, made = b.constant_of(pad), b.constant_of(wide)

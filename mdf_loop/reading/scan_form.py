@@ -12,16 +12,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdf_loop.build import Builder
+from mdf_loop.document.bodies import written_body
+from mdf_loop.document.document import Document
 from mdf_loop.errors import ArityError, ModelError, SignatureError
 from mdf_loop.lower import Scope
-from mdf_loop.reading.control import Reading, reads
-from mdf_loop.reading.document import Document, written_body
-from mdf_loop.reading.entries import Entry, expressions
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.reading.entries import NamedEntry, expressions
 from mdf_loop.reading.loop import loop_of
 from mdf_loop.reading.loop_forms import LoopForm
 from mdf_loop.reading.names_read import refuse_unread
 from mdf_loop.reading.owned_graph import OwnedGraph, Role, owned_graph
+from mdf_loop.reading.readers import Reading, reads
 from mdf_loop.reading.recordings import RecordingForm
 from mdf_loop.reading.signature import Signature
 from mdf_loop.reading.slices import SliceForm
@@ -37,7 +38,7 @@ BODY = Role(owner="the scan", kind="scan")
 
 @reads("onnx::Scan")
 def read_scan(
-    b: Builder, item: Any, node: Any, where: str, scope: Scope, document: Document
+    b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
     """The results of the Scan that a Function or Parameter of `node` describes."""
     form, signature = scan_form(item, node, where, document)
@@ -55,7 +56,7 @@ def scan_form(item: Any, node: Any, where: str, document: Document) -> tuple[Loo
         ArityError: the counts do not fit.
     """
     owned = owned_graph(written_body(item, node), item, where, BODY, document)
-    args = Entry(item.id, dict(item.args or {}), f"{where}.args")
+    args = NamedEntry(item.id, dict(item.args or {}), f"{where}.args")
     given = expressions(args.fields.get("initial_state_and_scan_inputs"))
     scanned = args.whole("num_scan_inputs", len(given))
     states = len(given) - scanned
@@ -112,7 +113,9 @@ def _names(
     return inputs, outputs
 
 
-def _slices(args: Entry, names: tuple[str, ...], given: tuple[Any, ...]) -> tuple[SliceForm, ...]:
+def _slices(
+    args: NamedEntry, names: tuple[str, ...], given: tuple[Any, ...]
+) -> tuple[SliceForm, ...]:
     axes = _numbers(args, "scan_input_axes", len(names))
     directions = _directions(args, "scan_input_directions", len(names))
     where = f"{args.where}.initial_state_and_scan_inputs"
@@ -124,7 +127,7 @@ def _slices(args: Entry, names: tuple[str, ...], given: tuple[Any, ...]) -> tupl
     )
 
 
-def _recordings(args: Entry, names: tuple[str, ...]) -> dict[str, RecordingForm]:
+def _recordings(args: NamedEntry, names: tuple[str, ...]) -> dict[str, RecordingForm]:
     axes = _numbers(args, "scan_output_axes", len(names))
     directions = _directions(args, "scan_output_directions", len(names))
     return {
@@ -134,7 +137,7 @@ def _recordings(args: Entry, names: tuple[str, ...]) -> dict[str, RecordingForm]
     }
 
 
-def _directions(args: Entry, key: str, count: int) -> list[bool]:
+def _directions(args: NamedEntry, key: str, count: int) -> list[bool]:
     """Whether each one runs backwards."""
     numbers = _numbers(args, key, count)
     if any(number not in (0, 1) for number in numbers):
@@ -145,7 +148,7 @@ def _directions(args: Entry, key: str, count: int) -> list[bool]:
     return [bool(number) for number in numbers]
 
 
-def _numbers(args: Entry, key: str, count: int) -> list[int]:
+def _numbers(args: NamedEntry, key: str, count: int) -> list[int]:
     """One whole number for each; zeros where none is written."""
     value = args.fields.get(key)
     if value is None or value == "":
@@ -156,4 +159,4 @@ def _numbers(args: Entry, key: str, count: int) -> list[int]:
             f"{key} of the scan '{args.name}' has {len(numbers)} entries for {count} values",
             args.where,
         )
-    return [Entry(args.name, {key: number}, args.where).whole(key, 0) for number in numbers]
+    return [NamedEntry(args.name, {key: number}, args.where).whole(key, 0) for number in numbers]

@@ -16,17 +16,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop.build import Builder
+from mdf_loop.document.bodies import written_body
+from mdf_loop.document.document import Document
 from mdf_loop.errors import ArityError, OperandError, SignatureError
 from mdf_loop.ir import Carried, Loop, Value
-from mdf_loop.lower import Scope, Term, is_left_out, lower_expression, suggestion, tensor
+from mdf_loop.ir.types import element_type, is_sequence, is_tensor, sequence_of, wrong_kind
+from mdf_loop.lower import Scope, Term, is_left_out, lower_expression, tensor
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.sequences import as_sequence
-from mdf_loop.onnx_types import element_type, is_sequence, is_tensor, sequence_of, wrong_kind
-from mdf_loop.reading.control import Reading, reads
-from mdf_loop.reading.document import Document, written_body
 from mdf_loop.reading.inner_graph import InnerGraph
 from mdf_loop.reading.names_read import refuse_unread
 from mdf_loop.reading.owned_graph import OwnedGraph, Role, owned_graph
+from mdf_loop.reading.readers import Reading, reads
+from mdf_loop.suggestion import suggestion
 
 ARGUMENTS = ("input_sequence", "additional_inputs", "body")
 """Arguments of a SequenceMap's own; all others are captures under another name."""
@@ -34,7 +36,7 @@ ARGUMENTS = ("input_sequence", "additional_inputs", "body")
 
 @reads("onnx::SequenceMap")
 def read_sequence_map(
-    b: Builder, item: Any, node: Any, where: str, scope: Scope, document: Document
+    b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
 ) -> Reading:
     """The sequences that a Function or Parameter of `node` describes."""
     name = f"{node.id}.{item.id}"
@@ -78,7 +80,7 @@ def _names(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return owned.inputs or (), owned.outputs or ()
 
 
-def _given(b: Builder, args: dict[str, Any], scope: Scope) -> list[Value]:
+def _given(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
     """The first sequence, then sequences and tensors."""
     if is_left_out(args.get("input_sequence")):
         known = suggestion("input_sequence", args)
@@ -108,7 +110,7 @@ class _Map:
     scope: Scope
     document: Document
 
-    def loop(self, b: Builder) -> Loop:
+    def loop(self, b: ModelBuilder) -> Loop:
         """The loop over the members of the first sequence."""
         inside = b.body()
         with inside.at(self.where, self.name):
@@ -137,7 +139,9 @@ class _Map:
             where=self.where,
         )
 
-    def _collected(self, b: Builder, inside: Builder, member: Value, name: str) -> Carried:
+    def _collected(
+        self, b: ModelBuilder, inside: ModelBuilder, member: Value, name: str
+    ) -> Carried:
         """The sequence that an output of the body is put into."""
         if not is_tensor(member.dtype):
             raise wrong_kind(member, f"the output '{name}' of {self.body.role.word}")
@@ -149,7 +153,7 @@ class _Map:
         return Carried(empty, enter, leave, final, name)
 
 
-def _member(inside: Builder, value: Value, iteration: Value) -> Value:
+def _member(inside: ModelBuilder, value: Value, iteration: Value) -> Value:
     if is_tensor(value.dtype):
         return value
     return inside.op("SequenceAt", value, iteration)

@@ -14,21 +14,26 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
-from mdf_loop.lower import suggestion
 from mdf_loop.lower.syntax import number_of
 from mdf_loop.narrowing import narrowed
 from mdf_loop.outside import Ragged, array_of
-from mdf_loop.reading.document import Document
 from mdf_loop.reading.parameters import is_stateful
+from mdf_loop.suggestion import suggestion
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Arrays by the name of the input that a parameter reads: `set node.parameter`."""
+    """Arrays by the name of the parameter that is set: `node.parameter`."""
 
     arrays: Mapping[str, Array] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> dict[str, Array]:
+        """Arrays by the name of the input that the parameter reads."""
+        return {input_name(name): array for name, array in self.arrays.items()}
 
     def is_plain(self, name: str) -> bool:
         """Whether a value is what a plain number of the document is, so that it is as weak."""
@@ -51,13 +56,13 @@ def bind_settings(document: Document, given: Mapping[str, Any], precision: str) 
     for name, value in given.items():
         parameter, where = _find(document, name)
         attribute = _attribute(parameter, name, where)
-        arrays[input_name(name)] = _array(value, getattr(parameter, attribute), name, precision)
+        arrays[name] = _array(value, getattr(parameter, attribute), name, precision)
     return Settings(arrays)
 
 
 def with_settings(document: Document, settings: Settings) -> Document:
     """The document in which the parameters that are set read the inputs for them."""
-    return _with(document, {name: name for name in settings.arrays})
+    return _with(document, {name: input_name(name) for name in settings.arrays})
 
 
 def with_values(document: Document, settings: Settings) -> Document:
@@ -80,7 +85,7 @@ def _with_node(node: Any, written: Mapping[str, Any]) -> Any:
 
 
 def _with_parameter(node: Any, parameter: Any, written: Mapping[str, Any]) -> Any:
-    name = input_name(f"{node.id}.{parameter.id}")
+    name = f"{node.id}.{parameter.id}"
     if name not in written:
         return parameter
     made = copy.copy(parameter)

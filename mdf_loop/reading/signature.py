@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.errors import ArityError, SignatureError
+from mdf_loop.ops.onnx_schema import operator_names, schema
 from mdf_loop.reading.loop_forms import LoopForm
 
 _HINT = (
@@ -171,15 +172,6 @@ def _infer_outputs(form: LoopForm, node: Any, n_carried: int) -> tuple[str, ...]
     return (truths[0], *(name for name in names if name != truths[0]))
 
 
-_TRUTH_FUNCTIONS = frozenset(
-    f"onnx::{name}"
-    for name in (
-        *("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"),
-        *("And", "Or", "Xor", "Not", "IsNaN", "IsInf"),
-    )
-)
-
-
 def gives_truth(node: Any, value: Any) -> bool:
     """Whether a value of a node is plainly a truth value, from how it is written."""
     if isinstance(value, bool):
@@ -196,7 +188,15 @@ def gives_truth(node: Any, value: Any) -> bool:
         return gives_truth(node, next(iter((item.args or {}).values()), None))
     if item.function == "onnx::Cast":
         return (item.args or {}).get("to") in (9, "9")
-    return item.function in _TRUTH_FUNCTIONS
+    return _is_truth_function(str(item.function))
+
+
+def _is_truth_function(function: str) -> bool:
+    """Whether a function is an operator of ONNX that gives truth values and nothing else."""
+    domain, _, op_type = function.partition("::")
+    if domain != "onnx" or op_type not in operator_names():
+        return False
+    return all(set(formal.types) == {"tensor(bool)"} for formal in schema(op_type).outputs)
 
 
 def _is_comparison(text: str) -> bool:

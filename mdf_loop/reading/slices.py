@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import ModelError, Poisoned, TripCountError
-from mdf_loop.ir import Value
+from mdf_loop.ir import Scanned, Value
 from mdf_loop.lower import Scope, lower_expression, tensor
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import ensured
 from mdf_loop.lower.reductions import axis_of, count_of
-from mdf_loop.lower.terms import extents
-from mdf_loop.reading.entries import Entry, entries
+from mdf_loop.ops.words import extents, ints
+from mdf_loop.reading.entries import NamedEntry, entries
 
 LARGEST_PART = 10_000_000
 """Elements that one part of a slice may have along its axis."""
@@ -54,7 +54,7 @@ def slice_forms(value: Any, where: str) -> tuple[SliceForm, ...]:
     return tuple(_form(entry) for entry in entries(value, where, _KEYS, short="of"))
 
 
-def _form(entry: Entry) -> SliceForm:
+def _form(entry: NamedEntry) -> SliceForm:
     stride = entry.whole("stride", 1)
     down = stride < 0
     part = entry.whole("part_size", 0)
@@ -95,8 +95,27 @@ def _form(entry: Entry) -> SliceForm:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SlicedRows:
+    """What a loop scans for a slice: one element for each iteration, without the axis."""
+
+    values: Value
+    axis: int
+    backward: bool = False
+
+    def scanned(self, b: ModelBuilder, name: str) -> Scanned:
+        """What the loop says of it; `b` builds the body."""
+        shape = extents(self.values)
+        row = b.new(self.values.dtype, (*shape[: self.axis], *shape[self.axis + 1 :]), name)
+        return Scanned(self.values, row, self.axis, self.backward)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Slice:
-    """A slice whose source was read: where its parts begin, and how many there are."""
+    """A slice whose source was read: where its parts begin, and how many there are.
+
+    Parts of one element are rows that a loop scans. Longer ones, and those of a loop that is
+    written out, are made by the number of the iteration.
+    """
 
     form: SliceForm
     source: Value
@@ -104,7 +123,26 @@ class Slice:
     first: Value
     parts: Value
 
-    def row(self, b: Builder, iteration: Value) -> Value:
+    def rows(self, b: ModelBuilder) -> SlicedRows | None:
+        """What a loop scans, cut out before it where not all of it is read from an end."""
+        form = self.form
+        if form.part is not None:
+            return None
+        known = b.constant_of(self.first)
+        if form.stride == 1 and known is not None and known == 0:
+            return SlicedRows(self.source, self.axis)
+        last = extents(self.source)[self.axis]
+        at_last = known is not None and isinstance(last, int) and known == last - 1
+        if form.stride == -1 and (form.start == -1 or at_last):
+            return SlicedRows(self.source, self.axis, backward=True)
+        with b.at(form.where, form.name):
+            start = b.op("Reshape", self.first, ints(b, 1))
+            furthest = np.iinfo(np.int64)
+            end = ints(b, furthest.max if form.stride > 0 else furthest.min)
+            cut = b.op("Slice", self.source, start, end, ints(b, self.axis), ints(b, form.stride))
+        return SlicedRows(cut, self.axis)
+
+    def row(self, b: ModelBuilder, iteration: Value) -> Value:
         """What it is in an iteration; `b` builds the body."""
         begin = iteration
         if self.form.stride != 1:
@@ -118,7 +156,7 @@ class Slice:
         return b.op("Gather", self.source, b.op("Add", begin, within), axis=self.axis)
 
 
-def read_slices(b: Builder, forms: tuple[SliceForm, ...], scope: Scope) -> tuple[Slice, ...]:
+def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> tuple[Slice, ...]:
     """The slices of a loop; all errors in them at once."""
     found: list[Slice] = []
     for form in forms:
@@ -129,7 +167,7 @@ def read_slices(b: Builder, forms: tuple[SliceForm, ...], scope: Scope) -> tuple
     return tuple(found)
 
 
-def _slice(b: Builder, form: SliceForm, scope: Scope) -> Slice:
+def _slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
     source = tensor(b, lower_expression(b, form.of, scope))
     if not extents(source):
         raise TripCountError(
@@ -154,16 +192,16 @@ def _slice(b: Builder, form: SliceForm, scope: Scope) -> Slice:
     return Slice(form, source, axis, first, ensured(b, parts, inside, error))
 
 
-def _number(b: Builder, number: int | Value) -> Value:
+def _number(b: ModelBuilder, number: int | Value) -> Value:
     return b.constant(np.array(number, np.int64)) if isinstance(number, int) else number
 
 
-def _position(b: Builder, number: int, extent: Value) -> Value:
+def _position(b: ModelBuilder, number: int, extent: Value) -> Value:
     """A start or end counted from 0."""
     if number >= 0:
         return _number(b, number)
     return b.op("Add", extent, _number(b, number + 1))
 
 
-def _at_most(b: Builder, left: Value, right: Value) -> Value:
+def _at_most(b: ModelBuilder, left: Value, right: Value) -> Value:
     return b.op("LessOrEqual", left, right)

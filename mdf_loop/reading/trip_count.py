@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import TripCountError
 from mdf_loop.ir import Value
 from mdf_loop.lower import Scope, cast, lower_expression, tensor
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.operators import (
     ensured,
     equal,
@@ -26,7 +26,9 @@ from mdf_loop.reading.loop_forms import LoopForm
 from mdf_loop.reading.slices import Slice
 
 
-def trip_count(b: Builder, form: LoopForm, scope: Scope, slices: Sequence[Slice]) -> Value | None:
+def trip_count(
+    b: ModelBuilder, form: LoopForm, scope: Scope, slices: Sequence[Slice]
+) -> Value | None:
     """How many iterations the loop runs at most; None for no limit."""
     shortest = _of_slices(b, form, slices)
     if form.trip_count is None:
@@ -48,7 +50,7 @@ def trip_count(b: Builder, form: LoopForm, scope: Scope, slices: Sequence[Slice]
     return _bounded(b, form, b.constant(np.array(count, np.int64)), slices)
 
 
-def _of_slices(b: Builder, form: LoopForm, slices: Sequence[Slice]) -> Value | None:
+def _of_slices(b: ModelBuilder, form: LoopForm, slices: Sequence[Slice]) -> Value | None:
     """The number of parts of the shortest slice."""
     if not slices:
         return None
@@ -67,7 +69,7 @@ def _of_slices(b: Builder, form: LoopForm, slices: Sequence[Slice]) -> Value | N
     return parts
 
 
-def _bounded(b: Builder, form: LoopForm, count: Value, slices: Sequence[Slice]) -> Value:
+def _bounded(b: ModelBuilder, form: LoopForm, count: Value, slices: Sequence[Slice]) -> Value:
     """The trip count, which no slice may be too short for."""
     for found in slices:
         known = b.constant_of(found.parts)
@@ -96,7 +98,7 @@ def _known(form: LoopForm, number: float, whole: int | None) -> int:
     return count
 
 
-def _run_time(b: Builder, form: LoopForm, value: Value, shortest: Value | None) -> Value:
+def _run_time(b: ModelBuilder, form: LoopForm, value: Value, shortest: Value | None) -> Value:
     """A trip count known only at run time: whole, and -1 for none (slices or the bound decide)."""
     whole = cast(b, value, "int64")
     if value.dtype == "uint64":

@@ -4,7 +4,7 @@
                                                   finals (c,), recording stack(a, b, c)
 
 The results are those of the loop, bit for bit: numbers that are known only because it is written
-out are calculated before the run only where every runtime gives the same bits (`Builder.late`).
+out are calculated before the run only where every runtime gives the same bits (`ModelBuilder.late`).
 The iteration number is a constant, so it may choose from a list or be a shape; carried values may
 change their shape (not their dtype). A condition counts as long as it is known while reading: one
 that is not leaves the loop a loop. So do delays, and an exit in the middle of the body.
@@ -16,22 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import CarryTypeError, RecordShapeError, TripCountError
 from mdf_loop.ir import StoppedBy, Value
 from mdf_loop.lower import Term
-from mdf_loop.lower.terms import cast, fits, ints, kind
-from mdf_loop.reading.body import Body, Entering, Known, read_body
-from mdf_loop.reading.control import Reading
-from mdf_loop.reading.delays import Row
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.lower.terms import fits
+from mdf_loop.ops.words import cast, ints, kind
+from mdf_loop.reading.body import Entering, Known, ReadBody, read_body
+from mdf_loop.reading.delays import RowType
+from mdf_loop.reading.loop_writer import LoopWriter
+from mdf_loop.reading.readers import Reading
 from mdf_loop.reading.recordings import arranged
-
-if TYPE_CHECKING:
-    from mdf_loop.reading.loop_writer import LoopWriter
 
 
 def unrolled(writer: LoopWriter) -> Reading | None:
@@ -92,8 +90,8 @@ class _Unrolled:
         results = (*finals, *rows)
         return Reading(results[0] if len(results) == 1 else results, self._others(rounds))
 
-    def _rounds(self, entering: Sequence[Value]) -> list[Body] | None:
-        rounds: list[Body] = []
+    def _rounds(self, entering: Sequence[Value]) -> list[ReadBody] | None:
+        rounds: list[ReadBody] = []
         going = True
         while going and (self.count is None or len(rounds) < self.count):
             if len(rounds) == self.limit:
@@ -115,11 +113,11 @@ class _Unrolled:
             "leave unroll out, or allow more (--unroll); a loop of many iterations is faster",
         )
 
-    def _read(self, k: int, entering: Sequence[Value]) -> Body:
+    def _read(self, k: int, entering: Sequence[Value]) -> ReadBody:
         writer, b = self.writer, self.b
         known = Known(b.late(np.array(k)), b.late(np.array(True)), tuple(entering))
-        types = tuple(Row(value.dtype, value.shape) for value in entering)
-        given = Entering(types, writer.arguments.slices, (), known)
+        types = tuple(RowType(value.dtype, value.shape) for value in entering)
+        given = Entering(types, writer.arguments.slices, {}, (), known)
         body = read_body(b, self.form, writer.signature, given, writer.scopes, writer.document)
         pairs = zip(entering, body.leaves, strict=True)
         body = replace(body, leaves=tuple(_like(b, *pair) for pair in pairs))
@@ -133,7 +131,7 @@ class _Unrolled:
                 )
         return body
 
-    def _spread(self, initial: Sequence[Value], first: Body) -> list[Value] | None:
+    def _spread(self, initial: Sequence[Value], first: ReadBody) -> list[Value] | None:
         """Initial values that are one number as arrays, as the loop has them; None if none is."""
         wider = list(initial)
         for k, (value, leaf) in enumerate(zip(initial, first.leaves, strict=True)):
@@ -143,7 +141,7 @@ class _Unrolled:
                 self.b.stand_for[wider[k]] = (value,)
         return wider if wider != list(initial) else None
 
-    def _row(self, k: int, rounds: Sequence[Body]) -> Value:
+    def _row(self, k: int, rounds: Sequence[ReadBody]) -> Value:
         """A recording, of the rows of all iterations."""
         b, name = self.b, rounds[0].row_names[k]
         strong = [body.rows[k] for body in rounds if not b.is_weak(body.rows[k])]
@@ -162,7 +160,7 @@ class _Unrolled:
         stack = b.op("Concat", *(b.op("Unsqueeze", row, ints(b, 0)) for row in rows), axis=0)
         return stack if form is None else arranged(b, form, stack, self.writer.scopes.node)
 
-    def _others(self, rounds: Sequence[Body]) -> dict[str, Callable[[], Term]]:
+    def _others(self, rounds: Sequence[ReadBody]) -> dict[str, Callable[[], Term]]:
         b, last = self.b, rounds[-1].condition_out
         known = b.constant_of(last)
         ended = self.conditional and known is not None and not known
@@ -174,7 +172,7 @@ class _Unrolled:
         }
 
 
-def _entering(b: Builder, value: Value) -> Value:
+def _entering(b: ModelBuilder, value: Value) -> Value:
     """An initial value as the loop has it: no plain number, which bends to other dtypes."""
     known = b.constant_of(value)
     if known is not None:
@@ -182,14 +180,14 @@ def _entering(b: Builder, value: Value) -> Value:
     return b.op("Identity", value) if b.is_weak(value) else value
 
 
-def _like(b: Builder, other: Value, value: Value) -> Value:
+def _like(b: ModelBuilder, other: Value, value: Value) -> Value:
     """The value; a plain number that a choice gave has the dtype of the other."""
     plain = b.is_weak(value) and value.dtype != "string" and fits(b, value, other.dtype)
     wide = kind(other) == "f" or kind(value) in "biu"
     return cast(b, value, other.dtype) if plain and wide else value
 
 
-def _settled(initial: Sequence[Value], rounds: Sequence[Body]) -> bool:
+def _settled(initial: Sequence[Value], rounds: Sequence[ReadBody]) -> bool:
     """Whether every carried value has one shape from the beginning."""
     pairs = (pair for body in rounds for pair in zip(initial, body.leaves, strict=True))
     return all(before.shape == after.shape for before, after in pairs)

@@ -13,12 +13,11 @@ from itertools import product
 
 import numpy as np
 
-from mdf_loop.build import Builder
-from mdf_loop.elementwise import ELEMENTWISE
 from mdf_loop.errors import Finding
-from mdf_loop.ir import If, Loop, Op, Operation, Program, Shape, Value, operands, walk
+from mdf_loop.ir import Guard, If, Loop, Op, Operation, Program, Shape, Value, operands, walk
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.ops import row_of
 
-_BY_ELEMENT = ELEMENTWISE | {"Clip", "Expand"}
 _MOST = 64
 """Combinations of shapes that are looked at for one operation."""
 
@@ -26,7 +25,7 @@ _Shapes = frozenset[Shape]
 
 
 def widened_findings(
-    program: Program, b: Builder, own: Mapping[Value, Shape] | None = None
+    program: Program, b: ModelBuilder, own: Mapping[Value, Shape] | None = None
 ) -> tuple[Finding, ...]:
     """What the program would compute otherwise if every value had its own shape.
 
@@ -78,11 +77,13 @@ class _Followed:
             leaves = zip(operation.then.leaves, operation.otherwise.leaves, strict=True)
             for made, both in zip(operation.outputs, leaves, strict=True):
                 self._add(made, self.of(both[0]) | self.of(both[1]))
+        elif isinstance(operation, Guard):
+            self._add(operation.made, self.of(operation.value))
         elif isinstance(operation, Op):
             made, *more = operation.outputs
             if made in self.stand_for:
                 self._add(made, (s for value in self.stand_for[made] for s in self.of(value)))
-            elif operation.op_type in _BY_ELEMENT and not more:
+            elif _is_by_element(operation) and not more:
                 self._by_element(operation, made)
 
     def _by_element(self, op: Op, made: Value) -> None:
@@ -98,11 +99,13 @@ class _Followed:
         """Operations that give something else for another of the shapes."""
         for operation in walk(self.program.ops):
             if isinstance(operation, Op):
-                if operation.outputs[0] in self.stand_for or operation.op_type in _BY_ELEMENT:
+                if operation.outputs[0] in self.stand_for or _is_by_element(operation):
                     continue
                 read: Iterable[Value] = operands(operation)
-            elif isinstance(operation, Loop) and operation.count is not None:
-                read = (recorded.row for recorded in operation.recorded)
+            elif isinstance(operation, Loop):
+                counted = operation.recorded if operation.count is not None else ()
+                scanned = (scanned.rows for scanned in operation.scanned)
+                read = (*scanned, *(recorded.row for recorded in counted))
             else:
                 continue
             for value in read:
@@ -140,3 +143,8 @@ def _finding(value: Value, shapes: _Shapes, name: str, where: str) -> Finding:
         where,
         "give initial values (and ports) the shape that they have later",
     )
+
+
+def _is_by_element(op: Op) -> bool:
+    """Whether it gives the same for an array as for each of its elements."""
+    return row_of(op.op_type).elementwise or op.op_type in ("Clip", "Expand")

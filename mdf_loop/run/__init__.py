@@ -1,7 +1,1 @@
-"""ONNX -> numbers."""
-
-from mdf_loop.run.interpret import interpret
-from mdf_loop.run.results import Axis, LoopReport, Results
-from mdf_loop.run.session import Session
-
-__all__ = ["Axis", "LoopReport", "Results", "Session", "interpret"]
+"""Programs and models to numbers: back ends, chunks, rows."""

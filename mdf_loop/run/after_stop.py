@@ -11,48 +11,35 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from mdf_loop.errors import LoopError
-from mdf_loop.ir import Data, Loop, Op, Program, Value, reads, results
-from mdf_loop.passes.drop_unused import drop_unused
-from mdf_loop.run.session import Session
-
-_SIZES = ("Concat", "Reshape")
-"""How `passes.stack_invariants` makes the shape of rows of a number of them."""
+from mdf_loop.ir import Data, Loop, Output, Program, Value, reads, results
+from mdf_loop.passes.simplify.drop_unused import drop_unused
+from mdf_loop.run.backend import Runnable
 
 
 @dataclass(slots=True)
-class Cut:
+class Incomplete:
     """What loops that were stopped have left behind.
 
     Attributes:
         short: rows that are fewer than the program says.
-        counts: numbers of iterations that are less than the program says.
         errors: what could not be computed, because it failed with what there is.
     """
 
     short: set[Value] = field(default_factory=set)
-    counts: set[Value] = field(default_factory=set)
     errors: list[LoopError] = field(default_factory=list)
 
     def stopped(self, loop: Loop, made: Mapping[Value, Data]) -> None:
         """A loop was stopped before its end, and gave this."""
         stacks = (recorded.stack for recorded in loop.recorded if recorded.stack in made)
         self.short.update(v for v in stacks if _is_sized(v) and v.shape != made[v].shape)
-        if loop.count is not None:
-            self.counts.add(loop.count)
 
-    def outputs(self, program: Program) -> tuple[tuple[str, Value], ...]:
+    def outputs(self, program: Program) -> tuple[Output, ...]:
         """The outputs of a straight part that do not rest on rows that are not there."""
         resting: set[Value] = set()
-        sizes = set(self.counts)
         for operation in program.ops:
             if not (self.short | resting).isdisjoint(reads(operation)):
                 resting.update(results(operation))
-            elif isinstance(operation, Op) and not sizes.isdisjoint(reads(operation)):
-                if operation.op_type in _SIZES:
-                    sizes.update(operation.outputs)
-                elif operation.op_type == "Expand" and _is_sized(operation.outputs[0]):
-                    self.short.add(operation.outputs[0])
-        return tuple((name, value) for name, value in program.outputs if value not in resting)
+        return tuple(output for output in program.outputs if output.value not in resting)
 
 
 def _is_sized(rows: Value) -> bool:
@@ -63,17 +50,17 @@ def _is_sized(rows: Value) -> bool:
 def what_can_be(
     program: Program,
     known: Mapping[Value, Data],
-    cut: Cut,
-    session_of: Callable[[Program], Session],
+    incomplete: Incomplete,
+    session_of: Callable[[Program], Runnable],
 ) -> dict[Value, Data]:
     """The values that a straight part gives: all at once, or each alone if that is not possible."""
-    outputs = cut.outputs(program)
+    outputs = incomplete.outputs(program)
     part = _only(program, outputs)
     if outputs and _inputs(part) <= known.keys():
         try:
             return _run(session_of(part), known)
         except LoopError as error:
-            cut.errors.append(error)
+            incomplete.errors.append(error)
     made: dict[Value, Data] = {}
     for output in outputs if len(outputs) > 1 else ():
         alone = _only(program, (output,))
@@ -81,22 +68,22 @@ def what_can_be(
             try:
                 made |= _run(session_of(alone), known)
             except LoopError as error:
-                cut.errors.append(error)
+                incomplete.errors.append(error)
     return made
 
 
-def _run(session: Session, known: Mapping[Value, Data]) -> dict[Value, Data]:
+def _run(session: Runnable, known: Mapping[Value, Data]) -> dict[Value, Data]:
     program = session.program
     made = session.run({value.name: known[value] for value in _inputs(program)})
-    return {value: made[name] for name, value in program.outputs}
+    return {output.value: made[output.name] for output in program.outputs}
 
 
 def _inputs(program: Program) -> set[Value]:
     return {entry.value for entry in program.inputs}
 
 
-def _only(program: Program, outputs: tuple[tuple[str, Value], ...]) -> Program:
+def _only(program: Program, outputs: tuple[Output, ...]) -> Program:
     """The program with these outputs alone, and the inputs that they need."""
     small = drop_unused(replace(program, outputs=outputs))
-    read = {value for _, value in outputs} | {v for op in small.ops for v in reads(op)}
+    read = {output.value for output in outputs} | {v for op in small.ops for v in reads(op)}
     return replace(small, inputs=tuple(entry for entry in small.inputs if entry.value in read))

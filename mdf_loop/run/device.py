@@ -1,30 +1,8 @@
-"""ONNX Runtime on a device, and whether a model really runs there.
-
-ONNX Runtime falls back to the CPU without a word; here that is an error that says why.
-"""
+"""Where a program is computed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import onnx
-
-from mdf_loop.emit.scans import with_scans
-from mdf_loop.errors import DeviceError
-
-DEVICES = ("auto", "cpu", "cuda")
-INEXACT_FUSIONS = (
-    *("MatMulScaleFusion", "DivMulFusion", "MatmulTransposeFusion"),
-    "EliminateIdentity",
-)
-"""Optimisations of ONNX Runtime that change numbers: `0.1 * (a @ b)` gets its 0.1 in float32,
-`1 / x * y` is rounded once instead of twice, `a.T @ v` with a vector becomes `a @ v`; copies of
-rows (see `emit.scans`) are left out."""
-
-_CUDA = "CUDAExecutionProvider"
-_CPU = "CPUExecutionProvider"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,98 +13,4 @@ class Device:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A model that the runtime has on a device."""
-
-    session: Any
-    device: Device
-
-    def run(self, names: Sequence[str], feeds: Mapping[str, Any], options: Any) -> list[Any]:
-        """The outputs of these names."""
-        made: list[Any] = self.session.run(names, feeds, options)
-        return made
-
-
-def runtime_package() -> str:
-    """The package that provides onnxruntime here: `onnxruntime` or `onnxruntime-gpu`."""
-    import onnxruntime
-
-    name = getattr(onnxruntime, "package_name", None)
-    if name:
-        return str(name)
-    from onnxruntime.capi import build_and_package_info
-
-    return str(getattr(build_and_package_info, "package_name", "onnxruntime"))
-
-
-def cuda_problem() -> str | None:
-    """Why CUDA cannot be asked for at all; None if it can."""
-    import onnxruntime
-
-    if _CUDA in onnxruntime.get_available_providers():
-        return None
-    return f"the package '{runtime_package()}' {onnxruntime.__version__} has none"
-
-
-def on_cpu(model: onnx.ModelProto, options: Any, reason: str) -> Placed:
-    """The model on the CPU."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(
-        with_scans(model).SerializeToString(),
-        options,
-        providers=[_CPU],
-        disabled_optimizers=list(INEXACT_FUSIONS),
-    )
-    return Placed(session, Device("cpu", reason))
-
-
-def on_cuda(model: onnx.ModelProto, options: Any) -> Placed:
-    """The model on CUDA; the reason tells the operators that the runtime has on the CPU all the same.
-
-    Raises:
-        DeviceError: CUDA would not really be used; the sentence says why.
-    """
-    problem = cuda_problem()
-    if problem is not None:
-        raise DeviceError(problem)
-    session = _cuda_session(model, options)
-    placed = placement(session)
-    left = placed.get(_CPU, ())
-    if left and _CUDA not in placed:
-        raise DeviceError(f"the runtime put all operations on the CPU ({', '.join(left)})")
-    reason = f"on the CPU: {', '.join(left)}" if left else "CUDA is available"
-    return Placed(session, Device("cuda", reason))
-
-
-def _cuda_session(model: onnx.ModelProto, options: Any) -> Any:
-    """A session whose first provider is CUDA, without the runtime's silent fallback."""
-    import onnxruntime
-
-    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-    try:
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(),
-            options,
-            providers=[_CUDA, _CPU],
-            disabled_optimizers=list(INEXACT_FUSIONS),
-            enable_fallback=0,
-        )
-    except Exception as error:  # noqa: BLE001 - the runtime has errors of its own
-        raise DeviceError(f"it could not be started: {str(error).splitlines()[0]}") from None
-    if session.get_providers()[0] != _CUDA:
-        raise DeviceError("its libraries could not be loaded (driver, CUDA or cuDNN missing)")
-    return session
-
-
-def placement(session: Any) -> dict[str, tuple[str, ...]]:
-    """Operators, those of bodies too, by the provider that runs them, where the runtime can tell."""
-    if not hasattr(session, "get_provider_graph_assignment_info"):
-        return {}
-    placed: dict[str, dict[str, None]] = {}
-    for part in session.get_provider_graph_assignment_info():
-        placed.setdefault(part.ep_name, {}).update(
-            (node.op_type, None) for node in part.get_nodes()
-        )
-    return {provider: tuple(op_types) for provider, op_types in placed.items()}
+UNDECIDED = Device("auto", "the first run decides between cpu and cuda")

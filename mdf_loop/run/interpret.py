@@ -1,74 +1,109 @@
 """What a program means: plain numpy, one iteration after the other, no cleverness.
 
 This is the oracle that every engine is compared with; it shares no composition with what is
-emitted. Plain operations are computed by numpy (`onnx_ops.evaluate`), those of sequences in
-`sequences`; loops and choices are computed here.
+emitted. Operations are computed by numpy (`ops.meaning`), loops and choices here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 import numpy as np
 
-from mdf_loop import onnx_ops
-from mdf_loop.errors import RecordShapeError
-from mdf_loop.ir import Array, Constant, Data, If, Loop, Op, Operation, Program, Recorded, Value
-from mdf_loop.onnx_types import is_tensor, numpy_dtype
-from mdf_loop.run import sequences
+from mdf_loop.errors import LoopError, RecordShapeError, RunError
+from mdf_loop.ir import (
+    Array,
+    Constant,
+    Data,
+    Guard,
+    If,
+    Loop,
+    Op,
+    Operation,
+    Program,
+    Recorded,
+    Scanned,
+    Value,
+)
+from mdf_loop.ir.types import is_tensor, numpy_dtype
+from mdf_loop.ops.meaning import evaluate
+
+_GoOn: TypeAlias = Callable[[], None]
+"""Called before each iteration; what it raises ends the computation."""
 
 
-def interpret(program: Program, arrays: Mapping[str, Data]) -> dict[str, Data]:
-    """The program's outputs by name, for inputs by name."""
+def interpret(
+    program: Program, arrays: Mapping[str, Data], go_on: _GoOn = lambda: None
+) -> dict[str, Data]:
+    """The program's outputs by name, for inputs by name.
+
+    Raises:
+        RunError: an operation cannot be computed; the sentence names it and its place.
+    """
     given = ((entry.value, arrays[entry.value.name]) for entry in program.inputs)
     values = {v: np.asarray(data) if is_tensor(v.dtype) else data for v, data in given}
-    _run(program.ops, values)
-    return {name: values[value] for name, value in program.outputs}
+    _run(program.ops, values, go_on)
+    return {output.name: values[output.value] for output in program.outputs}
 
 
-def _run(ops: Iterable[Operation], values: dict[Value, Data]) -> None:
+def _run(ops: Iterable[Operation], values: dict[Value, Data], go_on: _GoOn) -> None:
     for operation in ops:
         if isinstance(operation, Constant):
             values[operation.value] = operation.array
         elif isinstance(operation, Op):
             _run_op(operation, values)
+        elif isinstance(operation, Guard):
+            _run_guard(operation, values)
         elif isinstance(operation, Loop):
-            _run_loop(operation, values)
+            _run_loop(operation, values, go_on)
         else:
-            _run_choice(operation, values)
+            _run_choice(operation, values, go_on)
 
 
 def _run_op(op: Op, values: dict[Value, Data]) -> None:
     arrays = [None if value is None else values[value] for value in op.inputs]
-    if sequences.is_about_sequences(op):
-        values[op.outputs[0]] = sequences.evaluate(op, arrays)
-        return
-    made = onnx_ops.evaluate(op.op_type, arrays, op.attributes, len(op.outputs))
+    try:
+        made = evaluate(op.op_type, arrays, op.attributes, len(op.outputs))
+    except LoopError as error:
+        raise RunError(error.findings[0].what, op.where) from None
+    except Exception as error:  # noqa: BLE001 - numpy and onnx's reference raise anything
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise RunError(f"onnx::{op.op_type} cannot be computed: {said}", op.where) from None
     values.update(zip(op.outputs, made, strict=True))
 
 
-def _run_choice(choice: If, values: dict[Value, Data]) -> None:
+def _run_guard(guard: Guard, values: dict[Value, Data]) -> None:
+    if not values[guard.ok]:
+        raise RunError(guard.sentence, guard.where)
+    values[guard.made] = values[guard.value]
+
+
+def _run_choice(choice: If, values: dict[Value, Data], go_on: _GoOn) -> None:
     branch = choice.then if values[choice.condition] else choice.otherwise
     inside = dict(values)
-    _run(branch.ops, inside)
+    _run(branch.ops, inside, go_on)
     values.update((o, inside[leaf]) for o, leaf in zip(choice.outputs, branch.leaves, strict=True))
 
 
-def _run_loop(loop: Loop, values: dict[Value, Data]) -> None:
+def _run_loop(loop: Loop, values: dict[Value, Data], go_on: _GoOn) -> None:
     limit = None if loop.trip_count is None else int(values[loop.trip_count])
     if limit is None:
         limit = loop.bound
     go = True if loop.condition is None else bool(values[loop.condition])
     last = go
+    first = 0 if loop.first is None else int(values[loop.first])
     entering = [values[carried.initial] for carried in loop.carried]
     rows: list[list[Array]] = [[] for _ in loop.recorded]
     i = 0
     while (limit is None or i < limit) and (loop.condition is None or go):
+        go_on()
         inside = dict(values)
-        inside[loop.iteration] = np.array(i, np.int64)
+        inside[loop.iteration] = np.array(first + i, np.int64)
         inside[loop.condition_in] = np.array(go)
         inside.update((c.enter, array) for c, array in zip(loop.carried, entering, strict=True))
-        _run(loop.ops, inside)
+        inside.update((scanned.row, _row(values, scanned, i, loop)) for scanned in loop.scanned)
+        _run(loop.ops, inside, go_on)
         entering = [inside[carried.leave] for carried in loop.carried]
         for stack, recorded in zip(rows, loop.recorded, strict=True):
             stack.append(inside[recorded.row])
@@ -83,6 +118,16 @@ def _run_loop(loop: Loop, values: dict[Value, Data]) -> None:
         values[loop.count] = np.array(i, np.int64)
     if loop.last_condition is not None:
         values[loop.last_condition] = np.array(last)
+
+
+def _row(values: Mapping[Value, Data], scanned: Scanned, i: int, loop: Loop) -> Array:
+    """The row of an iteration."""
+    rows = np.asarray(values[scanned.rows])
+    count = rows.shape[scanned.axis]
+    if i >= count:
+        raise RunError(f"iteration {i} has no row: '{scanned.rows.name}' has {count}", loop.where)
+    row: Array = np.take(rows, -1 - i if scanned.backward else i, scanned.axis)
+    return np.asarray(row, rows.dtype)
 
 
 def _stacked(rows: list[Array], recorded: Recorded, loop: Loop) -> Array:

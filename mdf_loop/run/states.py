@@ -20,9 +20,9 @@ from mdf_loop.archives import read_arrays
 from mdf_loop.errors import InputError
 from mdf_loop.files import checked_place, checked_target, write_arrays, write_whole
 from mdf_loop.ir import Array, Value
-from mdf_loop.onnx_types import numpy_dtype
+from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.outside import Ragged, array_of
-from mdf_loop.run.labels import storable
+from mdf_loop.run.recording.labels import storable
 
 State: TypeAlias = Mapping[str, Array]
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.document.document import Document
+from mdf_loop.document.graph_functions import graph_function
+from mdf_loop.document.stated_types import stated_dtype
 from mdf_loop.errors import Finding
 from mdf_loop.ir import Value
-from mdf_loop.onnx_types import is_tensor, numpy_dtype
-from mdf_loop.reading import Document
-from mdf_loop.reading.control import control
+from mdf_loop.ir.types import is_tensor, numpy_dtype
 from mdf_loop.reading.inputs import is_imported, open_ports
-from mdf_loop.reading.parameters import further_expressions
-from mdf_loop.reading.port_types import stated_dtype
+from mdf_loop.reading.parameters import further_expressions, is_stateful
 from mdf_loop.verification.expressions import growing, python_differences
 from mdf_loop.verification.order import random_places
 
@@ -142,7 +142,7 @@ def _float32(document: Document, types: Types) -> _Notes:
 def in_float32(document: Document) -> bool:
     """Whether the engine computes something in float32."""
     functions = [x.function for n in document.graph.nodes for x in (*n.functions, *n.parameters)]
-    return any(f and f.startswith("onnx::") and control(f) is None for f in functions)
+    return any(f and f.startswith("onnx::") and graph_function(f) is None for f in functions)
 
 
 def _narrow_ports(document: Document, types: Types) -> _Notes:
@@ -172,6 +172,26 @@ def _growing(document: Document, types: Types) -> _Notes:
                 )
 
 
+def _overlooked_state(document: Document, types: Types) -> _Notes:
+    for node in document.graph.nodes:
+        for parameter in node.parameters:
+            if is_stateful(parameter) and not _is_stateful_there(parameter):
+                yield (
+                    f"modeci_mdf's engine does not see '{parameter.id}' behind the last [...] of its "
+                    "value: it evaluates that twice in the first evaluation; with a "
+                    "default_initial_value it sees it",
+                    f"{document.where}.nodes['{node.id}'].parameters['{parameter.id}']",
+                )
+
+
+def _is_stateful_there(parameter: Any) -> bool:
+    """Whether the engine keeps a state for it; where it cannot tell, it fails itself."""
+    try:
+        return bool(parameter.is_stateful())
+    except SyntaxError:
+        return True
+
+
 def _unbound(document: Document, types: Types) -> _Notes:
     about = (document.graph.metadata or {}).get("onnx")
     unbound = about.get("unbound") if isinstance(about, Mapping) else None
@@ -189,4 +209,5 @@ _OTHERS: tuple[_Row, ...] = (
     _python,
     _narrow_ports,
     _growing,
+    _overlooked_state,
 )

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from mdf_loop.reading import Document
+from mdf_loop.document.document import Document
 from mdf_loop.run.execution_list import ExecutionList
 from mdf_loop.verification.comparison import Comparison
 

@@ -9,19 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop import arguments
-from mdf_loop.compiled import compile
+from mdf_loop.api.compiled import compile
+from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError, RunError
-from mdf_loop.ir import Array, Data
-from mdf_loop.reading import Document, Source, open_document, read, read_annotated
+from mdf_loop.importing.opening import Source, open_document
+from mdf_loop.ir import Array, Data, Gives
+from mdf_loop.reading import read, read_annotated
 from mdf_loop.reading.inputs import Given, open_ports
 from mdf_loop.reading.names import items, named_items
 from mdf_loop.reading.settings import with_values
-from mdf_loop.run.engine import EngineRun, drive, only_given
-from mdf_loop.run.engine_graph import EngineGraph, unformatted, with_copies, with_kept
+from mdf_loop.results.data import Results
 from mdf_loop.run.interpret import interpret
-from mdf_loop.run.missing import with_missing
-from mdf_loop.run.results import Results
+from mdf_loop.run.modeci.engine import EngineRun, drive, only_given
+from mdf_loop.run.modeci.engine_graph import EngineGraph, unformatted, with_copies, with_kept
+from mdf_loop.run.modeci.evaluations import Evaluations
+from mdf_loop.run.recording.missing import with_missing
+from mdf_loop.specification import specify
 from mdf_loop.verification.comparison import (
     Comparison,
     Verification,
@@ -88,17 +91,19 @@ def verify(
         max_iterations=max_iterations,
         unroll=unroll,
     )
-    inputs, set = arguments.inputs(inputs), arguments.settings(set)
-    asked = prepare(compiled, inputs, set, steps, dt)
-    given, document = asked.given, with_values(document, asked.settings)
+    asked = specify(inputs, set=set, steps=steps, dt=dt)
+    bound = prepare(compiled.prepared, asked)
+    given, document = bound.given, with_values(document, bound.settings)
     notes: list[str] = []
-    theirs = _in_engine(document, only_given(document, inputs, given), steps, dt, notes)
+    theirs = _in_engine(
+        document, only_given(document, asked.values.inputs, given), steps, dt, notes
+    )
     record = [i.name for i in items(document) if i.kind != "functions" and i.name in theirs.arrays]
     ours = compiled.run(inputs, record=record, set=set, steps=steps, dt=dt)
     tolerance = _tolerance(document, precision)
     if steps is None:
         program = read(document, inputs, record=record, options=compiled.options)
-        interpreted = with_missing(interpret(program, given.arrays))
+        interpreted = with_missing(interpret(program, given.arrays), program.gives(Gives.HAS_RUN))
         others = {"interpreter": interpreted, "modeci_mdf": _as_shown(document, theirs.arrays)}
         comparisons = _compared(document, ours, others, tolerance)
     else:
@@ -136,7 +141,7 @@ def _in_engine(
         copied = with_copies(engine)
         fed = [port for port in open_ports(document) if port.name in given.arrays]
         with_kept(engine, ((port.node, port.port.id) for port in fed))
-        made = drive(engine, given, steps=steps, dt=dt)
+        made = drive(Evaluations(engine, dt=dt), given, steps)
     if made.failure is not None:
         ran = len(made.execution_list)
         until = f"; the {ran} steps before step {ran} were compared" if ran else ""

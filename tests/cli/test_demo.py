@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import onnxruntime
+import pytest
 
 from mdf_loop.demo import DEMOS
 
 
+@pytest.mark.slow
 def test_the_demo_leaves_models_pictures_and_onnx_files(cli, tmp_path):
     folder = tmp_path / "made" / "here"
     outcome = cli("demo", "--output", folder)
@@ -21,6 +23,7 @@ def test_the_demo_leaves_models_pictures_and_onnx_files(cli, tmp_path):
     assert "loop_node.loop_1: 2 iterations; its condition became false" in outcome.out
 
 
+@pytest.mark.slow
 def test_the_demo_can_be_run_again(cli, tmp_path):
     assert cli("demo", "--output", tmp_path).code == 0
     assert cli("demo", "--output", tmp_path).code == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 
 import mdf_loop
-from mdf_loop.run import device
+from mdf_loop.run.onnxruntime import device
 
 
 def lines(outcome) -> dict[str, str]:
@@ -45,7 +45,8 @@ def test_a_plugin_that_was_taken_out_is_noticed(cli):
 
 
 def test_what_fails_is_said_and_not_raised(cli, monkeypatch):
-    from mdf_loop import compiled, drawing
+    from mdf_loop import drawing
+    from mdf_loop.api import compiled
     from mdf_loop.errors import DeviceError
 
     def no_session(*_, **__):

@@ -16,16 +16,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX"),
+]
 
 LONG = 1_000_000_000
 MAIN = "from mdf_loop.cli import main\nmain()\n"
-IMPORTED = "import mdf_loop.compiled, onnxruntime, matplotlib.figure, sys\n"
+IMPORTED = "import mdf_loop.api.compiled, onnxruntime, matplotlib.figure, sys\n"
 READY = "print('ready', file=sys.stderr, flush=True)\n"
 
 SLOW_DISK = """
 import time
-import mdf_loop.run.saving as saving
+import mdf_loop.results.saving as saving
 
 def write(stream, arrays, whole=saving.write_arrays):
     stream.write(b"half")
@@ -108,6 +111,7 @@ def decay(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_loop_gives_what_it_has_reached(started, endless):
     process = started(endless, "--max-iterations", 2**62, "--device", "cpu", "--json")
     time.sleep(1)
@@ -122,6 +126,7 @@ def test_a_loop_gives_what_it_has_reached(started, endless):
     assert found["outputs"]["grow.x_final"]["data"] == 1 + iterations > 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "as_json"),
     [(signal.SIGINT, False), (signal.SIGTERM, True), (signal.SIGHUP, False)],
@@ -160,6 +165,7 @@ def test_a_run_over_time_gives_and_saves_what_it_has_reached(
         assert out.splitlines()[-1] == f"stopped: {reason}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_nothing_reached_is_interrupted(started, tmp_path, number):
     model = tmp_path / "pipe.json"
@@ -171,6 +177,7 @@ def test_nothing_reached_is_interrupted(started, tmp_path, number):
     assert process.ended() == (code, "", f"{word}\n")
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_while_saving_leaves_no_halves(started, decay, tmp_path):
     saved = tmp_path / "out.npz"
     saved.write_text("what was there")
@@ -186,6 +193,7 @@ def test_a_second_ctrl_c_while_saving_leaves_no_halves(started, decay, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"decay.yaml", "out.npz", "checkpoint"}
 
 
+@pytest.mark.slow
 def test_what_is_being_saved_is_finished(started, decay, tmp_path):
     words = ("--steps", 3, "--output", tmp_path / "out.npz", "--plot", tmp_path / "a.png", "--json")
     process = started(decay, *words, "--device", "cpu", before=LATE)
@@ -202,6 +210,7 @@ def test_what_is_being_saved_is_finished(started, decay, tmp_path):
     assert (tmp_path / "a.png").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_nohup_is_heeded(started, decay, tmp_path):
     ignored = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
     words = ("--steps", LONG, "--every", 1000, "--device", "cpu", "--json")
@@ -215,6 +224,7 @@ def test_nohup_is_heeded(started, decay, tmp_path):
     assert process.ended()[0] == 143
 
 
+@pytest.mark.slow
 def test_a_terminal_that_is_closed(decay, tmp_path):
     """Its progress and its output have nowhere to go; what was reached is saved."""
     process, terminal = pty.fork()

@@ -15,11 +15,12 @@ import pytest
 import yaml
 
 import mdf_loop
+from mdf_loop.api.compiled import Compiled
 from mdf_loop.cli.long_run_options import read_every
-from mdf_loop.compiled import Compiled
 from mdf_loop.errors import DiskFullError, InputError
 from mdf_loop.ir import StoppedBy
-from mdf_loop.run.results import Results
+from mdf_loop.results.data import Results
+from mdf_loop.specification import RunSpecification, specify
 
 LONG = 1_000_000_000
 
@@ -54,17 +55,17 @@ def run(cli, model, tmp_path, monkeypatch):
 
 @pytest.fixture
 def asked(run, monkeypatch):
-    """What `Compiled.run` is asked for."""
+    """What a command asks for."""
 
     class Asked(Exception):  # noqa: N818 - a way out
         pass
 
-    def noted(self: Compiled, inputs: Any, **words: Any) -> Results:
-        raise Asked(words)
+    def noted(self: Compiled, asked: RunSpecification) -> Results:
+        raise Asked(asked)
 
-    monkeypatch.setattr(Compiled, "run", noted)
+    monkeypatch.setattr(Compiled, "run_specified", noted)
 
-    def words(*options: Any) -> dict[str, Any]:
+    def words(*options: Any) -> Any:
         with pytest.raises(Asked) as caught:
             run(*options)
         return caught.value.args[0]
@@ -121,28 +122,29 @@ def test_reductions_of_a_sweep_have_its_axis(run):
 
 
 def test_nothing_said(asked):
-    words = asked()
-    assert words["only"] is None
-    assert words["reduce"] == {}
-    assert words["progress"] is None
-    assert words["output"] is None
-    assert not {"every", "checkpoint_every"} & set(words)
+    said = asked()
+    assert said == specify()
 
 
 def test_everything_said(asked):
-    words = asked(
+    said = asked(
         *("--steps", 9, "--every", 2, "--every", "1.5h", "--when", "w", "--reduce", "a=min"),
         *("--time-limit", "10min", "--nan", "stop", "--checkpoint", "c", "--resume", "c"),
         *("--quiet", "--output", "x.zarr"),
     )
-    assert words["every"] == 2
-    assert words["checkpoint_every"] == 5400
-    assert words["when"] == "w"
-    assert words["reduce"] == {"a": ("min",)}
-    assert words["time_limit"] == "10min"
-    assert words["nan"] == "stop"
-    assert (words["checkpoint"], words["resume"], words["output"]) == ("c", "c", "x.zarr")
-    assert words["progress"] is False
+    assert said == specify(
+        steps=9,
+        every=2,
+        when="w",
+        reduce={"a": "min"},
+        time_limit="10min",
+        nan="stop",
+        checkpoint="c",
+        checkpoint_every="1.5h",
+        resume="c",
+        progress=False,
+        output="x.zarr",
+    )
 
 
 def test_every_is_told_apart_by_its_unit():
@@ -258,6 +260,7 @@ def test_nan_stop(run):
     assert "inf" not in rows[:-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_json", [(), ("--json",)])
 def test_nan_error(run, tmp_path, as_json):
     words = ("--steps", 1000, "--nan", "error", "--record", "walk.x", *as_json)
@@ -279,7 +282,7 @@ def test_a_run_to_its_end_says_nothing_of_a_stop(run):
 
 
 def test_interrupted_with_something_reached(run, monkeypatch):
-    monkeypatch.setattr(Compiled, "run", lambda *_, **__: reached(StoppedBy.INTERRUPTED))
+    monkeypatch.setattr(Compiled, "run_specified", lambda *_, **__: reached(StoppedBy.INTERRUPTED))
     outcome = run("--json")
     assert (outcome.code, outcome.err) == (130, "")
     assert outcome.json["stopped_by"] == "interrupted"
@@ -318,7 +321,7 @@ def reached(stopped_by: StoppedBy = StoppedBy.COMPLETED, checkpoint: Path | None
 def test_a_disk_that_gets_full_during_the_run(run, monkeypatch, words, written, advice):
     error = DiskFullError("the disk is full", hint="look at error.results")
     error.results = reached(StoppedBy.DISK_FULL, written)
-    monkeypatch.setattr(Compiled, "run", raising(error))
+    monkeypatch.setattr(Compiled, "run_specified", raising(error))
     outcome = run("--json", *words)
     assert outcome.code == 2
     assert outcome.json["stopped_by"] == "disk_full"
@@ -362,6 +365,7 @@ def test_what_cannot_be_written_of_a_run_that_failed_is_said_too(run, monkeypatc
 # --- checkpoints --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on(run, tmp_path):
     words = ("--steps", 400_000, "--only", "walk.x", "--reduce", "walk.x=mean")
     broken = run(*words, "--checkpoint", "c", "--every", "50ms", "--time-limit", "0.02s", "--json")
@@ -405,6 +409,7 @@ def test_results_of_one_evaluation_are_saved_once_they_are_there(run, tmp_path):
     assert json.loads((tmp_path / "x.zarr" / "zarr.json").read_text())["node_type"] == "group"
 
 
+@pytest.mark.slow
 def test_a_stopped_run_has_its_rows_in_the_store(run):
     words = ("--record", "walk.x", "--nan", "stop", "--plot", "a.png", "--json")
     outcome = run("--steps", 1000, *words, "--output", "x.zarr")

@@ -123,7 +123,7 @@ def test_a_folder_where_a_file_should_be(cli, tmp_path):
     ],
 )
 def test_what_the_system_refuses_is_one_error(cli, sample, monkeypatch, error, sentence):
-    from mdf_loop.run.results import Results
+    from mdf_loop.results.data import Results
 
     def refused(*_):
         raise error
@@ -135,22 +135,22 @@ def test_what_the_system_refuses_is_one_error(cli, sample, monkeypatch, error, s
 
 
 def test_a_reader_that_goes_away_is_no_error(cli, sample, monkeypatch):
-    from mdf_loop.compiled import Compiled
+    from mdf_loop.api.compiled import Compiled
 
     def gone(*_, **__):
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
-    monkeypatch.setattr(Compiled, "run", gone)
+    monkeypatch.setattr(Compiled, "run_specified", gone)
     outcome = cli("run", sample)
     assert (outcome.code, outcome.err) == (1, "")
 
 
 def test_an_interrupt_ends_with_130(cli, sample, monkeypatch):
-    from mdf_loop.compiled import Compiled
+    from mdf_loop.api.compiled import Compiled
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Compiled, "run", interrupted)
+    monkeypatch.setattr(Compiled, "run_specified", interrupted)
     outcome = cli("run", sample, "--json")
     assert (outcome.code, outcome.out, outcome.err) == (130, "", "interrupted\n")

@@ -301,6 +301,7 @@ def test_the_functions_refuse_what_is_no_path(place, given: Any) -> None:
             write()
 
 
+@pytest.mark.slow
 def test_in_a_process_with_names_of_any_bytes(place) -> None:
     """Names on the command line that are no text, as a shell gives them."""
     name = b"\xff\x1b[2J.json"

@@ -253,6 +253,7 @@ def test_steps_and_dt_are_checked(cli, tmp_path, options, sentence):
     assert sentence in outcome.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["npz", "json", "csv", "h5", "nc", "zarr"])
 def test_a_sweep_of_arrays_and_of_inputs_over_time(cli, tmp_path, suffix):
     v = {"default_initial_value": [0.0, 0.0], "time_derivative": "w * I - v"}

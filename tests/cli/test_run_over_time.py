@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import mdf_loop
-from tests.timed_models import ARRAYS, NEURON, SCHEDULED
+from tests.models.timed import ARRAYS, NEURON, SCHEDULED
 
 
 def saved(folder: Path, name: str, model: dict) -> Path:
@@ -296,6 +296,7 @@ def test_a_parameter_that_is_computed_by_a_function_cannot_be_set(cli, tmp_path)
 # --- start-up -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_not_needed_is_not_imported(neuron):
     code = (
         "import sys; from mdf_loop.cli import main\n"

@@ -54,6 +54,7 @@ def test_json_has_axes_over_time_only(cli, decay):
     assert "axes" not in cli("run", decay, "--json").json
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_plot(cli, decay, tmp_path, suffix):
     target = tmp_path / f"out{suffix}"

@@ -10,8 +10,9 @@ import pytest
 import zarr
 
 from mdf_loop.cli.text import as_text
+from mdf_loop.results.data import Results
+from mdf_loop.run.outputs import Axis
 from mdf_loop.run.recording.ticks import Clock, Ticks
-from mdf_loop.run.results import Axis, Results
 
 SHAPES = [
     *((), (0,), (1,), (6,), (7,), (8,), (40,), (41,), (1000,), (3, 0), (0, 3), (13, 1), (12, 2)),

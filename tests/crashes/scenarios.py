@@ -9,7 +9,7 @@ import numpy as np
 
 import mdf_loop
 from mdf_loop.importing.writing import write_model
-from mdf_loop.run.overseeing import checkpoint, chunks
+from mdf_loop.run.control import checkpoint, chunks
 from mdf_loop.run.recording import stream, zarr_folder
 from mdf_loop.run.states import save_state
 from tests.long_runs.processes import WALK

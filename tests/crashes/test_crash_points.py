@@ -23,7 +23,10 @@ from tests.crashes.server import Server, server
 from tests.long_runs.processes import stored_rows
 from tests.soak import times
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux"),
+]
 
 MOST = 1000
 """More points than there are."""
@@ -121,6 +124,7 @@ def is_damaged(store: Path) -> bool:
 # --- runs -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.parametrize("power", [True, False], ids=["power lost", "killed"])
 @pytest.mark.parametrize("begun", [False, True], ids=["from the beginning", "resumed"])
@@ -227,6 +231,7 @@ def test_files_that_replace_others(scene, power):
         assert without_times(contents(made.here)) == new, point
 
 
+@pytest.mark.slow
 def test_what_is_emptied_after_a_power_loss(tmp_path):
     """Files that were renamed after they were written to, and not forced to the disk."""
     for name in ("a", "b", "c", "d/e"):

@@ -5,9 +5,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from mdf_loop.document.loading import quiet
 from mdf_loop.drawing import draw
 from mdf_loop.errors import InputError, LoopError, UnknownNameError
-from mdf_loop.reading.document import quiet
 from mdf_loop.visible import on_one_line
 from tests.drawing.dot_text import edges, shown
 
@@ -278,6 +278,7 @@ def test_any_id_can_be_drawn(name, level):
     assert groups.count("edge data") == (1 if level == 0 else 3)  # two of them to pills
 
 
+@pytest.mark.slow
 def test_every_shared_model_is_drawn_at_every_level(shared):
     for path in sorted((shared / "models").rglob("*.*")):
         for level in range(4):

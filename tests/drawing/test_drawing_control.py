@@ -5,8 +5,8 @@ import time
 import numpy as np
 import pytest
 
+from mdf_loop.document.loading import model_of
 from mdf_loop.drawing import draw
-from mdf_loop.reading.document import model_of
 from tests.drawing.dot_text import edges, shown
 
 
@@ -200,6 +200,7 @@ def chain(count):
     return model_of(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [None, 2])
 def test_hundreds_of_nodes_are_drawn_in_seconds(level):
     model = chain(300)
@@ -209,5 +210,6 @@ def test_hundreds_of_nodes_are_drawn_in_seconds(level):
     assert picture.count('class="node node"') == 300
 
 
+@pytest.mark.slow
 def test_many_more_nodes_in_a_row_are_no_trouble():
     assert "digraph" in draw(chain(600)).dot

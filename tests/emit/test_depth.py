@@ -33,11 +33,13 @@ def nested(depth: int) -> dict[str, Any]:
     return {"g": {"nodes": nodes}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [20, 31])
 def test_what_can_be_read_back_runs(depth: int) -> None:
     assert mdf_loop.compile(nested(depth)).run()["n.y"] == 3.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [32, 40])
 def test_deeper_is_refused_in_one_sentence(depth: int) -> None:
     with pytest.raises(UnsupportedError, match=r"'n\.f' is inside 31 loops and choices") as caught:

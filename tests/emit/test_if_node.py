@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from mdf_loop.build import Builder, Options
 from mdf_loop.emit import to_onnx
-from mdf_loop.emit.legalise import runnable
 from mdf_loop.ir import Branch, If, Value
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
-from mdf_loop.run.session import Session
-from tests.choice_programs import choices, everywhere, program, repeat
+from mdf_loop.pipeline import ONNXRUNTIME, prepare
+from mdf_loop.run.onnxruntime.session import Session
+from tests.models.choices import choices, everywhere, program, repeat
 
 
-def given(b: Builder) -> tuple[Value, Value]:
+def given(b: ModelBuilder) -> tuple[Value, Value]:
     return b.new("bool", (), "go"), b.new("float64", (2,), "x")
 
 
@@ -30,11 +30,11 @@ def nodes(graph: onnx.GraphProto) -> list[tuple[str, str]]:
 
 
 def test_outer_values_constants_and_values_given_twice_leave_as_copies() -> None:
-    b = Builder()
+    b = ModelBuilder()
     go, x = given(b)
     two = b.constant(np.array([2.0, 2.0]))
 
-    def then(b: Builder) -> list[Value]:
+    def then(b: ModelBuilder) -> list[Value]:
         negative = b.op("Neg", x)
         return [negative, negative, x]
 
@@ -53,7 +53,7 @@ def test_outer_values_constants_and_values_given_twice_leave_as_copies() -> None
 
 
 def test_each_branch_declares_its_shape_and_the_node_what_they_share() -> None:
-    b = Builder()
+    b = ModelBuilder()
     go, x = given(b)
     longer = b.op("Concat", x, x, axis=0)
     (y,) = choose(b, go, lambda b: [b.op("Neg", x)], lambda b: [b.op("Neg", longer)], "y")
@@ -70,7 +70,7 @@ def test_each_branch_declares_its_shape_and_the_node_what_they_share() -> None:
 
 
 def test_the_node_is_named_after_its_place_and_its_value_after_the_output() -> None:
-    b = Builder()
+    b = ModelBuilder()
     go, x = given(b)
     with b.at("$.graphs[0].nodes['A']"):
         (y,) = choose(b, go, lambda b: [b.op("Neg", x)], lambda b: [x], "made")
@@ -81,7 +81,7 @@ def test_the_node_is_named_after_its_place_and_its_value_after_the_output() -> N
 
 
 def test_a_choice_that_gives_nothing_is_left_out() -> None:
-    b = Builder()
+    b = ModelBuilder()
     go, x = given(b)
     b.append(If("nothing", go, Branch((), ()), Branch((), ()), ()))
     p = program(b, (go, x), y=b.op("Neg", x))
@@ -90,7 +90,7 @@ def test_a_choice_that_gives_nothing_is_left_out() -> None:
 
 
 def test_one_value_is_an_output_of_a_branch_and_of_the_program() -> None:
-    b = Builder()
+    b = ModelBuilder()
     go, x = given(b)
     outer = b.op("Abs", x)
     (y,) = choose(b, go, lambda b: [outer], lambda b: [x], "y")
@@ -102,10 +102,10 @@ def test_one_value_is_an_output_of_a_branch_and_of_the_program() -> None:
 def test_the_runtime_may_take_a_constant_choice_apart() -> None:
     """ONNX Runtime puts the branch of a constant condition in the place of the If."""
     for go in (True, False):
-        b = Builder()
+        b = ModelBuilder()
         x = b.new("float64", (2,), "x")
 
-        def add_x(b: Builder, i: Value, values: Sequence[Value], x: Value = x) -> list[Value]:
+        def add_x(b: ModelBuilder, i: Value, values: Sequence[Value], x: Value = x) -> list[Value]:
             return [b.op("Add", values[0], x)]
 
         outputs = []
@@ -124,10 +124,10 @@ def test_the_runtime_may_take_a_constant_choice_apart() -> None:
 
 
 def test_operations_without_a_kernel_are_composed_inside_of_their_branch() -> None:
-    b = Builder()
+    b = ModelBuilder()
     go, x = given(b)
     (y,) = choose(b, go, lambda b: [b.op("Tan", x)], lambda b: [x], "y")
-    ready = runnable(program(b, (go, x), y=y), Options())
+    ready = prepare(program(b, (go, x), y=y), ONNXRUNTIME)
     (choice,) = choices(ready)
     kinds = [getattr(operation, "op_type", "") for operation in choice.then.ops]
     assert len(kinds) > 1

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import mdf_loop
+from mdf_loop.document.tensors import typed
 from mdf_loop.emit import onnx_model
 from mdf_loop.errors import UnsupportedError
-from mdf_loop.reading.tensors import typed
 
 
 def model(n: int) -> dict[str, Any]:

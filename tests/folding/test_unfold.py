@@ -66,6 +66,7 @@ def test_the_shape_of_the_graph() -> None:
     assert flat.metadata == {"outputs": ["loop.twice", "out.sum"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 4, 17])
 def test_the_same_numbers_bit_for_bit(count: int) -> None:
     source = model({"M": count})

@@ -18,11 +18,10 @@ import numpy as np
 
 import mdf_loop
 from mdf_loop.drawing import draw
-from mdf_loop.importing import read_foreign
+from mdf_loop.importing import READERS, read_foreign
 from mdf_loop.importing.writing import write_model
 from mdf_loop.ir import Constant, Loop, Program, results, walk
 from mdf_loop.reading import open_ports
-from mdf_loop.reading.document import FOREIGN
 
 OPTIONS: dict[str, Any] = {"device": "cpu", "shapes": "dynamic", "max_iterations": 50}
 MOST_ITERATIONS = 10_000
@@ -75,7 +74,7 @@ def check_sentences(error: mdf_loop.LoopError) -> None:
 
 def _imported(path: Path) -> str:
     """A file of another system is written as a document, which is read."""
-    if path.suffix not in FOREIGN:
+    if path.suffix not in READERS:
         return ""
     written = write_model(read_foreign(path), path.with_name("imported.yaml"))
     return mdf_loop.compile(written[0], **OPTIONS).program.name

@@ -20,10 +20,11 @@ from tests.fuzz.scenes import SCENES, scenes
 from tests.fuzz.seeds import READERS, corpus
 from tests.soak import times
 
+pytestmark = pytest.mark.slow
+
 MANY = times(60, 1000)
 
 
-@pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_is_broken_ends_in_a_result_or_a_clean_error(target: str) -> None:
@@ -34,7 +35,6 @@ def test_what_is_broken_ends_in_a_result_or_a_clean_error(target: str) -> None:
     assert {each.kind for each in found} == {"result", "refusal"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_the_models_that_are_broken_are_sound_before(reader: str, tmp_path: Path) -> None:
     said = []
@@ -46,7 +46,6 @@ def test_the_models_that_are_broken_are_sound_before(reader: str, tmp_path: Path
     assert not refused  # a RunError is one for the inputs, which are zeros
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("target", SCENES)
 def test_the_scenes_that_are_broken_are_sound_before(target: str, tmp_path: Path) -> None:
     for k, scene in enumerate(scenes(target)):
@@ -55,6 +54,7 @@ def test_the_scenes_that_are_broken_are_sound_before(target: str, tmp_path: Path
         assert command_outcome(scene(), folder) == "result", scene().words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", SCENES)
 def test_a_seed_makes_the_same_changes_of_a_scene(target: str) -> None:
     made = [mutated_scene(target, seed) for seed in range(20)]
@@ -64,6 +64,7 @@ def test_a_seed_makes_the_same_changes_of_a_scene(target: str) -> None:
     assert sum(scene in sound for scene in made) < 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_a_seed_makes_the_same_files_in_every_process(reader: str) -> None:
     here = [mutated(reader, seed) for seed in range(5)]

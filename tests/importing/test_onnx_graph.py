@@ -12,9 +12,9 @@ from onnx import helper, numpy_helper
 
 import mdf_loop
 from mdf_loop import LoopError
+from mdf_loop.document.loading import graph_of
 from mdf_loop.errors import ModelError, ScopeError, UnknownFunctionError, UnsupportedError
 from mdf_loop.importing.onnx_graph import loop_body
-from mdf_loop.reading.document import graph_of
 
 F = np.float32
 ROW = np.array([1.0, -2.0, 3.5, 0.25], F)

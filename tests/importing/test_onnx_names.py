@@ -93,6 +93,7 @@ _WORDS: dict[str, str | list[str]] = {
 WORDS = {name: w.split() if isinstance(w, str) else w for name, w in _WORDS.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", [False, True], ids=["unnamed nodes", "nodes named as values"])
 @pytest.mark.parametrize("words", WORDS)
 def test_values_may_have_any_name(words: str, nodes: bool, tmp_path: Path) -> None:

@@ -199,6 +199,7 @@ CASES: dict[str, tuple[str, list[tuple[dict[str, Any], list[Any] | None]]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_bodies_in_bodies_give_what_the_document_says(name: str, tmp_path: Path) -> None:
     graph, runs = CASES[name]

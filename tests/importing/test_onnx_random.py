@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.importing.random_onnx import random_model
 from tests.importing.round_trips import check
 from tests.soak import times
+from tests.strategies.onnx_models import random_model
 
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
 

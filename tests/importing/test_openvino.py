@@ -11,6 +11,7 @@ import pytest
 from modeci_mdf.mdf import Model
 
 import mdf_loop
+from mdf_loop.errors import InputError
 from mdf_loop.importing.openvino import read_ir
 from tests.importing.ir_files import Net, Value, loop, plain_loop
 
@@ -263,3 +264,40 @@ def test_a_body_may_call_its_parameters_as_it_likes(tmp_path: Path, name: str) -
     inputs = [net.const(3), net.const(True), x, x]
     net.result(loop(net, body, inputs, types, entries, [(out, v.layer)])[0])
     same(run(net.save(tmp_path), np.array([1, 2], np.float32)), [np.array([4, 8], np.float32)])
+
+
+def two_inputs(tmp_path: Path, *names: str) -> Path:
+    """`first - second`, of which the ports have these names, and the layers their own."""
+    net = Net()
+    values = []
+    for layer, written in zip(("first", "second"), names, strict=True):
+        values.append(net.parameter(layer, "float32", (2,)))
+        net.last().find("output/port").set("names", written)
+    net.result(net.layer("Subtract", values, [("float32", (2,))])[0])
+    return net.save(tmp_path)
+
+
+ONE, TWO = np.array([5, 7], np.float32), np.array([1, 2], np.float32)
+
+
+@pytest.mark.parametrize(
+    "given", [("x", "y"), ("first", "second"), ("input_0", "y"), ("first", "y")], ids="-".join
+)
+def test_an_input_is_given_by_each_of_its_names(tmp_path: Path, given: tuple[str, str]) -> None:
+    compiled = mdf_loop.compile(two_inputs(tmp_path, "x,input_0", "y"), device="cpu")
+    (made,) = compiled.run(dict(zip(given, (ONE, TWO), strict=True))).values()
+    np.testing.assert_array_equal(made, ONE - TWO)
+
+
+def test_a_name_of_two_inputs_is_none_of_either(tmp_path: Path) -> None:
+    compiled = mdf_loop.compile(two_inputs(tmp_path, "x,input", "y,input"), device="cpu")
+    with pytest.raises(InputError, match="the model has no input 'input'"):
+        compiled.run({"input": ONE, "y": TWO})
+    with pytest.raises(InputError, match=r"the model has no input 'y\.first'"):
+        compiled.run({"y.first": ONE})
+
+
+def test_two_names_of_one_input_are_refused(tmp_path: Path) -> None:
+    compiled = mdf_loop.compile(two_inputs(tmp_path, "x,input_0", "y"), device="cpu")
+    with pytest.raises(InputError, match="'x' and 'first' mean the same input"):
+        compiled.run({"x": ONE, "first": TWO, "y": TWO})

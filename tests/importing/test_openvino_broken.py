@@ -360,6 +360,7 @@ def test_a_bin_cut_off_anywhere(tmp_path: Path) -> None:
             read_ir(path)
 
 
+@pytest.mark.slow
 def test_damaged_anywhere_it_reads_or_says_what_is_wrong(tmp_path: Path) -> None:
     """Attributes exchanged at random never end in another kind of error."""
     dice = random.Random(4)

@@ -31,6 +31,13 @@ class Fixed:
         self.array = np.asarray(value, dtype)
 
 
+ROOTS = {
+    "inside_sqrt": lambda v: np.sqrt(v + np.float32(0.5)),
+    "outside_sqrt": lambda v: np.sqrt(v) + np.float32(0.5),
+}
+"""What MVN divides by, for a variance."""
+
+
 def floats(*shape: int) -> np.ndarray:
     return DICE.normal(size=shape).astype(np.float32)
 
@@ -214,6 +221,32 @@ ROWS: list[tuple[str, Given, dict[str, str], Expected]] = [
         }.items()
     ],
     ("ReduceSum", [X, Fixed([])], {"keep_dims": "false"}, lambda x: x),
+    *[
+        (
+            kind,
+            [X, np.array([1, -1])],
+            {"keep_dims": "true"},
+            lambda x, _, f=function: f(x, axis=(1, 2), keepdims=True),
+        )
+        for kind, function in {
+            **{"ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceMax": np.max},
+            **{"ReduceMin": np.min, "ReduceProd": np.prod},
+        }.items()
+    ],
+    *[
+        (
+            "MVN",
+            [X, Fixed([1, -1])],
+            {"normalize_variance": scaled, "eps": "0.5", "eps_mode": mode},
+            lambda x, s=scaled, m=mode: (
+                (x - x.mean((1, 2), keepdims=True))
+                / (1 if s == "false" else ROOTS[m](x.var((1, 2), keepdims=True)))
+            ).astype("float32"),
+        )
+        for scaled, mode in (
+            *(("true", "inside_sqrt"), ("true", "outside_sqrt"), ("false", "inside_sqrt")),
+        )
+    ],
     ("ReduceL1", [X, Fixed(0)], {}, lambda x: np.abs(x).sum(0)),
     ("ReduceL2", [X, Fixed(0)], {}, lambda x: np.sqrt((x * x).sum(0))),
     ("ReduceLogicalAnd", [truths(4, 3), Fixed([1])], {}, lambda x: x.all(1)),

@@ -12,11 +12,11 @@ import onnx
 import pytest
 
 import mdf_loop
+from mdf_loop.document.content import content_of
+from mdf_loop.document.tensors import typed
 from mdf_loop.importing import origin
+from mdf_loop.importing.opening import open_document
 from mdf_loop.importing.origin import ARRAYS, DIGEST, MODEL, STORED, origin_of
-from mdf_loop.reading.content import content_of
-from mdf_loop.reading.document import open_document
-from mdf_loop.reading.tensors import typed
 
 ROOT = Path(__file__).parents[2]
 MODELS = sorted((ROOT / "examples").glob("*/*.yaml")) + sorted(

@@ -16,11 +16,12 @@ from unittest.mock import patch
 import numpy as np
 
 import mdf_loop
-from mdf_loop.compiled import Compiled
+from mdf_loop.api.compiled import Compiled
 from mdf_loop.ir import StoppedBy
-from mdf_loop.run import once, over_time
-from mdf_loop.run.overseeing import checkpoint, chunks, progress
-from tests.run.piece_running import same_bits
+from mdf_loop.run import single_run as once
+from mdf_loop.run import time_session as over_time
+from mdf_loop.run.control import checkpoint, chunks, progress
+from tests.run.segment_running import same_bits
 
 LENGTHS = (1, 1, 2, 3, 7, 50)
 """Chunks have at most so many steps."""

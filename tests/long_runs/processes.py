@@ -21,8 +21,8 @@ from typing import Any, NoReturn
 import numpy as np
 import yaml
 
-from tests.loop_models import loop_model
-from tests.timed_models import graph
+from tests.models.loops import loop_model
+from tests.models.timed import graph
 
 ROOT = Path(__file__).parents[2]
 _MAIN = """
@@ -228,14 +228,14 @@ def _serve() -> None:
     import onnxruntime  # noqa: F401
     import zarr  # noqa: F401
 
-    import mdf_loop.run.overseeing.progress
+    import mdf_loop.results.saving
+    import mdf_loop.run.control.progress
     import mdf_loop.run.recording.stream
-    import mdf_loop.run.saving
 
     mdf_loop.compile(WALK["g"]).to_onnx()  # all that it takes is imported
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    mdf_loop.run.overseeing.progress.SAMPLED = 0.0  # every chunk is told
+    mdf_loop.run.control.progress.SAMPLED = 0.0  # every chunk is told
     for line in sys.stdin:
         request = json.loads(line)
         process = os.fork()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.long_runs.helpers import Case, chunked, same_results, unbroken
-from tests.long_runs.random_cases import (
+from tests.strategies.run_cases import (
     FAMILIES,
     MODELS,
     PARTS,
@@ -74,8 +74,8 @@ def test_random_programs(kind: str, examples: int, part: int) -> None:
 
 
 def law_for(kind: str, examples: int, part: int) -> None:
-    """The law holds for so many programs, few of which are refused."""
+    """The law holds for so many programs, of which few are refused in all, but maybe many of a part."""
     seen = for_each(family(kind), examples, check, part)
     print(kind, dict(seen))  # noqa: T201 - shown by pytest -s
-    assert seen["refused"] <= examples / (2 if kind == "schedules" else 5), seen
+    assert seen["refused"] <= examples * 2 / 3, seen
     assert seen["in chunks"] >= (examples / 4 if "control" not in kind else 1), seen

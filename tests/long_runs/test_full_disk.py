@@ -68,7 +68,10 @@ def may_mount() -> bool:
     )
 
 
-pytestmark = pytest.mark.skipif(not may_mount(), reason="needs a user name space, to mount a disk")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not may_mount(), reason="needs a user name space, to mount a disk"),
+]
 
 
 @pytest.fixture
@@ -108,6 +111,7 @@ def full(ended: Ended, saved_at: str) -> str:
     return first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("saved_at", "every"), [("run.checkpoint", "50ms"), ("disk/run.checkpoint", "1h")]
 )
@@ -133,6 +137,7 @@ def test_rows_that_are_streamed(disk, unbroken, saved_at, every):
     same(stored_rows(disk.folder / "rows.zarr", "walk.x"), unbroken)
 
 
+@pytest.mark.slow
 def test_the_checkpoint(disk, unbroken):
     words = ("--steps", STEPS, "--output", "rows.npz", "--checkpoint", "disk/run.checkpoint")
     ended = disk.run(*words, "--every", "50ms", "--json")
@@ -154,6 +159,7 @@ def test_the_checkpoint(disk, unbroken):
     same(_npz(disk.model.parent / "rows.npz"), unbroken)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_was_never_written_is_not_named(disk):
     disk.resize("4k")
     words = ("--steps", STEPS, "--checkpoint", "disk/run.checkpoint", "--every", "1h", "--json")
@@ -190,6 +196,7 @@ def _json(path: Path) -> Any:
     return np.array(json.loads(path.read_text())["outputs"]["walk.x"]["data"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [_npz, _h5, _nc, _csv, _json])
 def test_what_is_written_at_the_end(disk, unbroken, read):
     output = f"disk/rows.{read.__name__[1:]}"

@@ -25,6 +25,8 @@ from tests.long_runs.processes import (
 )
 from tests.soak import times
 
+pytestmark = pytest.mark.slow
+
 EVERY = 0.1
 """Seconds between two checkpoints."""
 
@@ -125,7 +127,6 @@ def _streamed(folder: Path) -> Any:
 
 
 @pytest.mark.soak
-@pytest.mark.slow
 def test_kills_of_a_run_that_streams(server, unbroken, tmp_path):
     rows, state = unbroken
     model = saved(tmp_path, WALK)
@@ -147,7 +148,6 @@ def test_kills_of_a_run_that_streams(server, unbroken, tmp_path):
         (tmp_path / "run.checkpoint").unlink()
 
 
-@pytest.mark.slow
 def test_kills_of_a_run_in_memory(server, unbroken, tmp_path):
     rows, state = unbroken
     model = saved(tmp_path, WALK)
@@ -174,7 +174,6 @@ def test_kills_of_a_run_in_memory(server, unbroken, tmp_path):
         (tmp_path / "run.checkpoint").unlink()
 
 
-@pytest.mark.slow
 def test_kills_of_a_while_loop(server, tmp_path):
     model = saved(tmp_path, ENDLESS)
     words = {"options": {"max_iterations": STEPS}, "output": "rows.npz"}
@@ -188,9 +187,9 @@ def test_kills_of_a_while_loop(server, tmp_path):
         saved_at = tmp_path / "run.checkpoint"
         if not saved_at.exists():
             return 0
-        course = checkpoint_parts(saved_at)["course"]
-        safe = int(course["iterations"])
-        (rows,) = (array for name, array in course.items() if name.startswith("rows of "))
+        stepper = checkpoint_parts(saved_at)["course"]
+        safe = int(stepper["iterations"])
+        (rows,) = (array for name, array in stepper.items() if name.startswith("rows of "))
         _same(rows, whole["A.r1"][:safe])
         return safe
 
@@ -206,6 +205,7 @@ def test_kills_of_a_while_loop(server, tmp_path):
 # --- the command line ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_killed_command_goes_on(unbroken, tmp_path):
     """The same words begin a run, and go on with it after each kill."""
     rows, _ = unbroken

@@ -9,6 +9,8 @@ import pytest
 
 from tests.long_runs.processes import ENDLESS, WALK, peak_of, saved
 
+pytestmark = pytest.mark.slow
+
 FEW, MANY, LONG = 1_000, 10_000_000, 2_000_000
 MORE = 60.0
 """MB that a run may take besides the arrays that were asked for."""
@@ -28,7 +30,6 @@ def size(count: int) -> float:
     return count * 8 / 1e6
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("steps", "words"),
     [
@@ -42,7 +43,6 @@ def test_rows_in_memory(tmp_path, steps, words):
     assert growth(saved(tmp_path, WALK), "--steps", steps, *words) < size(steps) + MORE
 
 
-@pytest.mark.slow
 def test_rows_that_are_streamed_and_reduced(tmp_path):
     words = ("--output", "rows.zarr", "--overwrite", "--only", "walk.x")
     assert (
@@ -50,7 +50,6 @@ def test_rows_that_are_streamed_and_reduced(tmp_path):
     )
 
 
-@pytest.mark.slow
 def test_a_while_loop(tmp_path):
     count, words = MANY // 2, ("--output", "rows.npz")
     assert growth(saved(tmp_path, ENDLESS), "--max-iterations", count, *words) < size(count) + MORE

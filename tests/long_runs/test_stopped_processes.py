@@ -24,6 +24,8 @@ from tests.long_runs.processes import (
     ticks,
 )
 
+pytestmark = pytest.mark.slow
+
 FOREVER = 10**8
 """More steps than there is time for; there is room for their rows."""
 
@@ -90,6 +92,7 @@ def same(given: Any, expected: Any) -> None:
 # --- over time --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["rows.npz", "rows.zarr"])
 def test_ctrl_c_saves_what_was_reached(walk, output):
     ended = interrupted(walk, "--steps", FOREVER, "--output", output)
@@ -114,6 +117,7 @@ def _rows(path: Path) -> Any:
         return arrays["walk.x"]
 
 
+@pytest.mark.slow
 def test_a_time_limit_saves_what_was_reached(walk):
     ended = run(walk, "--steps", FOREVER, "--output", "rows.npz", "--time-limit", "500ms")
     reached, why = said(ended)
@@ -123,6 +127,7 @@ def test_a_time_limit_saves_what_was_reached(walk):
     same(rows, unbroken(walk, reached))
 
 
+@pytest.mark.slow
 def test_the_json_says_why_and_has_the_rows(walk):
     words = ("--steps", FOREVER, "--time-limit", "100ms", "--only", "walk.x")
     ended = run(walk, *words, "--json")
@@ -133,6 +138,7 @@ def test_the_json_says_why_and_has_the_rows(walk):
     same(np.array(rows), unbroken(walk, len(rows)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("nan", "code"), [("stop", 0), ("error", 2)])
 def test_a_value_that_is_not_finite(tmp_path, nan, code):
     model = saved(tmp_path, GROWING)
@@ -154,6 +160,7 @@ def test_a_value_that_is_not_finite(tmp_path, nan, code):
         same(rows, arrays["grow.x"])
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_obeyed_at_once(walk):
     """The figure is in `benchmarks/chunking.py`; here is only that nobody has to wait."""
     waited = []
@@ -166,6 +173,7 @@ def test_ctrl_c_is_obeyed_at_once(walk):
     assert sorted(waited)[2] < 0.5
 
 
+@pytest.mark.slow
 def test_a_value_that_is_not_finite_in_json(tmp_path):
     made = run(saved(tmp_path, GROWING), "--steps", FOREVER, "--nan", "stop", "--json").json
     assert made["stopped_by"] == "not_finite"
@@ -183,6 +191,7 @@ def loop_rows(path: Path) -> Any:
         return arrays["A.r1"]
 
 
+@pytest.mark.slow
 def test_its_cap_ends_it(endless):
     words = ("--max-iterations", 200_000)
     ended = run(endless, *words, "--output", "rows.npz")
@@ -196,7 +205,8 @@ def test_its_cap_ends_it(endless):
     assert made["outputs"]["A.n"]["data"] == 200_000
 
 
-@pytest.mark.parametrize("limit", ["50ms", "2s"])  # at once in pieces; first tried whole
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", ["50ms", "2s"])  # at once in segments; first tried whole
 def test_a_time_limit_ends_it(endless, limit):
     ended = run(endless, "--time-limit", limit, "--output", "rows.npz")
     assert (ended.code, ended.err) == (0, "")
@@ -209,6 +219,7 @@ def test_a_time_limit_ends_it(endless, limit):
     same(rows, loop_rows(endless.parent / "capped.npz"))
 
 
+@pytest.mark.slow
 def test_a_time_limit_in_json(endless):
     made = run(endless, "--time-limit", "200ms", "--json").json
     count = made["outputs"]["A.n"]["data"]

@@ -6,20 +6,21 @@ import warnings
 import numpy as np
 import onnxruntime
 
-from mdf_loop import ir, onnx_ops
-from mdf_loop.build import Builder, Options
+from mdf_loop import ir
 from mdf_loop.emit import to_onnx
-from mdf_loop.emit.legalise import legalise
 from mdf_loop.errors import LoopError, UnsupportedError
+from mdf_loop.ir.types import dtype_name
 from mdf_loop.lower import Scope, lower_expression, tensor
-from mdf_loop.onnx_types import dtype_name
+from mdf_loop.lower.builder import ModelBuilder, Options
+from mdf_loop.ops.meaning import evaluate
+from mdf_loop.pipeline import LEGAL, prepare
 
 
 class Lowered:
     """An expression or function lowered on the given inputs, ready to run."""
 
     def __init__(self, lower, inputs, precision="float64", dynamic=False):
-        self.b = Builder(Options(precision=precision))
+        self.b = ModelBuilder(Options(precision=precision))
         self.arrays = {name: np.asarray(value) for name, value in inputs.items()}
         self.values = {
             name: self.b.new(dtype_name(array), self._shape(name, array, dynamic), name)
@@ -44,9 +45,12 @@ class Lowered:
         for op in self.b.ops:
             if isinstance(op, ir.Constant):
                 known[op.value] = op.array
+            elif isinstance(op, ir.Guard):
+                assert known[op.ok], op.sentence
+                known[op.made] = known[op.value]
             else:
                 feeds = [None if v is None else known[v] for v in op.inputs]
-                made = onnx_ops.evaluate(op.op_type, feeds, op.attributes, len(op.outputs))
+                made = evaluate(op.op_type, feeds, op.attributes, len(op.outputs))
                 for value, array in zip(op.outputs, made, strict=True):
                     assert dtype_name(array) == value.dtype, (op.op_type, value.type)
                     assert value.shape is None or len(value.shape) == array.ndim, value.type
@@ -61,9 +65,9 @@ class Lowered:
     def model(self):
         """What ONNX Runtime is given: the program in operations that it has."""
         given = tuple(ir.Input(value) for value in self.values.values())
-        made = tuple((f"result{k}", value) for k, value in enumerate(self.outputs()))
+        made = tuple(ir.Output(f"result{k}", value) for k, value in enumerate(self.outputs()))
         program = ir.Program("lowered", given, tuple(self.b.ops), made)
-        return to_onnx(legalise(program, Options()))
+        return to_onnx(prepare(program, LEGAL))
 
     def run(self):
         """What ONNX Runtime gives, None if it has no kernel for an operator."""

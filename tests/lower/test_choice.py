@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import (
     ArityError,
     JoinError,
@@ -15,18 +14,19 @@ from mdf_loop.errors import (
     RunError,
 )
 from mdf_loop.ir import Carried, Loop, Value
-from mdf_loop.joins import join_shapes
+from mdf_loop.ir.shape_join import join_shapes
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import Words, choose
 from mdf_loop.run.interpret import interpret
-from mdf_loop.run.session import Session
-from tests.choice_programs import choices, everywhere, program, repeat
+from mdf_loop.run.onnxruntime.session import Session
+from tests.models.choices import choices, everywhere, program, repeat
 
 
 class Given:
     """A builder with a truth value and two vectors."""
 
     def __init__(self, dtype: str = "float64") -> None:
-        self.b = Builder()
+        self.b = ModelBuilder()
         self.go = self.b.new("bool", (), "go")
         self.x = self.b.new(dtype, (2,), "x")
         self.y = self.b.new(dtype, (2,), "y")
@@ -59,10 +59,10 @@ def test_one_branch_is_computed_and_reads_outer_values() -> None:
 def test_of_a_known_condition_the_other_branch_is_not_read(go: bool) -> None:
     g = Given()
 
-    def unread(b: Builder) -> list[Value]:
+    def unread(b: ModelBuilder) -> list[Value]:
         raise AssertionError("this branch is never taken")
 
-    def read(b: Builder) -> list[Value]:
+    def read(b: ModelBuilder) -> list[Value]:
         return [b.op("Neg", g.x)]
 
     branches = (read, unread) if go else (unread, read)
@@ -130,7 +130,7 @@ def test_a_branch_that_is_taken_fails_at_its_place() -> None:
     ],
 )
 def test_shapes_are_joined(then, otherwise, joined) -> None:
-    b = Builder()
+    b = ModelBuilder()
     go, x, y = b.new("bool", (), "go"), b.new("int64", then, "x"), b.new("int64", otherwise, "y")
     (made,) = choose(b, go, lambda _: [x], lambda _: [y], "made")
     assert made.type == f"int64{joined}"
@@ -159,7 +159,7 @@ def test_what_follows_a_choice_knows_the_shape_no_better() -> None:
 
 @pytest.mark.parametrize("dtype", ["bool", "string", "int32", "float32", "uint8", "float16"])
 def test_any_dtype(dtype: str) -> None:
-    b = Builder()
+    b = ModelBuilder()
     numbers = np.array([0, 1]), np.array([1, 1])
     x, y = (a.astype(str).astype(object) if dtype == "string" else a.astype(dtype) for a in numbers)
     go = b.new("bool", (), "go")
@@ -264,7 +264,7 @@ def test_one_number_gets_the_axis_that_it_has_on_the_other_side() -> None:
 def test_errors_of_both_branches_are_found() -> None:
     g = Given()
 
-    def wrong(b: Builder) -> list[Value]:
+    def wrong(b: ModelBuilder) -> list[Value]:
         raise OperandError(f"wrong {len(g.b.findings.found)}")
 
     with pytest.raises(Poisoned):
@@ -275,7 +275,7 @@ def test_errors_of_both_branches_are_found() -> None:
 # --- with loops --------------------------------------------------------------------------------
 
 
-def odd(b: Builder, i: Value) -> Value:
+def odd(b: ModelBuilder, i: Value) -> Value:
     rest = b.op("Mod", i, b.constant(np.array(2)))
     return b.op("Equal", rest, b.constant(np.array(1)))
 
@@ -284,7 +284,7 @@ def test_a_choice_in_a_loop_passes_a_carried_value_through() -> None:
     """x grows in odd iterations; y is carried on as it is in the others."""
     g = Given()
 
-    def body(b: Builder, i: Value, entering: object) -> list[Value]:
+    def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:
         x, y = entering
         grown = choose(b, odd(b, i), lambda b: [b.op("Add", x, g.y), x], lambda b: [x, y], "grown")
         return [*grown, grown[0], b.op("Identity", i)]
@@ -301,7 +301,7 @@ def test_a_choice_in_a_loop_passes_a_carried_value_through() -> None:
 def test_the_iteration_number_leaves_a_branch() -> None:
     g = Given()
 
-    def body(b: Builder, i: Value, entering: object) -> list[Value]:
+    def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:
         (k,) = choose(b, odd(b, i), lambda b: [i], lambda b: [b.op("Neg", i)], "k")
         return [*entering, k]
 
@@ -312,11 +312,11 @@ def test_the_iteration_number_leaves_a_branch() -> None:
 def test_a_loop_in_a_branch() -> None:
     g = Given()
 
-    def several(b: Builder) -> list[Value]:
+    def several(b: ModelBuilder) -> list[Value]:
         finals, rows = repeat(b, 3, [g.x], lambda b, i, v: [b.op("Add", v[0], g.y)] * 2, rows=1)
         return [*finals, *rows]
 
-    def once(b: Builder) -> list[Value]:
+    def once(b: ModelBuilder) -> list[Value]:
         total = b.op("Add", g.x, g.y)
         return [total, b.op("Unsqueeze", total, b.constant(np.array([0])))]
 
@@ -332,7 +332,7 @@ def test_choices_in_choices_in_loops_in_choices() -> None:
     g = Given()
     less = g.b.op("Less", g.b.op("ReduceMax", g.x, keepdims=0), g.b.constant(np.array(2.5)))
 
-    def body(b: Builder, i: Value, entering: object) -> list[Value]:
+    def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:
         (x,) = entering
 
         def inner(number: float):
@@ -346,7 +346,7 @@ def test_choices_in_choices_in_loops_in_choices() -> None:
 
         return list(choose(b, odd(b, i), inner(1.0), inner(10.0), "outer"))
 
-    def looping(b: Builder) -> list[Value]:
+    def looping(b: ModelBuilder) -> list[Value]:
         return repeat(b, 3, [g.x], body)[0]
 
     (made,) = choose(g.b, g.go, looping, lambda b: [g.y], "made")
@@ -360,7 +360,7 @@ def test_choices_in_choices_in_loops_in_choices() -> None:
 def test_rows_that_a_choice_makes_unequal_are_found() -> None:
     g = Given()
 
-    def body(b: Builder, i: Value, entering: object) -> list[Value]:
+    def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:
         longer = b.op("Concat", g.x, g.y, axis=0)
         return list(choose(b, odd(b, i), lambda b: [longer], lambda b: [g.x], "row"))
 

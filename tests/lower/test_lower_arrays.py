@@ -54,6 +54,7 @@ REDUCTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions(name):
     for operand in ("x", "n", "m", "t", "c", "f", "w"):

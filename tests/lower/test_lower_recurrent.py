@@ -40,6 +40,7 @@ def model(op_type: str, layout: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=opset, ir_version=8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op_type", GATES)
 def test_the_batch_in_front(op_type: str) -> None:
     random = np.random.default_rng(2)

@@ -8,7 +8,7 @@ import pytest
 import mdf_loop
 from mdf_loop.errors import InputError, LoopError, ModelError, OperandError, RunError
 from mdf_loop.lower.onnx_functions import REFUSED
-from mdf_loop.onnx_ops import operator_names
+from mdf_loop.ops.onnx_schema import operator_names
 
 MODEL = """
 nodes:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.build import Options
-from mdf_loop.emit.legalise import legalise
-from mdf_loop.reading import bind, open_document, read
+from mdf_loop.importing.opening import open_document
+from mdf_loop.lower.builder import Options
+from mdf_loop.pipeline import LEGAL, prepare
+from mdf_loop.reading import bind, read
 from mdf_loop.run.interpret import interpret
-from mdf_loop.run.session import Session
+from mdf_loop.run.onnxruntime.session import Session
 
 DTYPES = ("float64", "float32", "float16")
 
@@ -60,7 +61,7 @@ def test_as_in_numpy(expression: str, dtype: str) -> None:
     program, arrays = read(document), bind(document, {"x": x, "y": y}, Options()).arrays
     digits = 8 if expression in SIGNS else 0
     same(interpret(program, arrays)["A.z"], expected, digits)
-    same(Session(legalise(program, Options()), "cpu").run(arrays)["A.z"], expected, digits)
+    same(Session(prepare(program, LEGAL), "cpu").run(arrays)["A.z"], expected, digits)
 
 
 @pytest.mark.parametrize(

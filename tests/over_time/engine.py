@@ -34,7 +34,8 @@ from modeci_mdf import execution_engine
 from modeci_mdf.execution_engine import EvaluableGraph, EvaluableInput
 from modeci_mdf.mdf import Graph
 
-from mdf_loop.reading.document import open_document, quiet
+from mdf_loop.document.loading import quiet
+from mdf_loop.importing.opening import open_document
 
 MOST_TIME_STEPS = 300
 """In one evaluation; a schedule that takes more is endless."""

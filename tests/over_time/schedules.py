@@ -19,17 +19,20 @@ import pytest
 from modeci_mdf.execution_engine import EvaluableGraph
 
 import mdf_loop
-from mdf_loop.build import Options
+from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError
-from mdf_loop.reading import Document, open_document, passes_loop
+from mdf_loop.importing.opening import open_document
+from mdf_loop.lower.builder import Options
+from mdf_loop.reading import passes_loop
+from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.inputs import bind
-from mdf_loop.reading.names import Chosen
-from mdf_loop.reading.over_time import What, read_over_time
+from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.reading.schedule import plan
-from mdf_loop.reading.settings import Settings
-from mdf_loop.run import engine_graph
-from mdf_loop.run.engine import EngineRun, drive
-from mdf_loop.run.engine_graph import EngineGraph, unformatted, with_copies
+from mdf_loop.run.modeci import engine_graph
+from mdf_loop.run.modeci.engine import EngineRun, drive
+from mdf_loop.run.modeci.engine_graph import EngineGraph, unformatted, with_copies
+from mdf_loop.run.modeci.evaluations import Evaluations
+from mdf_loop.specification import specify
 
 EVALUATION = "environment_state_update"
 SCALES = (
@@ -141,8 +144,8 @@ def decides_while_running(source: Model, record: list[str], dt: float | None) ->
     """Whether the order of execution is not known while reading."""
     document = opened(source)
     given = bind(document, {}, Options(), 2)
-    what = What(document, given, Settings(), Chosen(tuple(record)), Options(), dt is not None)
-    return None in read_over_time(what).plans
+    asked = specify(record=tuple(record), steps=2, dt=dt)
+    return None in read_over_time(document, Bound.of(given), Options(), asked).plans
 
 
 _EVALUATE_EDGE = EvaluableGraph.evaluate_edge
@@ -160,7 +163,7 @@ def by_engine(source: Model, steps: int, dt: float | None = None) -> EngineRun:
     with unformatted(), patch.object(EvaluableGraph, "evaluate_edge", _pass_on):
         engine = EngineGraph(opened(source))
         with_copies(engine)
-        return drive(engine, steps=steps, dt=dt)
+        return drive(Evaluations(engine, dt=dt), steps=steps)
 
 
 def _keeping_floats(value: Any) -> Any:

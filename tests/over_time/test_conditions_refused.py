@@ -226,7 +226,7 @@ def test_what_the_engine_fails_on(source: Model, ran: tuple[tuple[str, ...], ...
 def test_nodes_as_python_objects_in_a_list() -> None:
     from modeci_mdf.mdf import Condition, ConditionSet
 
-    from mdf_loop.reading import open_document
+    from mdf_loop.importing.opening import open_document
 
     def graph() -> Any:
         made = open_document(model("chain")).graph

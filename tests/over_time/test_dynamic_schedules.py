@@ -47,6 +47,7 @@ ONE_PASS = condition("AfterNPasses", n=1)
 # --- how long a schedule is -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("passes", "unrolled"), [(10, True), (100, False)])
 def test_long_schedules_are_loops(passes: int, unrolled: bool) -> None:
     source = model("chain", None, condition("AfterNPasses", n=passes))
@@ -61,6 +62,7 @@ def test_waiting_for_a_far_pass(way: str) -> None:
 # --- nodes that have not run ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "governed",
     [
@@ -77,6 +79,7 @@ def test_rows_before_a_node_has_run_are_nan(governed: Model, way: str) -> None:
     assert np.isnan(made["C.n"][0])
 
 
+@pytest.mark.slow
 def test_kinds_of_numbers(way: str) -> None:
     """What is whole stays whole; what an edge may bring, or not, has a type for both."""
     source = model("circle", None, PASSES_3)
@@ -170,6 +173,7 @@ GOES_ON = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", GOES_ON)
 def test_going_on_is_the_unbroken_run(source: Model, way: str) -> None:
     record = sorted(by_engine(source, 1, 0.125).arrays)
@@ -185,6 +189,7 @@ def test_going_on_is_the_unbroken_run(source: Model, way: str) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", GOES_ON)
 @pytest.mark.parametrize("every", [2, 5])
 def test_every(source: Model, every: int, way: str) -> None:
@@ -243,6 +248,7 @@ def _with_loop(conditions: Model | None = None, **governed: Model) -> Model:
     return conditioned({"nodes": nodes, "edges": edges}, governed, PASSES_3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "governed",
     [
@@ -275,6 +281,7 @@ IN_BODY: list[tuple[Model, bool]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("conditions", "dynamic"), IN_BODY)
 def test_conditions_inside_a_body(conditions: Model, dynamic: bool, way: str) -> None:
     """A body's graph is evaluated anew in every iteration: its conditions count from zero."""
@@ -311,6 +318,7 @@ def test_a_body_in_which_nothing_can_run(monkeypatch: pytest.MonkeyPatch) -> Non
     assert ".body" in str(caught.value) or "body" in caught.value.findings[0].where
 
 
+@pytest.mark.slow
 def test_the_order_is_told_step_by_step(way: str) -> None:
     source = model("chain", {"B": ABOVE_3}, PASSES_3)
     made = mdf_loop.compile(copy.deepcopy(source)).run(steps=5, execution_list=True)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.over_time.condition_trees import models, timed_models
 from tests.over_time.schedules import Model, compare, decide_while_running, short_patience
 from tests.soak import times
+from tests.strategies.condition_trees import models, timed_models
 
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.over_time.law import judge
-from tests.over_time.models import Focus, Run, runs
 from tests.soak import times
+from tests.strategies.models_over_time import Focus, Run, runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
 

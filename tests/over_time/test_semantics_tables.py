@@ -16,9 +16,9 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import CycleError, LoopError
-from mdf_loop.reading.document import open_document
+from mdf_loop.importing.opening import open_document
+from tests.models.timed import edge, graph
 from tests.over_time.engine import trace
-from tests.timed_models import edge, graph
 
 Values = dict[str, list[Any]]
 

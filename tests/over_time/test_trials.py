@@ -152,6 +152,7 @@ def with_long() -> dict[str, Any]:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_chunks_and_checkpoints_change_nothing(way, tmp_path):
     case = Case(with_long(), {**ASKED, **WAYS[way]})
@@ -161,6 +162,7 @@ def test_chunks_and_checkpoints_change_nothing(way, tmp_path):
         same_results(resumed(case, seed, tmp_path / "run.ckpt")[0], whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "the last"])
 def test_rows_on_the_disk_are_the_same(way, tmp_path):
     case = Case(with_long(), {**ASKED, **WAYS[way]})
@@ -311,6 +313,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [[1, 3, 1, 3, 2], [3, 1, 3, 2, 1], [3, 2, 0, 1, 3]], ids=str)
 @pytest.mark.parametrize("name", MODELS)
 def test_the_engine_has_the_same_rows_in_the_same_shapes(name, values):
@@ -398,6 +401,7 @@ def test_the_lengths_of_a_store_grow_beyond_its_chunks(tmp_path: Path):
     assert [row.tolist() for row in stored.rows("path")] == [r.tolist() for r in whole.rows("path")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "values", [[2, 2, 2, 2], [2, 2, 2, 1], [1, 1, 3, 1], [2, 1, 2, 2]], ids=str
 )
@@ -411,6 +415,7 @@ def test_whole_numbers_on_the_disk_become_floats_where_a_row_is_shorter(values, 
     assert [path.name for path in tmp_path.iterdir()] == ["x.zarr"]
 
 
+@pytest.mark.slow
 def test_a_store_of_whole_numbers_that_is_resumed(tmp_path):
     streamed = {"output": tmp_path / "rows.zarr", "overwrite": True}
     case = Case(trials(start=0), {**ASKED, **streamed})

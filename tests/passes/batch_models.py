@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import starmap
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.build import Builder
-from mdf_loop.check import check
-from mdf_loop.ir import Carried, Input, Loop, Program, Recorded, Value
+from mdf_loop.ir import Carried, Input, Loop, Output, Program, Recorded, Scanned, Value
+from mdf_loop.ir.check import check
 from tests.passes.batch_running import assert_same
 
 V = np.array([[0.5, -1.0], [2.0, 0.25], [1.5, 3.0]])
@@ -29,7 +30,7 @@ class Model:
 
     def program(self, **outputs: Value) -> Program:
         inputs = tuple(map(Input, (self.v, self.w, self.s, self.n)))
-        program = Program("p", inputs, tuple(self.b.ops), tuple(outputs.items()))
+        program = Program("p", inputs, tuple(self.b.ops), tuple(starmap(Output, outputs.items())))
         assert not check(program)
         return program
 
@@ -46,6 +47,13 @@ class Turning:
         self.go = self.body.new("bool", (), "go")
         self.carried: list[Carried] = []
         self.recorded: list[Recorded] = []
+        self.scanned: list[Scanned] = []
+
+    def scan(self, rows: Value, name: str, axis: int = 0, backward: bool = False) -> Value:
+        shape = rows.shape or ()
+        row = self.body.new(rows.dtype, (*shape[:axis], *shape[axis + 1 :]), name)
+        self.scanned.append(Scanned(rows, row, axis, backward))
+        return row
 
     def carry(self, initial: Value, name: str) -> Value:
         enter = self.body.new(initial.dtype, initial.shape, name)
@@ -71,6 +79,7 @@ class Turning:
                 condition_in=self.go,
                 carried=tuple(self.carried),
                 recorded=tuple(self.recorded),
+                scanned=tuple(self.scanned),
                 ops=tuple(self.body.ops),
                 where="$.graphs[0].nodes['A'].functions['f']",
                 **settings,

@@ -6,16 +6,17 @@ from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
-from mdf_loop.check import check
-from mdf_loop.emit.legalise import legalise
 from mdf_loop.ir import Program
-from mdf_loop.passes import optimise
-from mdf_loop.passes.batch import batch
+from mdf_loop.ir.check import check
+from mdf_loop.passes.batching.batch import batch
+from mdf_loop.pipeline import LEGAL, ONNXRUNTIME, SIMPLIFY, prepare
 from mdf_loop.run.interpret import interpret
-from tests.emit.op_running import session_of
+from mdf_loop.run.members import members_in_front
+from tests.ops.op_running import session_of
 
 RUNS = 3
 Arrays = Mapping[str, np.ndarray]
+Engine = Callable[[Program, Arrays], dict[str, np.ndarray]]
 
 
 def singly(arrays: Arrays, names: Collection[str]) -> list[dict[str, np.ndarray]]:
@@ -25,10 +26,15 @@ def singly(arrays: Arrays, names: Collection[str]) -> list[dict[str, np.ndarray]
 
 def on_runtime(program: Program, arrays: Arrays) -> dict[str, np.ndarray]:
     """What ONNX Runtime gives."""
-    names = [name for name, _ in program.outputs]
+    names = [output.name for output in program.outputs]
     wanted = {entry.value.name for entry in program.inputs}
     feeds = {k: np.asarray(a) for k, a in arrays.items() if k in wanted}
     return dict(zip(names, session_of(program).run(names, feeds), strict=True))
+
+
+def members(engine: Engine, program: Program, arrays: Arrays) -> dict[str, np.ndarray]:
+    """What an engine gives for all runs, their axis in front."""
+    return members_in_front(program, engine(program, arrays), RUNS)
 
 
 def assert_same(
@@ -42,20 +48,21 @@ def assert_same(
     """All runs at once give what each gives alone; `arrays` of `names` have the axis in front."""
     many = batch(program, names)
     assert not check(many)
-    shapes = {name: value.shape for name, value in many.outputs}
+    shapes = {o.name: o.value.shape for o in many.outputs}
     if interpreted:
-        after = optimise(program)
+        after = prepare(program, SIMPLIFY)
         for given, at_once in ((program, many), (after, batch(after, names))):
             _same_on(interpret, given, at_once, arrays, names, exact)
-    alone, together = legalise(program), legalise(optimise(many))
+    alone, together = prepare(program, LEGAL), prepare(many, ONNXRUNTIME)
     made = _same_on(on_runtime, alone, together, arrays, names, exact)
+    shared = {output.name for output in many.outputs if output.members is None}
     for name, array in made.items():
-        assert shapes[name] is None or len(shapes[name]) == array.ndim
+        assert shapes[name] is None or len(shapes[name]) + (name in shared) == array.ndim
     return many
 
 
 def _same_on(
-    engine: Callable[[Program, Arrays], dict[str, np.ndarray]],
+    engine: Engine,
     alone: Program,
     together: Program,
     arrays: Arrays,
@@ -63,7 +70,7 @@ def _same_on(
     exact: bool,
 ) -> dict[str, np.ndarray]:
     parts = [engine(alone, given) for given in singly(arrays, names)]
-    made = engine(together, arrays)
+    made = members(engine, together, arrays)
     for name, array in made.items():
         wanted = np.stack([part[name] for part in parts])
         assert array.dtype == wanted.dtype

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import starmap
+
 import numpy as np
 
 from mdf_loop.build import Builder
-from mdf_loop.check import check
-from mdf_loop.ir import Carried, Input, Loop, Program, Recorded, Value
+from mdf_loop.ir import Carried, Input, Loop, Output, Program, Recorded, Value
+from mdf_loop.ir.check import check
 from mdf_loop.passes import Pass
 from mdf_loop.run.interpret import interpret
 
@@ -48,9 +50,9 @@ class Sketch:
         }
         return self.b.append(Loop(**settings))  # type: ignore[arg-type]
 
-    def program(self, **outputs: Value) -> Program:
-        inputs = tuple(Input(v) for v in (self.n, self.x0, self.a))
-        program = Program("p", inputs, tuple(self.b.ops), tuple(outputs.items()))
+    def program(self, *more: Value, **outputs: Value) -> Program:
+        inputs = tuple(Input(v) for v in (self.n, self.x0, self.a, *more))
+        program = Program("p", inputs, tuple(self.b.ops), tuple(starmap(Output, outputs.items())))
         assert not check(program)
         return program
 
@@ -65,7 +67,9 @@ SPECIAL = np.array([0.0, -0.0, 1.5, -2.25, np.inf, -np.inf, np.nan, 5e-324])
 
 def straight(b: Builder, inputs: tuple[Value, ...], /, **outputs: Value) -> Program:
     """What a builder holds, as a program without loops."""
-    program = Program("p", tuple(map(Input, inputs)), tuple(b.ops), tuple(outputs.items()))
+    program = Program(
+        "p", tuple(map(Input, inputs)), tuple(b.ops), tuple(starmap(Output, outputs.items()))
+    )
     assert not check(program)
     return program
 

@@ -10,7 +10,7 @@ import pytest
 from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Branch, If, Program, Value, walk
-from mdf_loop.passes.batch import batch
+from mdf_loop.passes.batching.batch import batch
 from tests.passes.batch_models import Model, Turning, same
 
 

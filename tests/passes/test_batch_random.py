@@ -9,26 +9,12 @@ from hypothesis import strategies as st
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Program
-from mdf_loop.passes.batch import batch
-from mdf_loop.reading import read
+from mdf_loop.passes.batching.batch import batch
 from tests.passes.batch_running import RUNS, assert_same
 from tests.soak import times
-from tests.test_random_programs import CAPTURED, graph, loops
+from tests.strategies.loops import GIVEN, loops, opened
 
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
-
-GIVEN = ("a", "b", "x_0", "y_0", "z_0")
-
-
-def opened(loop: dict[str, object]) -> tuple[Program, dict[str, np.ndarray]]:
-    """The loop with its numbers as inputs of the model, and what they are."""
-    model = graph(loop)
-    node = model["g"]["nodes"]["A"]
-    numbers = {k: np.array(p["value"]) for k, p in node["parameters"].items() if k in GIVEN}
-    node["parameters"] = {"n": {"value": CAPTURED["n"]}}
-    node["input_ports"] = {name: {"shape": list(a.shape)} for name, a in numbers.items()}
-    program = read(model, numbers)
-    return program, {entry.value.name: entry.default for entry in program.inputs}
 
 
 def refused(program: Program, names: set[str]) -> str:

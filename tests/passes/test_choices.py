@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.ir import Program, Value
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
 from mdf_loop.passes import drop_true_conditions, drop_unused, hoist_invariants, report_loops
-from tests.choice_programs import choices, everywhere, program, repeat
+from tests.models.choices import choices, everywhere, program, repeat
 
 
 class Given:
     """A builder with a truth value and two vectors."""
 
     def __init__(self) -> None:
-        self.b = Builder()
+        self.b = ModelBuilder()
         self.go = self.b.new("bool", (), "go")
         self.x = self.b.new("float64", (2,), "x")
         self.a = self.b.new("float64", (2,), "a")
@@ -58,7 +58,7 @@ def test_drop_unused_choices_and_operations_of_branches() -> None:
     g = Given()
     choose(g.b, g.go, lambda b: [b.op("Abs", g.x)], lambda b: [g.x], "unread")
 
-    def wasteful(b: Builder) -> list[Value]:
+    def wasteful(b: ModelBuilder) -> list[Value]:
         b.op("Exp", g.a)
         return [b.op("Neg", g.x)]
 
@@ -78,7 +78,7 @@ def test_drop_unused_leaves_a_choice_in_use() -> None:
 def test_drop_unused_keeps_a_carried_value_that_only_a_branch_reads() -> None:
     g = Given()
 
-    def body(b: Builder, i: Value, entering: object) -> list[Value]:
+    def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:
         x, u, v = entering
         (new,) = choose(b, g.go, lambda b: [b.op("Add", x, u)], lambda b: [x], "new")
         return [new, b.op("Neg", u), b.op("Abs", v)]
@@ -92,7 +92,7 @@ def test_drop_unused_keeps_a_carried_value_that_only_a_branch_reads() -> None:
 def test_hoist_leaves_branches_lazy_and_the_choice_in_its_loop() -> None:
     g = Given()
 
-    def body(b: Builder, i: Value, entering: object) -> list[Value]:
+    def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:
         (x,) = entering
         invariant = b.op("Mul", g.a, g.a)
         (drive,) = choose(b, g.go, lambda b: [b.op("Exp", g.a)], lambda b: [g.a], "drive")
@@ -120,8 +120,8 @@ def test_hoist_leaves_branches_lazy_and_the_choice_in_its_loop() -> None:
 def test_hoist_out_of_a_loop_stays_in_the_branch() -> None:
     g = Given()
 
-    def looping(b: Builder) -> list[Value]:
-        def body(b: Builder, i: Value, entering: object) -> list[Value]:
+    def looping(b: ModelBuilder) -> list[Value]:
+        def body(b: ModelBuilder, i: Value, entering: object) -> list[Value]:
             return [b.op("Add", entering[0], b.op("Mul", g.a, g.a))]
 
         return repeat(b, 3, [g.x], body)[0]
@@ -138,7 +138,7 @@ def test_true_conditions_go_in_branches_too() -> None:
     g = Given()
     true = g.b.constant(np.array(True))
 
-    def looping(b: Builder) -> list[Value]:
+    def looping(b: ModelBuilder) -> list[Value]:
         return repeat(b, 3, [g.x], lambda b, i, v: [b.op("Neg", v[0])], condition=true)[0]
 
     (y,) = choose(g.b, g.go, looping, lambda b: [g.x], "y")
@@ -147,7 +147,7 @@ def test_true_conditions_go_in_branches_too() -> None:
     assert "while" not in str(drop_true_conditions(program))
 
 
-def counted(b: Builder, x: Value) -> Value:
+def counted(b: ModelBuilder, x: Value) -> Value:
     """A loop that counts its iterations, twice in a program under one name."""
     (final,), _ = repeat(b, 3, [x], lambda b, i, v: [b.op("Neg", v[0])])
     b.ops[-1] = replace(b.ops[-1], count=b.new("int64", (), "count"))
@@ -158,7 +158,7 @@ def test_of_a_loop_that_stands_twice_the_last_is_reported() -> None:
     g = Given()
     program = g.program(y=counted(g.b, counted(g.b, g.x)))
     after = report_loops(program)
-    assert [(name, value.name) for name, value in after.outputs] == [
+    assert [(output.name, output.value.name) for output in after.outputs] == [
         ("y", "final_2"),
         ("loop.iterations", "count_2"),
     ]

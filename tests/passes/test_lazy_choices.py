@@ -13,24 +13,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mdf_loop
-from mdf_loop.build import Builder
 from mdf_loop.ir import If, Program, Value, walk
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.guards import guarded
-from mdf_loop.passes import DEFAULT, lazy_choices
-from mdf_loop.passes.costs import cost
-from tests.choice_programs import choices, everywhere, repeat
-from tests.choice_programs import program as whole
+from mdf_loop.passes import lazy_choices
+from mdf_loop.passes.simplify.costs import cost
+from mdf_loop.pipeline import SIMPLIFY
+from tests.models.choices import choices, everywhere, repeat
+from tests.models.choices import program as whole
 from tests.passes.sketch import straight, text
 
 N = 20000
 X = np.linspace(0, 2, N)
 
 
-class Pieces:
+class Segments:
     """A condition, a large and a small array, and operations on them."""
 
     def __init__(self, n: int | str = N) -> None:
-        self.b = Builder()
+        self.b = ModelBuilder()
         self.go = self.b.new("bool", (), "go")
         self.x = self.b.new("float64", (n,), "x")
 
@@ -45,7 +46,7 @@ class Pieces:
 
 
 def test_golden() -> None:
-    p = Pieces()
+    p = Segments()
     program = p.program(y=p.choose(p.expensive(p.expensive()), p.b.op("Neg", p.x)))
     assert text(lazy_choices(program))[1:] == [
         "  if %go giving %Where: float64[20000]",
@@ -62,7 +63,7 @@ def test_golden() -> None:
 
 
 def test_choices_by_one_truth_value_share_what_they_need() -> None:
-    p = Pieces()
+    p = Segments()
     t = p.expensive()
     left, right = (p.choose(p.b.op(kind, t), p.x) for kind in ("Neg", "Abs"))
     program = p.program(y=left, z=right)
@@ -73,7 +74,7 @@ def test_choices_by_one_truth_value_share_what_they_need() -> None:
 
 
 def test_each_alone_where_one_needs_the_other() -> None:
-    p = Pieces()
+    p = Segments()
     first = p.choose(p.expensive(), p.x)
     second = p.choose(p.expensive(p.b.op("Neg", first)), first)
     program = p.program(y=second)
@@ -83,7 +84,7 @@ def test_each_alone_where_one_needs_the_other() -> None:
 
 
 def test_a_choice_in_a_side() -> None:
-    p = Pieces()
+    p = Segments()
     other = p.b.op("Less", p.b.op("ReduceMax", p.x, keepdims=0), p.b.constant(np.array(1.0)))
     inner = p.choose(p.expensive(p.expensive()), p.x, other)
     program = p.program(y=p.choose(p.b.op("Neg", inner), p.x))
@@ -95,10 +96,10 @@ def test_a_choice_in_a_side() -> None:
 
 
 def test_in_a_loop_after_what_is_the_same_in_every_iteration() -> None:
-    b = Builder()
+    b = ModelBuilder()
     x, steps = b.new("float64", (N,), "x"), 4
 
-    def body(b: Builder, i: Value, enters: Sequence[Value]) -> list[Value]:
+    def body(b: ModelBuilder, i: Value, enters: Sequence[Value]) -> list[Value]:
         fixed = b.op("Abs", x)
         half = b.op("Less", i, b.constant(np.array(2)))
         work = b.op("Sqrt", b.op("Add", enters[0], fixed))
@@ -108,14 +109,14 @@ def test_in_a_loop_after_what_is_the_same_in_every_iteration() -> None:
     program = whole(b, [x], y=finals[0])
     everywhere(program, x=X)
     optimised = program
-    for apply in DEFAULT:
+    for apply in SIMPLIFY:
         optimised = apply(optimised)
     (choice,) = choices(optimised)
     assert [op.op_type for op in choice.then.ops] == ["Add", "Sqrt"]
 
 
 def test_a_loop_of_known_length_is_a_side() -> None:
-    b = Builder()
+    b = ModelBuilder()
     go, x = b.new("bool", (), "go"), b.new("float64", (2,), "x")
     finals, _ = repeat(b, 50, [x], lambda b, i, enters: [b.op("Abs", enters[0])])
     program = straight(b, (go, x), y=b.op("Where", go, finals[0], x))
@@ -129,23 +130,23 @@ def stays(program: Program) -> bool:
 
 
 def test_cheap_sides_stay() -> None:
-    p = Pieces(3)
+    p = Segments(3)
     assert stays(p.program(y=p.choose(p.expensive(), p.b.op("Neg", p.x))))
 
 
 def test_unknown_sizes_stay() -> None:
-    p = Pieces("n")
+    p = Segments("n")
     assert stays(p.program(y=p.choose(p.expensive(), p.x)))
 
 
 def test_what_is_read_elsewhere_stays() -> None:
-    p = Pieces()
+    p = Segments()
     t = p.expensive()
     assert stays(p.program(y=p.choose(t, p.x), t=t))
-    p = Pieces()
+    p = Segments()
     t = p.expensive()
     assert stays(p.program(y=p.choose(t, p.x), z=p.b.op("Neg", t)))
-    p = Pieces()
+    p = Segments()
     t = p.expensive()
     program = p.program(y=p.choose(t, p.b.op("Neg", t)))
     (choice,) = choices(lazy_choices(program))
@@ -154,26 +155,26 @@ def test_what_is_read_elsewhere_stays() -> None:
 
 
 def test_choices_of_elements_stay() -> None:
-    p = Pieces()
+    p = Segments()
     mask = p.b.op("Less", p.x, p.b.constant(np.array(0.0)))
     assert stays(p.program(y=p.choose(p.expensive(), p.x, mask)))
 
 
 def test_choices_that_widen_a_side_stay() -> None:
-    p = Pieces()
+    p = Segments()
     assert stays(p.program(y=p.choose(p.expensive(), p.b.constant(np.array(0.0)))))
 
 
 def test_random_numbers_guards_and_what_can_fail_stay() -> None:
-    p = Pieces()
+    p = Segments()
     drawn = p.b.op("RandomUniformLike", p.x)
     assert stays(p.program(y=p.choose(drawn, p.x)))
-    p = Pieces()
+    p = Segments()
     ok = p.b.op("Less", p.b.op("ReduceMax", p.x, keepdims=0), p.b.constant(np.array(9.0)))
     program = p.program(y=p.choose(p.expensive(guarded(p.b, p.x, ok, "too large")), p.x))
     (choice,) = choices(lazy_choices(program))
     assert [op.op_type for op in choice.then.ops] == ["Sqrt"]
-    p = Pieces()
+    p = Segments()
     index = p.b.new("int64", (N,), "index")
     taken = p.b.op("Gather", p.x, index, axis=0)
     program = straight(p.b, (p.go, p.x, index), y=p.choose(taken, p.x))
@@ -181,7 +182,7 @@ def test_random_numbers_guards_and_what_can_fail_stay() -> None:
 
 
 def test_endless_loops_stay() -> None:
-    b = Builder()
+    b = ModelBuilder()
     go, x = b.new("bool", (), "go"), b.new("float64", (N,), "x")
     finals, _ = repeat(b, 50, [x], lambda b, i, enters: [b.op("Sqrt", enters[0])])
     from dataclasses import replace
@@ -204,7 +205,7 @@ def test_endless_loops_stay() -> None:
     ],
 )
 def test_costs(op_type: str, shapes: list[tuple[int | str, ...]], least: float) -> None:
-    b = Builder()
+    b = ModelBuilder()
     b.op(op_type, *(b.new("float64", shape, "x") for shape in shapes))
     assert cost(b, b.ops) == pytest.approx(least, rel=0.02)
 
@@ -235,7 +236,9 @@ class Grower:
     def __init__(self, draw: st.DrawFn, n: int) -> None:
         self.draw, self.n = draw, n
 
-    def grow(self, b: Builder, around: Sequence[Value], conditions: Sequence[Value]) -> list[Value]:
+    def grow(
+        self, b: ModelBuilder, around: Sequence[Value], conditions: Sequence[Value]
+    ) -> list[Value]:
         pool = list(around)
         for _ in range(self.draw(st.integers(2, 8))):
             kind = self.draw(
@@ -254,16 +257,17 @@ class Grower:
         return pool[-1] if late else self.draw(st.sampled_from(pool))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_random_programs(data: st.DataObject) -> None:
-    b = Builder()
+    b = ModelBuilder()
     draw = data.draw
     x, y = (b.new("float64", (20000,), name) for name in "xy")
     go, on = (b.new("bool", (), name) for name in ("go", "on"))
     grower = Grower(draw, 20000)
 
-    def body(b: Builder, i: Value, enters: Sequence[Value]) -> list[Value]:
+    def body(b: ModelBuilder, i: Value, enters: Sequence[Value]) -> list[Value]:
         odd = b.op("Less", i, b.constant(np.array(1)))
         return [grower.grow(b, [x, *enters], [go, odd])[-1]]
 

@@ -18,6 +18,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop import LoopError
+from mdf_loop.document.loading import quiet
 from mdf_loop.errors import (
     ArityError,
     CarryTypeError,
@@ -30,7 +31,7 @@ from mdf_loop.errors import (
     UnknownNameError,
 )
 from mdf_loop.plugin import loop_call
-from mdf_loop.reading.document import quiet
+from mdf_loop.run.onnxruntime.session import Session
 
 Mdf = Callable[[str], Any]
 
@@ -222,13 +223,13 @@ def test_a_number_too_large_for_64_bits(mdf: Mdf) -> None:
 
 def test_compiled_once_for_each_set_of_types(mdf: Mdf, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
+    start = Session.__init__
 
-    class Counting(loop_call.Session):
-        def __init__(self, *args: Any) -> None:
-            made.append(args)
-            super().__init__(*args)
+    def counting(self: Session, *args: Any) -> None:
+        made.append(args)
+        start(self, *args)
 
-    monkeypatch.setattr(loop_call, "Session", Counting)
+    monkeypatch.setattr(Session, "__init__", counting)
     model = mdf(
         node("""
     input_ports: {x0: {}, drive: {}, other: {}}
@@ -745,6 +746,7 @@ def test_bodies_are_found_when_the_model_is_gone(mdf: Mdf) -> None:
     assert result(only_graph(mdf(TWO_GRAPHS))) == 13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m)), copy.copy]
 )
@@ -823,6 +825,7 @@ def test_everything_is_freed(mdf: Mdf) -> None:
     assert [ref for ref in watched if ref() is not None] == []
 
 
+@pytest.mark.slow
 def test_graphs_that_contain_themselves_are_freed(mdf: Mdf) -> None:
     for graph, name in (("inner", "outer"), ("outer", "main"), ("outer", "outer")):
         model = mdf(TWO_GRAPHS.replace(f"graph: {graph}", f"graph: {name}").replace(
@@ -833,6 +836,7 @@ def test_graphs_that_contain_themselves_are_freed(mdf: Mdf) -> None:
         assert [ref for ref in watched if ref() is not None] == []
 
 
+@pytest.mark.slow
 def test_main(mdf: Mdf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import modeci_mdf.execution_engine as engine
 
@@ -950,6 +954,7 @@ def test_nodes_without_loops_are_the_engines_own(mdf: Mdf) -> None:
 # --- upstream's importer ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["yaml", "json"])
 def test_the_importers_example(shared: Path, suffix: str) -> None:
     """examples/ONNX/abc: ids with dots and slashes, the order of the body not written."""

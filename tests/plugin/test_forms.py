@@ -16,6 +16,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop import LoopError
+from mdf_loop.document.loading import quiet
 from mdf_loop.errors import (
     ArityError,
     ConditionError,
@@ -27,7 +28,6 @@ from mdf_loop.errors import (
     TripCountError,
     UnknownNameError,
 )
-from mdf_loop.reading.document import quiet
 
 
 def body(inputs: list[str], outputs: list[str], parameters: dict[str, Any]) -> dict[str, Any]:

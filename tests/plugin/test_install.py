@@ -6,6 +6,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 
 def python(*codes: str) -> list[str]:
     """What fresh processes print, one for each code, all at once."""
@@ -99,11 +101,13 @@ ORDERS = [
 ]
 
 
+@pytest.mark.slow
 def test_loops_run_whatever_is_imported_first() -> None:
     said = python(*(f"{imports}\nprint(evaluate())\n" for imports in ORDERS))
     assert dict(zip(ORDERS, said, strict=True)) == dict.fromkeys(ORDERS, "40\n")
 
 
+@pytest.mark.slow
 def test_unregister_restores_everything() -> None:
     python(
         """
@@ -123,6 +127,7 @@ def test_unregister_restores_everything() -> None:
     )
 
 
+@pytest.mark.slow
 def test_unregister_restores_what_was_registered_on_import() -> None:
     python(
         """
@@ -150,6 +155,7 @@ def test_unregister_restores_what_was_registered_on_import() -> None:
     )
 
 
+@pytest.mark.slow
 def test_unregister_before_the_engine_is_loaded() -> None:
     python(
         """
@@ -173,6 +179,7 @@ def test_unregister_before_the_engine_is_loaded() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_library_imported_twice() -> None:
     """Coverage tools and test runners drop modules and import them again."""
     again = "[sys.modules.pop(m) for m in list(sys.modules) if m.split('.')[0] == 'mdf_loop']"
@@ -181,6 +188,7 @@ def test_the_library_imported_twice() -> None:
     assert python(before, between) == ["40\n", "40\n40\n"]
 
 
+@pytest.mark.slow
 def test_an_import_that_fails_can_be_tried_again() -> None:
     python(
         """
@@ -198,6 +206,7 @@ def test_an_import_that_fails_can_be_tried_again() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_function_is_in_the_registries() -> None:
     python(
         """
@@ -211,6 +220,7 @@ def test_the_function_is_in_the_registries() -> None:
     )
 
 
+@pytest.mark.slow
 def test_classes_keep_their_faces() -> None:
     """Names, documentation and signatures of what was changed are modeci_mdf's own."""
     python(

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from mdf_loop.reading.document import quiet
+from mdf_loop.document.loading import quiet
 
 pytestmark = pytest.mark.slow
 

@@ -12,6 +12,7 @@ import yaml
 
 import mdf_loop
 from mdf_loop.errors import CycleError, LoopError, UnknownFunctionError, UnsupportedError
+from mdf_loop.importing.opening import open_document
 from tests.documents import blocks
 
 DATA = Path(__file__).parent / "data"
@@ -71,6 +72,7 @@ def agrees(found: Any, expected: list[Any]) -> bool:
     return same_shape and np.allclose(mine, rows, rtol=1e-12, atol=1e-14, equal_nan=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AGREE)
 def test_numbers_are_those_of_psyneulink(name: str) -> None:
     results = run(name)
@@ -103,10 +105,11 @@ def test_what_is_left_out_can_be_written(name: str) -> None:
         assert agrees(results[output], expected), output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["two_senders", "recurrent", "competing", "left_out"])
 def test_what_an_export_says_is_what_modeci_mdf_computes(name: str) -> None:
     _, _, steps = numbers(name)
-    graph = mdf_loop.reading.open_document(EXPORTS[name]).graph
+    graph = open_document(EXPORTS[name]).graph
     given = {
         port.id: np.linspace(0.5, 1.0, int(np.prod(port.shape))).reshape(port.shape)
         for node in graph.nodes

@@ -18,7 +18,7 @@ from mdf_loop.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from tests.control_models import (
+from tests.models.control import (
     Graph,
     body,
     case,

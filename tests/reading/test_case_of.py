@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mdf_loop.errors import ConditionError, JoinError, ModelError, RunError
-from tests.control_models import Graph, case, choices, give, model, refused
+from tests.models.control import Graph, case, choices, give, model, refused
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import mdf_loop
 from mdf_loop.errors import CarryShapeError, CarryTypeError, LoopError, ModelError, UnknownNameError
 from mdf_loop.ir import loops
 from mdf_loop.run.interpret import interpret
-from tests.loop_models import loop_model
+from tests.models.loops import loop_model
 
 
 def delayed(delays, *, count=8, body="a + b", **given):
@@ -222,6 +222,7 @@ def test_long_histories_are_one_carried_value():
     assert [carried(back, [1.0] * 100) for back in (11, 256, 257)] == [11, 256, 1]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @drawn(
     st.lists(st.integers(1, 14), min_size=1, max_size=3),

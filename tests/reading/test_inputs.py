@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.build import Options
 from mdf_loop.errors import InputError, OperandError
-from mdf_loop.reading import bind, open_document
-from tests.timed_models import ARRAYS, NEURON, PAIR, edge, graph, same
+from mdf_loop.importing.opening import open_document
+from mdf_loop.lower.builder import Options
+from mdf_loop.reading import bind
+from tests.models.timed import ARRAYS, NEURON, PAIR, edge, graph, same
 
 
 def port(**stated: Any) -> dict[str, Any]:
@@ -76,6 +77,7 @@ def test_rows_reach_their_steps(stated, rows):
         np.testing.assert_array_equal(thinned["s"], made["s"][::k])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "name", "shape", "steps"),
     [

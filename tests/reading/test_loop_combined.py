@@ -8,7 +8,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import EndlessLoopError, LoopError, OperandError
-from tests.loop_models import loop_model
+from tests.models.loops import loop_model
 
 
 def node_of(model):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import mdf_loop
+from mdf_loop.document.document import Document
+from mdf_loop.document.loading import graph_of
 from mdf_loop.errors import ArityError, ModelError, SignatureError
-from mdf_loop.reading.document import Document, graph_of
 from mdf_loop.reading.loop_forms import LoopForm, carried_expressions, loop_form
 
 BODY = {"metadata": {"inputs": ["i", "go", "x", "y"], "outputs": ["go", "x", "y"]}, "nodes": {}}

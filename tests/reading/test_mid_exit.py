@@ -211,6 +211,7 @@ def test_other_words_for_exit(word):
         mdf_loop.compile(model(exit=word)).run()
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @drawn(st.floats(-1, 3), st.floats(-5, 40), st.one_of(st.none(), st.integers(0, 6)))
 def test_random_exits(x, limit, most):

@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 import mdf_loop
-from mdf_loop.reading import open_document
+from mdf_loop.importing.opening import open_document
 from mdf_loop.reading.names import output_names
 
 NO_PORTS = """

@@ -19,7 +19,7 @@ from mdf_loop.errors import (
     UnsupportedError,
 )
 from mdf_loop.ir import If, Op, walk
-from tests.control_models import Graph, body, case, choose, give, model, refused, repeat
+from tests.models.control import Graph, body, case, choose, give, model, refused, repeat
 
 X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 
@@ -139,7 +139,7 @@ def test_a_choice_by_shapes_is_made_while_reading(run) -> None:
     for x, expected in ((X, (-X).tolist()), (X[:, :1], [-1, -4])):
         program = mdf_loop.read(m, {"x": x})
         assert not any(isinstance(op, If) for op in walk(program.ops))
-        assert program.outputs[0][1].shape == np.shape(expected)
+        assert program.outputs[0].value.shape == np.shape(expected)
         assert run(m, {"x": x}) == expected
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
+from mdf_loop.document.loading import quiet
 from mdf_loop.errors import (
     CarryShapeError,
     ExpressionError,
@@ -17,8 +18,8 @@ from mdf_loop.errors import (
     RecordShapeError,
     UnsupportedError,
 )
-from mdf_loop.reading.document import open_document, quiet
-from tests.control_models import choose, give, model
+from mdf_loop.importing.opening import open_document
+from tests.models.control import choose, give, model
 
 SHARED = Path(__file__).parents[3] / "shared" / "models"
 
@@ -77,6 +78,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dt"), MODELS)
 def test_shared_models_for_50_steps(name: str, dt: float | None) -> None:
     path = SHARED / name
@@ -258,7 +260,7 @@ def test_an_input_holds_in_every_step() -> None:
     np.testing.assert_array_equal(made.time, [0, 0.5, 1.0, 1.5])
     again = compiled.run({"i": 4.0}, steps=2, dt=0.25)
     assert again["o_x"].tolist() == [0, 1]
-    assert len(compiled._timed) == 1
+    assert len(compiled.prepared._over_time) == 1
 
 
 def test_a_loop_inside_a_timed_model() -> None:

@@ -45,6 +45,7 @@ def _run(source: Model) -> tuple[Any, dict[str, Any]]:
     return made.execution_list, {name: made[name] for name in names}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", BOTH_WAYS)
 def test_planned_or_not(source: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     order, planned = _run(source)

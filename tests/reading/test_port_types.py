@@ -9,7 +9,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import LoopError
-from tests.timed_models import edge, graph
+from tests.models.timed import edge, graph
 
 WORDS = ("float", "int64", "uint8", "float32", "bool")
 

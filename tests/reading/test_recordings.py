@@ -7,7 +7,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import LoopError, ModelError, OperandError, RecordShapeError, RunError
-from tests.loop_models import loop_model
+from tests.models.loops import loop_model
 
 X = np.arange(24.0).reshape(4, 2, 3)
 """Four rows of [2, 3]."""
@@ -121,7 +121,7 @@ def test_a_fixed_length_has_a_fixed_shape():
     program = mdf_loop.read(
         loop_model(args, {"y": "i + v"}, given={"m": 3, "v": [1.0, 2.0]}, recorded="y")
     )
-    assert dict(program.outputs)["A.r0"].shape == (10, 2)
+    assert {o.name: o.value.shape for o in program.outputs}["A.r0"] == (10, 2)
 
 
 def test_more_rows_than_the_length():

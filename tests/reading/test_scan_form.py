@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 import mdf_loop
+from mdf_loop.document.loading import quiet
 from mdf_loop.errors import ArityError, LoopError, ModelError, RunError, SignatureError
-from mdf_loop.reading.document import quiet
 from mdf_loop.run.interpret import interpret
-from tests.loop_models import loop_model
+from tests.models.loops import loop_model
 
 CASES = Path(__file__).parents[3] / "shared" / "cases" / "onnx_backend"
 
@@ -153,6 +153,7 @@ def test_the_order_of_the_body_must_be_written():
         mdf_loop.compile(model).run()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CASES.exists(), reason="the stored cases are not here")
 @pytest.mark.parametrize(
     "path",

@@ -10,8 +10,8 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import InputError
-from mdf_loop.run.session import Session
-from tests.timed_models import ARRAYS, NEURON, PAIR, graph, same
+from mdf_loop.run.onnxruntime.session import Session
+from tests.models.timed import ARRAYS, NEURON, PAIR, graph, same
 
 
 def written(model: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
@@ -27,6 +27,7 @@ def written(model: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "values"),
     [

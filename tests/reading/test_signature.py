@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from mdf_loop.document.document import Document
+from mdf_loop.document.loading import graph_of
 from mdf_loop.errors import ArityError, SignatureError
-from mdf_loop.reading.document import Document, graph_of
 from mdf_loop.reading.loop_forms import loop_form
 from mdf_loop.reading.signature import (
     Signature,

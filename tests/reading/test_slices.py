@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import mdf_loop
 from mdf_loop.errors import LoopError, ModelError, RunError, SignatureError, TripCountError
 from mdf_loop.run.interpret import interpret
-from tests.loop_models import loop_model
+from tests.models.loops import loop_model
 
 X = np.arange(24.0).reshape(2, 3, 4)
 
@@ -89,6 +89,7 @@ def test_a_slice_of_no_parts(run_everywhere):
     assert results["r0"].shape == (0, 3)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @drawn(
     st.integers(0, 5),

@@ -8,7 +8,7 @@ import pytest
 import mdf_loop
 from mdf_loop.errors import CarryShapeError
 from mdf_loop.explanation import explain
-from tests.loop_models import loop_model
+from tests.models.loops import loop_model
 
 W = [1.0, 2.0, 3.0]
 

@@ -11,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mdf_loop
-from mdf_loop.build import Options
 from mdf_loop.errors import CarryTypeError, InputError, RecordShapeError, TripCountError
+from mdf_loop.importing.opening import open_document
 from mdf_loop.ir import Loop, walk
-from mdf_loop.passes import optimise
-from mdf_loop.reading import bind, open_document
+from mdf_loop.lower.builder import Options
+from mdf_loop.pipeline import SIMPLIFY, prepare
+from mdf_loop.reading import bind
 from mdf_loop.run.interpret import interpret
+from tests.strategies.terms import TERMS
 
 BODY = {
     "metadata": {"inputs": ["i", "go", "x", "k"], "outputs": ["on", "x_next", "k_next", "row"]},
@@ -79,7 +81,7 @@ def is_unrolled(source: Any, unroll: int = 64) -> bool:
     arrays = bind(open_document(source), {}, compiled.options).arrays
     program = compiled.program
     meaning = interpret(program, arrays)
-    for name, array in interpret(optimise(program), arrays).items():
+    for name, array in interpret(prepare(program, SIMPLIFY), arrays).items():
         np.testing.assert_array_equal(array, meaning[name])
         np.testing.assert_allclose(np.asarray(straight[name]), array, rtol=1e-13)
     return not any(isinstance(op, Loop) for op in walk(program.ops))
@@ -245,19 +247,7 @@ def test_over_time() -> None:
     np.testing.assert_array_equal(straight["A.rows"], loop["A.rows"])
 
 
-TERMS = st.recursive(
-    st.sampled_from(["x", "k", "i", "gain", "0.7", "2"]),
-    lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from("+-*"), inner).map(" ".join).map("({})".format),
-        inner.map("numpy.sin({})".format),
-        inner.map("({} / 3)".format),
-        st.tuples(inner, inner, inner).map(lambda t: "({} if {} < 1 else {})".format(*t)),
-        st.tuples(inner, inner).map(lambda t: "numpy.maximum({}, {})".format(*t)),
-    ),
-    max_leaves=6,
-)
-
-
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(TERMS, TERMS, st.integers(1, 4))
 def test_random_bodies(update: str, row: str, count: int) -> None:

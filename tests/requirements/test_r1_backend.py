@@ -86,6 +86,7 @@ def assert_same(given: Any, expected: Any, rtol: float, atol: float) -> None:
     np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_r1_35_onnx_s_own_tests(name: str, tmp_path: Path) -> None:
     if name not in cases():

@@ -6,7 +6,8 @@ import pytest
 import mdf_loop
 from mdf_loop.errors import CarryShapeError, CarryTypeError
 from mdf_loop.ir import Loop, walk
-from mdf_loop.passes import optimise
+from mdf_loop.pipeline import SIMPLIFY, prepare
+from tests.models.growing import CONCAT, RANK
 
 FIBONACCI = """
 nodes:
@@ -142,33 +143,6 @@ def test_r1_11_two_carried_values_from_one_initial_value(run_everywhere):
 
 
 # --- shapes -------------------------------------------------------------------------------------
-
-GROWING = """
-nodes:
-  grower:
-    input_ports: {n: {type: int}, x: {default_value: [1.0, 2.0]}}
-    functions:
-      grow:
-        function: onnx::Loop
-        args:
-          M: n
-          v_initial: x
-          body:
-            b:
-              metadata: {inputs: [i, c, v], outputs: [c, w]}
-              nodes:
-                double:
-                  input_ports: {v: {}}
-                  functions: {w: {function: "onnx::STEP"}}
-                  output_ports: {w: {value: w}}
-    output_ports: {x: {value: grow}}
-"""
-CONCAT = GROWING.replace(
-    '{function: "onnx::STEP"}', '{function: "onnx::Concat", args: {a: v, b: v, axis: 0}}'
-)
-RANK = GROWING.replace(
-    '{function: "onnx::STEP"}', '{function: "onnx::Unsqueeze", args: {data: v, axes: [1]}}'
-)
 
 
 def marked_dynamic(model):
@@ -316,7 +290,7 @@ def test_r1_14_one_output_of_many(run_everywhere, mdf, port, expected):
 
 def test_r1_14_unread_results_are_not_computed(mdf):
     model = mdf(UNREAD.replace("OUTPUTS", 'out: {value: "work[1]"}'))
-    program = optimise(mdf_loop.read(model, {"n": 3, "x": 0.0, "y": 1.0}))
+    program = prepare(mdf_loop.read(model, {"n": 3, "x": 0.0, "y": 1.0}), SIMPLIFY)
     (loop,) = [op for op in walk(program.ops) if isinstance(op, Loop)]
     assert len(loop.carried) == 1
     assert loop.recorded == ()

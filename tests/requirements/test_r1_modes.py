@@ -121,6 +121,7 @@ nodes:
 """
 
 
+@pytest.mark.slow
 def test_r1_04_a_million_iterations_are_exact(mdf):
     compiled = mdf_loop.compile(mdf(SUMMING), device="cpu")
     results = compiled.run({"upto": 1_000_000})
@@ -174,6 +175,7 @@ nodes:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("most", "limit", "x_final", "times"),
     [(100, 10.0, 16.0, 4), (2, 10.0, 4.0, 2), (100, 1.0, 1.0, 0), (0, 10.0, 1.0, 0)],
@@ -233,11 +235,9 @@ def test_r1_01_an_endless_run_can_be_cancelled_from_another_thread(mdf):
         except KeyboardInterrupt:
             outcome["interrupted"] = time.perf_counter()
 
-    import onnxruntime
-
     made = []
-    original = onnxruntime.RunOptions
-    onnxruntime.RunOptions = lambda: made.append(original()) or made[-1]
+    original = session._run_options
+    session._run_options = lambda: made.append(original()) or made[-1]
     try:
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
@@ -249,7 +249,7 @@ def test_r1_01_an_endless_run_can_be_cancelled_from_another_thread(mdf):
         made[0].terminate = True
         thread.join(10)
     finally:
-        onnxruntime.RunOptions = original
+        session._run_options = original
     assert outcome["interrupted"] - asked < 5
 
 

@@ -4,37 +4,8 @@ import numpy as np
 import pytest
 
 from mdf_loop.errors import LoopError, RecordShapeError
+from tests.models.growing import GROWING_ROW, RANKS
 
-RANKS = """
-nodes:
-  recorder:
-    input_ports:
-      n: {type: int}
-      vector: {default_value: [1.0, 2.0]}
-      table: {default_value: [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}
-      block: {default_value: [[[7.0]]]}
-    functions:
-      record:
-        function: onnx::Loop
-        args:
-          M: n
-          body:
-            b:
-              metadata: {inputs: [i, go], outputs: [go, rank0, rank1, rank2, rank3]}
-              nodes:
-                show:
-                  input_ports: {i: {}, vector: {}, table: {}, block: {}}
-                  output_ports:
-                    rank0: {value: i * 1.5}
-                    rank1: {value: i * vector}
-                    rank2: {value: i + table}
-                    rank3: {value: block - i}
-    output_ports:
-      rank0: {value: "record[0]"}
-      rank1: {value: "record[1]"}
-      rank2: {value: "record[2]"}
-      rank3: {value: "record[3]"}
-"""
 SHAPES = [(), (2,), (2, 3), (1, 1, 1)]
 
 
@@ -143,28 +114,6 @@ def test_r1_16_one_value_recorded_twice(run_everywhere):
     results = run_everywhere(model, {"n": 2, "x": [1.0, 3.0]})
     assert results["a"].tolist() == results["b"].tolist() == [[1, 3], [2, 6]]
     assert results["c"].tolist() == [[2, 6], [4, 12]]
-
-
-GROWING_ROW = """
-nodes:
-  grower:
-    input_ports: {n: {type: int}, x: {default_value: [1.0]}}
-    functions:
-      grow:
-        function: onnx::Loop
-        args:
-          M: n
-          v_initial: x
-          body:
-            b:
-              metadata: {shapes: dynamic, inputs: [i, c, v], outputs: [c, longer, longer]}
-              nodes:
-                twice:
-                  input_ports: {v: {}}
-                  functions: {w: {function: "onnx::Concat", args: {a: v, b: v, axis: 0}}}
-                  output_ports: {longer: {value: w}}
-    output_ports: {x: {value: "grow[0]"}, xs: {value: "grow[1]"}}
-"""
 
 
 def test_r1_17_one_row_has_one_shape(run_everywhere):

@@ -176,7 +176,7 @@ def test_r1_23_everything_constant(run_everywhere):
 def test_r1_23_a_static_trip_count_fixes_the_shape(mdf):
     """A `for` loop with a constant trip count has a known number of rows."""
     program = mdf_loop.read(mdf(CONSTANT.replace("cond: keepgoing", "cond:")))
-    shapes = {name: value.shape for name, value in program.outputs}
+    shapes = {o.name: o.value.shape for o in program.outputs}
     assert shapes["predict.vals"] == (10,)
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import mdf_loop
 from mdf_loop.importing import read_foreign
+from mdf_loop.importing.opening import open_document
 from mdf_loop.importing.writing import write_model
-from mdf_loop.reading.document import open_document
 from mdf_loop.reading.inputs import open_ports
 
 MODELS = Path(__file__).parents[1] / "importing" / "openvino_models"

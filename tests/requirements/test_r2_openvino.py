@@ -12,7 +12,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import LoopError, RunError, ScopeError, TripCountError
-from tests.loop_models import loop_model
+from tests.models.loops import loop_model
 
 
 @pytest.fixture

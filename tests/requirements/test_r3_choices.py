@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.control_models import body, case, give, model, repeat
+from tests.models.control import body, case, give, model, repeat
 
 WHICH = "(x >= 0) * 1 + (x >= 1) * 1 + (x >= 2) * 1"
 PIECES = [give(r="0 * x"), give("x"), give(r="0.5 * x + 0.5"), give(r="0 * x + 1.5")]

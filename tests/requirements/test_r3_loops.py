@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from tests.loop_models import loop_model
+from tests.models.loops import loop_model
 
 
 @pytest.fixture

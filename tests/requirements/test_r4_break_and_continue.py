@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.loop_models import loop_model
+from tests.models.loops import loop_model
 
 
 def node_of(model):

@@ -18,8 +18,8 @@ from mdf_loop.errors import (
     RunError,
 )
 from mdf_loop.ir import If, Loop, walk
-from mdf_loop.joins import join_shapes
-from tests.control_models import Control, Graph, body, choose, give, model, repeat
+from mdf_loop.ir.shape_join import join_shapes
+from tests.models.control import Control, Graph, body, choose, give, model, repeat
 
 
 @pytest.fixture
@@ -226,7 +226,7 @@ def test_r4_07_or_grows(run) -> None:
     ],
 )
 def test_r4_08_shapes_join_by_the_rules(first: Any, second: Any, joined: Any) -> None:
-    """The whole table is in tests/test_joins.py."""
+    """The whole table is in tests/ir/test_shape_join.py."""
     assert join_shapes(first, second) == join_shapes(second, first) == joined
 
 
@@ -263,6 +263,7 @@ def test_r4_09_a_condition_of_more_than_one_element() -> None:
     )
 
 
+@pytest.mark.slow
 def test_r4_09_no_depth_is_too_deep_that_a_document_can_have(run) -> None:
     """MindSpore refuses more than 1000 calls: range(1000). Here a loop is one operation."""
     m = model(

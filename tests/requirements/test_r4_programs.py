@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.control_models import Graph, body, case, choose, give, model, repeat
+from tests.models.control import Graph, body, case, choose, give, model, repeat
 
 Program = tuple[dict[str, Any], Callable[..., Any], list[dict[str, Any]], Any]
 

@@ -17,8 +17,8 @@ from mdf_loop.cli import cli
 from mdf_loop.errors import InputError, MemoryLimitError
 from mdf_loop.ir import StoppedBy
 from mdf_loop.memory_limit import resident
-from mdf_loop.run import once
-from mdf_loop.run.overseeing import chunks, stopping
+from mdf_loop.run import single_run as once
+from mdf_loop.run.control import chunks, stopping
 
 
 def model(**node: Any) -> dict[str, Any]:
@@ -134,6 +134,7 @@ def test_a_loop_that_doubles_what_it_carries() -> None:
     assert resident() < most + 4 * 10**8
 
 
+@pytest.mark.slow
 def test_a_loop_that_is_stopped_before_it_is_begun_in_pieces(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -146,7 +147,7 @@ def test_a_loop_that_is_stopped_before_it_is_begun_in_pieces(
 
 
 class Slowly:
-    """A course whose steps take no time and whose value grows."""
+    """A stepper whose steps take no time and whose value grows."""
 
     total = None
     finished = False
@@ -172,24 +173,25 @@ def test_what_grows_at_most_doubles_in_a_chunk(
     growth: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stopping, "resident", lambda: 0)
-    course = Slowly(growth)
+    stepper = Slowly(growth)
     with stopping.Stopping() as alone:
         alone._most = 10**9
-        reason = chunks.follow(course, alone, lambda block: None)  # type: ignore[arg-type]
+        reason = chunks.follow(stepper, alone, lambda block: None)  # type: ignore[arg-type]
     assert reason is StoppedBy.MEMORY_LIMIT
-    assert 10**9 / growth**2 < course.held < 10**9
-    sizes = [1000 * growth**done for done in np.cumsum(course.lengths)]
+    assert 10**9 / growth**2 < stepper.held < 10**9
+    sizes = [1000 * growth**done for done in np.cumsum(stepper.lengths)]
     for before, after in itertools.pairwise(sizes):
         assert after <= max(2 * before, chunks.BYTES) * 1.001
 
 
 def test_what_keeps_its_size_has_chunks_as_ever() -> None:
-    course = Slowly(1.0)
+    stepper = Slowly(1.0)
     with stopping.Stopping() as alone:
-        assert chunks.follow(course, alone, lambda block: None) is None  # type: ignore[arg-type]
-    assert course.lengths[:4] == [1, 8, 64, 512]
+        assert chunks.follow(stepper, alone, lambda block: None) is None  # type: ignore[arg-type]
+    assert stepper.lengths[:4] == [1, 8, 64, 512]
 
 
+@pytest.mark.slow
 def test_a_run_over_time_saves_what_it_has_reached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,13 +235,13 @@ def test_a_model_without_loops_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_runtime_without_memory_says_so() -> None:
-    from mdf_loop.ir import Program
-    from mdf_loop.run.runtime_errors import run_error
+    from mdf_loop.emit.scope import Nodes
+    from mdf_loop.run.onnxruntime.runtime_errors import run_error
 
     text = (
         "Non-zero status code returned while running Concat node. Name:'$.a Concat#1' Status "
         "Message: Failed to allocate memory for requested buffer of size 8589934592"
     )
-    error = run_error(RuntimeError(text), Program("p", (), (), ()))
+    error = run_error(RuntimeError(text), Nodes())
     assert isinstance(error, MemoryLimitError)
     assert "at $.a" in str(error)

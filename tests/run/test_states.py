@@ -9,9 +9,9 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import InputError
-from mdf_loop.run import over_time
+from mdf_loop.run import time_session as over_time
 from mdf_loop.run.states import load_state, save_state
-from tests.timed_models import ALL, NEURON, graph, same
+from tests.models.timed import ALL, NEURON, graph, same
 
 STEPS = 12
 CASES = [(name, dt) for name in ALL for dt in (None, 0.5)]
@@ -46,6 +46,7 @@ def compiled() -> dict[str, mdf_loop.Compiled]:
 # --- every ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("small", [0, over_time.SMALL_ROWS])
 @pytest.mark.parametrize(("name", "dt"), CASES)
 def test_every_keeps_each_kth_row(compiled, monkeypatch, name, dt, small):

@@ -487,6 +487,7 @@ print(compiled.run({"n": 3})["x"], flush=True)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 @pytest.mark.parametrize("body", LONG)
 def test_ctrl_c_stops_a_run_of_1e12_iterations(tmp_path, body):

@@ -64,7 +64,8 @@ def _write_input(layer: Layer, place: Place) -> None:
     named: Shape = None
     if shape is not None:
         named = tuple(f"{name}_{k}" if n is None else n for k, n in enumerate(shape))
-    place.writer.input(name, dtype, named)
+    own = (layer.name, *only_output(layer).names)
+    place.writer.input(name, dtype, named, [other for other in own if other != name])
 
 
 def _outputs(place: Place) -> dict[str, str]:

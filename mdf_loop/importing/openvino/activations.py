@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from mdf_loop.importing.openvino.call import LAYERS, Call, Result, layer, unary, whole_list
-from mdf_loop.importing.openvino.place import Op, Term, op
+from mdf_loop.importing.openvino.place import OnnxOp, Term, op
 
 LAYERS.update(
     {
@@ -61,7 +61,7 @@ def _hard_sigmoid(call: Call) -> Result:
     return op("Clip", line, call.number(0), call.number(1))
 
 
-def _relu6_of(call: Call, shift: float) -> Op:
+def _relu6_of(call: Call, shift: float) -> OnnxOp:
     moved = op("Add", call.input(0), call.number(shift))
     return op("Clip", moved, call.number(0), call.number(6))
 
@@ -111,3 +111,23 @@ def _gelu(call: Call) -> Result:
         curved = op("Add", x, op("Mul", call.number(0.044715), cube))
         inside = op("Tanh", op("Mul", call.number(math.sqrt(2 / math.pi)), curved))
     return op("Mul", half, op("Add", call.number(1), inside))
+
+
+@layer("MVN")
+def _mvn(call: Call) -> Result:
+    """`(x - mean) / sqrt(variance + eps)` along axes; eps may stand outside of the root.
+
+    Source: OpenVINO operation sets, MVN-6.
+    """
+    if call.count < 2:
+        raise call.refused("of opset 5 and before, without axes, cannot be read")
+    axes = [int(axis) for axis in call.fixed(1, "axes").reshape(-1)]
+    x = call.input(0)
+    apart = op("Sub", x, op("ReduceMean", x, axes=axes, keepdims=1))
+    if not call.truth("normalize_variance"):
+        return apart
+    variance = op("ReduceMean", op("Mul", apart, apart), axes=axes, keepdims=1)
+    eps = call.number(call.real("eps"))
+    if call.choice("eps_mode", {"inside_sqrt": True, "outside_sqrt": False}):
+        return op("Div", apart, op("Sqrt", op("Add", variance, eps)))
+    return op("Div", apart, op("Add", op("Sqrt", variance), eps))

@@ -17,9 +17,9 @@ import numpy as np
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.openvino.elements import Extents, numpy_dtype, whole, wholes
 from mdf_loop.importing.openvino.network import Layer
-from mdf_loop.importing.openvino.place import Op, Place, Term, op
+from mdf_loop.importing.openvino.place import OnnxOp, Place, Term, op
 from mdf_loop.ir import Array
-from mdf_loop.onnx_types import element_type
+from mdf_loop.ir.types import element_type
 
 Result: TypeAlias = Term | tuple[Term, ...]
 """What a layer gives: one value, or one for each of its output ports."""
@@ -226,7 +226,7 @@ class Call:
         return UnsupportedError(f"the layer type {self.layer.type}{opset} {what}", self.layer.where)
 
 
-def cast(value: Term, dtype: str) -> Op:
+def cast(value: Term, dtype: str) -> OnnxOp:
     """The value in another dtype."""
     return op("Cast", value, to=element_type(dtype))
 

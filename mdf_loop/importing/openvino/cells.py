@@ -12,7 +12,7 @@ import numpy as np
 
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.openvino.call import Call, Result, layer
-from mdf_loop.importing.openvino.place import Op, Term, op, parts
+from mdf_loop.importing.openvino.place import OnnxOp, Term, op, parts
 
 _ACTIVATIONS: dict[str, str] = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
 
@@ -28,7 +28,7 @@ def activation_functions(call: Call, default: str) -> list[str]:
     return [_ACTIVATIONS[word] for word in words]
 
 
-def _activations(call: Call, default: str) -> list[Callable[[Term], Op]]:
+def _activations(call: Call, default: str) -> list[Callable[[Term], OnnxOp]]:
     return [partial(op, name) for name in activation_functions(call, default)]
 
 
@@ -37,7 +37,7 @@ def _clipped(call: Call, x: Term) -> Term:
     return op("Clip", x, call.number(-bound), call.number(bound)) if bound else x
 
 
-def _times(x: Term, weights: Term) -> Op:
+def _times(x: Term, weights: Term) -> OnnxOp:
     """X times the transposed weights."""
     return op("MatMul", x, op("Transpose", weights, perm=[1, 0]))
 

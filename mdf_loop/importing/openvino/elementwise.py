@@ -12,7 +12,7 @@ import numpy as np
 
 from mdf_loop.importing.openvino.call import LAYERS, Call, Result, Translator, cast, layer, unary
 from mdf_loop.importing.openvino.elements import dtype_of_type
-from mdf_loop.importing.openvino.place import Op, Term, op
+from mdf_loop.importing.openvino.place import OnnxOp, Term, op
 from mdf_loop.ir import Array
 
 
@@ -130,7 +130,7 @@ def _divide(call: Call) -> Result:
     return op("Where", _other_side(call, rest, y), below, quotient)
 
 
-def _other_side(call: Call, rest: Term, y: Term) -> Op:
+def _other_side(call: Call, rest: Term, y: Term) -> OnnxOp:
     """Whether a rest is not zero and has another sign than the divisor."""
     zero = call.number(0)
     differs = op("Xor", op("Less", rest, zero), op("Less", y, zero))

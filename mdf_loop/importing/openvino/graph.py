@@ -13,7 +13,7 @@ from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.openvino.call import LAYERS, Call
 from mdf_loop.importing.openvino.network import Layer
 from mdf_loop.importing.openvino.place import Place
-from mdf_loop.lower import suggestion
+from mdf_loop.suggestion import suggestion
 
 Owner: TypeAlias = "Callable[[Layer, Place], None]"
 

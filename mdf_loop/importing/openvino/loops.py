@@ -20,8 +20,8 @@ from mdf_loop.importing.graph_writer import Content, GraphWriter
 from mdf_loop.importing.openvino.graph import owner, write_layers
 from mdf_loop.importing.openvino.network import Layer, Network, child, read_network
 from mdf_loop.importing.openvino.place import Place
-from mdf_loop.importing.openvino.ports import Ports, Tie, read_ports
-from mdf_loop.onnx_types import element_type
+from mdf_loop.importing.openvino.ports import BodyPorts, Tie, read_ports
+from mdf_loop.ir.types import element_type
 
 _TAKEN = ("M", "cond", "v_initial", "body", "slices", "delays", "recordings", "exit", "shapes")
 """Arguments of a loop: no value of a body is called so."""
@@ -53,7 +53,7 @@ class _Written:
 
 
 class _LoopWriter:
-    def __init__(self, layer: Layer, place: Place, network: Network, ports: Ports) -> None:
+    def __init__(self, layer: Layer, place: Place, network: Network, ports: BodyPorts) -> None:
         self.layer = layer
         self.outside = place
         self.network = network

@@ -27,7 +27,7 @@ from mdf_loop.importing.openvino.elements import (
 from mdf_loop.importing.openvino.network import Layer, Network, Port, PortKey
 from mdf_loop.importing.openvino.weights import Weights
 from mdf_loop.ir import Array
-from mdf_loop.onnx_ops import schema
+from mdf_loop.ops.onnx_schema import schema
 
 _VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
 SMALL = 4096
@@ -35,7 +35,7 @@ SMALL = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class Op:
+class OnnxOp:
     """An ONNX operator of values; without `outputs` it gives one."""
 
     type: str
@@ -51,22 +51,22 @@ class Op:
 class Part:
     """One output of an operator that gives several."""
 
-    op: Op
+    op: OnnxOp
     index: int
 
 
-Term: TypeAlias = str | Array | Op | Part
+Term: TypeAlias = str | Array | OnnxOp | Part
 """A value: its name, a constant, or how it is computed."""
 
 
-def op(op_type: str, *inputs: Term | None, **attributes: object) -> Op:
+def op(op_type: str, *inputs: Term | None, **attributes: object) -> OnnxOp:
     """`onnx::op_type` of these inputs; None leaves an optional input out."""
-    return Op(op_type, inputs, attributes)
+    return OnnxOp(op_type, inputs, attributes)
 
 
 def parts(count: int, op_type: str, *inputs: Term | None, **attributes: object) -> tuple[Part, ...]:
     """The outputs of an operator that gives several."""
-    whole = Op(op_type, inputs, attributes, count)
+    whole = OnnxOp(op_type, inputs, attributes, count)
     return tuple(whole[k] for k in range(count))
 
 
@@ -83,7 +83,7 @@ class Place:
         self.shapes: dict[str, Extents] = {}
         self._pending: dict[str, Array] = {}
         self._made: dict[Part, str] = {}
-        self._written: set[Op] = set()
+        self._written: set[OnnxOp] = set()
 
     # --- names ----------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class Place:
     def emit(self, roots: Sequence[Term], names: Sequence[str], node_id: str) -> None:
         """Write what the results `roots` take; they are called `names`."""
         later: list[tuple[Term, str]] = []
-        results: list[Term] = [root[0] if isinstance(root, Op) else root for root in roots]
+        results: list[Term] = [root[0] if isinstance(root, OnnxOp) else root for root in roots]
         for part, name in zip(results, names, strict=True):
             if isinstance(part, Part) and part not in self._made:
                 self._made[part] = name
@@ -157,7 +157,7 @@ class Place:
             name = self.writer.fresh(f"{node_id}.constant")
             self.writer.constant(name, term)
             return name
-        part = term[0] if isinstance(term, Op) else term
+        part = term[0] if isinstance(term, OnnxOp) else term
         if part.op not in self._written:
             self._written.add(part.op)
             places = [Part(part.op, k) for k in range(part.op.outputs)]
@@ -167,7 +167,7 @@ class Place:
             self._write(part.op, [self._made[place] for place in places], node_id)
         return self._made[part]
 
-    def _write(self, what: Op, names: Sequence[str], node_id: str) -> None:
+    def _write(self, what: OnnxOp, names: Sequence[str], node_id: str) -> None:
         inputs = [None if term is None else self.value(term, node_id) for term in what.inputs]
         reads = [name for name in inputs if name is not None]
         args = _arguments(what, inputs)
@@ -195,12 +195,13 @@ def _stated(layer: Layer, port: Port) -> tuple[str, Extents]:
     return port.dtype, port.shape or None
 
 
-def _arguments(what: Op, inputs: list[str | None]) -> Content:
+def _arguments(what: OnnxOp, inputs: list[str | None]) -> Content:
     """Inputs by the names of ONNX's schema, and attributes.
 
     One that is left out is stated as none where a value that is read has its name.
     """
-    formals = schema(what.type).inputs
+    signature = schema(what.type, what.attributes, len(inputs))
+    formals = signature.inputs
     args: Content = {}
     for position, name in enumerate(inputs):
         formal = formals[min(position, len(formals) - 1)]
@@ -210,7 +211,7 @@ def _arguments(what: Op, inputs: list[str | None]) -> Content:
             args[formal.name] = name
     args |= what.attributes
     known = [formal.name for formal in formals if formal.option != _VARIADIC]
-    for word in (*known, *schema(what.type).attributes):
+    for word in (*known, *signature.attributes):
         if word in inputs and word not in args:
             args[word] = None
     return args

@@ -72,7 +72,7 @@ class Tie:
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
+class BodyPorts:
     """What enters and leaves the body of a loop."""
 
     sliced: tuple[Tie, ...]
@@ -128,7 +128,7 @@ def _tie(element: Element, kind: str, owner: Layer, network: Network) -> Tie:
     )
 
 
-def read_ports(owner: Layer, network: Network) -> Ports:
+def read_ports(owner: Layer, network: Network) -> BodyPorts:
     """Sort the entries of a loop's port_map.
 
     Raises:
@@ -144,7 +144,7 @@ def read_ports(owner: Layer, network: Network) -> Ports:
     _refuse_unfed(owner, network, inputs, edges)
     given = [tie for tie in outputs if tie.port != -1]
     _refuse_repeated([tie.port for tie in given], "the output port {} twice", owner)
-    return Ports(
+    return BodyPorts(
         sliced=tuple(tie for tie in plain if tie.axis is not None),
         invariant=tuple(t for t in plain if t.axis is None and t.inner.id not in edges),
         carried=tuple((tie, edges[tie.inner.id]) for tie in plain if tie.inner.id in edges),

@@ -18,7 +18,7 @@ from mdf_loop.importing.openvino.call import (
     whole_list,
 )
 from mdf_loop.importing.openvino.elements import dtype_of_type
-from mdf_loop.importing.openvino.place import Op, Term, op, parts
+from mdf_loop.importing.openvino.place import OnnxOp, Term, op, parts
 
 LARGEST_DEPTH = 2**24
 """How many places a OneHot may have."""
@@ -27,10 +27,12 @@ LARGEST_DEPTH = 2**24
 def _reduction(op_type: str) -> Translator:
     def translate(call: Call) -> Result:
         """No axes: nothing is reduced."""
-        axes = call.fixed(1, "axes")
+        keep = int(call.truth("keep_dims", False))
+        axes = call.known(1)
+        if axes is None:
+            return op(op_type, call.input(0), call.int64(1), keepdims=keep, noop_with_empty_axes=1)
         if not axes.size:
             return call.input(0)
-        keep = int(call.truth("keep_dims", False))
         listed = [int(axis) for axis in axes.reshape(-1)]
         if op_type == "ReduceSum":
             return op(op_type, call.input(0), whole_list(*listed), keepdims=keep)
@@ -45,10 +47,10 @@ def _of_truths(op_type: str) -> Translator:
     def translate(call: Call) -> Result:
         """Truths as 0 and 1."""
         found = inner(call)
-        if not isinstance(found, Op):
+        if not isinstance(found, OnnxOp):
             return found
         numbers = cast(call.input(0), "uint8")
-        return cast(op(op_type, numbers, **found.attributes), "bool")
+        return cast(op(op_type, numbers, *found.inputs[1:], **found.attributes), "bool")
 
     return translate
 

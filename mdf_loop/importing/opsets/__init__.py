@@ -3,6 +3,11 @@
 Old forms are brought up and new forms down, one opset at a time, bodies at any depth included.
 Operators that are new in ONNX but defined there by older ones are replaced by their definition;
 functions of the file are written out. The meaning is kept exactly, or the node is refused by name.
+
+onnx has a converter of its own (`onnx.version_converter`), which knows few ways down: that of onnx
+1.23.2 ends with an assertion at a Gelu of opset 21 ("No Previous Version of Gelu exists"), which
+older operators define, and at a Split of opset 18 ("No Adapter From Version $18 for Split"), of
+which only the form is new. So opsets are converted here.
 """
 
 from __future__ import annotations
@@ -20,7 +25,10 @@ from mdf_loop.importing.opsets.local_functions import (
     inline_same_opset,
     key_of,
 )
+from mdf_loop.importing.opsets.machine_learning import DOMAIN as MACHINE_LEARNING
+from mdf_loop.importing.opsets.machine_learning import STEPS
 from mdf_loop.importing.opsets.names import Names
+from mdf_loop.importing.opsets.rewrite import Rewrite
 from mdf_loop.importing.opsets.steps import down, stamped, up, version_of
 from mdf_loop.importing.opsets.weights import graphs_of
 from mdf_loop.ir import OPSET
@@ -30,11 +38,13 @@ ONNX_DOMAIN = "ai.onnx"
 
 
 def at_our_opset(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with every node at our opset; the given model is not changed.
+    """The model with every node at our opset, or in a newer form that no older one equals.
+
+    The given model is not changed.
 
     Raises:
-        UnsupportedError: an operator of another domain, or one whose meaning our opset cannot
-            say; the sentence names operator, opset and node.
+        UnsupportedError: an operator of another domain, or one whose meaning cannot be said; the
+            sentence names operator, opset and node.
     """
     made = onnx.ModelProto()
     made.CopyFrom(model)
@@ -86,7 +96,7 @@ def _with_inner(node: onnx.NodeProto) -> list[onnx.NodeProto]:
 
 
 def _defined_elsewhere(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Operators of ONNX's other domains that are defined by operators of its own."""
+    """Operators of ONNX's other domains that operators of its own can say."""
     if not any(node.domain for graph in graphs_of(model.graph) for node in graph.node):
         return model
     made = infer(model)
@@ -95,7 +105,12 @@ def _defined_elsewhere(model: onnx.ModelProto) -> onnx.ModelProto:
     for graph in graphs_of(made.graph):
         facts = Facts(graph, version)
         nodes: list[onnx.NodeProto] = []
-        for node in graph.node:
+        for index, node in enumerate(graph.node):
+            if node.domain == MACHINE_LEARNING and node.op_type in STEPS:
+                rewrite = Rewrite(node, facts, names, version, node_place("$.graph", node, index))
+                STEPS[node.op_type](rewrite)
+                nodes.extend(rewrite.made)
+                continue
             known = node.domain and defs.has(node.op_type, node.domain)
             body = function_of(node, versions.get(node.domain, 1), facts) if known else None
             nodes.extend([node] if body is None else instance(body, node, names))

@@ -17,11 +17,11 @@ from onnx.reference import ReferenceEvaluator
 
 from mdf_loop.importing.opsets.weights import without_weights
 from mdf_loop.ir import Array
-from mdf_loop.randomness import RANDOM_OPS
+from mdf_loop.ops import row_of
 
 _DEEPEST = 40
 _LARGEST = 100_000
-_NEVER = RANDOM_OPS | {"Loop", "Scan", "If", "SequenceMap"}
+_NEVER = ("Loop", "Scan", "If", "SequenceMap")
 
 
 class Facts:
@@ -85,7 +85,13 @@ class Facts:
         if name in self.constants:
             return _small(self.constants[name])
         node = self.makers.get(name)
-        if node is None or node.op_type in _NEVER or node.domain or depth > _DEEPEST:
+        if (
+            node is None
+            or node.op_type in _NEVER
+            or row_of(node.op_type).random
+            or node.domain
+            or depth > _DEEPEST
+        ):
             return None
         if node.op_type in ("Shape", "Size"):
             return self._extents(node)

@@ -13,11 +13,20 @@ _BITS: dict[int, int] = {
     T.INT8: 8, T.INT16: 16, T.INT32: 32, T.INT64: 64,
     T.UINT8: 8, T.UINT16: 16, T.UINT32: 32, T.UINT64: 64,
 }  # fmt: skip
+_UNSIGNED: dict[int, int] = {
+    T.INT8: T.UINT8, T.INT16: T.UINT16, T.INT32: T.UINT32, T.INT64: T.UINT64,
+}  # fmt: skip
 
 
 def axes_to_attribute(r: Rewrite) -> None:
-    """ReduceMax, ReduceMin, ReduceProd: axes that are known stand in an attribute."""
+    """ReduceMax, ReduceMin, ReduceProd: axes that are known stand in an attribute.
+
+    A node whose axes only the run knows stays as it is.
+    """
     axes = r.input(1)
+    if axes and r.facts.value(axes) is None:
+        r.keep()
+        return
     known = r.numbers(axes) if axes else []
     if not known and r.get("noop_with_empty_axes", 0):
         r.make("Identity", [r.input(0)], to=r.output())
@@ -153,11 +162,32 @@ def _shared_bits(r: Rewrite) -> str:
     return found
 
 
-def scatter_reduction(r: Rewrite) -> None:
-    """`max` and `min` cannot be said before 18."""
-    if r.get("reduction", "none") in ("max", "min"):
-        r.refuse(f"reduction '{r.get('reduction')}' is new in opset 18")
-    r.keep()
+def bit_shift_28(r: Rewrite) -> None:
+    """Signed numbers, shifted as unsigned ones.
+
+    The bits of a number below 0 are turned before a right shift, and turned back after it; to
+    shift by less than 0, or by all bits or more, is to shift all bits out.
+    """
+    dtype = r.dtype(r.input(0))
+    if dtype not in _UNSIGNED:
+        r.keep()
+        return
+    unsigned, width = _UNSIGNED[dtype], _BITS[dtype]
+    numpy_dtype = helper.tensor_dtype_to_np_dtype(dtype)
+    zero, most, minus_one = (r.constant(np.array(n, numpy_dtype)) for n in (0, width - 1, -1))
+    x, y = r.input(0), r.input(1)
+    outside = r.make("Or", [r.make("Less", [y, zero]), r.make("Greater", [y, most])])
+    steps = r.cast(r.make("Where", [outside, zero, y]), unsigned)
+    right = r.get("direction") == "RIGHT"
+    below = r.make("Less", [x, zero])
+    turned = r.make("Where", [below, r.make("Sub", [minus_one, x]), x]) if right else x
+    bits = r.cast(turned, unsigned)
+    moved = r.cast(r.make("BitShift", [bits, steps], direction=r.get("direction")), dtype)
+    kept = r.make("Where", [outside, zero, moved])
+    if not right:
+        r.make("Identity", [kept], to=r.output())
+        return
+    r.make("Where", [below, r.make("Sub", [minus_one, kept]), kept], to=r.output())
 
 
 def rows_before_depth(r: Rewrite) -> bool:
@@ -181,10 +211,39 @@ def range_27(r: Rewrite) -> None:
 
 
 def cum_prod(r: Rewrite) -> None:
-    """The running product, as a Scan along the axis."""
-    (axis,) = r.numbers(r.input(1))
-    data, dtype = r.input(0), r.dtype(r.input(0))
-    row_axis = r.ints([axis + r.rank(data) if axis < 0 else axis])
+    """The running product, as a Scan along the axis.
+
+    An axis that only the run knows is the middle one of three, between all axes before it as one
+    and all axes after it as one.
+    """
+    if r.facts.value(r.input(1)) is not None:
+        (axis,) = r.numbers(r.input(1))
+        rank = r.rank(r.input(0))
+        _running_product(r, r.input(0), axis + rank if axis < 0 else axis, r.output())
+        return
+    shape = r.make("Shape", [r.input(0)])
+    middle = r.make("Reshape", [r.input(0), _around(r, shape)], allowzero=1)
+    made = r.between("product")
+    _running_product(r, middle, 1, made)
+    r.make("Reshape", [made, shape], to=r.output(), allowzero=1)
+
+
+def _around(r: Rewrite, shape: str) -> str:
+    """The extents of three axes: those before the axis as one, the axis, those after it."""
+    rank = r.rank(r.input(0))
+    axis = r.make("Mod", [r.cast(r.input(1), T.INT64), r.constant(np.array(rank))])
+    axis = r.make("Reshape", [axis, r.ints([1])])
+    places, one = r.ints(range(rank)), r.ints([1])
+    sides = [
+        r.make("Where", [r.make(side, [places, axis]), shape, one]) for side in ("Less", "Greater")
+    ]
+    before, after = (r.make("ReduceProd", [side], keepdims=1) for side in sides)
+    return r.make("Concat", [before, r.make("Gather", [shape, axis]), after], axis=0)
+
+
+def _running_product(r: Rewrite, data: str, axis: int, to: str) -> None:
+    dtype = r.dtype(r.input(0))
+    row_axis = r.ints([axis])
     shape = r.make("Shape", [data])
     ones = r.make("ConstantOfShape", [shape], value=helper.make_tensor("one", dtype, [1], [1]))
     first = r.make("Slice", [ones, r.ints([0]), r.ints([1]), row_axis])
@@ -204,7 +263,7 @@ def cum_prod(r: Rewrite) -> None:
     r.make_all(
         "Scan",
         [initial, data],
-        [r.between("last"), r.output()],
+        [r.between("last"), to],
         body=body,
         num_scan_inputs=1,
         scan_input_axes=[axis],

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 
 from mdf_loop.importing.opsets.rewrite import Rewrite
+
+T = onnx.TensorProto
 
 
 def split_18(r: Rewrite) -> None:
@@ -30,7 +33,7 @@ def split_18(r: Rewrite) -> None:
 
 
 def _part_lengths(r: Rewrite, axis: int, count: int) -> str:
-    whole = _extent(r, r.input(0), axis)
+    whole = extent_of(r, r.input(0), axis)
     more = r.make("Add", [whole, r.ints([count - 1])])
     part = r.make("Div", [more, r.ints([count])])
     if count == 1:
@@ -40,7 +43,7 @@ def _part_lengths(r: Rewrite, axis: int, count: int) -> str:
     return r.make("Concat", [part] * (count - 1) + [last], axis=0)
 
 
-def _extent(r: Rewrite, name: str, axis: int) -> str:
+def extent_of(r: Rewrite, name: str, axis: int) -> str:
     """One extent of a value, as a list of one number."""
     end = axis + 1 if axis != -1 else None
     return r.make("Shape", [name], start=axis, end=end)
@@ -53,8 +56,13 @@ def pad_18(r: Rewrite) -> None:
         r.keep([r.input(i) for i in range(3)])
         return
     rank = r.rank(r.input(0))
-    chosen = [axis % rank for axis in r.numbers(axes)]
-    places = r.ints([*chosen, *(axis + rank for axis in chosen)])
+    if r.facts.value(axes) is None:
+        last = r.ints([rank])
+        chosen = r.make("Mod", [r.cast(axes, T.INT64), last])
+        places = r.make("Concat", [chosen, r.make("Add", [chosen, last])], axis=0)
+    else:
+        known = [axis % rank for axis in r.numbers(axes)]
+        places = r.ints([*known, *(axis + rank for axis in known)])
     none = r.ints([0] * (2 * rank))
     pads = r.make("ScatterElements", [none, places, r.input(1)], axis=0)
     r.keep([r.input(0), pads, r.input(2)])
@@ -70,7 +78,7 @@ def pad_19(r: Rewrite) -> None:
     value = r.input(0)
     one = r.constant(np.array(1, dtype=np.int64))
     for place, axis in enumerate(axes):
-        extent = r.make("Squeeze", [_extent(r, r.input(0), axis % rank)])
+        extent = r.make("Squeeze", [extent_of(r, r.input(0), axis % rank)])
         before = r.make("Gather", [r.input(1), r.constant(np.array(place, np.int64))])
         after = r.make("Gather", [r.input(1), r.constant(np.array(place + len(axes), np.int64))])
         start = r.make("Neg", [before])
@@ -79,27 +87,23 @@ def pad_19(r: Rewrite) -> None:
     r.make("Identity", [value], to=r.output())
 
 
-def resize_19(r: Rewrite) -> None:
-    """`half_pixel_symmetric` is new in 19; scales under both kept policies round otherwise."""
-    if r.get("coordinate_transformation_mode") == "half_pixel_symmetric":
-        r.refuse("coordinates 'half_pixel_symmetric' are new in opset 19")
-    r.keep()
-
-
 def resize_18(r: Rewrite) -> None:
-    """Some axes: the others keep their extents. Antialiasing and kept ratios are new."""
-    if r.get("antialias", 0) and r.get("mode", "nearest") != "nearest":
-        r.refuse("antialiasing is new in opset 18")
-    policy = r.get("keep_aspect_ratio_policy", "stretch")
-    if r.input(3) and policy != "stretch":
-        r.refuse(f"keep_aspect_ratio_policy '{policy}' is new in opset 18")
+    """Some axes: the others keep their extents. Antialiasing and kept ratios are new in 18.
+
+    A node that keeps a ratio, which is that of its own axes, stays as it is.
+    """
+    if r.input(3) and r.get("keep_aspect_ratio_policy", "stretch") != "stretch":
+        r.keep()
+        return
     axes = r.get("axes")
     inputs = [r.input(i) for i in range(4)]
     if axes is not None:
         rank = r.rank(r.input(0))
         places = [axis % rank for axis in axes]
         inputs[1:] = _for_all_axes(r, places, rank)
-    r.keep(inputs, drop=("axes", "antialias", "keep_aspect_ratio_policy"))
+    smooth = r.get("antialias", 0) and r.get("mode", "nearest") != "nearest"
+    plain = () if smooth else ("antialias",)
+    r.keep(inputs, drop=("axes", "keep_aspect_ratio_policy", *plain))
 
 
 def _for_all_axes(r: Rewrite, places: list[int], rank: int) -> list[str]:
@@ -148,7 +152,7 @@ def tensor_scatter(r: Rewrite) -> None:
     cache, update = r.input(0), r.input(1)
     rank = r.rank(cache)
     axis = r.get("axis", -2) % rank
-    length = r.make("Squeeze", [_extent(r, update, axis)])
+    length = r.make("Squeeze", [extent_of(r, update, axis)])
     zero, one = (r.constant(np.array(n, dtype=np.int64)) for n in (0, 1))
     places = r.make("Range", [zero, length, one])
     behind = r.ints(list(range(1, rank - axis)))
@@ -158,6 +162,6 @@ def tensor_scatter(r: Rewrite) -> None:
         starts = r.make("Unsqueeze", [r.input(2), r.ints(list(range(1, rank)))])
         places = r.make("Add", [places, starts])
     if r.get("mode", "linear") == "circular":
-        places = r.make("Mod", [places, _extent(r, cache, axis)])
+        places = r.make("Mod", [places, extent_of(r, cache, axis)])
     places = r.make("Expand", [places, r.make("Shape", [update])])
     r.make("ScatterElements", [cache, places, update], to=r.output(), axis=axis)

@@ -3,7 +3,8 @@
 Up:   opset v - 1 -> v, by the table OLDER.
 Down: opset v -> v - 1. First, operators that do not exist at v - 1 (or not for these types)
 are replaced by their definition; then the table NEWER.
-What the table does not list kept its form between the two opsets.
+What the table does not list kept its form between the two opsets, or stays in a newer form that
+no older one equals.
 """
 
 from __future__ import annotations
@@ -76,10 +77,6 @@ def _newer(version: int) -> Change:
         if step is not None:
             step(r)
             return r.made
-        if _is_new(r.node, version) and not _exists(r.node.op_type, version - 1):
-            r.refuse("older opsets have no such operator, and ONNX does not define it by others")
-        if _is_new(r.node, version) and (strange := _strange(r, version, version - 1)):
-            r.refuse(f"opset {version - 1} does not have it {strange}")
         return None
 
     return change
@@ -93,9 +90,7 @@ def _defined(version: int) -> Change:
         elif key in NEWER or not _is_new(r.node, version):
             return None
         else:
-            wanted = not _exists(r.node.op_type, version - 1) or bool(
-                _strange(r, version, version - 1)
-            )
+            wanted = not _exists(r.node.op_type, version - 1) or _is_strange(r, version)
         body = function_of(r.node, version, r.facts) if wanted else None
         return instance(body, r.node, r.names) if body is not None else None
 
@@ -124,31 +119,26 @@ def _exists(op_type: str, version: int) -> bool:
         return False
 
 
-def _strange(r: Rewrite, version: int, other: int) -> str:
-    """What the node says that its operator did not have at the other opset."""
-    formals = defs.get_schema(r.node.op_type, other, "")
-    for attribute in r.node.attribute:
-        if attribute.name not in formals.attributes:
-            return f"with the attribute '{attribute.name}'"
-    for word, names, most in (
-        ("inputs", r.node.input, formals.max_input),
-        ("outputs", r.node.output, formals.max_output),
-    ):
-        if len(names) > most:
-            return f"with {len(names)} {word}"
-    return _strange_type(r, version)
+def _is_strange(r: Rewrite, version: int) -> bool:
+    """Whether the node says what its operator did not have one opset before."""
+    formals = defs.get_schema(r.node.op_type, version - 1, "")
+    return (
+        any(attribute.name not in formals.attributes for attribute in r.node.attribute)
+        or len(r.node.input) > formals.max_input
+        or len(r.node.output) > formals.max_output
+        or _has_new_type(r, version)
+    )
 
 
-def _strange_type(r: Rewrite, version: int) -> str:
+def _has_new_type(r: Rewrite, version: int) -> bool:
     op_type = r.node.op_type
     for place, names in (("inputs", r.node.input), ("outputs", r.node.output)):
         for index, name in enumerate(names):
             added = _added_types(op_type, version, place, index)
             found = r.facts.type(name) if name and added else None
-            word = _type_word(found) if found is not None else ""
-            if word in added:
-                return f"for {word}"
-    return ""
+            if found is not None and _type_word(found) in added:
+                return True
+    return False
 
 
 @functools.cache

@@ -2,7 +2,9 @@
 
 OLDER[op, v]: a node of opset v - 1 -> nodes of opset v (v <= 17).
 NEWER[op, v]: a node of opset v -> nodes of opset v - 1 (v > 17).
-What is not listed kept its form: it is only re-stamped, after a look at its types.
+What is not listed kept its form: it is only re-stamped. A node whose form, or whose operator, is
+new and has no older equal stays as it is: programs are written in the lowest opset that has all
+of theirs (`mdf_loop.ops.opset`).
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from mdf_loop.importing.opsets import (
     newer_layers,
     newer_math,
+    newer_quantization,
     newer_shapes,
     older_layers,
     older_math,
@@ -67,18 +70,17 @@ _PLAIN = f"{_COMPOSED} ReduceMax ReduceMin ReduceProd"
 NEWER: dict[tuple[str, int], Step] = {
     **{(name, 18): newer_math.axes_to_attribute for name in _PLAIN.split()},
     **{(name, 20): newer_math.reduce_bool for name in ("ReduceMax", "ReduceMin")},
-    **{(name, 18): newer_math.scatter_reduction for name in ("ScatterElements", "ScatterND")},
     **{(name, v): newer_math.cast for name in ("Cast", "CastLike") for v in (19, 24)},
     ("AveragePool", 19): newer_layers.average_pool_19,
+    ("BitShift", 28): newer_math.bit_shift_28,
     ("BitwiseAnd", 18): newer_math.bit_and,
     ("BitwiseNot", 18): newer_math.bit_not,
     ("BitwiseOr", 18): newer_math.bit_or,
     ("BitwiseXor", 18): newer_math.bit_xor,
     ("CumProd", 26): newer_math.cum_prod,
     ("DFT", 20): newer_layers.dft_20,
-    ("DequantizeLinear", 19): newer_layers.dequantize_19,
-    ("DequantizeLinear", 21): newer_layers.dequantize_21,
-    ("DequantizeLinear", 23): newer_layers.dequantize_23,
+    ("DequantizeLinear", 21): newer_quantization.dequantize_21,
+    ("DequantizeLinear", 23): newer_quantization.dequantize_23,
     ("Equal", 19): newer_math.equal_text,
     ("GridSample", 20): newer_layers.grid_sample_20,
     ("LpPool", 18): newer_layers.lp_pool_18,
@@ -86,13 +88,13 @@ NEWER: dict[tuple[str, int], Step] = {
     ("OptionalHasElement", 18): newer_shapes.optional_has_element_18,
     ("Pad", 18): newer_shapes.pad_18,
     ("Pad", 19): newer_shapes.pad_19,
-    ("QuantizeLinear", 19): newer_layers.quantize_19,
-    ("QuantizeLinear", 21): newer_layers.quantize_21,
-    ("QuantizeLinear", 23): newer_layers.quantize_23,
+    ("QLinearMatMul", 21): newer_quantization.q_linear_mat_mul_21,
+    ("QuantizeLinear", 19): newer_quantization.quantize_19,
+    ("QuantizeLinear", 21): newer_quantization.quantize_21,
+    ("QuantizeLinear", 23): newer_quantization.quantize_23,
     ("Range", 27): newer_math.range_27,
     ("ReduceMean", 18): newer_math.reduce_mean,
     ("Resize", 18): newer_shapes.resize_18,
-    ("Resize", 19): newer_shapes.resize_19,
     ("SpaceToDepth", 28): newer_math.space_to_depth,
     ("Split", 18): newer_shapes.split_18,
     ("TensorScatter", 24): newer_shapes.tensor_scatter,

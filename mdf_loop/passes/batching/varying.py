@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mdf_loop.ir import If, Loop, Op, Operation, Value, operands
-from mdf_loop.passes.batching.registry import UNBATCHED
+from mdf_loop.ir import Guard, If, Loop, Op, Operation, Value, operands
+from mdf_loop.ops import row_of
 
 
 def spread_varying(ops: Iterable[Operation], varying: set[Value]) -> None:
@@ -15,7 +15,9 @@ def spread_varying(ops: Iterable[Operation], varying: set[Value]) -> None:
             _through_loop(operation, varying)
         elif isinstance(operation, If):
             _through_choice(operation, varying)
-        elif isinstance(operation, Op) and operation.op_type not in UNBATCHED:
+        elif isinstance(operation, Guard):
+            varying.update({operation.made} if operation.value in varying else ())
+        elif isinstance(operation, Op) and not row_of(operation.op_type).by_shape:
             made = operation.outputs
             varying.update(made if not varying.isdisjoint(operands(operation)) else ())
 
@@ -23,6 +25,7 @@ def spread_varying(ops: Iterable[Operation], varying: set[Value]) -> None:
 def _through_loop(loop: Loop, varying: set[Value]) -> None:
     """Once more for each carried value that an iteration makes vary."""
     varying.update(c.enter for c in loop.carried if c.initial in varying)
+    varying.update(s.row for s in loop.scanned if s.rows in varying)
     while True:
         spread_varying(loop.ops, varying)
         more = {c.enter for c in loop.carried if c.leave in varying} - varying

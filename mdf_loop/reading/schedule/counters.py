@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from mdf_loop.build import Builder
 from mdf_loop.ir import Value
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.reading.schedule.conditions import (
     AllOf,
     AnyOf,
@@ -63,7 +63,7 @@ class Counters:
     `look` compares a node's value with a threshold.
     """
 
-    b: Builder
+    b: ModelBuilder
     held: dict[Key, Number | Truth | None]
     look: Callable[[Reaches], Truth] = field(default=_refuse_to_look)
 

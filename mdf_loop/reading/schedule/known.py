@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from mdf_loop.build import Builder
 from mdf_loop.ir import Value
+from mdf_loop.lower.builder import ModelBuilder
 
 Number: TypeAlias = int | Value
 Truth: TypeAlias = bool | Value
@@ -36,12 +36,12 @@ ONNX_SIGNS = {
 SIGNS = tuple(PYTHON_SIGNS)
 
 
-def value_of(b: Builder, known: int | float | bool | Value) -> Value:
+def value_of(b: ModelBuilder, known: int | float | bool | Value) -> Value:
     """The number or truth value as a value of the program."""
     return known if isinstance(known, Value) else b.constant(np.array(known))
 
 
-def compared(b: Builder, left: Number, sign: str, right: int | float) -> Truth:
+def compared(b: ModelBuilder, left: Number, sign: str, right: int | float) -> Truth:
     """`left <sign> right`."""
     if not isinstance(left, Value):
         return PYTHON_SIGNS[sign](left, right)
@@ -51,7 +51,7 @@ def compared(b: Builder, left: Number, sign: str, right: int | float) -> Truth:
     return b.op("Not", result) if sign == "!=" else result
 
 
-def every_nth(b: Builder, number: Number, n: int, offset: int) -> Truth:
+def every_nth(b: ModelBuilder, number: Number, n: int, offset: int) -> Truth:
     """`(number - offset) % n == 0`."""
     if not isinstance(number, Value):
         return (number - offset) % n == 0
@@ -60,7 +60,7 @@ def every_nth(b: Builder, number: Number, n: int, offset: int) -> Truth:
     return b.op("Equal", rest, value_of(b, 0))
 
 
-def both(b: Builder, left: Truth, right: Truth) -> Truth:
+def both(b: ModelBuilder, left: Truth, right: Truth) -> Truth:
     """`left and right`."""
     if not isinstance(left, Value):
         return right if left else False
@@ -69,7 +69,7 @@ def both(b: Builder, left: Truth, right: Truth) -> Truth:
     return b.op("And", left, right)
 
 
-def either(b: Builder, left: Truth, right: Truth) -> Truth:
+def either(b: ModelBuilder, left: Truth, right: Truth) -> Truth:
     """`left or right`."""
     if not isinstance(left, Value):
         return True if left else right
@@ -78,12 +78,12 @@ def either(b: Builder, left: Truth, right: Truth) -> Truth:
     return b.op("Or", left, right)
 
 
-def opposite(b: Builder, truth: Truth) -> Truth:
+def opposite(b: ModelBuilder, truth: Truth) -> Truth:
     """`not truth`."""
     return b.op("Not", truth) if isinstance(truth, Value) else not truth
 
 
-def plus(b: Builder, left: Number, right: Number) -> Number:
+def plus(b: ModelBuilder, left: Number, right: Number) -> Number:
     """`left + right`."""
     if not isinstance(left, Value) and not isinstance(right, Value):
         return left + right
@@ -94,12 +94,12 @@ def plus(b: Builder, left: Number, right: Number) -> Number:
     return b.op("Add", value_of(b, left), value_of(b, right))
 
 
-def as_number(b: Builder, truth: Truth) -> Number:
+def as_number(b: ModelBuilder, truth: Truth) -> Number:
     """1 for true, 0 for false."""
     return b.op("Cast", truth, to=7) if isinstance(truth, Value) else int(truth)
 
 
-def zero_if(b: Builder, truth: Truth, number: Number) -> Number:
+def zero_if(b: ModelBuilder, truth: Truth, number: Number) -> Number:
     """0 where the truth holds, else the number."""
     if not isinstance(truth, Value):
         return 0 if truth else number
@@ -108,7 +108,7 @@ def zero_if(b: Builder, truth: Truth, number: Number) -> Number:
     return b.op("Where", truth, value_of(b, 0), value_of(b, number))
 
 
-def chosen(b: Builder, test: Truth, then: Truth, otherwise: Truth) -> Truth:
+def chosen(b: ModelBuilder, test: Truth, then: Truth, otherwise: Truth) -> Truth:
     """`then if test else otherwise`."""
     if not isinstance(test, Value):
         return then if test else otherwise

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.errors import ConditionError, EndlessLoopError, Findings, UnknownNameError
-from mdf_loop.lower import suggestion
 from mdf_loop.reading.schedule.absolute import absolute_time
 from mdf_loop.reading.schedule.arguments import scale_name
 from mdf_loop.reading.schedule.conditions import (
@@ -37,6 +36,7 @@ from mdf_loop.reading.schedule.counters import Counters, Key, NotKnown
 from mdf_loop.reading.schedule.known import Truth, both, either, opposite
 from mdf_loop.reading.schedule.table import read_condition
 from mdf_loop.reading.schedule.written import IN_ENGINE
+from mdf_loop.suggestion import suggestion
 
 EVALUATION = TimeScale.ENVIRONMENT_STATE_UPDATE
 PASS = TimeScale.PASS

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.errors import ConditionError, UnsupportedError
-from mdf_loop.lower import suggestion
 from mdf_loop.reading.schedule import wording as say
 from mdf_loop.reading.schedule.arguments import type_and_arguments
 from mdf_loop.reading.schedule.conditions import (
@@ -37,6 +36,7 @@ from mdf_loop.reading.schedule.written import (
     Intervals,
     Written,
 )
+from mdf_loop.suggestion import suggestion
 
 _SETS = "execution set"
 

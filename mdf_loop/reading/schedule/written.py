@@ -19,7 +19,6 @@ from mdf_loop.errors import (
     UnknownNameError,
     raise_findings,
 )
-from mdf_loop.lower import suggestion
 from mdf_loop.reading.entries import LARGEST
 from mdf_loop.reading.schedule.arguments import (
     ABOUT,
@@ -40,6 +39,7 @@ from mdf_loop.reading.schedule.conditions import (
     Unused,
 )
 from mdf_loop.reading.schedule.known import SIGNS
+from mdf_loop.suggestion import suggestion
 
 IN_ENGINE = "run this model in modeci_mdf's engine: engine='modeci' (--engine modeci)"
 

@@ -17,11 +17,11 @@ import numpy as np
 from mdf_loop.errors import InputError
 from mdf_loop.files import sync
 from mdf_loop.ir import Array
-from mdf_loop.onnx_types import dtype_name
-from mdf_loop.run.labels import storable
-from mdf_loop.run.missing import common_shape, padded
+from mdf_loop.ir.types import dtype_name
 from mdf_loop.run.recording import zarr_folder as folder
+from mdf_loop.run.recording.labels import storable
 from mdf_loop.run.recording.metadata import METADATA
+from mdf_loop.run.recording.missing import common_shape, padded
 
 if TYPE_CHECKING:
     import zarr

@@ -9,12 +9,11 @@ import numpy as np
 
 from mdf_loop.errors import DiskFullError, InputError
 from mdf_loop.ir import Array, Data
-from mdf_loop.reading.program import HAS_RUN
-from mdf_loop.run.missing import with_missing
-from mdf_loop.run.overseeing.course import Block, Numbers, Sink
-from mdf_loop.run.overseeing.snapshot import Snapshot
+from mdf_loop.run.control.snapshot import Snapshot
+from mdf_loop.run.control.stepper import Block, Numbers, Sink
 from mdf_loop.run.recording.keeping import Keeping
 from mdf_loop.run.recording.lengths import lengths_of, with_axes
+from mdf_loop.run.recording.missing import with_missing
 from mdf_loop.run.recording.reductions import Reductions
 from mdf_loop.run.recording.rows import Column
 from mdf_loop.run.recording.ticks import Clock, Ticks
@@ -23,30 +22,34 @@ from mdf_loop.run.recording.ticks import Clock, Ticks
 class Recorder:
     """Takes block after block, and gives what was to be kept.
 
-    `axis` is where time is: 0, or 1 behind the members of a sweep.
+    `axis` is where time is: 0, or 1 behind the members of a sweep. `has_run` is which rows say of
+    others whether their node has run.
     """
 
-    def __init__(self, keeping: Keeping, sink: Sink, clock: Clock, axis: int) -> None:
+    def __init__(
+        self, keeping: Keeping, sink: Sink, clock: Clock, axis: int, has_run: Mapping[str, str]
+    ) -> None:
         self.keeping = keeping
         self.sink = sink
         self.clock = clock
         self.axis = axis
-        self._reductions = Reductions(keeping.reduce)
+        self.has_run = has_run
+        self._reductions = Reductions(keeping.selection.reduce)
         self._chosen = Column("the numbers of the steps")
         self._first: int | None = None
         self._given = 0
 
     def take(self, block: Block) -> None:
         """Keep of the block what is to be kept."""
-        rows = self._with_axes(with_missing(block.rows))
-        if self.keeping.reduce:
-            self._reductions.add({n: rows[n] for n in self.keeping.reduce}, self.axis)
+        rows = self._with_axes(with_missing(block.rows, self.has_run))
+        if self.keeping.selection.reduce:
+            self._reductions.add({n: rows[n] for n in self.keeping.selection.reduce}, self.axis)
         numbers, places = self._places(block.numbers, rows)
         rows |= self._lengths(rows, block.rows)
         kept = {name: self._at(rows[name], places) for name in self.keeping.columns}
         if self._first is None and len(numbers):
             self._first = int(numbers[0])
-        if self.keeping.when is not None:
+        if self.keeping.selection.when is not None:
             self._chosen.add(np.asarray(numbers, np.int64))
         self._given += len(numbers)
         self.sink.add(np.asarray(Ticks(numbers, self.clock)), kept)
@@ -61,13 +64,13 @@ class Recorder:
         """How long each row is that could have another length, by the name of the column."""
         front = self.axis + 1
         return {
-            column: lengths_of(rows[name], made.get(HAS_RUN + name), front)
+            column: lengths_of(rows[name], made.get(self.has_run.get(name, "")), front)
             for name, column in self.keeping.lengths.items()
         }
 
     def _places(self, numbers: Numbers, rows: Mapping[str, Array]) -> tuple[Numbers, slice | Array]:
         """The numbers of the rows that are kept, and where they are."""
-        every, when = self.keeping.every, self.keeping.when
+        every, when = self.keeping.selection.every, self.keeping.selection.when
         if when is None and isinstance(numbers, range):
             first = -numbers.start % every if numbers.step < every else 0
             places = slice(first, None, max(1, every // numbers.step))
@@ -96,14 +99,14 @@ class Recorder:
 
     def ticks(self) -> Ticks:
         """What stands along the axis of time."""
-        if self.keeping.when is not None:
+        if self.keeping.selection.when is not None:
             return Ticks(self._chosen.rows.astype(np.int64), self.clock)
-        first, every = self._first or 0, self.keeping.every
+        first, every = self._first or 0, self.keeping.selection.every
         return Ticks(range(first, first + every * self.sink.length, every), self.clock)
 
     def reduced(self) -> dict[str, Array]:
         """The reductions by name, e.g. `FNpop.V.mean`."""
-        return self._reductions.arrays() if self.keeping.reduce else {}
+        return self._reductions.arrays() if self.keeping.selection.reduce else {}
 
     # --- checkpoints --------------------------------------------------------------------------
 
@@ -111,7 +114,7 @@ class Recorder:
         """All that is needed to go on."""
         first = {} if self._first is None else {"first": np.array(self._first)}
         reduced = {f"reduction {k}": v for k, v in self._reductions.snapshot().items()}
-        chosen = {} if self.keeping.when is None else {"chosen": self._chosen.rows}
+        chosen = {} if self.keeping.selection.when is None else {"chosen": self._chosen.rows}
         rows = {f"rows {name}": array for name, array in self.sink.snapshot().items()}
         return {**first, **reduced, **chosen, **rows, "length": np.array(self.sink.length)}
 
@@ -128,7 +131,7 @@ class Recorder:
             self._first = parts.number("first", numbers.stop - 1)
             if self._first not in numbers:
                 raise parts.wrong("first", f"one of {numbers.start} to {numbers.stop - 1}")
-        if self.keeping.when is not None:
+        if self.keeping.selection.when is not None:
             self._chosen.add(self._restored_numbers(parts, length, numbers))
         self._reductions.restore(parts.under("reduction "))
         columns = {name: dtypes.get(name, "int64") for name in self.keeping.columns}
@@ -139,7 +142,7 @@ class Recorder:
         if not length:
             return np.zeros(0, np.int64)
         chosen = parts.array("chosen", "i", (length,)).astype(np.int64)
-        every = self.keeping.every
+        every = self.keeping.selection.every
         inside = numbers.start <= chosen[0] and chosen[-1] < numbers.stop
         if not inside or (np.diff(chosen) <= 0).any() or (chosen % every).any():
             raise parts.wrong("chosen", f"numbers of steps up to {numbers.stop - 1}")

@@ -24,10 +24,10 @@ import numpy as np
 
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Array
+from mdf_loop.ir.types import common, dtype_name, kind_of, numpy_dtype
 from mdf_loop.memory_limit import check
-from mdf_loop.onnx_types import common, dtype_name, kind_of, numpy_dtype
-from mdf_loop.run.labels import storable
-from mdf_loop.run.overseeing.snapshot import Snapshot, kinds_like
+from mdf_loop.run.control.snapshot import Snapshot, kinds_like
+from mdf_loop.run.recording.labels import storable
 
 WAITING = 4096
 """Elements that may wait for the rest of their block; of larger rows there waits none."""

@@ -8,8 +8,8 @@ import numpy as np
 
 from mdf_loop.errors import Finding, InputError, raise_findings
 from mdf_loop.ir import Array
-from mdf_loop.onnx_types import dtype_name, kind_of
-from mdf_loop.run.overseeing.snapshot import Snapshot
+from mdf_loop.ir.types import dtype_name, kind_of
+from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.recording.reduction import REDUCTIONS, Reduction
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.memory_limit import check
-from mdf_loop.run.missing import common_shape, padded
-from mdf_loop.run.overseeing.snapshot import Snapshot
+from mdf_loop.run.control.snapshot import Snapshot
+from mdf_loop.run.recording.missing import common_shape, padded
 
 _HINT = (
     "stream them to disk (output='run.zarr', --output run.zarr), keep fewer of them (every, when), "

@@ -19,13 +19,13 @@ import numpy as np
 from mdf_loop.errors import DiskFullError
 from mdf_loop.files import NO_SPACE, checked_target, real_place, sync
 from mdf_loop.ir import Array
-from mdf_loop.run.labels import coordinates, variables
+from mdf_loop.run.outputs import Axis, Outputs
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.growing import Growing
+from mdf_loop.run.recording.labels import coordinates, variables
 from mdf_loop.run.recording.metadata import METADATA, STREAMED
 from mdf_loop.run.recording.resuming import Kept, document_to_go_on
 from mdf_loop.run.recording.spare import Spare
-from mdf_loop.run.results import Axis, Results
 
 if TYPE_CHECKING:
     import zarr
@@ -110,7 +110,7 @@ class Stream:
         front = (*(len(next(iter(axis.coordinates.values()))) for axis in members), 0)
         arrays = {c.name: np.empty((*front, *c.row_shape), c.dtype) for c in columns}
         lengths = {c.length_of: arrays.pop(c.name) for c in columns if c.length_of is not None}
-        empty = Results(
+        empty = Outputs(
             arrays,
             {},
             device,
@@ -303,7 +303,7 @@ class Stream:
         )
 
 
-def _rows_at_once(results: Results) -> int:
+def _rows_at_once(results: Outputs) -> int:
     """How many rows of all arrays are a chunk each, and half the buffer together."""
     items = [*variables(results), *coordinates(results)[-1:]]
     shapes = [(item.array.dtype.itemsize, *folder.with_room(item, results)) for item in items]

@@ -17,13 +17,13 @@ import numpy as np
 from mdf_loop.errors import InputError
 from mdf_loop.files import beside, checked_target
 from mdf_loop.ir import Array, Data
-from mdf_loop.run.missing import common_shape, dtype_with_nan
-from mdf_loop.run.overseeing.snapshot import Snapshot
+from mdf_loop.run.control.snapshot import Snapshot
+from mdf_loop.run.outputs import Axis
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.claim import Claim
+from mdf_loop.run.recording.missing import common_shape, dtype_with_nan
 from mdf_loop.run.recording.resuming import Kept
 from mdf_loop.run.recording.stream import Column, Stream
-from mdf_loop.run.results import Axis
 
 _Waiting: TypeAlias = tuple[Array, Mapping[str, Array]]
 """What stands along rows, and the rows."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Array
-from mdf_loop.run.overseeing.course import Numbers
+from mdf_loop.run.control.stepper import Numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from mdf_loop.ir import Array
-from mdf_loop.run.overseeing.course import Block
+from mdf_loop.run.control.stepper import Block
 
 _AT_ONCE = 1 << 16
 """Elements that are looked at at once: as many as stay in the processor's cache."""

@@ -26,7 +26,8 @@ from mdf_loop.errors import InputError
 from mdf_loop.files import beside, not_written, real_place, sync, sync_all
 from mdf_loop.ir import Array
 from mdf_loop.paths import refuse_overwriting
-from mdf_loop.run.labels import (
+from mdf_loop.run.outputs import Outputs
+from mdf_loop.run.recording.labels import (
     ENDS,
     Labelled,
     about,
@@ -38,7 +39,6 @@ from mdf_loop.run.labels import (
 )
 from mdf_loop.run.recording.metadata import METADATA, OURS, DamagedError, attributes_in
 from mdf_loop.run.recording.metadata import read_json as read_json
-from mdf_loop.run.results import Results
 from mdf_loop.run.run_id import new_run_id
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ _HERE, _EXCHANGE = -100, 2
 
 def create(
     path: Path,
-    results: Results,
+    results: Outputs,
     more: Mapping[str, str] | None = None,
     rows: int | None = None,
     run: str | None = None,
@@ -117,7 +117,7 @@ def _exchanged(one: Path, other: Path) -> bool:
     return exchange is not None and exchange(*names, _EXCHANGE) == 0
 
 
-def complete(path: Path, results: Results) -> None:
+def complete(path: Path, results: Outputs) -> None:
     """Add to a streamed store what is known at the end: reductions, and why the run has ended.
 
     Raises:
@@ -176,7 +176,7 @@ def attributes_of(path: Path) -> Mapping[str, Any]:
     return found if OURS in found else {}
 
 
-def _about(results: Results) -> dict[str, str]:
+def _about(results: Outputs) -> dict[str, str]:
     """Where the numbers come from; and the coordinates, as xarray looks for them."""
     names = [safe_name(along.name) for along in coordinates(results)]
     found = " ".join(name for name in names if len(name.split()) == 1)
@@ -228,7 +228,7 @@ def _write_array(
         config={"write_empty_chunks": True},  # else -0.0 would become 0.0
         overwrite=True,  # a reduction, when a run goes on
     )
-    for place in _pieces(array.shape, axis, made.chunks):
+    for place in _segments(array.shape, axis, made.chunks):
         made[place] = np.asarray(array[place])
 
 
@@ -237,7 +237,7 @@ def as_stored(array: Array) -> Array:
     return array.astype(np.dtypes.StringDType()) if array.dtype.kind == "U" else array
 
 
-def with_room(item: Labelled, results: Results) -> tuple[int, ...]:
+def with_room(item: Labelled, results: Outputs) -> tuple[int, ...]:
     """The shape of an array, with room for longer rows where such may come."""
     front, shape = len(results.axes_of(item.name)), item.array.shape
     if item.name not in results.lengths or len(shape) == front:
@@ -259,7 +259,7 @@ def _chunks(shape: tuple[int, ...], itemsize: int, axis: int, rows: int | None) 
     return tuple(full)
 
 
-def _pieces(
+def _segments(
     shape: tuple[int, ...], axis: int, chunks: tuple[int, ...]
 ) -> Iterator[tuple[slice, ...]]:
     """Where the chunks of an array are, one after the other: it may be longer than memory."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mdf_loop.build import Builder
 from mdf_loop.ir import Value
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.reading.schedule.conditions import (
     ALWAYS,
     NEVER,
@@ -31,7 +31,7 @@ CSE, PASS, UPDATE, SEQUENCE, LIFE = TimeScale
 
 
 def _counters(keys: Iterable[Key], start: Any = 0) -> Counters:
-    return Counters(Builder(), dict.fromkeys(keys, start))
+    return Counters(ModelBuilder(), dict.fromkeys(keys, start))
 
 
 def test_calls_are_counted_from_the_beginning_of_their_unit() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from mdf_loop.build import Builder
 from mdf_loop.errors import ConditionError, EndlessLoopError, UnknownNameError
-from mdf_loop.reading import open_document
+from mdf_loop.importing.opening import open_document
+from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.reading.graph import layers_of, waiting_for
 from mdf_loop.reading.schedule import plan as plan_module
 from mdf_loop.reading.schedule.conditions import JustRan, TimeScale
@@ -25,7 +25,7 @@ def _schedule(source: Model) -> Schedule:
 
 
 def _counters(schedule: Schedule) -> Counters:
-    return Counters(Builder(), {k: not isinstance(k, JustRan) and 0 for k in schedule.keys})
+    return Counters(ModelBuilder(), {k: not isinstance(k, JustRan) and 0 for k in schedule.keys})
 
 
 def _plan(source: Model, most: int = 64) -> Sets | None:

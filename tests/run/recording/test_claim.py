@@ -23,7 +23,7 @@ import mdf_loop
 from mdf_loop.errors import InputError
 from mdf_loop.run.recording import claim as claim_module
 from mdf_loop.run.recording.lock import this_process
-from tests.timed_models import ADDING
+from tests.models.timed import ADDING
 
 FOREVER = 100_000_000
 STEPS = 200_000
@@ -436,6 +436,7 @@ def test_a_run_goes_on_with_a_store_whose_metadata_is_lost(model, here):
 # --- other folders and processes ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_program_that_goes_to_another_folder(model, here, monkeypatch):
     """What is written before and after is in one place, though its name is another's by then."""
     Path("other").mkdir()
@@ -465,11 +466,12 @@ def test_a_program_that_goes_away_before_there_is_a_store(model, here, monkeypat
     assert files(here / "other") == []
 
 
+@pytest.mark.slow
 def test_a_process_that_was_forked_does_not_write(tmp_path):
     """One that goes on where its parent was; the parent's run is not touched by that."""
     program = """
 import os, mdf_loop
-from tests.timed_models import ADDING
+from tests.models.timed import ADDING
 
 def told(progress):
     global child

@@ -14,12 +14,12 @@ import pytest
 import xarray
 
 import mdf_loop
-from mdf_loop.compiled import Compiled
+from mdf_loop.api.compiled import Compiled
 from mdf_loop.errors import InputError
 from mdf_loop.run.recording.resuming import Kept
 from mdf_loop.run.recording.stream import Stream
+from tests.models.timed import graph
 from tests.soak import times
-from tests.timed_models import graph
 
 REACHED, STEPS = 200_000, 300_000
 """How many steps are in the checkpoint, and in the store. A chunk has 65 536 rows."""
@@ -227,6 +227,7 @@ REFUSED: dict[str, tuple[Damage, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", MENDED.values(), ids=MENDED)
 def test_what_is_missing_is_computed_again(model, unbroken, place, damage):
     damage(place / "rows.zarr")
@@ -244,6 +245,7 @@ def test_what_is_lost_is_said_before_anything_is_touched(model, place, damage, s
     assert contents(place) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "what"),
     [
@@ -364,6 +366,7 @@ def test_a_run_that_begins_does_not_replace_a_store_that_is_damaged(model, place
     assert contents(place) == before
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 def test_bytes_that_are_changed_at_random(model, unbroken, place):
     """Whatever is done to metadata and to the ends of chunks: the same rows, or one error."""

@@ -13,7 +13,7 @@ import pytest
 from mdf_loop.archives import read_arrays
 from mdf_loop.errors import InputError, LoopError, OperandError
 from mdf_loop.files import write_arrays
-from mdf_loop.run.overseeing.snapshot import Snapshot
+from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.recording.reduction import REDUCTIONS, WAITING
 from mdf_loop.run.recording.reductions import Reductions
 
@@ -38,9 +38,9 @@ def random_rows(seed, dtype, shape=(), length=9000, odd=False):
     return rows.astype(dtype)
 
 
-def cut(rows, seed, pieces=12):
+def cut(rows, seed, segments=12):
     """The rows in blocks, some of them empty."""
-    places = np.sort(np.random.default_rng(seed).integers(0, len(rows) + 1, size=pieces))
+    places = np.sort(np.random.default_rng(seed).integers(0, len(rows) + 1, size=segments))
     return [rows[a:b] for a, b in pairwise([0, *places, len(rows)])]
 
 
@@ -139,6 +139,7 @@ def test_half_floats_add_up_beyond_their_range():
 # --- independent of blocks ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", list(REDUCTIONS))
 @pytest.mark.parametrize("shape", SHAPES)
 def test_cuts_change_no_bit(word, shape):
@@ -171,7 +172,7 @@ def test_a_snapshot_goes_on_as_if_nothing_had_been(word, dtype, tmp_path):
         rows = random_rows(9, dtype, shape, odd=True)
         whole = reduced(word, [rows])
         made = REDUCTIONS[word]()
-        for k, block in enumerate(cut(rows, 10, pieces=4)):
+        for k, block in enumerate(cut(rows, 10, segments=4)):
             path = tmp_path / f"{k}.npz"
             with path.open("wb") as stream:
                 write_arrays(stream, made.snapshot())

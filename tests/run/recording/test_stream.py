@@ -17,9 +17,9 @@ import xarray
 import zarr
 
 from mdf_loop.errors import DiskFullError, InputError
+from mdf_loop.run.outputs import Axis
 from mdf_loop.run.recording import stream as stream_module
 from mdf_loop.run.recording.stream import Column, Stream
-from mdf_loop.run.results import Axis
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -194,6 +194,7 @@ def test_rows_wait_for_a_second_or_until_they_are_many(tmp_path, monkeypatch):
     assert lengths(tmp_path / "x.zarr") == [300_101] * 3
 
 
+@pytest.mark.slow
 def test_the_store_is_whole_whenever_one_of_its_files_changes(tmp_path, monkeypatch):
     path = tmp_path / "x.zarr"
     stream = opened(path, Column("A.v", FLOAT, ()), Column("A.w", FLOAT, ()))
@@ -289,7 +290,7 @@ from itertools import count
 import numpy as np
 from mdf_loop.run.recording import stream
 from mdf_loop.run.recording.stream import Column
-from mdf_loop.run.results import Axis
+from mdf_loop.run.outputs import Axis
 
 stream.INTERVAL = 0.01
 columns = [Column("A.v", np.dtype(float), ()), Column("A.w", np.dtype(float), (3,))]
@@ -316,6 +317,7 @@ def checked(path: Path) -> int:
     return len(numbers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_readers_and_a_kill_at_any_moment(tmp_path, seed):
     path = tmp_path / "x.zarr"
@@ -349,7 +351,7 @@ from itertools import count
 import numpy as np
 from mdf_loop.errors import DiskFullError
 from mdf_loop.run.recording.stream import Column, Stream
-from mdf_loop.run.results import Axis
+from mdf_loop.run.outputs import Axis
 
 folder, size, block = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 path = folder + "/x.zarr"
@@ -394,6 +396,7 @@ def may_mount() -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not may_mount(), reason="needs a user namespace")
 @pytest.mark.parametrize(
     ("size", "block"), [(2048, 1000), (2048, 17), (2048, 20_000), (12_000, 5000)]
@@ -422,6 +425,7 @@ def test_a_disk_without_any_room_keeps_what_is_readable(tmp_path, monkeypatch):
     assert stream.arrays()["A.v"][...].tolist() == list(range(10))
 
 
+@pytest.mark.slow
 def test_zarr_is_not_loaded_before_it_is_needed():
     modules: Any = subprocess.check_output(
         [

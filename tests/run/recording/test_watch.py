@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mdf_loop.run.overseeing.course import Block
+from mdf_loop.run.control.stepper import Block
 from mdf_loop.run.recording.watch import Found, first_not_finite
 
 FLOATS = ("float64", "float32", "float16", ml_dtypes.bfloat16)

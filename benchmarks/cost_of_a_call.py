@@ -1,0 +1,230 @@
+"""What a call of a compiled model costs, beside plain ONNX Runtime on the same file.
+
+    python benchmarks/cost_of_a_call.py [--rounds 2000] [--only NAME]
+
+Five files of ONNX with 100 to 1000 nodes are written, imported and run, on one value for each
+input. `Compiled.run` and `onnxruntime.InferenceSession.run` are called in turns; a figure is the
+median of microseconds. Both compute on one thread, which is fastest for values so small: the second
+one of plain ONNX Runtime would wait for work while the other way is measured. The outputs are
+compared first. A call shall cost at most 1.1 times plain ONNX Runtime, and 30 us.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+import mdf_loop
+from mdf_loop import Results
+
+FACTOR, MORE = 1.1, 30.0
+"""The threshold: so many times what plain ONNX Runtime takes, and so many microseconds."""
+
+WARM = 20
+"""Calls before the first that counts."""
+
+Feeds = Mapping[str, np.ndarray]
+
+
+@dataclass
+class Writer:
+    """A graph of ONNX that nodes are appended to; all numbers are float32."""
+
+    nodes: list[Any] = field(default_factory=list)
+    weights: list[Any] = field(default_factory=list)
+    inputs: list[Any] = field(default_factory=list)
+    feeds: dict[str, np.ndarray] = field(default_factory=dict)
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
+
+    def given(self, name: str, *shape: int) -> str:
+        """An input, and a value for it."""
+        self.inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+        self.feeds[name] = self.rng.normal(size=shape).astype(np.float32)
+        return name
+
+    def weight(self, *shape: int, scale: float = 1.0) -> str:
+        """A constant."""
+        name = f"w{len(self.weights)}"
+        array = (scale * self.rng.normal(size=shape)).astype(np.float32)
+        self.weights.append(numpy_helper.from_array(array, name))
+        return name
+
+    def op(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        """A node of one output."""
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op_type, inputs, [name], name, **attributes))
+        return name
+
+    def save(self, path: Path, output: str) -> None:
+        """Write the file."""
+        made = [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)]
+        graph = helper.make_graph(self.nodes, path.stem, self.inputs, made, self.weights)
+        opset = [helper.make_opsetid("", 17)]
+        model = helper.make_model(graph, opset_imports=opset, ir_version=8)
+        onnx.save(onnx.shape_inference.infer_shapes(model), path)
+
+
+# --- models -----------------------------------------------------------------------------------
+
+
+def layers(w: Writer) -> str:
+    """A perceptron of 100 layers of 32 units: 300 nodes."""
+    x = w.given("x", 1, 32)
+    for _ in range(100):
+        x = w.op("MatMul", x, w.weight(32, 32, scale=0.2))
+        x = w.op("Tanh", w.op("Add", x, w.weight(32)))
+    return x
+
+
+def elementwise(w: Writer) -> str:
+    """A chain of 1000 nodes on 16 numbers."""
+    x = w.given("x", 16)
+    for k in range(250):
+        x = w.op("Mul", x, w.weight(16))
+        x = w.op("Add", x, w.weight(16))
+        x = w.op("Tanh", x)
+        x = w.op("Sin" if k % 2 else "Sigmoid", x)
+    return x
+
+
+def recurrent(w: Writer) -> str:
+    """A gated cell of 24 units, written out for 40 steps: 440 nodes."""
+    x, h = w.given("x", 1, 24), w.given("h", 1, 24)
+    wz, uz, wc, uc = (w.weight(24, 24, scale=0.2) for _ in range(4))
+    one = w.weight(1)
+    for _ in range(40):
+        z = w.op("Sigmoid", w.op("Add", w.op("MatMul", x, wz), w.op("MatMul", h, uz)))
+        c = w.op("Tanh", w.op("Add", w.op("MatMul", x, wc), w.op("MatMul", h, uc)))
+        rest = w.op("Mul", w.op("Sub", one, z), c)
+        h = w.op("Add", w.op("Mul", z, h), rest)
+    return h
+
+
+def convolutions(w: Writer) -> str:
+    """25 residual blocks on an image of 12 x 12: 100 nodes."""
+    x = w.given("image", 1, 8, 12, 12)
+    for _ in range(25):
+        y = w.op("Conv", x, w.weight(8, 8, 3, 3, scale=0.1), w.weight(8), pads=[1, 1, 1, 1])
+        y = w.op("Conv", w.op("Relu", y), w.weight(8, 8, 1, 1, scale=0.1))
+        x = w.op("Add", x, y)
+    return x
+
+
+def many_inputs(w: Writer) -> str:
+    """30 inputs of 8 numbers, each through 6 layers, and their sum: 570 nodes."""
+    total = w.weight(8)
+    for k in range(30):
+        x = w.given(f"x{k}", 8)
+        for _ in range(6):
+            x = w.op("Tanh", w.op("Add", w.op("Mul", x, w.weight(8)), w.weight(8)))
+        total = w.op("Add", total, x)
+    return total
+
+
+MODELS: dict[str, Callable[[Writer], str]] = {
+    "layers": layers,
+    "elementwise": elementwise,
+    "recurrent": recurrent,
+    "convolutions": convolutions,
+    "many inputs": many_inputs,
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One file, ready to be called in both ways."""
+
+    nodes: int
+    feeds: Feeds
+    ours: mdf_loop.Compiled
+    plain: Any
+
+    def call_ours(self) -> Results:
+        """A call of the compiled model."""
+        return self.ours.run(self.feeds)
+
+    def call_plain(self) -> list[Any]:
+        """A call of plain ONNX Runtime."""
+        made: list[Any] = self.plain.run(None, self.feeds)
+        return made
+
+
+def pair(name: str, folder: Path) -> Pair:
+    """Write a model to a file, import it, and load it in plain ONNX Runtime."""
+    writer = Writer()
+    path = folder / f"{name.replace(' ', '_')}.onnx"
+    writer.save(path, MODELS[name](writer))
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    plain = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    ours = mdf_loop.compile(path, device="cpu")
+    return Pair(len(writer.nodes), writer.feeds, ours, plain)
+
+
+# --- measuring --------------------------------------------------------------------------------
+
+
+def medians(made: Pair, rounds: int) -> tuple[float, float]:
+    """Microseconds of a call of ours, and of a plain one, taken in turns."""
+    samples: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds + WARM):
+        for call, taken in zip((made.call_ours, made.call_plain), samples, strict=True):
+            start = time.perf_counter()
+            call()
+            taken.append((time.perf_counter() - start) * 1e6)
+    ours, plain = (statistics.median(taken[WARM:]) for taken in samples)
+    return ours, plain
+
+
+def check(made: Pair) -> None:
+    """Refuse to compare the times of different numbers."""
+    for ours, plain in zip(made.call_ours().values(), made.call_plain(), strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=1e-4, atol=1e-5, strict=True)
+
+
+def measured(names: list[str], rounds: int) -> dict[str, tuple[float, float]]:
+    """Print what a call costs in each model; the medians by name."""
+    print("| model | nodes | ours | plain | ours / plain | ours - plain | allowed |")
+    print("|---|---|---|---|---|---|---|")
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            made = pair(name, Path(folder))
+            check(made)
+            ours, plain = found[name] = medians(made, rounds)
+            allowed = FACTOR * plain + MORE
+            print(
+                f"| {name} | {made.nodes} | {ours:.1f} | {plain:.1f} | {ours / plain:.2f} "
+                f"| {ours - plain:.1f} | {allowed:.1f} |",
+                flush=True,
+            )
+    return found
+
+
+def main() -> None:
+    """Print a table; exit with 1 if a call costs more than it may."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=2000)
+    parser.add_argument("--only", choices=list(MODELS))
+    asked = parser.parse_args()
+    print(f"onnxruntime {onnxruntime.__version__}, microseconds a call")
+    found = measured([asked.only] if asked.only else list(MODELS), asked.rounds)
+    slow = [name for name, (ours, plain) in found.items() if ours > FACTOR * plain + MORE]
+    if slow:
+        sys.exit(f"more than {FACTOR} times plain ONNX Runtime and {MORE:g} us: {', '.join(slow)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""What an invariant product costs in a loop, written as Einsum and in other ways, beside MatMul.
+
+    python benchmarks/invariants.py [--size 300] [--iterations 400] [--rounds 9]
+
+Each loop runs `x = 0.5 * x + f(p, q)[0]` for a product f of the same two matrices. What every iteration
+computes alike is computed once, before the loop; so the loop costs the same however the product is
+written. Samples are taken in turn; a figure is the least of milliseconds for a run.
+Ends with an error if one takes more than 3 times as long as MatMul.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import onnxruntime
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Carried, Input, Loop, Output, Program, Value
+from mdf_loop.pipeline import ONNXRUNTIME, prepare
+from mdf_loop.run.onnxruntime.session import Session
+
+Work = Callable[[Builder, Value, Value], Value]
+MOST = 3.0
+
+
+def _first_row(b: Builder, made: Value) -> Value:
+    return b.op("Gather", made, b.constant(np.array(0)), axis=0)
+
+
+def _flat(b: Builder, value: Value) -> Value:
+    return b.op("Reshape", value, b.constant(np.array([-1])))
+
+
+WAYS: Mapping[str, Work] = {
+    "MatMul": lambda b, p, q: b.op("MatMul", p, q),
+    "Einsum": lambda b, p, q: b.op("Einsum", p, q, equation="ij,jk->ik"),
+    "Gemm": lambda b, p, q: b.op("Gemm", p, q),
+    "LogSoftmax": lambda b, p, q: b.op("LogSoftmax", b.op("MatMul", p, q)),
+    "CumSum": lambda b, p, q: b.op("CumSum", b.op("MatMul", p, q), b.constant(np.array(1))),
+    "ReduceL2": lambda b, p, q: b.op("ReduceL2", b.op("MatMul", p, q), axes=(1,), keepdims=1),
+    "Gather": lambda b, p, q: b.op(
+        "MatMul", b.op("Gather", p, b.constant(np.arange(9, -1, -1))), q
+    ),
+    "Reshape": lambda b, p, q: b.op("Transpose", b.op("MatMul", p, _square(b, _flat(b, q), q))),
+}
+"""Products by what they are made of; the first one is what the others are compared with."""
+
+
+def _square(b: Builder, flat: Value, like: Value) -> Value:
+    return b.op("Reshape", flat, b.constant(np.array(like.shape)))
+
+
+def program(work: Work, size: int) -> Program:
+    """The loop."""
+    b = Builder()
+    steps = b.new("int64", (), "steps")
+    p, q = (b.new("float64", (size, size), name) for name in "pq")
+    x0 = b.new("float64", (size,), "x0")
+    inside = b.body()
+    i, on = inside.new("int64", (), "i"), inside.new("bool", (), "on")
+    x = inside.new("float64", (size,), "x")
+    half = inside.op("Mul", x, inside.constant(np.array(0.5)))
+    leave = inside.op("Add", half, _first_row(inside, work(inside, p, q)))
+    final = b.new("float64", (size,), "final")
+    carried = (Carried(x0, x, leave, final),)
+    b.append(Loop("loop", steps, None, i, on, None, carried, (), tuple(inside.ops)))
+    return Program("p", tuple(map(Input, (steps, p, q, x0))), tuple(b.ops), (Output("x", final),))
+
+
+def least(size: int, iterations: int, rounds: int) -> dict[str, float]:
+    """Milliseconds for a run, way by way."""
+    rng = np.random.default_rng(1)
+    given = {name: rng.normal(0, size**-0.5, (size, size)) for name in "pq"}
+    given |= {"steps": np.array(iterations), "x0": np.linspace(-1, 1, size)}
+    sessions = {
+        name: Session(prepare(program(work, size), ONNXRUNTIME), "cpu")
+        for name, work in WAYS.items()
+    }
+    samples: dict[str, list[float]] = {name: [] for name in WAYS}
+    for _ in range(rounds + 1):
+        for name, session in sessions.items():
+            start = time.perf_counter()
+            session.run(given)
+            samples[name].append((time.perf_counter() - start) * 1e3)
+    return {name: min(times[1:]) for name, times in samples.items()}
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--size", type=int, default=300)
+    parser.add_argument("--iterations", type=int, default=400)
+    parser.add_argument("--rounds", type=int, default=9)
+    asked = parser.parse_args()
+    found = least(asked.size, asked.iterations, asked.rounds)
+    print(
+        f"onnxruntime {onnxruntime.__version__}, {asked.size} x {asked.size}, "
+        f"{asked.iterations} iterations"
+    )
+    print("| product | ms | beside MatMul |")
+    print("|---|---|---|")
+    for name, taken in found.items():
+        print(f"| {name} | {taken:.1f} | {taken / found['MatMul']:.2f} |")
+    slow = [name for name, taken in found.items() if taken > MOST * found["MatMul"]]
+    if slow:
+        sys.exit(f"more than {MOST} times MatMul: {', '.join(slow)}")
+    print("all thresholds hold")
+
+
+if __name__ == "__main__":
+    main()

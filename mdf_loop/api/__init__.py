@@ -1,0 +1,1 @@
+"""What users call: `compile`, and what a run is asked for."""

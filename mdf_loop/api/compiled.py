@@ -1,0 +1,262 @@
+"""`compile`: a model made ready to run, one session for each set of input types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.running import run
+from mdf_loop.arguments import word
+from mdf_loop.document.document import Document
+from mdf_loop.errors import InputError
+from mdf_loop.files import checked_place, write_whole
+from mdf_loop.importing.opening import Source, open_document
+from mdf_loop.ir import Array, Data, Program
+from mdf_loop.lower.builder import Options
+from mdf_loop.paths import noting, path_of
+from mdf_loop.pipeline import PORTABLE, prepare
+from mdf_loop.reading import read
+from mdf_loop.reading.names import stated_shapes
+from mdf_loop.results.data import Results
+from mdf_loop.run.backend import Runnable
+from mdf_loop.run.control.progress import Callback
+from mdf_loop.run.onnxruntime.device import DEVICES
+from mdf_loop.specification import RunSpecification, specify
+
+PRECISIONS = ("float64", "float32")
+SHAPES = ("strict", "dynamic")
+
+
+def compile(
+    source: Source,
+    *,
+    device: str = "auto",
+    precision: str = "float64",
+    shapes: str = "strict",
+    max_iterations: int | None = None,
+    unroll: int | None = None,
+) -> Compiled:
+    """Make an MDF model ready to run on ONNX Runtime.
+
+    Args:
+        source: a path, a modeci_mdf Model or Graph, or a graph's dict.
+        device: `cpu`, `cuda`, or `auto` (the faster one, found by a race where CUDA can be used).
+        precision: `float64`, or `float32` for all numbers with a point.
+        shapes: `strict` refuses carried values that change their shape, `dynamic` allows them.
+        max_iterations: the most iterations a loop without a trip count may run.
+        unroll: write out loops of a constant number of iterations, of at most so many.
+
+    Raises:
+        LoopError: all that is wrong with the model.
+    """
+    options = checked_options(device, precision, shapes, max_iterations, unroll)
+    return Compiled(open_document(source), device, options)
+
+
+def checked_options(
+    device: str,
+    precision: str,
+    shapes: str,
+    max_iterations: int | None,
+    unroll: int | None = None,
+) -> Options:
+    """The options of a compilation, refusing words that mean nothing."""
+    for what, value, allowed in (
+        ("device", device, DEVICES),
+        ("precision", precision, PRECISIONS),
+        ("shapes", shapes, SHAPES),
+    ):
+        word(value, what, allowed)
+    for what, number in (("max_iterations", max_iterations), ("unroll", unroll)):
+        whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+        if number is not None and (not whole or number > np.iinfo(np.int64).max):
+            raise InputError(f"{what} must be a whole number of 64 bits, not {number!r}")
+        if number is not None and number < 0:
+            raise InputError(f"{what} must not be negative, but is {number}")
+    return Options(precision, shapes, max_iterations, unroll)
+
+
+class Compiled:
+    """A model ready to run; sessions are made once for each set of input types.
+
+    Those of the last 64 sets are kept.
+
+    It may be used from several threads at once.
+    """
+
+    def __init__(self, document: Document, device: str, options: Options) -> None:
+        self.prepared = Prepared(document, device, options)
+        self.document = document
+        self.options = options
+
+    def prepare(
+        self, inputs: Mapping[str, Any], record: Sequence[str] = ()
+    ) -> tuple[dict[str, Data], Program, Runnable]:
+        """The arrays of all inputs, the program for their types, and its session."""
+        asked = specify(inputs, record=record)
+        bound = self.prepared.bound(asked)
+        ready = self.prepared.evaluation(asked, bound)
+        return dict(bound.arrays), ready.program, ready.run.session
+
+    @property
+    def program(self) -> Program:
+        """The program that was evaluated last (at first: for the model's own defaults)."""
+        return self.prepared.latest.program
+
+    @property
+    def device(self) -> str:
+        """Where the model runs: `cpu` or `cuda`."""
+        return self.prepared.device.name
+
+    @property
+    def device_reason(self) -> str:
+        """Why that device was taken."""
+        return self.prepared.device.reason
+
+    # --- running ------------------------------------------------------------------------------
+
+    def run(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        record: Sequence[str] = (),
+        only: Sequence[str] | None = None,
+        set: Mapping[str, Any] | None = None,
+        sweep: Mapping[str, Any] | None = None,
+        steps: int | None = None,
+        dt: float | None = None,
+        every: int = 1,
+        when: str | None = None,
+        reduce: Mapping[str, str | Sequence[str]] | None = None,
+        state: Mapping[str, Array] | None = None,
+        execution_list: bool = False,
+        engine: str = "onnxruntime",
+        time_limit: float | str | None = None,
+        nan: str = "ignore",
+        progress: bool | Callback | None = None,
+        output: str | Path | None = None,
+        overwrite: bool = False,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: float | str | None = None,
+        resume: str | Path | None = None,
+        memory_limit: float | str | None = None,
+    ) -> Results:
+        """One evaluation of the model, or (with `steps`) the model over time.
+
+        A run that is stopped (Ctrl-C, `time_limit`, `nan`, a full disk or memory) gives what it has reached,
+        and says why in `results.stopped_by`.
+
+        Args:
+            inputs: values by port id (`node.port` where ambiguous); the rest have their defaults.
+                Over time a value holds in every step, or has a row for each in front.
+            record: `node.port`, `node.parameter` or `node.function` to give besides the outputs.
+            only: give these instead of the model's outputs.
+            set: parameters by `node.parameter`; of one that keeps a state, what it starts from.
+            sweep: lists of values for parameters or inputs: all runs at once, an axis in front.
+            steps: how often the model is evaluated; every output then has an axis of time in
+                front, one row for each evaluation.
+            dt: the time in seconds between one evaluation and the next; none passes before the
+                first. Without it no time passes.
+            every: keep a row of every `every`-th evaluation only, the first among them.
+            when: keep only the rows in which this is true: `node.port` and so on.
+            reduce: `mean`, `last`, `min` or `max` (or several) of an output over all evaluations,
+                given as `node.port.mean` instead of its rows.
+            state: `results.state` of an earlier run: go on where it ended.
+            execution_list: over time, say in `results.execution_list` which nodes ran also where
+                that is decided while running (it then takes a call of ONNX Runtime for each step).
+            engine: `onnxruntime`; `interpreter`, plain numpy, which is slow and obviously right; or
+                `modeci` for modeci_mdf's own engine.
+            time_limit: the run is stopped after so many seconds, or after e.g. `"10min"`.
+            nan: what happens when a value of the model becomes nan or infinite: `ignore`; `stop`
+                the run there; `error`, which raises with what was reached in `error.results`.
+            progress: None for a bar on stderr if that is a terminal, True for one always, False for
+                none; or a function that is called with a `Progress`, and may return False to stop
+                the run.
+            output: where to save the results. Rows are written to a `.zarr` folder while they are
+                computed, and are then not kept in memory; other files are written at the end.
+            overwrite: whether a `.zarr` folder that another run has finished may be replaced.
+            checkpoint: a file to which is written, again and again, all that is needed to go on.
+            checkpoint_every: how often: seconds, or e.g. `"5min"`; a minute if nothing is said.
+            resume: go on from such a file, with the same model and arguments. It is written to
+                further, if `checkpoint` names no other.
+            memory_limit: how much memory this process may have: bytes, or e.g. `"4GB"`; three
+                quarters of that of the machine or its container if nothing is said. What is known
+                to take more is refused; a run that comes to it is stopped, which raises with what
+                was reached in `error.results`.
+
+        Raises:
+            LoopError: an input does not fit, or the model failed; the sentence names the place.
+        """
+        asked = specify(
+            inputs,
+            record=record,
+            only=only,
+            set=set,
+            sweep=sweep,
+            steps=steps,
+            dt=dt,
+            every=every,
+            when=when,
+            reduce=reduce,
+            state=state,
+            execution_list=execution_list,
+            engine=engine,
+            time_limit=time_limit,
+            nan=nan,
+            progress=progress,
+            output=output,
+            overwrite=overwrite,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+            memory_limit=memory_limit,
+        )
+        return self.run_specified(asked)
+
+    def run_specified(self, asked: RunSpecification) -> Results:
+        """Run what one description asks for (see `mdf_loop.specification.specify`).
+
+        Raises:
+            LoopError: an input does not fit, or the model failed; the sentence names the place.
+        """
+        return run(self.prepared, asked)
+
+    def save(
+        self, path: str | Path, inputs: Mapping[str, Any] | None = None, *, origin: bool = True
+    ) -> Any:
+        """Write a standard `.onnx` file that plain ONNX Runtime and OpenVINO run.
+
+        Args:
+            path: the file.
+            inputs: values that fix dtypes and shapes of the file's inputs; they are not stored.
+            origin: keep this MDF model in the file, so that importing it gives the model back.
+
+        Returns the `onnx.ModelProto` that was written.
+        """
+        target = path_of(path, "the ONNX file")
+        if target.suffix.lower() != ".onnx":
+            raise InputError(f"'{target.name}' does not end in .onnx", hint="name it model.onnx")
+        with noting(self.document.files):
+            checked_place(target)
+        proto = self.to_onnx(inputs, origin=origin)
+        write_whole(target, lambda stream: stream.write(proto.SerializeToString()))
+        return proto
+
+    def to_onnx(self, inputs: Mapping[str, Any] | None = None, *, origin: bool = True) -> Any:
+        """The model as an `onnx.ModelProto`; with its `origin`, importing that gives it back.
+
+        Not if it computes in float32: the model that would come back computes in float64.
+        """
+        from mdf_loop.emit import portable, to_onnx
+        from mdf_loop.importing.origin import add_origin
+
+        program = read(self.document, inputs, options=self.options)
+        proto = to_onnx(prepare(program, PORTABLE))
+        made = portable(proto, stated_shapes(self.document))
+        if origin and self.options.precision == "float64":
+            add_origin(made, self.document)
+        return made

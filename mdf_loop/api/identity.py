@@ -1,0 +1,59 @@
+"""What a run is, so that only the same one goes on from its checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.api.prepared import Prepared
+from mdf_loop.ir import Data
+from mdf_loop.reading.binding import Bound
+from mdf_loop.run.control.checkpoint import digest_of_arrays, digest_of_document
+from mdf_loop.specification import RunSpecification
+
+
+def identity(
+    prepared: Prepared, specification: RunSpecification, bound: Bound, kept: Iterable[str]
+) -> dict[str, str]:
+    """Everything that the numbers of a run depend on, and the names of what is kept of them.
+
+    Not the number of steps: a longer run is the same one.
+    """
+    options = prepared.options  # without what a time limit allows
+    selection, state = specification.selection, specification.values.state
+    said = {
+        "run": "one evaluation" if specification.steps is None else "over time",
+        "kept": ", ".join(kept),
+        "engine": None if specification.engine == "onnxruntime" else specification.engine,
+        "device": prepared.wanted_device,
+        "precision": options.precision,
+        "shapes": options.shapes,
+        "max_iterations": options.max_iterations,
+        "unroll": options.unroll,
+        "dt": specification.dt,
+        "every": selection.every,
+        "when": selection.when,
+        "execution_list": specification.execution_list or None,
+        "output": specification.output if specification.streams else None,
+        "nan": "watched" if specification.controls.watches else None,
+    }
+    return {
+        "model": digest_of_document(prepared.document),
+        **{word: str(value) for word, value in said.items() if value is not None},
+        **_digests("input", bound.given.arrays),
+        **_digests("parameter", bound.settings.arrays),
+        **_digests("sweep", bound.members),
+        **({} if state is None else {"state": digest_of_arrays(state)}),
+    }
+
+
+def _digests(kind: str, arrays: Mapping[str, Data]) -> dict[str, str]:
+    return {f"{kind} {name}": _digest(name, data) for name, data in arrays.items()}
+
+
+def _digest(name: str, data: Any) -> str:
+    """A digest of an array, of the members of a sequence, or of nothing."""
+    members = [data] if isinstance(data, np.ndarray) else list(data or ())
+    return digest_of_arrays({f"{name} {k}": np.asarray(m) for k, m in enumerate(members)})

@@ -1,0 +1,151 @@
+"""What is made of a document once and kept: programs and sessions for each set of input types."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from mdf_loop.document.document import Document
+from mdf_loop.document.units import units_of
+from mdf_loop.emit.loop_node import ENDLESS
+from mdf_loop.ir import Gives, Loop, Program, loops
+from mdf_loop.ir.types import is_tensor
+from mdf_loop.lower.builder import Options
+from mdf_loop.reading.binding import Bound, Inputs
+from mdf_loop.reading.over_time import read_over_time
+from mdf_loop.reading.program import read_once
+from mdf_loop.recent import Recent
+from mdf_loop.run.backend import PROGRAM_BACKENDS
+from mdf_loop.run.device import Device
+from mdf_loop.run.single_run import SingleRun
+from mdf_loop.run.time_session import TimeSession
+from mdf_loop.specification import RunSpecification
+
+SESSIONS = 64
+"""For how many sets of input types a model is kept ready; the one not used for longest goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One evaluation of a model for some input types: its program, and that ready to run.
+
+    Attributes:
+        program: as it was read.
+        run: the same, ready.
+        loops: those of the program, which are reported.
+        counts: by loop which output of what runs says how many iterations there were.
+        conditions: by loop which one is its last condition.
+        flags: by output which one says whether its node has run.
+        dtypes: of the outputs that are no arrays.
+    """
+
+    program: Program
+    run: SingleRun
+    loops: tuple[Loop, ...]
+    counts: Mapping[str, str]
+    conditions: Mapping[str, str]
+    flags: Mapping[str, str]
+    dtypes: Mapping[str, str]
+
+    @classmethod
+    def of(cls, program: Program, run: SingleRun, reported: tuple[Loop, ...]) -> Evaluation:
+        """A program that is ready, and which of its loops are reported."""
+        ran = run.session.program
+        return cls(
+            program,
+            run,
+            reported,
+            ran.gives(Gives.ITERATIONS),
+            ran.gives(Gives.CONDITION),
+            program.gives(Gives.HAS_RUN),
+            {o.name: o.value.dtype for o in program.outputs if not is_tensor(o.value.dtype)},
+        )
+
+
+class Prepared:
+    """A document, the device and the options that it is compiled with, and all that is made of it.
+
+    Several threads may use it at once.
+    """
+
+    def __init__(self, document: Document, device: str, options: Options) -> None:
+        self.document = document
+        self.wanted_device = device
+        self.options = options
+        self._inputs = Inputs(document, options)
+        self._evaluations: Recent[Evaluation] = Recent(SESSIONS)
+        self._over_time: Recent[TimeSession] = Recent(SESSIONS)
+        self._lock = threading.Lock()
+        self._latest: Evaluation | None = None
+        self._taken: Device | None = None
+
+    def bound(self, specification: RunSpecification) -> Bound:
+        """The values of a run, bound to the model's inputs.
+
+        Raises:
+            InputError: a name is unknown or given twice, a value does not fit, a sweep is none.
+        """
+        return self._inputs.bound(specification.values, specification.steps)
+
+    def evaluation(self, specification: RunSpecification, bound: Bound) -> Evaluation:
+        """One evaluation for such values."""
+        options = self._options(specification)
+        key = (bound.types, options.max_iterations, specification.reading, specification.engine)
+        with self._lock:
+            ready = self._evaluations.get(key)
+            if ready is None:
+                selection = specification.selection
+                program = read_once(self.document, bound, options, selection).program
+                backend = PROGRAM_BACKENDS[specification.engine]
+                run = SingleRun(program, self.wanted_device, bound.swept, backend)
+                ready = Evaluation.of(program, run, () if bound.swept else tuple(loops(program)))
+                self._evaluations.put(key, ready)
+            self._latest = ready
+            self._taken = None  # told by what will have run
+            return ready
+
+    def over_time(self, specification: RunSpecification, bound: Bound) -> TimeSession:
+        """The model over time for such values."""
+        options = self._options(specification)
+        key = (bound.types, options.max_iterations, specification.reading, specification.engine)
+        with self._lock:
+            session = self._over_time.get(key)
+            if session is None:
+                programs = read_over_time(self.document, bound, options, specification)
+                backend = PROGRAM_BACKENDS[specification.engine]
+                device = self.wanted_device
+                session = TimeSession(programs, options, device, bound.swept, backend)
+                self._over_time.put(key, session)
+            return session
+
+    def _options(self, specification: RunSpecification) -> Options:
+        """The options; a loop without an end is allowed where a time limit ends it."""
+        if specification.controls.time_limit is None or self.options.max_iterations is not None:
+            return self.options
+        return replace(self.options, max_iterations=int(ENDLESS))
+
+    @cached_property
+    def units(self) -> Mapping[str, str]:
+        """The unit of every `node.item` that has one."""
+        return units_of(self.document)
+
+    # --- what ran last --------------------------------------------------------------------------
+
+    @property
+    def latest(self) -> Evaluation:
+        """What was evaluated last; a model not yet run is prepared for its defaults."""
+        if self._latest is None:
+            asked = RunSpecification()
+            return self.evaluation(asked, self.bound(asked))
+        return self._latest
+
+    def ran_on(self, device: Device) -> None:
+        """Note where the last run was."""
+        self._taken = device
+
+    @property
+    def device(self) -> Device:
+        """The device of the last run."""
+        return self._taken or self.latest.run.device

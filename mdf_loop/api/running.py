@@ -1,0 +1,376 @@
+"""What `Compiled.run` does: what is asked for is checked, run, and put together as results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.api.engine_run import engine_results
+from mdf_loop.api.identity import identity
+from mdf_loop.api.prepared import Evaluation, Prepared
+from mdf_loop.errors import InputError, LoopError, NotFiniteError, UnknownNameError
+from mdf_loop.ir import Data, Loop, StoppedBy
+from mdf_loop.memory_limit import limited
+from mdf_loop.passes import drop_unused
+from mdf_loop.paths import noting, path_of, refuse_clashes
+from mdf_loop.randomness import SAVED, refuse_random
+from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.names import find_item, named_items
+from mdf_loop.reading.settings import with_values
+from mdf_loop.results.data import Results
+from mdf_loop.results.saving import check_file, check_texts
+from mdf_loop.run.backend import BACKENDS, DocumentBackend
+from mdf_loop.run.control.controller import RunController
+from mdf_loop.run.control.stepper import Sink
+from mdf_loop.run.device import Device
+from mdf_loop.run.modeci.engine import only_given
+from mdf_loop.run.outputs import Axis, LoopReport
+from mdf_loop.run.recording.claim import Claim, claimed
+from mdf_loop.run.recording.keeping import Keeping, kept
+from mdf_loop.run.recording.missing import with_missing
+from mdf_loop.run.recording.rows import Rows
+from mdf_loop.run.recording.streamed import Streamed
+from mdf_loop.run.recording.zarr_folder import complete, create
+from mdf_loop.run.run_id import new_run_id
+from mdf_loop.run.segments import Reached
+from mdf_loop.run.time_run import Ran, run_over_time
+from mdf_loop.run.time_session import TimeSession
+from mdf_loop.run.time_stepper import TimeStepper
+from mdf_loop.signals import Signalled, finished
+from mdf_loop.specification import RunSpecification
+
+
+def run(prepared: Prepared, asked: RunSpecification) -> Results:
+    """Run a model, and save the results where that is asked for."""
+    if not asked.writes and asked.controls.memory_limit is None:
+        return _run(prepared, asked, None)
+    with limited(asked.controls.memory_limit), noting(prepared.document.files):
+        if asked.output is not None:
+            _check_output(prepared, asked, asked.output)
+        if asked.store is None:
+            return _run(prepared, asked, None)
+        with claimed(asked.store, new_run_id(), overwrite=asked.overwrite) as claim:
+            if asked.controls.begins:
+                claim.check_new()
+            return _run(prepared, asked, claim)
+
+
+def _check_output(prepared: Prepared, asked: RunSpecification, output: str | Path) -> None:
+    """Refuse before the run what could not be written."""
+    controls = asked.controls
+    if controls.begins or not asked.streams:
+        check_file(output)  # a run that goes on looks at its store itself
+    place = path_of(output, "the output")
+    for what, path in (("checkpoint", controls.checkpoint), ("resume", controls.resume)):
+        refuse_clashes({"output": place, what: path})
+    selected = replace(asked.selection, when=None)
+    names = (*named_items(prepared.document, selected), *asked.values.sweep)
+    check_texts(output, names, prepared.units)
+
+
+def _run(prepared: Prepared, asked: RunSpecification, claim: Claim | None) -> Results:
+    """The same, with the store that is written as the run's own, if there is one."""
+    backend = BACKENDS[asked.engine]
+    if isinstance(backend, DocumentBackend):
+        results, error = _run_in_engine(prepared, asked, backend), None
+    elif asked.steps is None:
+        results, error = _run_once(prepared, asked, claim)
+    else:
+        results, error = _run_over_time(prepared, asked, claim)
+    results.read_from = prepared.document.files
+    try:
+        if asked.output is not None:
+            with finished(heard=results.stopped_by.is_asked):
+                _save(results, asked, asked.output, claim)
+    except Signalled as signalled:
+        if error is None:
+            signalled.results = results
+            raise
+    except InputError as unsaved:
+        if error is None:
+            error = unsaved
+        else:
+            error.findings += unsaved.findings
+    if error is not None:
+        error.results = results
+        if results.stopped_by is StoppedBy.FAILED:
+            (first, *others) = error.findings
+            error.findings = (replace(first, what=results.reason), *others)
+        raise error
+    return results
+
+
+def _save(
+    results: Results, asked: RunSpecification, output: str | Path, claim: Claim | None
+) -> None:
+    """Write the results, or what is not yet written of them."""
+    if claim is None:
+        results.save(output)
+        return
+    claim.check()
+    if asked.streams:
+        complete(claim.place, results)
+    else:
+        create(claim.place, results, run=claim.run)
+
+
+def _ended_by(
+    prepared: Prepared, controller: RunController, time: Callable[[int], float | None]
+) -> LoopError | None:
+    """The error that a run has ended with, if any."""
+    found = controller.found
+    if found is None or controller.controls.nan != "error":
+        return controller.failure
+    where = prepared.document.where
+    with suppress(UnknownNameError):
+        item = find_item(prepared.document, found.name)
+        where = f"{where}.nodes['{item.node}'].{item.kind}['{item.id}']"
+    sentence = found.sentence(time(found.step))
+    return NotFiniteError(sentence, where, "what was reached is in error.results")
+
+
+def _why(
+    stopped_by: StoppedBy, controller: RunController, time: Callable[[int], float | None]
+) -> str:
+    """The sentence about a reason, as exact as it can be."""
+    if controller.found is not None:
+        return controller.found.sentence(time(controller.found.step))
+    return str(
+        stopped_by.value if controller.failure is None else controller.failure.findings[0].what
+    )
+
+
+# --- one evaluation -------------------------------------------------------------------------------
+
+
+def _run_once(
+    prepared: Prepared, asked: RunSpecification, claim: Claim | None
+) -> tuple[Results, LoopError | None]:
+    bound = prepared.bound(asked)
+    ready = prepared.evaluation(asked, bound)
+    program, controls = ready.program, asked.controls
+    if controls.saved_at is not None:
+        refuse_random(SAVED, drop_unused(program))
+    names = [output.name for output in program.outputs]
+    run = None if claim is None else claim.run
+    controller = RunController(controls, lambda: identity(prepared, asked, bound, names), run=run)
+    if claim is not None:
+        claim.run = controller.run
+        claim.check_new()
+    reached = ready.run.run(bound.arrays, controller)
+    made = {name: reached.outputs[name] for name in names if name in reached.outputs}
+    reports = {**_reports(ready, reached.outputs), **reached.loops} if ready.loops else {}
+    stopped_by, reason = _how_it_went(reached, reports, controller)
+    results = _results(
+        prepared,
+        bound,
+        with_missing(made, ready.flags),
+        ready.run.device,
+        loops=reports,
+        dtypes={name: dtype for name, dtype in ready.dtypes.items() if name in made},
+        stopped_by=stopped_by,
+        reason=reason,
+        checkpoint=controller.checkpoint,
+    )
+    return results, _ended_by(prepared, controller, lambda step: None)
+
+
+def _reports(ready: Evaluation, made: Mapping[str, Data]) -> dict[str, LoopReport]:
+    """How the loops went that were not followed, as what was run says it."""
+    found = {}
+    for loop in ready.loops:
+        count, last = ready.counts.get(loop.name, ""), ready.conditions.get(loop.name, "")
+        if count in made:
+            found[loop.name] = _report(loop, made[count], made.get(last))
+    return found
+
+
+def _report(loop: Loop, count: Data, last: Data) -> LoopReport:
+    limit = StoppedBy.MAX_ITERATIONS if loop.trip_count is None else StoppedBy.TRIP_COUNT
+    goes_on = loop.condition is None or (last is not None and bool(last))
+    return LoopReport(int(count), limit if goes_on else StoppedBy.CONDITION)
+
+
+def _how_it_went(
+    reached: Reached, reports: Mapping[str, LoopReport], controller: RunController
+) -> tuple[StoppedBy, str]:
+    """Why an evaluation ended, and the sentence about it."""
+    stopped_by = reached.stopped_by
+    if stopped_by is None and not (reports or reached.missing or controller.failure):
+        return StoppedBy.COMPLETED, StoppedBy.COMPLETED.value
+    if stopped_by is None:
+        bounded = any(r.stopped_by is StoppedBy.MAX_ITERATIONS for r in reports.values())
+        stopped_by = StoppedBy.MAX_ITERATIONS if bounded else StoppedBy.COMPLETED
+    stopped = [
+        f"{report.iterations} iteration{'s' * (report.iterations != 1)} of {name}"
+        for name, report in reports.items()
+        if report.stopped_by is stopped_by
+    ]
+    why = _why(stopped_by, controller, lambda step: None)
+    missing = [f"'{name}' could not be computed: {why}" for name, why in reached.missing.items()]
+    return stopped_by, "; ".join((*stopped, why, *missing))
+
+
+# --- over time ------------------------------------------------------------------------------------
+
+
+def _run_over_time(
+    prepared: Prepared, asked: RunSpecification, claim: Claim | None
+) -> tuple[Results, LoopError | None]:
+    keeping = kept(prepared.document, asked.selection)
+    bound = prepared.bound(asked)
+    session = prepared.over_time(asked, bound)
+    stepper = TimeStepper(session, asked, bound)
+    keeping = replace(keeping, open=session.row_shapes.open)
+    _refuse_members(bound, keeping)
+    ends = asked.controls.time_limit is None  # else nobody knows how many rows there will be
+    expected = keeping.expected(stepper.first, stepper.total) if ends else None
+    controller = RunController(
+        asked.controls,
+        lambda: identity(prepared, asked, bound, keeping.names),
+        session.axis,
+        None if claim is None else claim.run,
+    )
+    sink: Sink = Rows(session.axis, expected)
+    if claim is not None:
+        claim.run = controller.run
+        sink = _stream(prepared, asked, bound, session, keeping, claim)
+    with controller:
+        name = prepared.document.graph.id
+        ran = run_over_time(session, stepper, keeping, sink, controller, name)
+    prepared.ran_on(ran.device)
+    results = _results(
+        prepared,
+        bound,
+        {**ran.rows, **ran.reduced},
+        ran.device,
+        axes=(ran.axis,) if keeping.traces else (),
+        lengths=ran.lengths,
+        state=ran.state,
+        execution_list=ran.execution_list,
+        reduced=ran.reduced,
+        units=_units_of_reduced(prepared, keeping),
+        stopped_by=ran.stopped_by,
+        reason=_sentence(ran, stepper, controller),
+        checkpoint=controller.checkpoint,
+    )
+    return results, _ended_by(prepared, controller, ran.time_of)
+
+
+def _units_of_reduced(prepared: Prepared, keeping: Keeping) -> dict[str, str]:
+    """A reduction has the unit of its output."""
+    units = prepared.units
+    return {
+        f"{name}.{word}": units[name]
+        for name, words in keeping.selection.reduce.items()
+        for word in words
+        if name in units
+    }
+
+
+def _refuse_members(bound: Bound, keeping: Keeping) -> None:
+    if bound.members and keeping.selection.when is not None:
+        raise InputError(
+            "a sweep cannot choose rows by `when`: each of its members would have its own",
+            hint="leave when out, or run the members one by one",
+        )
+
+
+def _stream(
+    prepared: Prepared,
+    asked: RunSpecification,
+    bound: Bound,
+    session: TimeSession,
+    keeping: Keeping,
+    claim: Claim,
+) -> Streamed:
+    """Where rows go while they are computed."""
+    empty = np.zeros(0, np.int64 if asked.dt is None else np.float64)
+    time = Axis("time", {"step" if asked.dt is None else "time": empty})
+    axes = (Axis("batch", bound.members), time) if bound.members else (time,)
+    units = {**prepared.units, "time": "s"}
+    return Streamed(
+        claim.path,
+        axes,
+        lambda: (session.device.name, prepared.options.precision),
+        units,
+        keeping.columns,
+        keeping.lengths,
+        claim,
+    )
+
+
+def _sentence(ran: Ran, stepper: TimeStepper, controller: RunController) -> str:
+    """How far a run came, and why it ended."""
+    if ran.stopped_by is StoppedBy.COMPLETED:
+        return str(ran.stopped_by.value)
+    return f"{ran.done} of {stepper.total} steps; {_why(ran.stopped_by, controller, ran.time_of)}"
+
+
+# --- modeci_mdf's engine --------------------------------------------------------------------------
+
+
+def _run_in_engine(
+    prepared: Prepared, asked: RunSpecification, backend: DocumentBackend
+) -> Results:
+    bound = prepared.bound(asked)
+    _refuse_in_engine(asked)
+    return engine_results(
+        backend,
+        with_values(prepared.document, bound.settings),
+        only_given(prepared.document, asked.values.inputs, bound.given),
+        asked,
+        device=prepared.wanted_device,
+        precision=prepared.options.precision,
+    )
+
+
+def _refuse_in_engine(asked: RunSpecification) -> None:
+    values, selection, controls = asked.values, asked.selection, asked.controls
+    for what, given in (
+        ("sweep", values.sweep),
+        ("state", values.state),
+        ("when", selection.when),
+        ("reduce", selection.reduce),
+        ("time limit", controls.time_limit),
+        ("watch for nan", controls.watches),
+        ("checkpoint", controls.saved_at),
+        ("memory limit", controls.memory_limit),
+    ):
+        if given:
+            raise InputError(
+                f"modeci_mdf's engine takes no {what}",
+                hint="leave it out, or run the model compiled",
+            )
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+def _results(
+    prepared: Prepared,
+    bound: Bound,
+    outputs: Mapping[str, Any],
+    device: Device,
+    *,
+    loops: Mapping[str, LoopReport] | None = None,
+    axes: tuple[Axis, ...] = (),
+    units: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Results:
+    if bound.members:
+        axes = (Axis("batch", bound.members), *axes)
+    return Results(
+        outputs,
+        loops or {},
+        device.name,
+        prepared.options.precision,
+        axes=axes,
+        units=prepared.units if units is None else {**prepared.units, **units},
+        **more,
+    )

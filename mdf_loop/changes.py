@@ -1,0 +1,78 @@
+"""What each pass changes in a program, as text.
+
+    as read
+      program(%x: float64[2])
+        ...
+    after drop_unused: nothing
+    after hoist_invariants: 1 line moved
+      +   %Mul: float64[2] = Mul(%a, %a)
+          loop %i < %n
+            carry %x: float64[2] from %x0 to %Add giving %final
+      -     %Mul: float64[2] = Mul(%a, %a)
+            %Add: float64[2] = Add(%x, %Mul)
+        ...
+    after lazy_choices: nothing
+
+The lines are those of `print(program)`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+from mdf_loop.ir import Program
+from mdf_loop.pipeline import Order, after_each
+
+_AROUND = 1
+"""How many lines that stay are shown before and after those that do not."""
+
+
+def changes(program: Program, order: Order) -> str:
+    """The program, and what each pass of an order makes of it.
+
+    Raises:
+        UnsupportedError: a pass refuses the program.
+    """
+    lines = str(program).splitlines()
+    made = ["as read", *(f"  {line}" for line in lines)]
+    for name, after in after_each(program, order):
+        before, lines = lines, str(after).splitlines()
+        made += _change(name, before, lines)
+    return "\n".join(made) + "\n"
+
+
+def _change(name: str, before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+    if before == after:
+        yield f"after {name}: nothing"
+        return
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    yield f"after {name}: {_counted(matcher, before, after)}"
+    shown = 0
+    for group in matcher.get_grouped_opcodes(_AROUND):
+        if group[0][1] > shown:
+            yield "    ..."
+        for tag, first, last, new_first, new_last in group:
+            mark = " " if tag == "equal" else "-"
+            yield from (f"  {mark} {line}" for line in before[first:last])
+            if tag != "equal":
+                yield from (f"  + {line}" for line in after[new_first:new_last])
+            shown = last
+    if shown < len(before):
+        yield "    ..."
+
+
+def _counted(matcher: SequenceMatcher[str], before: Sequence[str], after: Sequence[str]) -> str:
+    """How many lines have moved (also into another body, or out of one), gone and come."""
+    gone: Counter[str] = Counter()
+    new: Counter[str] = Counter()
+    for tag, first, last, new_first, new_last in matcher.get_opcodes():
+        if tag != "equal":
+            gone.update(line.strip() for line in before[first:last])
+            new.update(line.strip() for line in after[new_first:new_last])
+    moved = gone & new
+    counts = {"moved": moved.total(), "gone": (gone - moved).total(), "new": (new - moved).total()}
+    said = [f"{many} {word}" for word, many in counts.items() if many]
+    noun = "line" if said[0].startswith("1 ") else "lines"
+    return ", ".join(said).replace(" ", f" {noun} ", 1)

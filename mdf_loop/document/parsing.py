@@ -1,0 +1,29 @@
+"""Files of MDF -> their plain content: mappings, lists, numbers, text. A key twice is an error."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from mdf_loop.document.yaml_text import key_twice, read_yaml
+
+
+def parse(path: Path) -> Any:
+    """The plain content of a JSON, YAML or BSON file; a key twice in one mapping is an error."""
+    if path.suffix.lower() == ".bson":
+        import bson
+
+        return bson.decode(path.read_bytes())
+    with path.open(encoding="utf-8") as file:
+        if path.suffix.lower() == ".json":
+            return json.load(file, object_pairs_hook=_unique)
+        return read_yaml(file)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise key_twice(Counter(key for key, _ in pairs).most_common(1)[0][0])
+    return content

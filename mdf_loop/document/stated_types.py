@@ -1,0 +1,69 @@
+"""The `type` of an input port -> the dtype that it states.
+
+`sequence(float32)` and `optional(float32)` state what is no tensor (see `mdf_loop.ir.types`).
+`Tensor` and `None`, which MDF's importer of PyTorch writes, state nothing. Every other word is refused
+when a document is opened.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from mdf_loop.ir.types import is_word
+
+_SIZED = (
+    *("float64", "float32", "float16", "bfloat16", "bool", "string"),
+    *("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8"),
+)
+_DTYPES = {
+    **{word: word for word in _SIZED},
+    **{"int": "int64", "integer": "int64", "double": "float64", "boolean": "bool"},
+}
+_NOTHING = ("", "tensor", "none")
+
+
+def stated_dtype(port: Any, precision: str) -> str | None:
+    """The dtype that a port states; None if it states none."""
+    return _stated(_plain(port.type), precision)
+
+
+def type_advice(written: Any) -> str:
+    """What to write instead of a type that is none; empty for one that there is."""
+    word = _plain(written)
+    dtype = _stated(word, "float64")
+    if word in _NOTHING or (dtype is not None and is_word(dtype)):
+        return ""
+    if word.startswith(_WRAPPERS):
+        return "e.g. sequence(float32), optional(float32) or optional(sequence(float32))"
+    meant = difflib.get_close_matches(word, ("float", *_DTYPES), n=1)
+    return (
+        f"did you mean '{meant[0]}'?" if meant else "write float64, float32, int64, bool or string"
+    )
+
+
+_WRAPPERS = ("sequence(", "optional(")
+
+
+def states_any_float(port: Any) -> bool:
+    """Whether a port states a mere `float`, as MDF's importers write on every port."""
+    return _plain(port.type) == "float"
+
+
+def _plain(written: Any) -> str:
+    return str(written or "").strip().lower().replace(" ", "")
+
+
+def _stated(word: str, precision: str) -> str | None:
+    if not word.startswith(_WRAPPERS):
+        return _tensor_dtype(word, precision)
+    wrappers, opened, rest = word.rpartition("(")
+    member = rest.rstrip(")")
+    return f"{wrappers}{opened}{_tensor_dtype(member, precision)}{rest[len(member) :]}"
+
+
+def _tensor_dtype(word: str, precision: str) -> str | None:
+    if word.startswith("tensor(") and word.endswith(")"):
+        word = {"float": "float32"}.get(word[7:-1], word[7:-1])
+    word = word.removeprefix("numpy.").removeprefix("np.").removeprefix("torch.")
+    return precision if word == "float" else _DTYPES.get(word)

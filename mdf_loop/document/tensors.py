@@ -1,0 +1,189 @@
+"""Arrays in documents, with their dtype: `typed` writes one, `with_arrays` reads them all.
+
+    value: [1.0, 2.0]                           value: {npz: model.npz, array: weights}
+    metadata: {dtype: float32}                  metadata: {dtype: float32, shape: [512, 512]}
+
+That is a Parameter. Inside `args` one mapping says the same: `{dtype: float32, value: [1.0, 2.0]}`.
+An `.npz` file lies beside the document, nowhere else.
+"""
+
+from __future__ import annotations
+
+import functools
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+from mdf_loop.archives import Archive
+from mdf_loop.build import located
+from mdf_loop.errors import LoopError, ModelError
+from mdf_loop.files import ARCHIVE_ERRORS
+from mdf_loop.ir import Array
+from mdf_loop.ir.types import dtype_name, dtype_words, numpy_dtype
+from mdf_loop.narrowing import narrowed
+from mdf_loop.numbers_only import only_numbers
+from mdf_loop.outside import Ragged, array_of, native
+from mdf_loop.paths import noted
+
+SideFiles: TypeAlias = Callable[[str], Archive]
+"""Name of a side file -> its arrays."""
+
+_TEXT = "string"
+_ARGUMENT_KEYS = {"dtype", "shape", "value"}
+
+
+def typed(array: Array) -> dict[str, Any]:
+    """An array as a Parameter has it: the value, and what it is in `metadata`."""
+    return {"value": array, "metadata": described(array)}
+
+
+def described(array: Array) -> dict[str, Any]:
+    """The dtype of an array, and its shape where the nested list would not tell it."""
+    about: dict[str, Any] = {"dtype": dtype_name(array)}
+    if not array.size and array.ndim > 1:
+        about["shape"] = list(array.shape)
+    return about
+
+
+def with_arrays(content: Any, side: SideFiles | None, where: str = "$") -> Any:
+    """The same content with an array wherever a dtype is stated.
+
+    Raises:
+        ModelError: numbers do not fit what is stated, or a side file is missing or elsewhere.
+    """
+    if isinstance(content, list):
+        if only_numbers(content):
+            return list(content)
+        return [with_arrays(part, side, f"{where}[{k}]") for k, part in enumerate(content)]
+    if not isinstance(content, Mapping):
+        return content
+    if _is_argument(content):
+        return _array(content["value"], content, side, where)
+    made = {key: with_arrays(part, side, _inside(where, key)) for key, part in content.items()}
+    about = made.get("metadata")
+    if isinstance(about, Mapping) and "dtype" in about and made.get("value") is not None:
+        made["value"] = _array(made["value"], about, side, where)
+    return made
+
+
+def _is_argument(content: Mapping[Any, Any]) -> bool:
+    return {"dtype", "value"} <= content.keys() <= _ARGUMENT_KEYS
+
+
+_NAMED = {"graphs", "nodes", "functions", "parameters", "input_ports", "output_ports", "edges"}
+
+
+def _inside(where: str, key: Any) -> str:
+    section = where.rpartition(".")[2]
+    return f"{where}['{key}']" if section in _NAMED else f"{where}.{key}"
+
+
+def _array(value: Any, about: Mapping[str, Any], side: SideFiles | None, where: str) -> Array:
+    word = about["dtype"]
+    if not isinstance(word, str) or word not in dtype_words():
+        known = ", ".join(dtype_words())
+        raise ModelError(f"'{word}' is not a dtype", where, f"dtypes: {known}")
+    if isinstance(value, np.ndarray) and dtype_name(value) == word:
+        array = value
+    elif isinstance(value, Mapping):
+        array = _of_file(value, word, side, where)
+    else:
+        array = _of_numbers(value, word, where)
+    shape = about.get("shape")
+    if shape is not None and not _is_shape(shape):
+        raise ModelError(f"a shape is a list of whole numbers, not {str(shape)[:60]}", where)
+    if shape is None or tuple(shape) == array.shape:
+        return array
+    if array.size or np.prod(shape):
+        raise ModelError(f"the value has shape {list(array.shape)}, not {list(shape)}", where)
+    return array.reshape(shape)
+
+
+def _is_shape(shape: Any) -> bool:
+    extents = shape if isinstance(shape, list | tuple) else [None]
+    return all(type(extent) is int and extent >= 0 for extent in extents)
+
+
+def _of_numbers(value: Any, word: str, where: str) -> Array:
+    dtype = numpy_dtype(word)
+    try:
+        plain = (
+            np.asarray(value, object)
+            if word == _TEXT
+            else array_of(value, "the value", where, ModelError)
+        )
+        with np.errstate(all="ignore"):
+            if dtype.kind in "biu":
+                array = np.asarray(value, dtype)
+            elif plain.dtype.kind in "iuf":
+                array = narrowed(plain, word, "the value", where, ModelError)
+            else:
+                array = plain.astype(dtype)
+    except ModelError:
+        raise
+    except (Ragged, ValueError, TypeError, OverflowError):
+        raise ModelError(f"the value is not an array of {word}", where) from None
+    if dtype.kind in "iub" and plain.size and not np.array_equal(array, plain):
+        raise ModelError(f"the value is not {word}: {str(value)[:60]}", where)
+    return array
+
+
+def _of_file(value: Mapping[str, Any], word: str, side: SideFiles | None, where: str) -> Array:
+    file, key = value.get("npz"), value.get("array")
+    if set(value) != {"npz", "array"} or not isinstance(file, str) or not isinstance(key, str):
+        raise ModelError(
+            "an array in a side file is written {npz: FILE, array: NAME}", f"{where}.value"
+        )
+    if side is None:
+        raise ModelError(
+            f"the arrays of '{file}' lie beside a document, but this one is no file",
+            where,
+            "give the path of the document",
+        )
+    try:
+        archive = side(file)
+        if key not in archive.names:
+            raise ModelError(f"'{file}' holds no array '{key}'", where)
+        array = native(archive.array(key), f"'{key}' of '{file}'", where, ModelError)
+        return from_stored(array, word, where)
+    except LoopError as error:
+        raise located(error, where) from None
+    except FileNotFoundError:
+        raise ModelError(f"there is no file '{file}' beside the document", where) from None
+    except (*ARCHIVE_ERRORS, KeyError) as error:
+        raise ModelError(f"'{file}' is not an npz file: {error}"[:500], where) from None
+
+
+def files_in(folder: Path) -> SideFiles:
+    """The `.npz` files of a folder, each opened once; none outside of it."""
+
+    @functools.cache
+    def archive(name: str) -> Archive:
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise ModelError(f"'{name}' is not in the folder of the document")
+        return Archive(zipfile.ZipFile(noted(path)), name)
+
+    return archive
+
+
+def stored(array: Array) -> Array:
+    """The array as an .npz file can hold it."""
+    if array.dtype == ml_dtypes.bfloat16:
+        return array.view(np.uint16)
+    return array.astype(np.str_) if array.dtype.kind == "O" else array
+
+
+def from_stored(array: Array, word: str, where: str) -> Array:
+    """What `stored` was made of."""
+    if word == "bfloat16" and array.dtype == np.uint16:
+        return array.view(ml_dtypes.bfloat16)
+    if word == _TEXT and array.dtype.kind == "U":
+        return array.astype(object)
+    if str(array.dtype) != word:
+        raise ModelError(f"the array is {array.dtype}, but {word} is stated", where)
+    return array

@@ -1,0 +1,61 @@
+r"""Texts of a model that are none: JSON can write half of a character, `"\ud800"`, no file can hold it.
+
+Found where a model is read, for every text in it: names, expressions, units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.document.structure import fields
+from mdf_loop.errors import Finding
+from mdf_loop.numbers_only import only_numbers
+
+
+def broken_texts(content: Any) -> Iterator[Finding]:
+    """A finding for each text that holds half of a character, with its place."""
+    waiting: list[tuple[Any, str]] = [(content, "$")]
+    seen: set[int] = set()
+    while waiting:
+        part, where = waiting.pop()
+        if isinstance(part, str):
+            if _is_broken(part):
+                yield _finding(part, where)
+            continue
+        parts = _parts(part)
+        if parts and id(part) not in seen:
+            seen.add(id(part))
+            waiting.extend((inner, f"{where}{step}") for step, inner in reversed(parts))
+
+
+def _parts(part: Any) -> list[tuple[str, Any]]:
+    """What a mapping, a list or an object of modeci_mdf holds, and the step to each in a path."""
+    part = fields(part)
+    if isinstance(part, Mapping):
+        keys = [("", key) for key in part if isinstance(key, str) and _is_broken(key)]
+        return [*keys, *((_step(key), inner) for key, inner in part.items())]
+    if isinstance(part, np.ndarray):
+        part = part.ravel().tolist() if part.dtype.kind in "OU" else []
+    if isinstance(part, list | tuple) and not only_numbers(part):
+        return [(_step(getattr(inner, "id", k)), inner) for k, inner in enumerate(part)]
+    return []
+
+
+def _step(key: Any) -> str:
+    return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
+
+
+def _is_broken(text: str) -> bool:
+    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _finding(text: str, where: str) -> Finding:
+    return Finding(
+        "ModelError",
+        f"the text '{text}' holds half of a character (a lone surrogate), which no file can hold",
+        where,
+        "write the whole character; was the file cut, or written in another encoding?",
+    )

@@ -1,0 +1,67 @@
+"""Units of measurement, where the metadata of a model has them.
+
+MDF itself knows no units. They are read from `metadata: {units: mV}` (or `unit`) of an output port, a
+parameter, a function or an input port, and from a node's `metadata: {units: {V: mV, ...}}`. What only
+passes a value on has that value's unit:
+
+    output_ports: {v: {value: V}}                                       # the unit of V
+    parameters: {V: {default_initial_value: V0, time_derivative: ...}}  # the unit of V0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mdf_loop.document.document import Document
+
+_KINDS = ("output_ports", "parameters", "functions", "input_ports")
+"""Where ids clash, the first of these is what `node.item` means."""
+_KEYS = ("units", "unit")
+_PASSED_ON = ("value", "default_initial_value")
+
+
+def units_of(document: Document) -> dict[str, str]:
+    """The unit of every `node.item` that has one."""
+    units: dict[str, str] = {}
+    for node in document.graph.nodes:
+        for part in _parts(node):
+            units.setdefault(f"{node.id}.{part.id}", _unit(node, part, ()))
+    return {name: unit for name, unit in units.items() if unit}
+
+
+def _parts(node: Any, kinds: Sequence[str] = _KINDS) -> Iterator[Any]:
+    return (part for kind in kinds for part in getattr(node, kind, None) or ())
+
+
+def _unit(node: Any, part: Any, passed: tuple[int, ...]) -> str:
+    """The unit of a part of a node, or nothing; `passed` identifies those that led here."""
+    stated = _text(_stated(part.metadata)) or _of_node(node, part.id)
+    if stated or id(part) in passed:
+        return stated
+    for attribute in _PASSED_ON:
+        for source in _named(node, getattr(part, attribute, None)):
+            unit = _unit(node, source, (*passed, id(part)))
+            if unit:
+                return unit
+    return ""
+
+
+def _named(node: Any, value: Any) -> list[Any]:
+    """What the value names and nothing more: a parameter, a function or an input port."""
+    name = value.strip() if isinstance(value, str) else None
+    return [part for part in _parts(node, _KINDS[1:]) if part.id == name][:1]
+
+
+def _of_node(node: Any, item: str) -> str:
+    """What the node's own metadata says about one of its parts."""
+    stated = _stated(node.metadata)
+    return _text(stated.get(item)) if isinstance(stated, Mapping) else ""
+
+
+def _stated(metadata: Mapping[str, Any] | None) -> Any:
+    return next((metadata[key] for key in _KEYS if key in metadata), None) if metadata else None
+
+
+def _text(unit: Any) -> str:
+    return unit.strip() if isinstance(unit, str) else ""

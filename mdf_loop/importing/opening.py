@@ -1,0 +1,85 @@
+"""Files and objects -> the document: the one place where a path becomes a model.
+
+Files are never touched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from mdf_loop.document.document import Document, document_of
+from mdf_loop.document.loading import clear_errors, graph_of, model_of
+from mdf_loop.document.parsing import parse
+from mdf_loop.document.structure import graph_findings, model_findings
+from mdf_loop.document.tensors import files_in
+from mdf_loop.document.texts import broken_texts
+from mdf_loop.errors import ModelError, raise_findings
+from mdf_loop.importing import READERS, read_foreign
+from mdf_loop.paths import noted, noting, path_of
+
+Source: TypeAlias = Any
+"""A path, a modeci_mdf `Model` or `Graph`, or the dict of a model or graph."""
+
+SUFFIXES = (".json", ".yaml", ".yml", ".bson", *READERS)
+
+
+def open_document(source: Source) -> Document:
+    """The document of a path, a Model or Graph, or the dict of one.
+
+    Raises:
+        ModelError: the file is missing, is not MDF, or holds no graph.
+    """
+    if isinstance(source, Document):
+        for file in source.files:
+            noted(file)
+        return source
+    if isinstance(source, str | os.PathLike):
+        path = path_of(source, "the model")
+        with noting() as files:
+            model = _load(path)
+        return replace(document_of(model, path.name), files=frozenset(files))
+    from modeci_mdf.mdf import Graph, Model
+
+    if isinstance(source, Model):
+        with clear_errors(f"'{source.id}'"):
+            raise_findings((*broken_texts(source), *model_findings(source)))
+        return document_of(source, source.id)
+    if isinstance(source, Graph):
+        with clear_errors(f"'{source.id}'"):
+            findings = graph_findings(source.id, source, "$.graphs[0]")
+            raise_findings((*broken_texts(source), *findings))
+        return Document(source, "$.graphs[0]", {source.id: source}, source.id)
+    if isinstance(source, Mapping):
+        inner = next(iter(source.values()), None) if len(source) == 1 else source
+        if isinstance(inner, Mapping) and "nodes" not in inner:
+            return document_of(model_of(source), str(source.get("id", next(iter(source), ""))))
+        raise_findings(broken_texts(source))
+        graph = graph_of(source, "$.graphs[0]")
+        return Document(graph, "$.graphs[0]", {graph.id: graph}, graph.id)
+    raise ModelError(
+        f"cannot read a model from {type(source).__name__}",
+        hint="give a path, a modeci_mdf Model or Graph, or a dict",
+    )
+
+
+def _load(path: Path) -> Any:
+    if not path.exists():
+        raise ModelError(f"there is no file '{path}'", hint="check the path")
+    if path.is_dir():
+        raise ModelError(
+            f"'{path}' is a folder, not a model", hint="name a .json, .yaml or .bson file"
+        )
+    if path.suffix.lower() not in SUFFIXES:
+        raise ModelError(
+            f"'{path.name}' does not end in {', '.join(SUFFIXES)}",
+            hint="MDF models are JSON, YAML or BSON files",
+        )
+    if path.suffix.lower() in READERS:
+        return model_of(read_foreign(path), name=path.name)
+    with clear_errors(f"'{path.name}'"):
+        content = parse(noted(path))
+    return model_of(content, files_in(path.parent), path.name)

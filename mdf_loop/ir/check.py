@@ -1,0 +1,265 @@
+"""The rules a program obeys. All findings at once, in the names of the MDF.
+
+1. Every value is made once and used only after it was made, inside the scope it was made in.
+2. A carried value keeps its dtype, and (unless shapes are dynamic) its shape.
+3. A condition is one truth value; a trip count is one whole number.
+4. A recorded row is an array (that all have one shape is seen when it runs), and so is what is
+   scanned: a row has its dtype, and its shape but for the axis.
+5. A loop has a trip count, a condition or a bound.
+6. What is to hold for a guarded value is one truth value, and it keeps its type.
+7. Both branches of a choice give its values: as many, in their dtypes and shapes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from mdf_loop.errors import Finding
+from mdf_loop.ir import (
+    Body,
+    Carried,
+    Guard,
+    If,
+    Loop,
+    Operation,
+    Program,
+    Recorded,
+    Scanned,
+    Shape,
+    Value,
+    always_true,
+    bodies,
+    operands,
+    results,
+    true_constants,
+    type_text,
+    walk,
+)
+from mdf_loop.ir.shape_join import dtype_sentence, shape_sentence
+from mdf_loop.ir.types import is_tensor, kind_of
+
+
+def check(program: Program) -> tuple[Finding, ...]:
+    """Everything that is wrong with the program; empty if nothing is."""
+    known = {entry.value for entry in program.inputs}
+    true_values = true_constants(program.ops)
+    findings = list(_check_scope(program.ops, known, true_values))
+    made = known | {value for operation in program.ops for value in results(operation)}
+    findings += [
+        _not_here(output.value, f"output '{output.name}'")
+        for output in program.outputs
+        if output.value not in made
+    ]
+    findings += _names_used_twice(program)
+    return tuple(dict.fromkeys(findings))
+
+
+def _check_scope(
+    ops: Iterable[Operation], outside: set[Value], true_values: set[Value]
+) -> Iterator[Finding]:
+    known = set(outside)
+    for operation in ops:
+        for value in operands(operation):
+            if value not in known:
+                yield _not_here(value, getattr(operation, "where", ""))
+        for body in bodies(operation):
+            yield from _check_body(body, known, true_values, getattr(operation, "where", ""))
+        if isinstance(operation, Loop):
+            yield from _check_loop(operation, true_values)
+        elif isinstance(operation, If):
+            yield from _check_choice(operation)
+        elif isinstance(operation, Guard):
+            yield from _check_guard(operation)
+        for value in results(operation):
+            if value in known:
+                yield Finding("ScopeError", f"'{value.name}' is made twice", value.where)
+            known.add(value)
+
+
+def _not_here(value: Value, where: str) -> Finding:
+    return Finding(
+        "ScopeError",
+        f"'{value.name}' is used where it does not exist",
+        where or value.where,
+        "a value made in a body leaves it only as one of the body's outputs",
+    )
+
+
+def _names_used_twice(program: Program) -> Iterator[Finding]:
+    names = [entry.value.name for entry in program.inputs]
+    names += [value.name for operation in walk(program.ops) for value in results(operation)]
+    for name, times in Counter(names).items():
+        if times > 1:
+            yield Finding("ScopeError", f"{times} values are called '{name}'")
+
+
+def _check_body(
+    body: Body, outside: set[Value], true_values: set[Value], where: str
+) -> Iterator[Finding]:
+    inside = outside | set(body.inputs)
+    yield from _check_scope(body.ops, inside, true_values)
+    made = inside | {value for operation in body.ops for value in results(operation)}
+    for value in body.outputs:
+        if value not in made:
+            yield _not_here(value, where)
+
+
+def _check_loop(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
+    yield from _check_control(loop, true_values)
+    for position, carried in enumerate(loop.carried, start=1):
+        yield from _check_carried(loop, carried, position)
+    for recorded in loop.recorded:
+        yield from _check_recorded(loop, recorded)
+    for scanned in loop.scanned:
+        yield from _check_scanned(loop, scanned)
+
+
+_UNRECORDED = {
+    "U": ("text", "carry it, or record a number that stands for it"),
+    "s": ("a sequence", "carry it: the last one holds all that was put into it"),
+    "o": ("an optional value", "record what it holds: onnx::OptionalGetElement"),
+}
+"""What cannot be recorded, by the kind of its dtype: the words for it, and what to do."""
+
+
+def _check_recorded(loop: Loop, recorded: Recorded) -> Iterator[Finding]:
+    name = f"the recorded value '{recorded.name or recorded.row.name}'"
+    kind = kind_of(recorded.row.dtype)
+    if kind in _UNRECORDED:
+        what, hint = _UNRECORDED[kind]
+        sentence = f"{name} is {what}, which cannot be recorded"
+        yield Finding("UnsupportedError", sentence, loop.where, hint)
+
+
+def _check_scanned(loop: Loop, scanned: Scanned) -> Iterator[Finding]:
+    rows, row, axis = scanned.rows, scanned.row, scanned.axis
+    rank = None if rows.shape is None else len(rows.shape)
+    if not is_tensor(rows.dtype) or (rank is not None and not 0 <= axis < rank):
+        yield Finding(
+            "OperandError",
+            f"'{rows.name}' is {rows.type}, which has no rows along axis {axis} to scan",
+            loop.where,
+        )
+        return
+    left = None if rows.shape is None else (*rows.shape[:axis], *rows.shape[axis + 1 :])
+    if row.dtype != rows.dtype or _differ(left, row.shape):
+        yield Finding(
+            "OperandError",
+            f"'{row.name}' is {row.type}, but the rows of '{rows.name}' along axis {axis} are "
+            f"{type_text(rows.dtype, left)}",
+            loop.where,
+        )
+
+
+def _check_control(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
+    ends = loop.trip_count is not None or loop.bound is not None
+    if not ends and (loop.condition is None or always_true(loop, true_values)):
+        what = "neither a trip count nor a condition"
+        if loop.condition is not None:
+            what = "no trip count, and its condition is always true"
+        yield Finding(
+            "EndlessLoopError",
+            f"the loop '{loop.name}' has {what}: it would never end",
+            loop.where,
+            "give M, or a condition that becomes false, or set max_iterations (--max-iterations)",
+        )
+    for what, value, dtype in (
+        ("trip count", loop.trip_count, "int64"),
+        ("first iteration number", loop.first, "int64"),
+        ("condition", loop.condition, "bool"),
+        ("body's condition", loop.condition_out, "bool"),
+    ):
+        if value is not None and (value.dtype != dtype or value.shape != ()):
+            yield Finding(
+                "TripCountError" if dtype == "int64" else "ConditionError",
+                f"the {what} of '{loop.name}' must be {dtype}[], not {value.type}",
+                loop.where,
+            )
+
+
+def _check_carried(loop: Loop, carried: Carried, position: int) -> Iterator[Finding]:
+    enter, leave = carried.enter, carried.leave
+    change = (
+        f"'{enter.name}': {carried.initial.type} becomes '{carried.name or leave.name}': "
+        f"{leave.type} (body output {position})"
+    )
+    if enter.dtype != leave.dtype or carried.initial.dtype != enter.dtype:
+        yield Finding(
+            "CarryTypeError",
+            f"carried values must keep their dtype, but {change}: "
+            f"{dtype_sentence(carried.initial.dtype, leave.dtype)}",
+            loop.where,
+            _dtype_hint(carried.initial.dtype, leave.dtype),
+        )
+    elif not loop.dynamic_shapes and _differ(carried.initial.shape, leave.shape):
+        yield Finding(
+            "CarryShapeError",
+            f"carried values must keep their shape, but {change}: "
+            f"{shape_sentence(carried.initial.shape, leave.shape)}",
+            loop.where,
+            "give the initial value the shape it has after one iteration, or allow the change: "
+            "metadata: {shapes: dynamic} in the body, shapes='dynamic' or --shapes dynamic",
+        )
+
+
+def _check_guard(guard: Guard) -> Iterator[Finding]:
+    if guard.ok.type != "bool[]":
+        yield Finding(
+            "ConditionError",
+            f"what is to hold for '{guard.made.name}' must be bool[], not {guard.ok.type}",
+            guard.where,
+        )
+    if guard.made.dtype != guard.value.dtype or _differ(guard.value.shape, guard.made.shape):
+        yield Finding(
+            "OperandError",
+            f"'{guard.made.name}' is {guard.made.type}, but it stands for {guard.value.type}",
+            guard.where,
+        )
+
+
+def _check_choice(choice: If) -> Iterator[Finding]:
+    if choice.condition.type != "bool[]":
+        yield Finding(
+            "ConditionError",
+            f"the condition of '{choice.name}' must be bool[], not {choice.condition.type}",
+            choice.where,
+        )
+    for word, branch in (("true", choice.then), ("false", choice.otherwise)):
+        if len(branch.leaves) != len(choice.outputs):
+            yield Finding(
+                "ArityError",
+                f"'{choice.name}' has {len(choice.outputs)} values, but if its condition is "
+                f"{word} there are {len(branch.leaves)}",
+                choice.where,
+            )
+            continue
+        for output, leaf in zip(choice.outputs, branch.leaves, strict=True):
+            if leaf.dtype != output.dtype or _differ(output.shape, leaf.shape):
+                yield Finding(
+                    "OperandError",
+                    f"'{output.name}' is {output.type}, but if the condition of '{choice.name}' "
+                    f"is {word} it is '{leaf.name}': {leaf.type}",
+                    choice.where,
+                    "both branches must give one dtype, and shapes that the result allows",
+                )
+
+
+def _dtype_hint(before: str, after: str) -> str:
+    if before.startswith(("int", "uint", "bool")) and after.startswith("float"):
+        return "write the initial value with a point (6.0), or keep the update whole (// and int())"
+    if before.startswith("float") and after.startswith(("int", "uint", "bool")):
+        return "make the update a number with a point, e.g. 1.0 * (...)"
+    return f"cast one of them: the initial value is {before}, the update {after}"
+
+
+def _differ(initial: Shape, leave: Shape) -> bool:
+    """Whether two shapes are certainly different."""
+    if initial is None or leave is None:
+        return False
+    if len(initial) != len(leave):
+        return True
+    return any(
+        isinstance(p, int) and isinstance(q, int) and p != q
+        for p, q in zip(initial, leave, strict=True)
+    )

@@ -1,0 +1,109 @@
+"""A program as text, as `print(program)` shows it: stable, one operation a line.
+
+program(%go: bool[], %x: float64[n])
+  if %go giving %y: float64[n]
+    %neg: float64[n] = Neg(%x)
+    give %neg
+  else
+    give %x
+  output A.y = %y
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.ir import Array, Branch, Constant, Guard, If, Loop, Op, Operation, Output, Program
+from mdf_loop.visible import on_one_line
+
+
+def array_text(array: Array) -> str:
+    """A constant, short enough for one line."""
+    if array.size > 6:
+        return "[...]"
+    return str(array.tolist())
+
+
+def _arguments_text(operation: Op) -> str:
+    """Inputs by name (`-` for one left out), then attributes."""
+
+    def one(value: Any) -> str:
+        return array_text(value) if isinstance(value, np.ndarray) else str(value)
+
+    read = ["-" if value is None else f"%{value.name}" for value in operation.inputs]
+    return ", ".join([*read, *(f"{k}={one(v)}" for k, v in sorted(operation.attributes.items()))])
+
+
+def loop_header(loop: Loop) -> str:
+    """`loop %i < %steps while %go`, the line a loop begins with."""
+    trip = f" < %{loop.trip_count.name}" if loop.trip_count is not None else ""
+    bound = f" < bound {loop.bound}" if loop.trip_count is None and loop.bound is not None else ""
+    condition = f" while %{loop.condition.name}" if loop.condition is not None else ""
+    first = f" after %{loop.first.name}" if loop.first is not None else ""
+    return f"loop %{loop.iteration.name}{trip}{bound}{first}{condition}"
+
+
+def _print_loop(loop: Loop, indent: str) -> Iterator[str]:
+    yield indent + loop_header(loop)
+    inner = indent + "  "
+    for carried in loop.carried:
+        yield (
+            f"{inner}carry {carried.enter} from %{carried.initial.name} "
+            f"to %{carried.leave.name} giving %{carried.final.name}"
+        )
+    for scanned in loop.scanned:
+        way = " backward" if scanned.backward else ""
+        yield f"{inner}scan {scanned.row} of %{scanned.rows.name} axis {scanned.axis}{way}"
+    yield from _print_ops(loop.ops, inner)
+    for recorded in loop.recorded:
+        yield f"{inner}record %{recorded.row.name} giving {recorded.stack}"
+    if loop.condition_out is not None:
+        yield f"{inner}continue if %{loop.condition_out.name}"
+    for word, value in (("count", loop.count), ("last condition", loop.last_condition)):
+        if value is not None:
+            yield f"{inner}{word} giving %{value.name}"
+
+
+def _print_if(choice: If, indent: str) -> Iterator[str]:
+    made = ", ".join(map(str, choice.outputs))
+    yield f"{indent}if %{choice.condition.name} giving {made}"
+    yield from _print_branch(choice.then, indent + "  ")
+    yield f"{indent}else"
+    yield from _print_branch(choice.otherwise, indent + "  ")
+
+
+def _print_branch(branch: Branch, indent: str) -> Iterator[str]:
+    yield from _print_ops(branch.ops, indent)
+    yield f"{indent}give {', '.join(f'%{value.name}' for value in branch.leaves)}"
+
+
+def _print_ops(ops: Iterable[Operation], indent: str) -> Iterator[str]:
+    for operation in ops:
+        if isinstance(operation, Constant):
+            yield f"{indent}{operation.value} = {array_text(operation.array)}"
+        elif isinstance(operation, Op):
+            made = ", ".join(map(str, operation.outputs))
+            yield f"{indent}{made} = {operation.op_type}({_arguments_text(operation)})"
+        elif isinstance(operation, Guard):
+            given, ok = operation.value.name, operation.ok.name
+            yield f'{indent}{operation.made} = %{given} if %{ok} else fail "{operation.sentence}"'
+        elif isinstance(operation, Loop):
+            yield from _print_loop(operation, indent)
+        else:
+            yield from _print_if(operation, indent)
+
+
+def print_program(program: Program) -> str:
+    """The program as text: stable, one operation a line."""
+    inputs = ", ".join(str(entry.value) for entry in program.inputs)
+    lines = [f"program({inputs})", *_print_ops(program.ops, "  ")]
+    lines += map(_output_text, program.outputs)
+    return "\n".join(map(on_one_line, lines))
+
+
+def _output_text(output: Output) -> str:
+    members = "" if output.members is None else f" members along axis {output.members}"
+    return f"  output {output.name} = %{output.value.name}{members}"

@@ -1,0 +1,152 @@
+"""Looking at a program: what operations read and make, their bodies, loops, captures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar, cast
+
+from mdf_loop.ir.program import (
+    Array,
+    Body,
+    Constant,
+    Guard,
+    If,
+    Loop,
+    Op,
+    Operation,
+    Program,
+    Value,
+)
+
+_Operation = TypeVar("_Operation", bound=Operation)
+
+
+def operands(operation: Operation) -> Iterator[Value]:
+    """The values an operation reads in its own scope: not those that only its bodies read."""
+    if isinstance(operation, Op):
+        yield from (value for value in operation.inputs if value is not None)
+    elif isinstance(operation, Loop):
+        control = (operation.trip_count, operation.condition, operation.first)
+        yield from (value for value in control if value is not None)
+        yield from (carried.initial for carried in operation.carried)
+        yield from (scanned.rows for scanned in operation.scanned)
+    elif isinstance(operation, Guard):
+        yield from (operation.value, operation.ok)
+    elif isinstance(operation, If):
+        yield operation.condition
+
+
+def results(operation: Operation) -> Iterator[Value]:
+    """The values an operation makes in the scope that it stands in."""
+    if isinstance(operation, Constant):
+        yield operation.value
+    elif isinstance(operation, Guard):
+        yield operation.made
+    elif isinstance(operation, (Op, If)):
+        yield from operation.outputs
+    else:
+        yield from (carried.final for carried in operation.carried)
+        yield from (recorded.stack for recorded in operation.recorded)
+        yield from (v for v in (operation.count, operation.last_condition) if v is not None)
+
+
+def body_inputs(loop: Loop) -> tuple[Value, ...]:
+    """Iteration number, incoming condition, carried values (in ONNX's order), then scanned rows."""
+    return (
+        loop.iteration,
+        loop.condition_in,
+        *(carried.enter for carried in loop.carried),
+        *(scanned.row for scanned in loop.scanned),
+    )
+
+
+def body_outputs(loop: Loop) -> tuple[Value, ...]:
+    """Outgoing condition (if any), carried values, recorded rows: in ONNX's order."""
+    condition = () if loop.condition_out is None else (loop.condition_out,)
+    return (
+        *condition,
+        *(carried.leave for carried in loop.carried),
+        *(recorded.row for recorded in loop.recorded),
+    )
+
+
+def bodies(operation: Operation) -> tuple[Body, ...]:
+    """The scopes inside an operation: a loop has one, an `If` two, any other operation none."""
+    if isinstance(operation, Loop):
+        return (Body(body_inputs(operation), operation.ops, body_outputs(operation)),)
+    if isinstance(operation, If):
+        branches = (operation.then, operation.otherwise)
+        return tuple(Body((), branch.ops, branch.leaves) for branch in branches)
+    return ()
+
+
+def with_bodies(operation: _Operation, ops: Sequence[tuple[Operation, ...]]) -> _Operation:
+    """The operation with other operations in its bodies; the same object if they are the same."""
+    if all(new == body.ops for new, body in zip(ops, bodies(operation), strict=True)):
+        return operation
+    if isinstance(operation, Loop):
+        return cast(_Operation, replace(operation, ops=ops[0]))
+    assert isinstance(operation, If)
+    branches = (operation.then, operation.otherwise)
+    then, otherwise = (replace(branch, ops=new) for branch, new in zip(branches, ops, strict=True))
+    return cast(_Operation, replace(operation, then=then, otherwise=otherwise))
+
+
+def captures(operation: Operation) -> tuple[Value, ...]:
+    """What the bodies read from outside, in order of first use, inner bodies included."""
+    outside: dict[Value, None] = {}
+    for body in bodies(operation):
+        inside: set[Value] = set(body.inputs)
+        for inner in body.ops:
+            outside.update((value, None) for value in reads(inner) if value not in inside)
+            inside.update(results(inner))
+        outside.update((value, None) for value in body.outputs if value not in inside)
+    return tuple(outside)
+
+
+def reads(operation: Operation) -> tuple[Value, ...]:
+    """All that an operation needs: its operands, and what its bodies capture."""
+    return (*operands(operation), *captures(operation))
+
+
+def walk(ops: Iterable[Operation]) -> Iterator[Operation]:
+    """Every operation, those of bodies after the operation that owns them."""
+    for operation in ops:
+        yield operation
+        for body in bodies(operation):
+            yield from walk(body.ops)
+
+
+def loops(program: Program) -> tuple[Loop, ...]:
+    """The loops of the outermost level, in order."""
+    return tuple(operation for operation in program.ops if isinstance(operation, Loop))
+
+
+def true_constants(ops: Iterable[Operation]) -> set[Value]:
+    """The constants, also in bodies, that are the truth value True."""
+    return {op.value for op in walk(ops) if isinstance(op, Constant) and is_true(op.array)}
+
+
+def is_true(array: Array) -> bool:
+    """Whether an array is the one truth value True."""
+    return array.dtype.kind == "b" and array.size == 1 and bool(array.all())
+
+
+def always_true(loop: Loop, true_values: set[Value]) -> bool:
+    """Whether the loop's condition is true before the first and after every iteration."""
+    if loop.condition_out is None:
+        return False
+    goes_on = original(loop.ops, loop.condition_out)
+    stays = goes_on in true_values or goes_on is loop.condition_in
+    return loop.condition in true_values and stays
+
+
+def original(ops: Iterable[Operation], value: Value) -> Value:
+    """What a value is a copy of (an Identity of an Identity ...), itself if it is none."""
+    copies = {
+        op.outputs[0]: op.inputs[0] for op in ops if isinstance(op, Op) and op.op_type == "Identity"
+    }
+    while (source := copies.get(value)) is not None:
+        value = source
+    return value

@@ -1,0 +1,135 @@
+"""Attributes of `onnx::` functions: found by name, known when the model is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from onnx import defs
+
+from mdf_loop.errors import LoopError, OperandError
+from mdf_loop.ir import Array, Value
+from mdf_loop.ir.types import TypeWord, dtype_words, element_type, is_word
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.lower.expression import lower_expression
+from mdf_loop.lower.scope import Scope
+from mdf_loop.lower.terms import tensor
+
+_DTYPES = ("dtype", "to")
+"""Attributes that are ONNX's number for a dtype, where a document may have the word."""
+
+
+def attributes_of(
+    b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
+) -> dict[str, Any]:
+    """The attributes of a function that are given, as ONNX wants them."""
+    attributes: dict[str, Any] = {}
+    for name, formal in schema.attributes.items():
+        if name in args:
+            expression = args[name]
+        elif scope.find_in_node(name) is not None:
+            expression = name
+        else:
+            continue
+        if expression is not None:
+            attributes[name] = _attribute(b, schema, formal, expression, scope)
+    return attributes
+
+
+def _attribute(
+    b: ModelBuilder,
+    schema: defs.OpSchema,
+    formal: defs.OpSchema.Attribute,
+    expression: Any,
+    scope: Scope,
+) -> Any:
+    kinds = defs.OpSchema.AttrType
+    if formal.type == kinds.TYPE_PROTO:
+        return _type_attribute(schema, formal, expression)
+    if isinstance(expression, str) and formal.name in _DTYPES and expression in dtype_words():
+        return element_type(expression)
+    if formal.type in (kinds.STRING, kinds.STRINGS):
+        return _text_attribute(b, schema, formal, expression, scope)
+    known = _known(b, expression, scope)
+    if known is None or known.dtype.kind not in "biuf":
+        raise OperandError(
+            f"the attribute '{formal.name}' of onnx::{schema.name} must be known when the model "
+            f"is compiled, not {expression!r}",
+            hint="give it as a number or a parameter with a fixed value",
+        )
+    if formal.type == kinds.TENSOR:
+        return np.atleast_1d(known) if schema.name == "ConstantOfShape" else known
+    return _plain_attribute(schema, formal, known)
+
+
+def is_known(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) -> bool:
+    """Whether an argument is known when the model is compiled, or not given."""
+    expression = args.get(name, name)
+    given = name in args or scope.find_in_node(name) is not None
+    return not given or expression is None or _known(b, expression, scope) is not None
+
+
+def _known(b: ModelBuilder, expression: Any, scope: Scope) -> Array | None:
+    try:
+        return b.constant_of(tensor(b, lower_expression(b, expression, scope)))
+    except LoopError:
+        return None
+
+
+def _type_attribute(
+    schema: defs.OpSchema, formal: defs.OpSchema.Attribute, expression: Any
+) -> TypeWord:
+    if not isinstance(expression, str) or not is_word(expression):
+        raise OperandError(
+            f"the attribute '{formal.name}' of onnx::{schema.name} is a type, not {expression!r}",
+            hint="e.g. float32 or sequence(float32)",
+        )
+    return TypeWord(expression)
+
+
+def _text_attribute(
+    b: ModelBuilder,
+    schema: defs.OpSchema,
+    formal: defs.OpSchema.Attribute,
+    expression: Any,
+    scope: Scope,
+) -> Any:
+    """A text as it is written, with or without quotes; or the text that a name stands for."""
+    if isinstance(expression, str):
+        held = scope.find_in_node(expression)
+        known = b.constant_of(held) if isinstance(held, Value) else None
+        if known is not None and known.dtype.kind in "UO":
+            expression = known.tolist()
+    several = formal.type == defs.OpSchema.AttrType.STRINGS
+    if several and isinstance(expression, str):
+        expression = expression.strip("[]() ").split(",")
+    texts = expression if several and isinstance(expression, list | tuple) else [expression]
+    if not all(isinstance(text, str) for text in texts):
+        raise OperandError(
+            f"the attribute '{formal.name}' of onnx::{schema.name} is a text, not {expression!r}"
+        )
+    plain = tuple(text.strip("'\" ") for text in texts)
+    return plain if several else plain[0]
+
+
+def _plain_attribute(
+    schema: defs.OpSchema, formal: defs.OpSchema.Attribute, known: np.ndarray[Any, Any]
+) -> Any:
+    kinds = defs.OpSchema.AttrType
+    if formal.type in (kinds.INT, kinds.INTS):
+        whole = known.astype(np.int64)
+        if not np.array_equal(whole, known):
+            raise OperandError(
+                f"the attribute '{formal.name}' of onnx::{schema.name} is a whole number, not {known}"
+            )
+        known = whole
+    elif formal.type in (kinds.FLOAT, kinds.FLOATS):
+        known = known.astype(np.float64)
+    if formal.type in (kinds.INT, kinds.FLOAT, kinds.STRING):
+        if known.size != 1:
+            raise OperandError(
+                f"the attribute '{formal.name}' of onnx::{schema.name} is one number"
+            )
+        return known.reshape(()).item()
+    return tuple(np.atleast_1d(known).tolist())

@@ -1,0 +1,189 @@
+"""Inputs of `onnx::` functions: found by name, in dtypes that the operator takes.
+
+Inputs not written are taken from the node's values of the same name, as MDF's engine does. Those that
+must share a dtype get one: numbers of the document adapt, floats widen.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+from onnx import defs
+
+from mdf_loop.errors import OperandError
+from mdf_loop.ir import Value
+from mdf_loop.ir.types import is_tensor, kind_of, numpy_dtype, onnx_word
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.lower.expression import is_left_out, lower_expression
+from mdf_loop.lower.scope import Scope
+from mdf_loop.lower.sequences import KNOWN, as_sequence
+from mdf_loop.lower.terms import OperatorResults, Term, common_dtype, tensor
+from mdf_loop.ops import onnx_schema
+from mdf_loop.ops.words import cast, ints, kind
+
+VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
+"""The kind of an input that may be many."""
+
+_OPTIONAL = defs.OpSchema.FormalParameterOption.Optional
+_LISTS = frozenset(
+    {
+        *("axes", "shape", "pads", "starts", "ends", "steps", "repeats", "split", "scales"),
+        *("sizes", "roi", "K", "output_shape", "ConstantOfShape.input"),
+    }
+)
+"""Inputs that ONNX wants as lists, where a document may hold one number."""
+
+
+def inputs_of(
+    b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
+) -> list[Value | None]:
+    """The operands of a function in the order of its schema, as the operator takes them."""
+    inputs: list[Value | None] = []
+    groups: list[str] = []
+    for formal in schema.inputs:
+        if formal.option == VARIADIC:
+            values = _variadic(b, schema, args, scope)
+            groups += [formal.type_str] * len(values)
+            inputs += values
+            continue
+        term = _argument(b, formal, args, scope)
+        if term is None and formal.option != _OPTIONAL and schema.name != "OptionalHasElement":
+            raise OperandError(
+                f"onnx::{schema.name} needs the argument '{formal.name}'",
+                hint=f"add '{formal.name}' to the args of the function",
+            )
+        inputs.append(_as_input(b, schema, formal, term))
+        groups.append(formal.type_str)
+    while inputs and inputs[-1] is None:
+        inputs.pop()
+    if schema.name not in KNOWN:
+        onnx_schema.refuse_wrong_kinds(schema.name, inputs)
+    return _one_type_per_group(b, schema, inputs, groups)
+
+
+def _argument(
+    b: ModelBuilder, formal: defs.OpSchema.FormalParameter, args: Mapping[str, Any], scope: Scope
+) -> Term | None:
+    if formal.name in args:
+        expression = args[formal.name]
+        return None if is_left_out(expression) else lower_expression(b, expression, scope)
+    return scope.find_in_node(formal.name)
+
+
+def _as_input(
+    b: ModelBuilder,
+    schema: defs.OpSchema,
+    formal: defs.OpSchema.FormalParameter,
+    term: Term | None,
+) -> Value | None:
+    if term is None:
+        return None
+    if all(word.startswith("seq(") for word in formal.types):
+        return as_sequence(b, term)
+    value = tensor(b, term)
+    if not is_tensor(value.dtype):
+        return value
+    listed = formal.name in _LISTS or f"{schema.name}.{formal.name}" in _LISTS
+    listed = listed and schema.name != "SplitToSequence"  # there one number says how long parts are
+    if listed and value.shape is not None and len(value.shape) != 1:
+        value = b.op("Reshape", value, ints(b, -1))
+    if schema.name == "Range" and value.shape == (1,):  # exporters write it, every runtime takes it
+        value = b.op("Reshape", value, ints(b))
+    allowed = formal.types
+    return value if onnx_word(value.dtype) in allowed else _fit(b, value, allowed)
+
+
+_FIT_ORDER = ("int64", "float64", "float32", "int32", "bool")
+
+
+def _fit(b: ModelBuilder, value: Value, allowed: Collection[str]) -> Value:
+    """A constant in a dtype that the operator takes, if nothing is lost by it."""
+    known = b.constant_of(value)
+    if known is None or kind_of(value.dtype) == "U":
+        return value
+    order = (b.float_dtype, *_FIT_ORDER) if kind_of(value.dtype) != "b" else _FIT_ORDER
+    for dtype in order:
+        if onnx_word(dtype) not in allowed:
+            continue
+        if np.array_equal(known.astype(dtype).astype(known.dtype), known):
+            return cast(b, value, dtype)
+    return value
+
+
+def _variadic(
+    b: ModelBuilder, schema: defs.OpSchema, args: Mapping[str, Any], scope: Scope
+) -> list[Value]:
+    """All arguments that are not attributes or other inputs; a list is spread."""
+    named = {f.name for f in schema.inputs if f.option != VARIADIC} | set(schema.attributes)
+    values: list[Value] = []
+    for key, expression in args.items():
+        if key in named:
+            continue
+        term = lower_expression(b, _unquoted(expression), scope)
+        parts = (
+            term if isinstance(term, tuple) and not isinstance(term, OperatorResults) else (term,)
+        )
+        values += [tensor(b, part) for part in parts]
+    if not values:
+        raise OperandError(f"onnx::{schema.name} needs at least one argument")
+    return values
+
+
+def _unquoted(expression: Any) -> Any:
+    """`"['a', 'b']"`, as MDF's importers write a list of names, as that list."""
+    names = _texts(expression) if isinstance(expression, str) else None
+    return expression if names is None else names
+
+
+def _texts(expression: str) -> list[str] | None:
+    """The texts of a list of quoted texts; None for all else."""
+    try:
+        parts = ast.literal_eval(expression.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+    listed = isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts)
+    return list(parts) if listed and parts else None
+
+
+def _one_type_per_group(
+    b: ModelBuilder, schema: defs.OpSchema, inputs: list[Value | None], groups: list[str]
+) -> list[Value | None]:
+    """Inputs that must share a type get it: numbers of the document adapt, floats widen."""
+    for group in dict.fromkeys(groups):
+        places = [k for k, v in enumerate(inputs) if v is not None and groups[k] == group]
+        members = [v for k in places if (v := inputs[k]) is not None]
+        if len({v.dtype for v in members}) <= 1 or any(v.dtype == "string" for v in members):
+            continue
+        dtype = _group_dtype(b, members)
+        if dtype is None:
+            shown = ", ".join(v.type for v in members)
+            raise OperandError(
+                f"onnx::{schema.name} needs values of one dtype, got {shown}",
+                hint="use onnx::Cast, or write whole numbers with a point (2.0)",
+            )
+        for k in places:
+            value = inputs[k]
+            assert value is not None
+            inputs[k] = cast(b, value, dtype)
+    return inputs
+
+
+def _group_dtype(b: ModelBuilder, members: list[Value]) -> str | None:
+    fixed = [v for v in members if b.constant_of(v) is None and not b.is_weak(v)]
+    kinds = {kind(v) for v in fixed}
+    if len(kinds) > 1:
+        return None
+    dtype = common_dtype(b, fixed or members)
+    for value in members:
+        known = b.constant_of(value)
+        if known is None:
+            continue
+        is_float = kind(value) == "f"
+        there = known.astype(numpy_dtype(dtype)).astype(known.dtype)
+        exact = np.array_equal(there, known, equal_nan=is_float)
+        if not exact and not (is_float and kind_of(dtype) == "f"):
+            return None
+    return dtype

@@ -1,0 +1,26 @@
+"""What is known of each operation, in one table: see `ops.registry`. One file is one family."""
+
+from mdf_loop.ops import (
+    draws,
+    elementwise,
+    movement,
+    networks,
+    others,
+    products,
+    reductions,
+    sequences,
+)
+from mdf_loop.ops.registry import Row, names, register, registered, row_of
+
+register(
+    *elementwise.ROWS,
+    *movement.ROWS,
+    *products.ROWS,
+    *reductions.ROWS,
+    *networks.ROWS,
+    *sequences.ROWS,
+    *draws.ROWS,
+    *others.ROWS,
+)
+
+__all__ = ["Row", "names", "registered", "row_of"]

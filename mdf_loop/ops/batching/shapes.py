@@ -1,0 +1,156 @@
+"""Operators that arrange elements: the axes of one run stand behind that of the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdf_loop.ir import Op, Value
+from mdf_loop.ops.batching.lane import (
+    Lane,
+    Operand,
+    Operands,
+    attribute,
+    further,
+    given,
+    ints,
+    only,
+    optional,
+    rank,
+    refusal,
+    required,
+    values,
+)
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+# --- the shape itself -------------------------------------------------------------------------
+
+
+def shape(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
+    """The shape of one run, which all of them share."""
+    x = required(operands)
+    start, stop, _ = slice(attribute(op, "start"), attribute(op, "end")).indices(x.rank)
+    known = (x.member.shape or ())[start:stop]
+    if all(isinstance(extent, int) for extent in known):
+        return (ints(lane.b, *(int(extent) for extent in known)),)
+    return (lane.b.op("Shape", x.value, start=start + 1, end=stop + 1),)
+
+
+def size(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
+    """The number of elements of one run."""
+    extents = lane.b.op("Shape", required(operands).value, start=1)
+    return (lane.b.op("ReduceProd", extents, keepdims=0),)
+
+
+# --- axes -------------------------------------------------------------------------------------
+
+
+def transpose(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
+    """Without an order the axes of one run are reversed."""
+    x = required(operands)
+    order = attribute(op, "perm") or tuple(reversed(range(x.rank)))
+    return lane.same(op, x.value, perm=(0, *(axis + 1 for axis in order)))
+
+
+def unsqueeze(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
+    """New axes, counted one further."""
+    only(op, operands, 0)
+    axes = lane.constant(op, operands, 1)
+    assert axes is not None
+    return lane.same(op, required(operands).value, _further(lane.b, axes.tolist()))
+
+
+def squeeze(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
+    """Without axes those of one run that are known to have one element."""
+    only(op, operands, 0)
+    x, axes = required(operands), lane.constant(op, operands, 1)
+    if axes is not None:
+        return lane.same(op, x.value, _further(lane.b, axes.tolist()))
+    extents = x.member.shape or ()
+    if any(isinstance(extent, str) for extent in extents):
+        raise refusal(op, f"the shape of {x.member.type} must be known, or the axes given")
+    single = [axis for axis, extent in enumerate(extents) if extent == 1]
+    return lane.same(op, x.value, _further(lane.b, single)) if single else (x.value,)
+
+
+def _further(b: Builder, axes: Sequence[int]) -> Value:
+    return ints(b, *map(further, axes))
+
+
+# --- shapes given as inputs -------------------------------------------------------------------
+
+
+def reshape(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
+    """The new shape behind a 0, which keeps the first extent (unless 0 means 0)."""
+    only(op, operands, 0)
+    b = lane.b
+    front = lane.count() if attribute(op, "allowzero") else ints(b, 0)
+    wanted = b.op("Concat", front, required(operands, 1).value, axis=0)
+    return lane.same(op, required(operands).value, wanted)
+
+
+def flatten(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
+    """Two axes for every run."""
+    extents = [d if isinstance(d, int) else -1 for d in op.outputs[0].shape or (-1, -1)]
+    if extents.count(-1) > 1:
+        raise refusal(op, f"the shape of {required(operands).member.type} must be known")
+    return (lane.b.op("Reshape", required(operands).value, ints(lane.b, 0, *extents)),)
+
+
+def expand(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
+    """`[runs, n]` to the shape `[m, n]`: `[runs, 1, n]` to `[1, m, n]`."""
+    only(op, operands, 0)
+    x, wanted = required(operands, 0), required(operands, 1)
+    axes = max(rank(op.outputs[0]), x.rank)
+    length = _length(op, wanted)
+    shape = lane.b.op("Concat", ints(lane.b, *[1] * (1 + axes - length)), wanted.value, axis=0)
+    return lane.same(op, lane.aligned(x, axes), shape)
+
+
+def tile(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
+    """The runs once, everything else as often as it says."""
+    only(op, operands, 0)
+    repeats = lane.b.op("Concat", ints(lane.b, 1), required(operands, 1).value, axis=0)
+    return lane.same(op, required(operands).value, repeats)
+
+
+def pad(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
+    """No padding before the first or after the last run."""
+    only(op, operands, 0)
+    b, x, pads = lane.b, required(operands), required(operands, 1).value
+    middle, end, none = ints(b, x.rank), ints(b, 2 * x.rank), ints(b, 0)
+    before, behind = b.op("Slice", pads, none, middle), b.op("Slice", pads, middle, end)
+    around = b.op("Concat", none, before, none, behind, axis=0)
+    return lane.same(op, x.value, around, *values(operands[2:]))
+
+
+def slice_(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
+    """Without axes the first ones of one run."""
+    only(op, operands, 0)
+    starts = required(operands, 1)
+    axes = lane.constant(op, operands, 3)
+    places = range(_length(op, starts)) if axes is None else axes.tolist()
+    moved = lane.b.constant(np.array([*map(further, places)], starts.member.dtype))
+    step = optional(operands, 4)
+    return lane.same(op, *values(operands[:3]), moved, *([] if step is None else [step.value]))
+
+
+def _length(op: Op, x: Operand) -> int:
+    """How many numbers a list has, which must be known."""
+    extent = (x.member.shape or ("",))[0]
+    if not isinstance(extent, int):
+        raise refusal(op, f"the length of '{x.member.name}' must be known")
+    return extent
+
+
+# --- parts ------------------------------------------------------------------------------------
+
+
+def concat(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
+    """Parts that all runs share are spread over them."""
+    parts = (lane.spread(x) for x in given(operands))
+    return lane.same(op, *parts, axis=further(attribute(op, "axis")))

@@ -1,0 +1,111 @@
+"""Pools: one number for each window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdf_loop.ir import Op, Value
+from mdf_loop.ops.compositions.windows import (
+    Windows,
+    known_length,
+    padded,
+    window_slices,
+    windows_of,
+)
+from mdf_loop.ops.compositions.words import attribute, ints, number, operand, spatial_axes
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+
+def average_pool(b: Builder, op: Op) -> Value:
+    """The sum of each window over the number of its elements.
+
+    Pads count only with `count_include_pad`; what `ceil_mode` adds at the end never does.
+    """
+    x = operand(op)
+    windows = windows_of(op, x, attribute(op, "kernel_shape"))
+    extra = _beyond(op, x, windows) if attribute(op, "ceil_mode") else windows.after
+    total = _window_sum(b, x, windows, windows.before, extra)
+    if extra == windows.after and (
+        attribute(op, "count_include_pad") or not any((*windows.before, *windows.after))
+    ):
+        return b.op("Div", total, number(b, int(np.prod(windows.kernel)), x))
+    return b.op("Div", total, _counts(b, op, x, windows, extra))
+
+
+def _counts(b: Builder, op: Op, x: Value, windows: Windows, extra: tuple[int, ...]) -> Value:
+    """How many elements of each window count."""
+    axes = len(windows.kernel)
+    shape = b.op("Concat", ints(b, 1, 1), b.op("Shape", x, start=2, end=2 + axes), axis=0)
+    ones = b.op("Expand", number(b, 1, x), shape)
+    if not attribute(op, "count_include_pad"):
+        return _window_sum(b, ones, windows, windows.before, extra)
+    sides = [0, 0, *windows.before, 0, 0, *windows.after]
+    ones = b.op("Pad", ones, ints(b, *sides), number(b, 1, x))
+    rest = tuple(e - a for e, a in zip(extra, windows.after, strict=True))
+    return _window_sum(b, ones, windows, (0,) * axes, rest)
+
+
+def _beyond(op: Op, x: Value, windows: Windows) -> tuple[int, ...]:
+    """The pads after each axis with which the last, incomplete window is whole."""
+    pads = []
+    for axis, (reach, stride) in enumerate(zip(windows.reach, windows.strides, strict=True)):
+        before, after = windows.before[axis], windows.after[axis]
+        length = known_length(op, x, axis)
+        steps = -(-(length + before + after - reach) // stride)
+        if steps * stride >= length + before:  # a window has to begin inside
+            steps -= 1
+        pads.append(max(steps * stride + reach - length - before, 0))
+    return tuple(pads)
+
+
+def _window_sum(
+    b: Builder, x: Value, windows: Windows, before: tuple[int, ...], after: tuple[int, ...]
+) -> Value:
+    around = padded(b, x, before, after)
+    parts = window_slices(b, around, windows.kernel, windows.strides, windows.dilations)
+    return parts[0] if len(parts) == 1 else b.op("Sum", *parts)
+
+
+# --- p-norms ----------------------------------------------------------------------------------
+
+
+def _power(b: Builder, x: Value, p: int) -> Value:
+    if p == 2:
+        return b.op("Mul", x, x)
+    size = b.op("Abs", x)
+    return size if p == 1 else b.op("Pow", size, number(b, p, x))
+
+
+def _root(b: Builder, x: Value, p: int) -> Value:
+    if p == 2:
+        return b.op("Sqrt", x)
+    return x if p == 1 else b.op("Pow", x, number(b, 1 / p, x))
+
+
+def lp_pool(b: Builder, op: Op) -> Value:
+    """`(sum of |x| ** p) ** (1 / p)` of each window."""
+    x, p = operand(op), attribute(op, "p")
+    windows = windows_of(op, x, attribute(op, "kernel_shape"))
+    after = _beyond(op, x, windows) if attribute(op, "ceil_mode") else windows.after
+    return _root(b, _window_sum(b, _power(b, x, p), windows, windows.before, after), p)
+
+
+def global_average_pool(b: Builder, op: Op) -> Value:
+    """The mean of each channel."""
+    return b.op("ReduceMean", operand(op), axes=spatial_axes(op), keepdims=1)
+
+
+def global_max_pool(b: Builder, op: Op) -> Value:
+    """The largest element of each channel."""
+    return b.op("ReduceMax", operand(op), axes=spatial_axes(op), keepdims=1)
+
+
+def global_lp_pool(b: Builder, op: Op) -> Value:
+    """`(sum of |x| ** p) ** (1 / p)` of each channel."""
+    p = attribute(op, "p")
+    mass = b.op("ReduceSum", _power(b, operand(op), p), ints(b, *spatial_axes(op)), keepdims=1)
+    return _root(b, mass, p)

@@ -1,0 +1,73 @@
+"""Resize as sums of gathered neighbours, with weights computed at compile time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Array, Op, Value
+from mdf_loop.ops.compositions.words import extents, operand, optional
+from mdf_loop.ops.meaning import evaluate
+from mdf_loop.ops.newer_forms import sampling_words
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+
+def resize(b: Builder, op: Op) -> Value:
+    """`y[j] = sum over neighbours of weight[j, n] * x[place[j, n]]`, one axis after the other.
+
+    The weights are those by which ONNX's reference implementation resizes unit vectors. Extents
+    and scales must be known, those of all axes, and the result linear in x (no
+    `tf_crop_and_resize`).
+    """
+    x = operand(op)
+    if op.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+        raise UnsupportedError("onnx::Resize in float64 cannot do tf_crop_and_resize")
+    for name in ("axes", "keep_aspect_ratio_policy"):
+        if op.attributes.get(name, "stretch") != "stretch":
+            raise UnsupportedError(
+                f"onnx::Resize in float64 does not take '{name}'", hint="give the sizes of all axes"
+            )
+    scales, sizes = (b.constant_of(optional(op, k)) for k in (2, 3))
+    factors = sizes if sizes is not None and sizes.size else scales
+    if factors is None:
+        raise UnsupportedError("onnx::Resize in float64 needs scales or sizes that are known")
+    for axis, (length, factor) in enumerate(zip(extents(x, "onnx::Resize"), factors, strict=True)):
+        if factor != (length if factors is sizes else 1):
+            x = _along(b, x, axis, _weights(op, length, factor, by_size=factors is sizes))
+    return x
+
+
+def _weights(op: Op, length: int, factor: float, *, by_size: bool) -> Array:
+    """`weights[n, j]`: how much of element n of the old axis is in element j of the new one."""
+    rows = np.eye(length)
+    pair = np.array([length, factor], np.int64) if by_size else np.array([1, factor], np.float32)
+    inputs = [rows, None, None, pair] if by_size else [rows, None, pair]
+    weights: Array = evaluate("Resize", inputs, op.attributes, 1)[0]
+    return weights
+
+
+def _along(b: Builder, x: Value, axis: int, weights: Array) -> Value:
+    taps = max(int(np.count_nonzero(weights, axis=0).max(initial=1)), 1)
+    order = np.argsort(weights == 0, axis=0, kind="stable")[:taps]
+    after = len(x.shape or ()) - axis - 1
+    total: Value | None = None
+    for places in order:
+        part = b.op("Gather", x, b.constant(places), axis=axis)
+        weight = weights[places, np.arange(places.size)]
+        if np.any(weight != 1):
+            if np.dtype(x.dtype).kind != "f":
+                raise UnsupportedError(f"onnx::Resize in {x.dtype} can only copy elements")
+            column = weight.astype(x.dtype).reshape(-1, *[1] * after)
+            part = b.op("Mul", part, b.constant(column))
+        total = part if total is None else b.op("Add", total, part)
+    assert total is not None
+    return total
+
+
+def grid_sample(b: Builder, op: Op) -> Value:
+    """The operation in the words of opset 20, whose kernel computes in float64, too."""
+    return b.op("GridSample", *op.inputs, **sampling_words(op)[1])

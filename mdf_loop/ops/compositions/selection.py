@@ -1,0 +1,107 @@
+"""Operators that choose, mark or move elements."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Op, Value
+from mdf_loop.ops.compositions.words import (
+    attribute,
+    cast,
+    extents,
+    ints,
+    operand,
+    optional,
+    rank,
+)
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+
+def nonzero(b: Builder, op: Op) -> Value:
+    """The positions of `Cast(x, bool)`; nan is not zero."""
+    return b.op("NonZero", cast(b, operand(op), "bool"))
+
+
+def eye_like(b: Builder, op: Op) -> Value:
+    """Ones and zeros in float32, then in the dtype that is wanted."""
+    eye = b.op("EyeLike", cast(b, operand(op), "float32"), k=attribute(op, "k"))
+    return cast(b, eye, op.outputs[0].dtype)
+
+
+def one_hot(b: Builder, op: Op) -> Value:
+    """`Where(range(depth) == i, on, off)` along a new axis; negative i count from the end."""
+    values, out = operand(op, 2), op.outputs[0].dtype
+    index, depth = cast(b, operand(op, 0), "int64"), cast(b, operand(op, 1), "int64")
+    depth = b.op("Reshape", depth, ints(b))
+    zero = b.constant(np.array(0))
+    wrapped = b.op("Where", b.op("Less", index, zero), b.op("Add", index, depth), index)
+    places = b.op("Range", zero, depth, b.constant(np.array(1)))
+    mark = b.op("Equal", b.op("Unsqueeze", wrapped, ints(b, -1)), places)
+    off, on = (b.op("Gather", values, b.constant(np.array(k)), axis=0) for k in (0, 1))
+    chosen = cast(b, b.op("Where", mark, on, off), out)
+    axis = attribute(op, "axis")
+    return chosen if axis == -1 else _last_axis_to(b, chosen, axis)
+
+
+def _last_axis_to(b: Builder, x: Value, axis: int) -> Value:
+    last = rank(x, "onnx::OneHot") - 1
+    order = list(range(last))
+    order.insert(axis if axis >= 0 else axis + last + 1, last)
+    return b.op("Transpose", x, perm=tuple(order))
+
+
+def hardmax(b: Builder, op: Op) -> Value:
+    """1 at the first of the largest elements along `axis`, else 0: `arange(n) == ArgMax(x)`."""
+    x, axis = operand(op), attribute(op, "axis")
+    after = -axis - 1 if axis < 0 else rank(x, "onnx::Hardmax") - axis - 1
+    largest = b.op("ArgMax", x, axis=axis, keepdims=1)
+    extent = b.op("Gather", b.op("Shape", x), b.constant(np.array(axis)), axis=0)
+    places = b.op("Range", b.constant(np.array(0)), extent, b.constant(np.array(1)))
+    places = b.op("Reshape", places, ints(b, -1, *[1] * after))
+    return cast(b, b.op("Equal", places, largest), x.dtype)
+
+
+def depth_to_space(b: Builder, op: Op) -> Value:
+    """`[n, c*s*s, h, w]` to `[n, c, h*s, w*s]`: a reshape, a transpose, a reshape."""
+    _, depth, height, width = extents(operand(op), "onnx::DepthToSpace")
+    s = attribute(op, "blocksize")
+    c = depth // (s * s)
+    column_first = attribute(op, "mode") == "CRD"
+    split = (0, c, s, s, height, width) if column_first else (0, s, s, c, height, width)
+    order = (0, 1, 4, 2, 5, 3) if column_first else (0, 3, 4, 1, 5, 2)
+    return _regrouped(b, operand(op), split, order, (0, c, height * s, width * s))
+
+
+def space_to_depth(b: Builder, op: Op) -> Value:
+    """`[n, c, h*s, w*s]` to `[n, s*s*c, h, w]`: a reshape, a transpose, a reshape."""
+    _, c, height, width = extents(operand(op), "onnx::SpaceToDepth")
+    s = attribute(op, "blocksize")
+    h, w = height // s, width // s
+    return _regrouped(b, operand(op), (0, c, h, s, w, s), (0, 3, 5, 1, 2, 4), (0, c * s * s, h, w))
+
+
+def _regrouped(
+    b: Builder, x: Value, split: tuple[int, ...], order: tuple[int, ...], joined: tuple[int, ...]
+) -> Value:
+    parts = b.op("Reshape", x, ints(b, *split))
+    return b.op("Reshape", b.op("Transpose", parts, perm=order), ints(b, *joined))
+
+
+def max_unpool(b: Builder, op: Op) -> Value:
+    """Zeros, with each element of x at its place in the flattened output."""
+    x, places = operand(op, 0), operand(op, 1)
+    if optional(op, 2) is not None:
+        raise UnsupportedError("onnx::MaxUnpool in float64 does not take output_shape")
+    shape = extents(op.outputs[0], "onnx::MaxUnpool in float64")
+    blank = b.constant(np.zeros(math.prod(shape), x.dtype))
+    flat = ints(b, -1)
+    filled = b.op(
+        "ScatterElements", blank, b.op("Reshape", places, flat), b.op("Reshape", x, flat), axis=0
+    )
+    return b.op("Reshape", filled, ints(b, *shape))

@@ -1,0 +1,203 @@
+"""Operations that work element by element after broadcasting, and their near relations."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+
+from mdf_loop.ir import Array, Op
+from mdf_loop.ir.types import kind_of
+from mdf_loop.ops import runtime
+from mdf_loop.ops.batching import elementwise as batching
+from mdf_loop.ops.compositions import activations, arithmetic, elementary, erf
+from mdf_loop.ops.costs import transcendental
+from mdf_loop.ops.failing import divides_by_zero, negative_power, no_number
+from mdf_loop.ops.registry import Bits, Row, no, yes
+from mdf_loop.ops.runtime import FLOATS, NUMBERS, PLAIN, first_dtype
+
+pointwise = partial(
+    Row, elementwise=True, may_fail=no, typed_by_types=True, batched=batching.elementwise
+)
+"""`y[k] = f(a[k], b[k], ...)` that gives a result for all values."""
+
+_fixed = partial(pointwise, bits=Bits.FIXED)
+_once = partial(pointwise, bits=Bits.ONCE)
+_slow = partial(pointwise, work=transcendental)
+_number = partial(_fixed, has_kernel=runtime.of(NUMBERS))
+_logic = partial(_fixed, has_kernel=runtime.of({"bool"}))
+
+
+def _of_floats(op: Op) -> bool:
+    return kind_of(op.outputs[0].dtype) == "f"
+
+
+def _wrong_mod(op: Op) -> bool:
+    """Of floats it must be `fmod`, which takes whole numbers of 64 bits through float64."""
+    if op.attributes.get("fmod"):
+        return first_dtype(op) in {"int64", "uint64"}
+    return kind_of(first_dtype(op)) == "f"
+
+
+def _wrong_power(op: Op) -> bool:
+    """It computes whole numbers in float64 and saturates: 3 ** 39 = 4052555153018976256."""
+    return {value.dtype for value in op.inputs if value} <= {"int64", "int32"}
+
+
+def _chosen_numbers(op: Op) -> bool:
+    return op.inputs[1] is not None and op.inputs[1].dtype in NUMBERS
+
+
+def _mod(x: Array, y: Array, fmod: int = 0) -> Array:
+    made: Array = np.fmod(x, y) if fmod else np.mod(x, y)
+    return made
+
+
+def _erf(x: Array) -> Array:
+    wide = np.asarray(x, np.float64)
+    made: Array = np.array([math.erf(number) for number in wide.flat]).reshape(wide.shape)
+    return made.astype(x.dtype)
+
+
+def _hard_swish(x: Array) -> Array:
+    wide = np.asarray(x, np.float64 if x.dtype == np.float64 else np.float32)
+    made: Array = wide * np.clip(np.add(np.divide(wide, 6), 0.5), 0, 1)
+    return made.astype(x.dtype)
+
+
+def _gelu(x: Array, approximate: str = "none") -> Array:
+    wide = np.asarray(x, np.float64)
+    if approximate == "tanh":
+        part = np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3))
+    else:
+        part = _erf(math.sqrt(0.5) * wide)
+    made: Array = (0.5 * wide * (1 + part)).astype(x.dtype)
+    return made
+
+
+ARITHMETIC = (
+    _number(name="Add"),
+    _number(name="Sub"),
+    _number(name="Mul"),
+    _number(name="Div", may_fail=divides_by_zero),
+    _number(name="Neg"),
+    _number(name="Abs", never_negative=_of_floats),
+    _once(
+        name="Mod",
+        may_fail=divides_by_zero,
+        wrong_kernel=_wrong_mod,
+        composed=arithmetic.mod,
+        meaning=_mod,
+    ),
+    pointwise(
+        name="Pow",
+        may_fail=negative_power,
+        work=transcendental,
+        wrong_kernel=_wrong_power,
+        composed=arithmetic.power,
+    ),
+    _fixed(name="Sqrt", has_kernel=runtime.of(FLOATS)),
+    _once(name="Reciprocal", has_kernel=runtime.of(FLOATS)),
+    _once(name="Max", has_kernel=runtime.of(NUMBERS)),
+    _once(name="Min", has_kernel=runtime.of(NUMBERS)),
+    # the sign of nan is 0
+    _once(
+        name="Sign",
+        has_kernel=runtime.of(NUMBERS),
+        wrong_kernel=runtime.first_of({"float16"}),
+    ),
+    pointwise(name="Sum", has_kernel=runtime.of(FLOATS)),
+    pointwise(name="Mean", composed=arithmetic.mean),
+    Row(name="Clip", may_fail=no, bits=Bits.ONCE, batched=batching.clip),
+    _fixed(name="BitShift"),
+    _fixed(name="BitwiseAnd"),
+    _fixed(name="BitwiseOr"),
+    _fixed(name="BitwiseXor"),
+    _fixed(name="BitwiseNot"),
+    _fixed(name="BitCast"),
+)
+
+ROUNDING = (
+    _fixed(name="Ceil", has_kernel=runtime.of(FLOATS)),
+    _fixed(name="Floor", has_kernel=runtime.of(FLOATS)),
+    _fixed(name="Round", has_kernel=runtime.of(FLOATS)),
+)
+
+LOGIC = (
+    *(_logic(name=name) for name in ("And", "Not", "Or", "Xor")),
+    *(_number(name=name) for name in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")),
+    _fixed(name="Equal", has_kernel=runtime.of(PLAIN)),
+    _fixed(name="IsInf", has_kernel=runtime.of(FLOATS)),
+    _fixed(name="IsNaN", has_kernel=runtime.of(FLOATS)),
+    _fixed(
+        name="Where",
+        moves=lambda op: op.inputs[1:],
+        as_signed=True,
+        has_kernel=_chosen_numbers,
+    ),
+)
+
+DTYPES = (
+    _fixed(
+        name="Cast",
+        may_fail=no_number,
+        has_kernel=lambda op: {first_dtype(op), op.outputs[0].dtype} <= PLAIN,
+    ),
+    Row(name="CastLike", may_fail=no_number, bits=Bits.FIXED, batched=batching.cast_like),
+    _fixed(
+        name="Identity",
+        moves=lambda op: op.inputs,
+        has_kernel=runtime.of(PLAIN),
+        meaning=lambda value: value,
+    ),
+)
+
+ELEMENTARY = (
+    _slow(name="Exp", has_kernel=runtime.of(FLOATS), never_negative=yes),
+    _slow(name="Log", has_kernel=runtime.of(FLOATS)),
+    _slow(name="Sin", has_kernel=runtime.of(FLOATS)),
+    _slow(name="Cos", has_kernel=runtime.of(FLOATS)),
+    _slow(name="Tan", composed=elementary.tan),
+    _slow(name="Asin", composed=elementary.asin),
+    _slow(name="Acos", composed=elementary.acos),
+    _slow(name="Atan", composed=elementary.atan),
+    _slow(name="Sinh", composed=elementary.sinh),
+    _slow(name="Cosh", composed=elementary.cosh),
+    _slow(name="Tanh", has_kernel=runtime.of(FLOATS)),
+    _slow(name="Asinh", composed=elementary.asinh),
+    _slow(name="Acosh", composed=elementary.acosh),
+    _slow(name="Atanh", composed=elementary.atanh),
+    _slow(name="Erf", composed=erf.erf, meaning=_erf),
+)
+
+ACTIVATIONS = (
+    _slow(name="Sigmoid", has_kernel=runtime.of(FLOATS), never_negative=yes),
+    _slow(name="Softplus", composed=activations.softplus),
+    _slow(name="Elu", composed=activations.elu),
+    _slow(name="Celu"),
+    _slow(name="Selu", composed=activations.selu),
+    _once(name="Relu", composed=activations.relu),
+    pointwise(name="LeakyRelu", composed=activations.leaky_relu),
+    pointwise(name="ThresholdedRelu", composed=activations.thresholded_relu),
+    pointwise(name="HardSigmoid", composed=activations.hard_sigmoid),
+    pointwise(name="HardSwish", composed=activations.hard_swish, meaning=_hard_swish),
+    _slow(name="Gelu", composed=activations.gelu, meaning=_gelu),
+    _slow(name="Mish"),
+    pointwise(name="Softsign", composed=activations.softsign),
+    # computes in float32: Shrink(1.9) = 1.89999998
+    pointwise(
+        name="Shrink",
+        wrong_kernel=runtime.first_of({"float64", "int64", "int32"}),
+        composed=activations.shrink,
+    ),
+    Row(
+        name="PRelu",
+        may_fail=no,
+        bits=Bits.ONCE,
+        batched=batching.prelu,
+        composed=activations.prelu,
+    ),
+)
+
+ROWS = (*ARITHMETIC, *ROUNDING, *LOGIC, *DTYPES, *ELEMENTARY, *ACTIVATIONS)

@@ -1,0 +1,103 @@
+"""Which operations ONNX Runtime's CPU provider can run, dtype by dtype.
+
+The rows of operations tell what usual models use, so that they cost nothing, and which kernels load
+but fail or are wrong when they run. For the rest the runtime is asked: a model of the one operation
+is loaded, once per process.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any
+
+from onnx import helper
+
+from mdf_loop.ir import Op
+from mdf_loop.ir.types import type_proto
+from mdf_loop.onnx_session import inference_session, session_options
+from mdf_loop.ops import onnx_schema
+from mdf_loop.ops.opset import ir_version, opset_of_op
+from mdf_loop.ops.registry import row_of
+
+
+def has_kernel(op: Op) -> bool:
+    """Whether the CPU provider can run the operation, with the right result."""
+    row = row_of(op.op_type)
+    if row.wrong_kernel(op):
+        return False
+    if row.schema is not None:  # the runtime knows nothing of it
+        return row.has_kernel(op)
+    return row.has_kernel(op) or _probe(
+        op.op_type,
+        tuple(None if v is None else v.dtype for v in op.inputs),
+        tuple(v.dtype for v in op.outputs),
+        _Attributes(op.attributes),
+        opset_of_op(op),
+    )
+
+
+class _Attributes:
+    """Attributes as a key of a cache."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = {key: onnx_schema.attribute_value(value) for key, value in values.items()}
+        self._key = tuple(f"{key}={value}" for key, value in sorted(self.values.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Attributes) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@functools.cache
+def _probe(
+    op_type: str,
+    inputs: tuple[str | None, ...],
+    outputs: tuple[str, ...],
+    attributes: _Attributes,
+    opset: int,
+) -> bool:
+    """Whether ONNX Runtime knows how to run this one operation.
+
+    What else it may find wrong it says when the whole model is loaded.
+    """
+    import onnxruntime
+
+    model = _model(op_type, inputs, outputs, attributes.values, opset)
+    options = session_options()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        inference_session(model, options)
+    except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
+        return False
+    except Exception:  # noqa: BLE001 - the kernel exists, and refuses something
+        return True
+    return True
+
+
+def _model(
+    op_type: str,
+    inputs: Iterable[str | None],
+    outputs: Iterable[str],
+    attributes: Mapping[str, Any],
+    opset: int,
+) -> bytes:
+    types = {
+        name: helper.make_value_info(name, type_proto(dtype))
+        for name, dtype in chain(
+            ((f"i{k}", dtype) for k, dtype in enumerate(inputs) if dtype is not None),
+            ((f"o{k}", dtype) for k, dtype in enumerate(outputs)),
+        )
+    }
+    read = [f"i{k}" if dtype is not None else "" for k, dtype in enumerate(inputs)]
+    made = [f"o{k}" for k, _ in enumerate(outputs)]
+    node = helper.make_node(op_type, read, made, **attributes)
+    given = [types[name] for name in read if name]
+    graph = helper.make_graph([node], "probe", given, [types[name] for name in made])
+    imports = [helper.make_opsetid("", opset)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=ir_version(opset))
+    data: bytes = model.SerializeToString()
+    return data

@@ -1,0 +1,80 @@
+"""What operations mean: the numbers that they give, by numpy.
+
+Most numbers come from onnx's reference implementation of plain operators (never its Loop, which is
+wrong); a row has a meaning of its own where that computes in float32, or, from one release to the
+next, with another sign or without nan.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from mdf_loop.ir import Data
+from mdf_loop.ir.types import dtype_name, element_type
+from mdf_loop.ops.onnx_schema import exact_numbers, node_of
+from mdf_loop.ops.opset import opset_of
+from mdf_loop.ops.registry import row_of
+
+
+def evaluate(
+    op_type: str,
+    arrays: Sequence[Data],
+    attributes: Mapping[str, Any],
+    n_outputs: int,
+) -> list[Data]:
+    """What an operation gives, by numpy: as its row says, else by onnx's reference implementation.
+
+    Attributes are used as the model says them: 0.1 is not rounded to 0.10000000149.
+    """
+    own = row_of(op_type).meaning
+    with np.errstate(all="ignore"):
+        if own is not None:
+            made = own(*arrays, **attributes)
+            outputs = made if isinstance(made, tuple) else (made,)
+            return [np.asarray(o) if isinstance(o, np.generic) else o for o in outputs]
+        node = node_of(op_type, [array is not None for array in arrays], n_outputs, attributes)
+        types = tuple(None if a is None else (dtype_name(a), np.shape(a)) for a in arrays)
+        opset = opset_of(op_type, types, attributes)
+        dtypes = tuple(None if entry is None else entry[0] for entry in types)
+        text = node.SerializeToString(deterministic=True)
+        exact = tuple((k, _hashable(v)) for k, v in exact_numbers(op_type, attributes))
+        evaluator = _evaluator(op_type, dtypes, n_outputs, text, exact, opset)
+        feeds = {f"i{k}": array for k, array in enumerate(arrays) if array is not None}
+        given = evaluator.run(None, feeds)
+    return [np.asarray(array) for array in given]
+
+
+def _hashable(value: Any) -> Any:
+    return value if np.ndim(value) == 0 else tuple(value)
+
+
+@functools.lru_cache(maxsize=4096)
+def _evaluator(
+    op_type: str,
+    types: tuple[str | None, ...],
+    n_outputs: int,
+    text: bytes,
+    exact: tuple[tuple[str, Any], ...],
+    opset: int,
+) -> ReferenceEvaluator:
+    """What computes the node of a `text`, with the `exact` numbers among its attributes."""
+    node = onnx.NodeProto.FromString(text)
+    inputs = [
+        helper.make_tensor_value_info(f"i{k}", element_type(dtype), None)
+        for k, dtype in enumerate(types)
+        if dtype is not None
+    ]
+    outputs = [helper.make_empty_tensor_value_info(f"o{k}") for k in range(n_outputs)]
+    graph = helper.make_graph([node], op_type, inputs, outputs)
+    imports = [helper.make_opsetid("", opset)]
+    evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports))
+    for name, value in exact:
+        setattr(evaluator.rt_nodes_[0], name, value)
+    return evaluator

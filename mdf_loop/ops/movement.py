@@ -1,0 +1,185 @@
+"""Operators that ask for shapes, arrange elements, and choose them by their places."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from mdf_loop.ir import Op, Value
+from mdf_loop.ops import runtime
+from mdf_loop.ops.batching import products, reductions, rows, selection, shapes
+from mdf_loop.ops.compositions import selection as composing
+from mdf_loop.ops.compositions import text
+from mdf_loop.ops.failing import (
+    index_outside,
+    step_of_zero,
+    too_few,
+    tuple_outside,
+    unless_fixed,
+    unless_fixed_and_known,
+    unless_known,
+)
+from mdf_loop.ops.newer_forms import counted_parts, of_reduction
+from mdf_loop.ops.registry import Bits, Row, no, yes
+from mdf_loop.ops.runtime import NUMBERS, PLAIN, first_dtype
+
+
+def _first(op: Op) -> tuple[Value | None, ...]:
+    return op.inputs[:1]
+
+
+def _all(op: Op) -> tuple[Value | None, ...]:
+    return op.inputs
+
+
+def _data_and_filling(op: Op) -> tuple[Value | None, ...]:
+    return tuple(op.inputs[k] for k in (0, 2) if k < len(op.inputs))
+
+
+_copied = partial(Row, moves=_first, bits=Bits.FIXED)
+_indexed = partial(_copied, has_kernel=runtime.indexed(PLAIN))
+_counted = partial(Row, bits=Bits.FIXED, never_negative=yes)
+
+
+def _wrong_gather(op: Op) -> bool:
+    """It copies the first text of each row and leaves the others empty."""
+    shape = op.inputs[0].shape if op.inputs[0] else None
+    last = shape is not None and op.attributes.get("axis", 0) in (-1, len(shape) - 1)
+    return first_dtype(op) == "string" and not last
+
+
+def _wrong_scatter(op: Op) -> bool:
+    """MLFloat16 data type is not supported with opset 16 when reduction is add."""
+    return first_dtype(op) == "float16" and "reduction" in op.attributes
+
+
+SHAPES = (
+    _counted(
+        name="Shape",
+        by_shape=True,
+        may_fail=no,
+        has_kernel=runtime.of(PLAIN),
+        batched=shapes.shape,
+    ),
+    _counted(
+        name="Size",
+        by_shape=True,
+        may_fail=no,
+        has_kernel=runtime.of(PLAIN),
+        batched=shapes.size,
+    ),
+    _indexed(name="Reshape", may_fail=unless_fixed_and_known(1), batched=shapes.reshape),
+    _copied(name="Flatten", may_fail=no, batched=shapes.flatten),
+    _indexed(name="Squeeze", may_fail=unless_fixed_and_known(1), batched=shapes.squeeze),
+    _indexed(name="Unsqueeze", may_fail=unless_known(1), batched=shapes.unsqueeze),
+    _copied(
+        name="Transpose",
+        may_fail=no,
+        has_kernel=runtime.of(PLAIN),
+        batched=shapes.transpose,
+    ),
+)
+
+COPIES = (
+    _copied(
+        name="Concat",
+        moves=_all,
+        may_fail=no,
+        has_kernel=runtime.of(PLAIN),
+        batched=shapes.concat,
+    ),
+    _indexed(
+        name="Split",
+        may_fail=unless_fixed_and_known(1),
+        batched=reductions.along_axis,
+        newer_forms=((18, counted_parts),),
+    ),
+    _indexed(name="Slice", may_fail=step_of_zero, batched=shapes.slice_),
+    _indexed(name="Expand", may_fail=unless_fixed_and_known(1), batched=shapes.expand),
+    _indexed(name="Tile", may_fail=unless_known(1), batched=shapes.tile),
+    _copied(
+        name="Pad",
+        moves=_data_and_filling,
+        may_fail=unless_fixed_and_known(1, 3),
+        batched=shapes.pad,
+    ),
+    _copied(name="CenterCropPad", may_fail=unless_fixed_and_known(1)),
+    _copied(
+        name="Trilu",
+        may_fail=unless_known(1),
+        as_signed=True,
+        batched=products.last_two_axes,
+    ),
+    _copied(
+        name="DepthToSpace",
+        may_fail=unless_fixed,
+        batched=rows.row_by_row,
+        composed=composing.depth_to_space,
+    ),
+    _copied(
+        name="SpaceToDepth",
+        may_fail=unless_fixed,
+        batched=rows.row_by_row,
+        composed=composing.space_to_depth,
+    ),
+    _copied(name="ReverseSequence"),
+)
+
+_VARIES = "the shape of its result would differ from value to value"
+
+CHOSEN = (
+    _indexed(
+        name="Gather",
+        may_fail=index_outside,
+        wrong_kernel=_wrong_gather,
+        batched=selection.gather,
+        composed=text.gather,
+    ),
+    _indexed(name="GatherElements", may_fail=index_outside, batched=selection.elements),
+    _indexed(name="GatherND", may_fail=tuple_outside, batched=selection.gather_nd),
+    Row(
+        name="ScatterElements",
+        may_fail=index_outside,
+        has_kernel=runtime.indexed(PLAIN),
+        wrong_kernel=_wrong_scatter,
+        opset=of_reduction,
+        batched=selection.elements,
+    ),
+    Row(
+        name="ScatterND",
+        may_fail=tuple_outside,
+        has_kernel=runtime.indexed(PLAIN),
+        wrong_kernel=_wrong_scatter,
+        opset=of_reduction,
+    ),
+    _copied(name="Compress", may_fail=unless_fixed_and_known(1), batched=selection.compress),
+    Row(
+        name="TopK",
+        bits=Bits.ONCE,
+        may_fail=too_few,
+        has_kernel=runtime.indexed(NUMBERS),
+        batched=reductions.along_axis,
+    ),
+    Row(name="Unique", bits=Bits.ONCE, may_fail=no, not_batched=_VARIES),
+    _counted(name="NonZero", may_fail=no, not_batched=_VARIES, composed=composing.nonzero),
+)
+
+MADE = (
+    Row(name="Constant", may_fail=no, has_kernel=yes, bits=Bits.FIXED),
+    Row(
+        name="ConstantOfShape",
+        bits=Bits.FIXED,
+        may_fail=unless_known(0),
+        not_batched=_VARIES,
+    ),
+    Row(name="Range", bits=Bits.FIXED, may_fail=unless_known(0, 1, 2), not_batched=_VARIES),
+    Row(name="EyeLike", bits=Bits.FIXED, may_fail=no, composed=composing.eye_like),
+    Row(
+        name="OneHot",
+        bits=Bits.FIXED,
+        may_fail=unless_known(1),
+        batched=reductions.along_axis,
+        composed=composing.one_hot,
+    ),
+)
+
+ROWS = (*SHAPES, *COPIES, *CHOSEN, *MADE)

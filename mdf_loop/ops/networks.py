@@ -1,0 +1,98 @@
+"""Operators of networks: convolutions, pools, normalizations, recurrent layers, losses, images."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from mdf_loop.ops import runtime
+from mdf_loop.ops.batching import reductions, rows
+from mdf_loop.ops.compositions import (
+    columns,
+    convolution,
+    normalization,
+    pooling,
+    recurrent,
+    resize,
+    selection,
+)
+from mdf_loop.ops.costs import convolution as window
+from mdf_loop.ops.failing import unless_fixed, unless_known
+from mdf_loop.ops.newer_forms import of_coordinates, of_grid, sampling_words
+from mdf_loop.ops.registry import Bits, Row
+
+_by_row = partial(Row, may_fail=unless_fixed, batched=rows.row_by_row)
+_exact = partial(Row, small_matters=True)
+
+WINDOWS = (
+    _by_row(name="Conv", work=window, composed=convolution.conv),
+    _by_row(name="ConvTranspose", composed=convolution.conv_transpose),
+    _by_row(name="MaxPool", bits=Bits.ONCE),
+    _by_row(name="AveragePool", composed=pooling.average_pool),
+    _by_row(name="LpPool", composed=pooling.lp_pool),
+    _by_row(name="GlobalAveragePool", composed=pooling.global_average_pool),
+    _by_row(name="GlobalMaxPool", bits=Bits.ONCE, composed=pooling.global_max_pool),
+    _by_row(name="GlobalLpPool", composed=pooling.global_lp_pool),
+    Row(name="DeformConv", work=window),
+    Row(name="Col2Im", may_fail=unless_known(1, 2), composed=columns.columns_to_image),
+    Row(name="MaxUnpool", composed=selection.max_unpool),
+)
+
+NORMALIZATIONS = (
+    _by_row(name="BatchNormalization", composed=normalization.batch_normalization),
+    _by_row(name="InstanceNormalization", composed=normalization.instance_normalization),
+    _by_row(name="LRN", composed=normalization.local_response_normalization),
+    Row(
+        name="LayerNormalization",
+        may_fail=unless_fixed,
+        batched=reductions.along_axis,
+        composed=normalization.layer_normalization,
+    ),
+    Row(name="GroupNormalization"),
+    Row(
+        name="MeanVarianceNormalization",
+        may_fail=unless_fixed,
+        composed=normalization.mean_variance_normalization,
+    ),
+)
+
+
+RECURRENT = (
+    Row(name="RNN", composed=recurrent.recurrent),
+    # "LSTM operator does not support double yet", when it runs; so with GRU
+    Row(
+        name="LSTM",
+        wrong_kernel=runtime.first_of({"float64"}),
+        composed=recurrent.recurrent,
+    ),
+    Row(
+        name="GRU",
+        wrong_kernel=runtime.first_of({"float64"}),
+        composed=recurrent.recurrent,
+    ),
+)
+
+LOSSES = (Row(name="NegativeLogLikelihoodLoss"), Row(name="SoftmaxCrossEntropyLoss"))
+
+IMAGES = (
+    Row(name="Resize", opset=of_coordinates, composed=resize.resize),
+    Row(
+        name="GridSample",
+        opset=of_grid,
+        newer_forms=((20, sampling_words),),
+        composed=resize.grid_sample,
+    ),
+    Row(name="AffineGrid"),
+    Row(name="MaxRoiPool", not_composed="regions of varying size have no composition"),
+    Row(name="RoiAlign"),
+    Row(name="NonMaxSuppression"),
+)
+
+QUANTIZED = (
+    _exact(name="QuantizeLinear"),
+    _exact(name="DequantizeLinear"),
+    Row(name="DynamicQuantizeLinear"),
+    _exact(name="QLinearConv"),
+    _exact(name="ConvInteger"),
+)
+
+ROWS = (*WINDOWS, *NORMALIZATIONS, *RECURRENT, *LOSSES, *IMAGES, *QUANTIZED)

@@ -1,0 +1,167 @@
+"""The signatures of operations: inputs, outputs, attributes and their defaults, by onnx's schemas."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import defs, helper, numpy_helper
+
+from mdf_loop.errors import UnknownFunctionError
+from mdf_loop.ir import OPSET, Op, Value
+from mdf_loop.ir.types import TypeWord, onnx_word, type_proto, wrong_kind
+from mdf_loop.ops.opset import forms, opset_of_op
+from mdf_loop.ops.registry import row_of, title
+
+
+def fits_a_file(op_type: str, attributes: Mapping[str, Any]) -> bool:
+    """Whether an ONNX file, which rounds to float32, holds the numbers among the attributes."""
+    numbers = [value for _, value in exact_numbers(op_type, attributes)]
+    return all(np.array_equal(np.float32(n), np.float64(n)) for n in numbers)
+
+
+def exact_numbers(op_type: str, attributes: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """The attributes that are numbers with a point, which the text of a node would round."""
+    kinds = (defs.OpSchema.AttrType.FLOAT, defs.OpSchema.AttrType.FLOATS)
+    return tuple((k, v) for k, v in attributes.items() if _formal(op_type, k).type in kinds)
+
+
+def schema(op_type: str, names: Collection[str] = (), n_inputs: int = 0) -> defs.OpSchema:
+    """The operation's own schema, or ONNX's, or an error with a suggestion.
+
+    Of ONNX's that of the first opset, from ours on, that has all these names of inputs and
+    attributes, and so many inputs; if none has, that of the first opset that has the operation.
+    """
+    own = row_of(op_type).schema
+    if own is not None:
+        return own
+    known = _signatures(op_type)
+    if not known:
+        raise _unknown(op_type)
+    fits = (s for s, has, most in known if n_inputs <= most and has.issuperset(names))
+    return next(fits, known[0][0])
+
+
+@functools.cache
+def _signatures(op_type: str) -> Sequence[tuple[defs.OpSchema, frozenset[str], int]]:
+    """ONNX's schemas from our opset on: names of inputs and attributes, and the most inputs."""
+    return [
+        (s, frozenset([*(formal.name for formal in s.inputs), *s.attributes]), s.max_input)
+        for s in forms(op_type).values()
+    ]
+
+
+@functools.cache
+def with_operand(op_type: str, name: str) -> defs.OpSchema | None:
+    """ONNX's first schema of an operation, from our opset on, that has an input of this name."""
+    own = row_of(op_type).schema
+    known = () if own is not None else forms(op_type).values()
+    return next((s for s in known if name in {formal.name for formal in s.inputs}), None)
+
+
+def schema_of(op: Op) -> defs.OpSchema:
+    """The schema of an operation of a program, in the opset in which it is written."""
+    return schema_at(op.op_type, opset_of_op(op))
+
+
+def schema_at(op_type: str, opset: int) -> defs.OpSchema:
+    """The operation's own schema, or ONNX's at an opset, from the first on that has it."""
+    own = row_of(op_type).schema
+    if own is not None:
+        return own
+    known = forms(op_type)
+    if not known:
+        raise _unknown(op_type)
+    return known[max((v for v in known if v <= opset), default=min(known))]
+
+
+def _unknown(op_type: str) -> UnknownFunctionError:
+    same = [name for name in operator_names() if name.lower() == op_type.lower()]
+    close = same or difflib.get_close_matches(op_type, operator_names(), n=1)
+    return UnknownFunctionError(
+        f"ONNX has no operator '{op_type}' in opset {OPSET} or later",
+        hint=f"did you mean 'onnx::{close[0]}'?" if close else "",
+    )
+
+
+@functools.cache
+def operator_names() -> tuple[str, ...]:
+    """Every operator from our opset on that is not deprecated."""
+    names = {s.name for s in defs.get_all_schemas_with_history() if s.domain == ""}
+    return tuple(name for name in sorted(names) if forms(name))
+
+
+def _formal(op_type: str, name: str) -> defs.OpSchema.Attribute:
+    """An attribute, by the first schema that has it."""
+    return schema(op_type, (name,)).attributes[name]
+
+
+def attribute(op_type: str, attributes: Mapping[str, Any], name: str) -> Any:
+    """An attribute exactly as given, else ONNX's default, else None.
+
+    ONNX files store numbers as float32; what the model says (0.1) is used as it is, not as
+    0.10000000149.
+    """
+    if name in attributes:
+        return attributes[name]
+    default = _formal(op_type, name).default_value
+    value = helper.get_attribute_value(default) if default.name else None
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def attribute_value(value: Any) -> Any:
+    """An attribute as ONNX wants it: arrays become tensors, words types, numpy scalars numbers."""
+    if isinstance(value, TypeWord):
+        return type_proto(value)
+    if isinstance(value, np.ndarray):
+        return numpy_helper.from_array(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def node_of(
+    op_type: str, present: Sequence[bool], n_outputs: int, attributes: Mapping[str, Any]
+) -> onnx.NodeProto:
+    """One node of its own, with inputs i0, i1, ... (those that are present) and outputs o0, o1, ...."""
+    names = [f"i{k}" if there else "" for k, there in enumerate(present)]
+    plain = {key: attribute_value(value) for key, value in attributes.items()}
+    return helper.make_node(op_type, names, [f"o{k}" for k in range(n_outputs)], **plain)
+
+
+def refuse_wrong_kinds(op_type: str, inputs: Sequence[Value | None]) -> None:
+    """Refuse a tensor, sequence or optional value where the operator takes none of the kind.
+
+    Raises:
+        OperandError: the sentence names the value and says what to do.
+    """
+    kinds = _kinds(op_type, len(inputs))
+    for k, value in enumerate(inputs):
+        if value is None or not kinds:
+            continue
+        allowed = kinds[min(k, len(kinds) - 1)]
+        if onnx_word(value.dtype).partition("(")[0] not in allowed:
+            formals = schema(op_type, n_inputs=len(inputs)).inputs
+            name = formals[min(k, len(formals) - 1)].name
+            raise wrong_kind(value, f"'{name}' of {title(op_type)}", allowed)
+
+
+def _kinds(op_type: str, n_inputs: int) -> tuple[frozenset[str], ...]:
+    own = row_of(op_type).schema
+    return _kinds_of(own) if own is not None else _onnx_kinds(op_type, n_inputs)
+
+
+@functools.cache
+def _onnx_kinds(op_type: str, n_inputs: int) -> tuple[frozenset[str], ...]:
+    return _kinds_of(schema(op_type, n_inputs=n_inputs))
+
+
+def _kinds_of(signature: defs.OpSchema) -> tuple[frozenset[str], ...]:
+    """Of each input whether it may be a `tensor`, a `seq`, an `optional`."""
+    return tuple(
+        frozenset(word.partition("(")[0] for word in formal.types) for formal in signature.inputs
+    )

@@ -1,0 +1,38 @@
+"""Products of matrices, and what is made of all elements of a matrix."""
+
+from __future__ import annotations
+
+from mdf_loop.ops import runtime
+from mdf_loop.ops.batching import products as batching
+from mdf_loop.ops.compositions import arithmetic
+from mdf_loop.ops.costs import product, summation
+from mdf_loop.ops.registry import Row, no
+from mdf_loop.ops.runtime import NUMBERS
+
+ROWS = (
+    Row(
+        name="MatMul",
+        may_fail=no,
+        work=product,
+        typed_by_types=True,
+        has_kernel=runtime.of(NUMBERS),
+        batched=batching.matmul,
+    ),
+    Row(
+        name="Gemm",
+        may_fail=no,
+        work=product,
+        batched=batching.gemm,
+        composed=arithmetic.gemm,
+    ),
+    Row(
+        name="Einsum",
+        may_fail=no,
+        work=summation,
+        as_signed=True,
+        batched=batching.einsum,
+    ),
+    Row(name="Det", may_fail=no, batched=batching.last_two_axes, composed=arithmetic.det),
+    Row(name="MatMulInteger", small_matters=True, work=product),
+    Row(name="QLinearMatMul", small_matters=True),
+)

@@ -1,0 +1,59 @@
+"""Operators along axes: sums, extremes, softmax, running sums."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from mdf_loop.ops import runtime
+from mdf_loop.ops.batching import reductions as batching
+from mdf_loop.ops.compositions import reductions as composing
+from mdf_loop.ops.compositions import selection
+from mdf_loop.ops.costs import transcendental
+from mdf_loop.ops.failing import no_axis, unless_fixed, unless_known
+from mdf_loop.ops.newer_forms import axes_as_operand
+from mdf_loop.ops.registry import Bits, Row, no, yes
+from mdf_loop.ops.runtime import FLOATS, NUMBERS
+
+_WHOLE = frozenset({"int64", "int32"})
+_reduced = partial(
+    Row,
+    may_fail=unless_known(1),
+    batched=batching.reduce,
+    newer_forms=((18, axes_as_operand),),
+)
+_summed = partial(_reduced, wrong_kernel=runtime.first_of(_WHOLE))
+"""Of whole numbers it is computed in float64: 2 ** 53 + 1 is lost."""
+
+_along = partial(Row, may_fail=no, batched=batching.along_axis)
+
+ROWS = (
+    _summed(
+        name="ReduceSum",
+        has_kernel=runtime.indexed(NUMBERS),
+        newer_forms=(),
+        batched=batching.reduce_sum,
+        composed=composing.whole_sum,
+    ),
+    _summed(name="ReduceProd", composed=composing.whole_product),
+    _summed(name="ReduceL1", composed=composing.whole_l1),
+    _summed(name="ReduceSumSquare", composed=composing.whole_square_sum),
+    _reduced(name="ReduceL2"),
+    _reduced(name="ReduceLogSum"),
+    _reduced(name="ReduceLogSumExp", work=transcendental),
+    _reduced(name="ReduceMean"),
+    _reduced(name="ReduceMax", bits=Bits.ONCE),
+    _reduced(name="ReduceMin", bits=Bits.ONCE),
+    _along(name="ArgMax", bits=Bits.ONCE, may_fail=unless_fixed, never_negative=yes),
+    _along(name="ArgMin", bits=Bits.ONCE, may_fail=unless_fixed, never_negative=yes),
+    _along(name="Hardmax", bits=Bits.ONCE, may_fail=unless_fixed, composed=selection.hardmax),
+    _along(name="Softmax", work=transcendental, has_kernel=runtime.of(FLOATS)),
+    _along(name="LogSoftmax", work=transcendental),
+    _along(name="LpNormalization"),
+    Row(
+        name="CumSum",
+        may_fail=no_axis,
+        as_signed=True,
+        has_kernel=runtime.indexed(NUMBERS),
+        batched=batching.running_sum,
+    ),
+)

@@ -1,0 +1,205 @@
+"""The one table of operations: a row says everything that is known of one of them.
+
+    Row("Gather", fails=index_outside, moves=first, bits=Bits.FIXED, batched=gather)
+
+Rows stand in the families beside this file (`elementwise`, `movement`, `reductions`, ...); what the
+compiler asks about an operation, it asks here. An operation that has a row needs nothing else: one
+that ONNX has takes its schema, types and meaning from ONNX; any other says these itself.
+
+    row_of("Gather").may_fail(op, known)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from onnx import defs
+
+from mdf_loop.ir import OPSET, Array, Data, Op, Shape, Value
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+    from mdf_loop.ops.batching.lane import Lane, Operands
+
+Known: TypeAlias = Callable[[Value | None], Array | None]
+"""The array of a value, if it is known now."""
+
+Test: TypeAlias = Callable[[Op], bool]
+Fails: TypeAlias = Callable[[Op, Known], bool]
+Moves: TypeAlias = Callable[[Op], tuple[Value | None, ...]]
+Work: TypeAlias = Callable[[Op], float]
+Type: TypeAlias = tuple[str, Shape]
+Types: TypeAlias = Callable[
+    [Sequence[Type | None], Mapping[str, Any], Mapping[int, Array]], Sequence[Type]
+]
+"""Dtype and shape of each output, for those of inputs, attributes, and inputs known by position."""
+
+Meaning: TypeAlias = Callable[..., Data | tuple[Data, ...]]
+"""What an operation gives, by numpy: `meaning(*inputs, **attributes)`."""
+
+Composition: TypeAlias = "Callable[[Builder, Op], Value | tuple[Value | None, ...]]"
+"""Makes the outputs of an operation out of other operations."""
+
+Opset: TypeAlias = Callable[[Sequence[Type | None], Mapping[str, Any]], int]
+"""The lowest opset that has an operation of inputs of these types, with these attributes."""
+
+Form: TypeAlias = Callable[[Op], tuple[Sequence[Array | None], Mapping[str, Any]]]
+"""How an operation is said: the constants behind its inputs, and its attributes."""
+
+Batched: TypeAlias = "Callable[[Lane, Op, Operands], Sequence[Value]]"
+"""The outputs of an operation for many runs at once, of which one operand or more has the axis."""
+
+
+class Bits(Enum):
+    """How much of a result is fixed, to the last bit."""
+
+    FIXED = "every runtime gives the same: IEEE 754 fixes it, or numbers are only moved"
+    ONCE = "the exact result, rounded at most once; the sign of a zero, or a nan, may be open"
+    OPEN = "libraries differ in the last bits: sums, transcendental functions"
+
+
+def no(op: Op, *_: Any) -> bool:
+    """Never."""
+    return False
+
+
+def ours(inputs: Sequence[Type | None], attributes: Mapping[str, Any]) -> int:
+    """Our opset."""
+    return OPSET
+
+
+def yes(op: Op, *_: Any) -> bool:
+    """Always."""
+    return True
+
+
+def per_element(op: Op) -> float:
+    """Hardly more than nothing for each element, as an addition takes."""
+    return ELEMENT * elements(op.outputs)
+
+
+def elements(values: Sequence[Value]) -> int:
+    """How many elements values have together; extents that are not known count as 1."""
+    total = 0
+    for value in values:
+        size = 1
+        for extent in value.shape or ():
+            size *= extent if isinstance(extent, int) else 1
+        total += size
+    return total
+
+
+ELEMENT = 0.0002
+"""Microseconds for an element of an addition (measured; see `passes.simplify.costs`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Row:
+    """What is known of one operation; what a row does not say is taken to be the worst.
+
+    Attributes:
+        name: the operation's own.
+        elementwise: `y[k] = f(a[k], b[k], ...)` after all operands are broadcast.
+        moves: the operands whose elements, and zeros, are all that the results hold; None if it
+            does more than move numbers.
+        bits: how much of the result is fixed.
+        may_fail: whether it may fail for values of operands that fit it.
+        never_negative: whether it gives nothing below 0, and no -0.0.
+        random: whether it draws random numbers, so that each call gives others.
+        by_shape: whether it reads nothing but the shapes of its operands.
+        work: microseconds that it takes besides the call, at least.
+        has_kernel: whether ONNX Runtime surely has a kernel that is right; if not, it is asked.
+        wrong_kernel: whether ONNX Runtime's kernel loads, but fails or is wrong when it runs.
+        small_matters: whether a small dtype is the point, so that a wider one is none.
+        as_signed: whether it gives for uint64 the bits that it gives for int64.
+        typed_by_types: whether no value of an operand changes the types of results.
+        batched: how it is computed for many runs at once.
+        not_batched: why it is not, as the end of a sentence.
+        composed: how it is made of other operations, where there is no kernel.
+        not_composed: why it is not, as the end of a sentence.
+        opset: the lowest opset that has it, where ONNX's schemas alone do not tell.
+        newer_forms: (opset, form): how it is said from an opset on, where it was said differently before.
+        schema, types, meaning: what ONNX says of its own operations, of any other one.
+    """
+
+    name: str
+    elementwise: bool = False
+    moves: Moves | None = None
+    bits: Bits = Bits.OPEN
+    may_fail: Fails = yes
+    never_negative: Test = no
+    random: bool = False
+    by_shape: bool = False
+    work: Work = per_element
+    has_kernel: Test = no
+    wrong_kernel: Test = no
+    small_matters: bool = False
+    as_signed: bool = False
+    typed_by_types: bool = False
+    batched: Batched | None = None
+    not_batched: str = "there is no rule for it yet"
+    composed: Composition | None = None
+    not_composed: str = ""
+    opset: Opset = ours
+    newer_forms: Sequence[tuple[int, Form]] = ()
+    schema: defs.OpSchema | None = None
+    types: Types | None = None
+    meaning: Meaning | None = None
+
+
+_ROWS: dict[str, Row] = {}
+
+
+def register(*rows: Row) -> None:
+    """Add rows to the table; a name stands there once."""
+    for row in rows:
+        assert row.name not in _ROWS, f"{row.name} has a row already"
+        _ROWS[row.name] = row
+
+
+@contextmanager
+def registered(*rows: Row) -> Iterator[None]:
+    """Rows that are in the table for a while."""
+    register(*rows)
+    try:
+        yield
+    finally:
+        for row in rows:
+            del _ROWS[row.name]
+
+
+def row_of(op_type: str) -> Row:
+    """The row of an operation; of one that has none a row that says nothing."""
+    return _ROWS.get(op_type) or Row(name=op_type)
+
+
+def title(op_type: str) -> str:
+    """What an operation is called in models and errors: `onnx::Tan`, or by its own domain."""
+    own = row_of(op_type).schema
+    return f"{own.domain if own is not None and own.domain else 'onnx'}::{op_type}"
+
+
+def names() -> Collection[str]:
+    """All operations that have a row."""
+    return _ROWS.keys()
+
+
+def rows() -> Collection[Row]:
+    """All rows."""
+    return _ROWS.values()
+
+
+def same_bits(op_type: str, arrays: Iterable[Array]) -> bool:
+    """Whether every runtime gives the same bits for these operands.
+
+    Sums and transcendental functions differ in the last bits from one library to the next.
+    """
+    given = list(arrays)
+    plain = all(a.dtype in (np.float64, np.float32) for a in given if a.dtype.kind not in "iub")
+    whole = all(a.dtype.kind in "iub" for a in given)
+    return whole or (row_of(op_type).bits is Bits.FIXED and plain)

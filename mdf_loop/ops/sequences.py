@@ -1,0 +1,102 @@
+"""Operators of sequences and optional values: Python's lists and None.
+
+    SequenceInsert(s, x, k)      s[:k] + [x] + s[k:]
+    OptionalHasElement(x)        x is not None
+
+Nothing is changed in place, so a sequence is a value like any other.
+
+Source: ONNX operators, opset 17.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from mdf_loop.errors import RunError
+from mdf_loop.ir import Array, Data
+from mdf_loop.ops.compositions import sequences as composing
+from mdf_loop.ops.failing import unless_known
+from mdf_loop.ops.registry import Bits, Row, no
+
+_Members = list[Array]
+
+
+def _place(members: _Members, position: Array | None, places: int, default: int) -> int:
+    """A position that may count from the end, among so many places."""
+    if position is None:
+        return default
+    place = int(position.item())
+    if not -len(members) <= place < places:
+        raise RunError(f"there is no position {place} in a sequence of {len(members)}")
+    return place % len(members) if place < 0 else place
+
+
+def _at(members: _Members, position: Array) -> Array:
+    return members[_place(members, position, len(members), 0)]
+
+
+def _insert(members: _Members, member: Array, position: Array | None = None) -> _Members:
+    k = _place(members, position, len(members) + 1, len(members))
+    return [*members[:k], member, *members[k:]]
+
+
+def _erase(members: _Members, position: Array | None = None) -> _Members:
+    if not members:
+        raise RunError("nothing can be erased from an empty sequence")
+    k = _place(members, position, len(members), len(members) - 1)
+    return [*members[:k], *members[k + 1 :]]
+
+
+def _joined(members: _Members, axis: int, new_axis: int = 0) -> Array:
+    join = np.stack if new_axis else np.concatenate
+    try:
+        return join(members, axis=axis)
+    except ValueError as error:
+        raise RunError(f"the members of the sequence cannot be joined: {error}") from None
+
+
+def _split(array: Array, split: Array | None = None, axis: int = 0, keepdims: int = 1) -> _Members:
+    extent = array.shape[axis]
+    if split is None:
+        parts = np.split(array, extent, axis) if extent else []
+        return parts if keepdims else [part.squeeze(axis) for part in parts]
+    if split.ndim == 0:
+        ends = list(range(int(split), extent, int(split)))
+    else:
+        ends = np.cumsum(split)[:-1].tolist()
+        if split.sum() != extent or (split < 0).any():
+            raise RunError(f"parts of {split.tolist()} do not make up an axis of {extent}")
+    return np.split(array, ends, axis)
+
+
+def _held(value: Data) -> Data:
+    if value is None:
+        raise RunError("an optional value is taken that is absent")
+    return value
+
+
+_moved = partial(Row, bits=Bits.FIXED)
+
+ROWS = (
+    _moved(name="SequenceConstruct", may_fail=no, meaning=lambda *members: list(members)),
+    _moved(name="SequenceEmpty", may_fail=no, meaning=lambda dtype=None: []),
+    _moved(name="SequenceAt", meaning=_at),
+    _moved(name="SequenceInsert", may_fail=unless_known(2), meaning=_insert),
+    _moved(name="SequenceErase", meaning=_erase),
+    _moved(
+        name="SequenceLength",
+        may_fail=no,
+        meaning=lambda members: np.array(len(members), np.int64),
+    ),
+    _moved(name="ConcatFromSequence", meaning=_joined),
+    _moved(name="SplitToSequence", composed=composing.split_to_sequence, meaning=_split),
+    _moved(name="Optional", may_fail=no, meaning=lambda value=None, type=None: value),
+    _moved(name="OptionalGetElement", meaning=_held),
+    _moved(
+        name="OptionalHasElement",
+        may_fail=no,
+        meaning=lambda value: np.array(value is not None),
+    ),
+)

@@ -1,0 +1,87 @@
+"""The small words that operations are written in: constants, casts, what is known of a value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdf_loop.errors import OperandError
+from mdf_loop.ir import Value
+from mdf_loop.ir.types import element_type, is_tensor, kind_of, numpy_dtype, optional_of, wrong_kind
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+
+def ints(b: Builder, *numbers: int) -> Value:
+    """Whole numbers as one axis, the way ONNX takes axes, shapes and ends of slices."""
+    return b.constant(np.array(numbers, np.int64))
+
+
+def scalar(b: Builder, number: float, dtype: str) -> Value:
+    """One typed number."""
+    return b.constant(np.array(number, dtype))
+
+
+def cast(b: Builder, value: Value, dtype: str) -> Value:
+    """The value in another dtype; itself if it has it already."""
+    if value.dtype == dtype:
+        return value
+    if not is_tensor(dtype) or not is_tensor(value.dtype):
+        return _wrapped(b, value, dtype)
+    array = b.constant_of(value)
+    if array is not None and dtype != "string" and value.dtype != "string":
+        with np.errstate(all="ignore"):
+            return b.derived(array.astype(numpy_dtype(dtype)), (value,))
+    return b.op("Cast", value, to=element_type(dtype))
+
+
+def _wrapped(b: Builder, value: Value, dtype: str) -> Value:
+    """The value as one that may be absent; all else that is no tensor stays what it is."""
+    if dtype == optional_of(value.dtype):
+        return b.op("Optional", value)
+    if is_tensor(dtype):
+        raise wrong_kind(value)
+    raise OperandError(f"'{value.name}' must be {dtype}, but it is {value.type}")
+
+
+def all_true(b: Builder, value: Value) -> Value:
+    """Whether all of some truths hold, as one."""
+    if value.shape == ():
+        return value
+    flat = cast(b, b.op("Reshape", value, ints(b, -1)), "int32")
+    return cast(b, b.op("ReduceMin", flat, keepdims=0), "bool")
+
+
+def kind(value: Value) -> str:
+    """`b`, `i`, `u`, `f` as numpy calls the kinds of dtypes; `U` for text.
+
+    Raises:
+        OperandError: the value is no tensor.
+    """
+    if not is_tensor(value.dtype):
+        raise wrong_kind(value)
+    return kind_of(value.dtype)
+
+
+def is_scalar(value: Value) -> bool:
+    """Whether the value is known to have no axes."""
+    return value.shape == ()
+
+
+def rank(value: Value) -> int:
+    """The number of axes, which must be known."""
+    return len(extents(value))
+
+
+def extents(value: Value) -> tuple[int | str, ...]:
+    """The extent of every axis; how many there are must be known."""
+    if not is_tensor(value.dtype):
+        raise wrong_kind(value)
+    if value.shape is None:
+        raise OperandError(
+            f"the number of axes of '{value.name}' must be known here",
+            hint="give the input port a shape",
+        )
+    return value.shape

@@ -1,0 +1,372 @@
+"""Many values of some inputs at once: every operation gets an axis for the runs in front.
+
+    program(%x: float64[n], %w: float64[n])        program(%x: float64[batch, n], %w: float64[n])
+      loop %i < %steps                               loop %i < %steps
+        carry %v: float64[n] from %x to %next  ->      carry %v: float64[batch, n] from %x to %next
+        %next: float64[n] = Mul(%v, %w)                %next: float64[batch, n] = Mul(%v, %w)
+        record %next giving %trace                     record %next giving %rows
+      output y = %trace                              output y = %rows members along axis 1
+
+Only what depends on these inputs gets the axis; outputs say where they have it. A loop records
+`[iterations, batch, n]`, which is turned to `[batch, iterations, n]` after the loop for those that
+read it.
+
+Keeps: arithmetic bit for bit; elementary functions, sums and matrix products within a few ulp,
+since ONNX Runtime computes arrays of other lengths in another order. What fails for one value
+fails for all.
+
+Source: jax.vmap (Bradbury et al. 2018), on our operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import CarryShapeError, Findings, Poisoned, UnknownNameError, UnsupportedError
+from mdf_loop.ir import (
+    Branch,
+    Carried,
+    Constant,
+    Guard,
+    If,
+    Input,
+    Loop,
+    Op,
+    Operation,
+    Output,
+    Program,
+    Recorded,
+    Scanned,
+    Value,
+    bodies,
+    body_inputs,
+    operands,
+    results,
+    walk,
+)
+from mdf_loop.ir.substitute import substitute
+from mdf_loop.ir.types import is_tensor
+from mdf_loop.ops import row_of
+from mdf_loop.ops.batching.lane import HINT, Lane, Operand, refusal
+from mdf_loop.ops.words import all_true, rank
+from mdf_loop.passes.batching.varying import spread_varying
+from mdf_loop.passes.failing import first_that_may_fail, name_of
+
+
+def batch(program: Program, names: Collection[str], size: str = "batch") -> Program:
+    """The program for many values of some inputs at once: every operation gets a leading axis.
+
+    Args:
+        program: what one run computes.
+        names: the inputs that get an axis for the runs in front; they must be given to a run.
+        size: what the extent of that axis is called.
+
+    Raises:
+        UnknownNameError: the program has no such input.
+        UnsupportedError: what cannot be computed for all values at once, by name; all of it.
+    """
+    known = [entry.value.name for entry in program.inputs]
+    for name in names:
+        if name not in known:
+            raise UnknownNameError(
+                f"the program has no input '{name}'", hint=f"its inputs are {', '.join(known)}"
+            )
+    return _Batcher(program, frozenset(names), size).program() if names else program
+
+
+class _Batcher:
+    """Rebuilds a program, scope by scope."""
+
+    def __init__(self, old: Program, names: frozenset[str], size: str) -> None:
+        self.old = old
+        self.b = Builder.resume(old)
+        self.findings = Findings()
+        self.axis = self.b.name(size)
+        self.varying = {entry.value for entry in old.inputs if entry.value.name in names}
+        self.now: dict[Value, Value] = {}
+        """What has become of values that changed."""
+        self.read = {value for op in walk(old.ops) for value in _read_by(op)}
+        self.rows: dict[Value, Value] = {}
+        """Records of the outermost loops as these make them, the axis of the runs behind."""
+        self.lost: set[Value] = set()
+        """What is missing because of an error that is in the findings."""
+        self.lane = Lane(self.b, self.b, self.axis, self._count)
+        self._known_count: Value | None = None
+        spread_varying(old.ops, self.varying)
+
+    def program(self) -> Program:
+        """The program for all runs."""
+        inputs = tuple(self._input(entry) for entry in self.old.inputs)
+        self._at_home(self.lane, (entry.value for entry in self.old.inputs))
+        self._scope(self.lane, self.old.ops)
+        self.findings.raise_any()
+        outputs = tuple(map(self._output, self.old.outputs))
+        return replace(self.old, inputs=inputs, ops=tuple(self.b.ops), outputs=outputs)
+
+    def _output(self, output: Output) -> Output:
+        """The output as it is made, and where its axis of the runs is."""
+        value = output.value
+        if value in self.rows:
+            return replace(output, value=self.rows[value], members=1)
+        if value not in self.varying and is_tensor(value.dtype):
+            return replace(output, value=self._new(value))
+        return replace(output, value=self._spread(self.lane, value), members=0)
+
+    def _input(self, entry: Input) -> Input:
+        if entry.value not in self.varying:
+            return entry
+        with self.b.at(entry.value.where):
+            return replace(entry, value=self._batched(entry.value), default=None)
+
+    def _count(self) -> Value:
+        """The number of runs, as an array of one element; asked of the first batched input."""
+        if self._known_count is None:
+            first = next(e.value for e in self.old.inputs if e.value in self.varying)
+            self._known_count = self.b.op("Shape", self.now[first], start=0, end=1)
+        return self._known_count
+
+    # --- values --------------------------------------------------------------------------------
+
+    def _batched(self, value: Value) -> Value:
+        """The value of one run with the axis of the runs in front; it stands for it from now on."""
+        rank(value)
+        new = Value(value.name, value.dtype, (self.axis, *(value.shape or ())), value.where)
+        self.now[value] = new
+        return new
+
+    def _new(self, value: Value) -> Value:
+        if value in self.lost:
+            raise Poisoned
+        return self.now.get(value, value)
+
+    def _optional(self, value: Value | None) -> Value | None:
+        return None if value is None else self._new(value)
+
+    def _operand(self, value: Value) -> Operand:
+        return Operand(value, self._new(value), value in self.varying)
+
+    def _spread(self, lane: Lane, value: Value) -> Value:
+        with lane.b.at(lane.b.where, value.name):
+            return lane.spread(self._operand(value))
+
+    # --- operations ----------------------------------------------------------------------------
+
+    def _scope(self, lane: Lane, ops: Iterable[Operation]) -> None:
+        for operation in ops:
+            if isinstance(operation, Constant):
+                lane.b.adopt(operation)
+                lane.homes[operation.value] = lane.b
+                continue
+            made = False
+            with self.findings.catch(), lane.b.at(operation.where):
+                self._operation(lane, operation)
+                made = True
+            if made:
+                self._at_home(lane, results(operation))
+            else:
+                self.lost.update(results(operation))
+
+    def _at_home(self, lane: Lane, values: Iterable[Value]) -> None:
+        """Remember where the values are made."""
+        for value in values:
+            new = self._new(value)
+            if lane.b.constant_of(new) is None:
+                lane.homes.setdefault(new, lane.b)
+
+    def _operation(self, lane: Lane, operation: Op | Guard | Loop | If) -> None:
+        if isinstance(operation, Op):
+            self._op(lane, operation)
+        elif isinstance(operation, Guard):
+            self._guard(lane, operation)
+        elif isinstance(operation, Loop):
+            self._loop(lane, operation)
+        elif operation.condition in self.varying:
+            self._both_branches(lane, operation)
+        else:
+            self._choice(lane, operation)
+
+    def _op(self, lane: Lane, op: Op) -> None:
+        operands = [None if v is None else self._operand(v) for v in op.inputs]
+        batched = any(x is not None and x.batched for x in operands)
+        row = row_of(op.op_type)
+        if not batched and not row.random:
+            inputs = tuple(None if x is None else x.value for x in operands)
+            lane.b.ops.append(op if inputs == op.inputs else replace(op, inputs=inputs))
+            return
+        if row.batched is None:
+            raise refusal(op, row.not_batched)
+        before = len(lane.b.ops)
+        with lane.b.at(op.where, op.outputs[0].name):
+            made = row.batched(lane, op, operands)
+        self._named(lane.b, before, op.outputs, made)
+
+    def _guard(self, lane: Lane, guard: Guard) -> None:
+        """What does not hold for one run fails for all."""
+        made, value = guard.made, self._new(guard.value)
+        with lane.b.at(guard.where, made.name):
+            ok = all_true(lane.b, self._new(guard.ok))
+        if made in self.varying:
+            made = self._batched(made)
+        lane.b.append(replace(guard, value=value, ok=ok, made=made))
+
+    def _named(self, b: Builder, before: int, old: Sequence[Value], made: Sequence[Value]) -> None:
+        """Let what was made since `before` stand for the old values, under their names."""
+        fresh = [operation for operation in b.ops[before:] if not isinstance(operation, Constant)]
+        own = {value for operation in fresh for value in results(operation)}
+        renamed: dict[Value, Value] = {}
+        for value, new in zip(old, made, strict=True):
+            if new in own and new not in renamed:
+                renamed[new] = self._batched(value) if value in self.varying else value
+            else:
+                self.now[value] = renamed.get(new, new)
+        b.ops[before:] = [substitute(operation, renamed) for operation in b.ops[before:]]
+
+    # --- loops ---------------------------------------------------------------------------------
+
+    def _loop(self, lane: Lane, loop: Loop) -> None:
+        asked = loop.condition is not None or loop.last_condition is not None
+        self._refuse_own_iterations(loop, asked)
+        body = lane.inside(lane.b.body())
+        for carried in loop.carried:
+            if carried.enter in self.varying:
+                self._batched(carried.enter)
+        for scanned in loop.scanned:
+            if scanned.row in self.varying:
+                self._batched(scanned.row)
+        self._at_home(body, body_inputs(loop))
+        self._scope(body, loop.ops)
+        new = replace(
+            loop,
+            trip_count=self._optional(loop.trip_count),
+            condition=self._optional(loop.condition),
+            condition_out=self._optional(loop.condition_out if asked else None),
+            carried=tuple(self._carried(lane, body, carried) for carried in loop.carried),
+            recorded=tuple(self._recorded(lane, recorded) for recorded in loop.recorded),
+            scanned=tuple(self._scanned(scanned) for scanned in loop.scanned),
+            first=self._optional(loop.first),
+        )
+        lane.b.append(replace(new, ops=tuple(body.b.ops)))
+        for before, after in zip(loop.recorded, new.recorded, strict=True):
+            if before.stack not in self.varying:
+                continue
+            if lane is self.lane:
+                self.rows[before.stack] = after.stack
+            if before.stack in self.read:
+                self._turned(lane, before.stack, after.stack)
+
+    def _refuse_own_iterations(self, loop: Loop, asked: bool) -> None:
+        controls = (
+            ("trip count", loop.trip_count, True),
+            ("condition", loop.condition, True),
+            ("first iteration number", loop.first, True),
+            ("condition", loop.condition_out, asked),
+        )
+        for what, value, matters in controls:
+            if matters and value in self.varying:
+                raise UnsupportedError(
+                    f"the {what} of '{loop.name}' depends on the values: "
+                    "each member of the sweep would need its own number of iterations",
+                    loop.where,
+                    HINT,
+                )
+
+    def _carried(self, outside: Lane, inside: Lane, carried: Carried) -> Carried:
+        if carried.enter not in self.varying:
+            initial, leave = self._new(carried.initial), self._new(carried.leave)
+            return replace(carried, initial=initial, leave=leave)
+        if len({rank(v) for v in (carried.initial, carried.enter, carried.leave)}) > 1:
+            raise CarryShapeError(
+                f"'{carried.name or carried.enter.name}' changes its number of axes, "
+                "so it cannot be computed for many values at once",
+                hint=HINT,
+            )
+        return replace(
+            carried,
+            initial=self._spread(outside, carried.initial),
+            enter=self._new(carried.enter),
+            leave=self._spread(inside, carried.leave),
+            final=self._batched(carried.final),
+        )
+
+    def _recorded(self, outside: Lane, recorded: Recorded) -> Recorded:
+        """The rows as they are recorded, with the axis of the runs behind that of iterations."""
+        row, stack = self._new(recorded.row), recorded.stack
+        if recorded.row not in self.varying:
+            return replace(recorded, row=row)
+        iterations, *rest = stack.shape or ("iterations",)
+        shape = (iterations, self.axis, *rest)
+        return replace(recorded, row=row, stack=outside.b.new(stack.dtype, shape, stack.name))
+
+    def _scanned(self, scanned: Scanned) -> Scanned:
+        """What is scanned, along an axis that is one further back behind that of the runs."""
+        rows, row = self._new(scanned.rows), self._new(scanned.row)
+        behind = int(scanned.row in self.varying)
+        return replace(scanned, rows=rows, row=row, axis=scanned.axis + behind)
+
+    def _turned(self, lane: Lane, old: Value, rows: Value) -> None:
+        """The axis of the runs in front; no iterations have no rows, but as many runs."""
+        b, before = lane.b, len(lane.b.ops)
+        with b.at(b.where, old.name):
+            turned = b.op("Transpose", rows, perm=(1, 0, *range(2, rank(rows))))
+            shape = b.op("Concat", lane.count(), b.op("Shape", turned, start=1), axis=0)
+            result = b.op("Reshape", turned, shape, allowzero=1)
+        self._named(b, before, (old,), (result,))
+
+    # --- choices -------------------------------------------------------------------------------
+
+    def _choice(self, lane: Lane, choice: If) -> None:
+        """All runs choose the same branch."""
+        batched = [output in self.varying for output in choice.outputs]
+        new = replace(
+            choice,
+            condition=self._new(choice.condition),
+            then=self._branch(lane, choice.then, batched),
+            otherwise=self._branch(lane, choice.otherwise, batched),
+            outputs=tuple(
+                self._batched(output) if output in self.varying else output
+                for output in choice.outputs
+            ),
+        )
+        lane.b.append(new)
+
+    def _branch(self, lane: Lane, branch: Branch, batched: Sequence[bool]) -> Branch:
+        inside = lane.inside(lane.b.body())
+        self._scope(inside, branch.ops)
+        leaves = tuple(
+            self._spread(inside, leaf) if spread else self._new(leaf)
+            for leaf, spread in zip(branch.leaves, batched, strict=True)
+        )
+        return Branch(tuple(inside.b.ops), leaves)
+
+    def _both_branches(self, lane: Lane, choice: If) -> None:
+        """Each run chooses its own: both branches are computed."""
+        for branch in (choice.then, choice.otherwise):
+            failing = first_that_may_fail(branch.ops, lane.b.constant_of)
+            if failing is not None:
+                raise UnsupportedError(
+                    f"'{choice.name}' chooses for each of many values, which computes both "
+                    f"branches, and {name_of(failing)} in one of them may fail",
+                    choice.where,
+                    HINT,
+                )
+            self._scope(lane, branch.ops)
+        pairs = zip(choice.outputs, choice.then.leaves, choice.otherwise.leaves, strict=True)
+        for output, then, otherwise in pairs:
+            if then.shape is None or then.shape != otherwise.shape:
+                raise UnsupportedError(
+                    f"'{choice.name}' gives '{output.name}' in two shapes, "
+                    f"{then.type} and {otherwise.type}, which many values cannot choose from",
+                    choice.where,
+                    HINT,
+                )
+            where = Op("Where", (choice.condition, then, otherwise), (output,), where=choice.where)
+            self._op(lane, where)
+
+
+def _read_by(operation: Operation) -> Iterator[Value]:
+    """What an operation reads, and its bodies give."""
+    yield from operands(operation)
+    for body in bodies(operation):
+        yield from body.outputs

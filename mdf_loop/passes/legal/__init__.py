@@ -1,0 +1,1 @@
+"""Operations that ONNX Runtime can run, for those that it cannot."""

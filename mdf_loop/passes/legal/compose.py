@@ -1,0 +1,34 @@
+"""Make operations for which ONNX Runtime has no kernel of others.
+
+    y: float64[n] = Tan(x)    ->   n = Round(x * 2/pi); ...; y = Where(...)
+    y: float64[n] = Exp(x)    ->   the same
+
+Keeps: the values of ONNX's definition, in the dtype of the model; elementary functions within
+4 ulp, everything else as exact as its sums. float64 never passes through float32. Attributes
+are used as the model has them, where an ONNX file would round them to float32.
+"""
+
+from __future__ import annotations
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Op, Program, Value
+from mdf_loop.ops.registry import row_of
+from mdf_loop.passes.legal.kernel_needed import is_composed, lacks_kernel
+from mdf_loop.passes.rewrite import rewrite
+
+
+def compose(program: Program) -> Program:
+    """The program with what has no kernel, but a composition, composed.
+
+    Raises:
+        UnsupportedError: a composition cannot be made here; the sentence says why, and where.
+    """
+    return rewrite(program, _rule)
+
+
+def _rule(b: Builder, op: Op, inputs: tuple[Value | None, ...]) -> tuple[Value | None, ...] | None:
+    composed = row_of(op.op_type).composed
+    if composed is None or not (lacks_kernel(op) and is_composed(op)):
+        return None
+    made = composed(b, op)
+    return made if isinstance(made, tuple) else (made,)

@@ -1,0 +1,1 @@
+"""Fewer and cheaper operations, the same bits."""

@@ -1,0 +1,98 @@
+"""A loop that never runs is no loop.
+
+    loop %i < 0                                         %rows: float64[n, 3] = []
+      carry %x from %x0 to %next giving %final    ->    %count = 0
+      record %row giving %rows                          (%final is %x0)
+      count giving %count
+
+So is one whose condition is false at the start.
+
+Keeps: results bit for bit. A recording whose rows have an extent known only at run time keeps its
+loop, and so does a final value whose type says less than that of its initial value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from mdf_loop.ir import (
+    Array,
+    Constant,
+    Loop,
+    Operation,
+    Program,
+    Value,
+    bodies,
+    walk,
+    with_bodies,
+)
+from mdf_loop.ir.substitute import substitute
+from mdf_loop.ir.types import is_tensor, numpy_dtype
+
+
+def drop_empty_loops(program: Program) -> Program:
+    """The program without loops that never run."""
+    known = {op.value: op.array for op in walk(program.ops) if isinstance(op, Constant)}
+    swaps: dict[Value, Value] = {}
+    ops = _kept(program.ops, known, swaps)
+    if ops == program.ops:
+        return program
+    outputs = substitute(program.outputs, swaps)
+    return replace(program, ops=ops, outputs=outputs)
+
+
+def _kept(
+    ops: Iterable[Operation], known: Mapping[Value, Array], swaps: dict[Value, Value]
+) -> tuple[Operation, ...]:
+    """The operations, constants in place of loops; `swaps` are the finals of those."""
+    out: list[Operation] = []
+    for operation in (substitute(operation, swaps) for operation in ops):
+        if isinstance(operation, Loop) and _is_empty(operation, known) and _is_known(operation):
+            swaps |= {carried.final: carried.initial for carried in operation.carried}
+            out += _told(operation, swaps)
+            continue
+        inner = [_kept(body.ops, known, swaps) for body in bodies(operation)]
+        out.append(with_bodies(substitute(operation, swaps), inner))
+    return tuple(out)
+
+
+def _is_empty(loop: Loop, known: Mapping[Value, Array]) -> bool:
+    count = None if loop.trip_count is None else known.get(loop.trip_count)
+    condition = None if loop.condition is None else known.get(loop.condition)
+    never = count is not None and bool((count <= 0).all())
+    return never or (condition is not None and not condition.any())
+
+
+def _is_known(loop: Loop) -> bool:
+    """Whether what it gives can be said without it."""
+    finals = all(
+        (c.final.dtype, c.final.shape) == (c.initial.dtype, c.initial.shape) for c in loop.carried
+    )
+    return finals and all(
+        is_tensor(recorded.stack.dtype) and _rows(recorded.stack) is not None
+        for recorded in loop.recorded
+    )
+
+
+def _rows(stack: Value) -> tuple[int, ...] | None:
+    """The shape of a row, if it is known."""
+    if not stack.shape:
+        return None
+    extents = tuple(extent for extent in stack.shape[1:] if isinstance(extent, int))
+    return extents if len(extents) == len(stack.shape) - 1 else None
+
+
+def _told(loop: Loop, swaps: dict[Value, Value]) -> Iterable[Constant]:
+    """Empty recordings, the count, and the last condition, which is the first one."""
+    for recorded in loop.recorded:
+        dtype = numpy_dtype(recorded.stack.dtype)
+        yield Constant(recorded.stack, np.zeros((0, *(_rows(recorded.stack) or ())), dtype))
+    if loop.count is not None:
+        yield Constant(loop.count, np.array(0, np.int64))
+    if loop.last_condition is not None and loop.condition is not None:
+        swaps[loop.last_condition] = loop.condition
+    elif loop.last_condition is not None:
+        yield Constant(loop.last_condition, np.array(True))

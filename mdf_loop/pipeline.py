@@ -1,0 +1,148 @@
+"""The order of all passes, for each target: what a program goes through before it is computed.
+
+    ready = prepare(program, ONNXRUNTIME, asked=evaluation())
+
+    read -> asked         -> simplify         -> legal              -> a back end, a file
+            many values,     the same by         what has kernels,
+            reports          less work           what cannot trap
+
+A pass is a function `Program -> Program` (see `mdf_loop.passes`); an order is a tuple of passes,
+first to last. Nothing else in this library puts passes in a row. Every order keeps results bit for
+bit, but for `compose` and `widen`, which say what they keep.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterator
+from typing import TypeAlias
+
+from mdf_loop.ir import Program
+from mdf_loop.passes import (
+    Pass,
+    absorb_signs,
+    drop_empty_loops,
+    drop_neutral,
+    drop_true_conditions,
+    drop_unused,
+    fast_products,
+    hoist_invariants,
+    lazy_choices,
+    logical_choices,
+    merge_equal,
+    record_every,
+    report_loops,
+)
+from mdf_loop.passes.batching.batch import batch
+from mdf_loop.passes.legal.compose import compose
+from mdf_loop.passes.legal.float32_ends import with_float32_ends
+from mdf_loop.passes.legal.safe_divisions import safe_divisions
+from mdf_loop.passes.legal.widen import widen
+
+Order: TypeAlias = tuple[Pass, ...]
+"""Passes, first to last."""
+
+
+def in_turn(*passes: Pass) -> Pass:
+    """Passes one after the other, again and again, until none has anything to do."""
+
+    def apply(program: Program) -> Program:
+        while (made := prepare(program, passes)) is not program:
+            program = made
+        return program
+
+    apply.__name__ = ", ".join(each.__name__ for each in passes)
+    return apply
+
+
+SIMPLIFY: Order = (
+    drop_empty_loops,  # first: what they would have computed is wanted by nobody
+    drop_true_conditions,  # a condition left out needs nothing computed for it
+    drop_unused,  # before the others, so that nothing is rewritten in vain
+    logical_choices,
+    drop_neutral,
+    absorb_signs,  # after drop_neutral: what is left of a product may be only its sign
+    fast_products,
+    merge_equal,  # after the new spellings, which may make more operations equal
+    hoist_invariants,
+    lazy_choices,  # after hoisting too: what is computed once stays outside of the choice
+    drop_unused,  # what the new spellings no longer read
+)
+"""The same numbers by less work, whoever computes them."""
+
+LEGAL: Order = (
+    in_turn(compose, widen),  # first: what they make is looked at, too, by each other and by others
+    safe_divisions,  # compositions and wider dtypes divide whole numbers, too
+    merge_equal,  # divisions by one divisor look at it once
+    hoist_invariants,  # what belongs to a divisor from outside of a loop is computed there
+)
+"""Nothing but operations that ONNX Runtime's CPU provider can run, and that cannot trap."""
+
+# --- what is asked of a program -----------------------------------------------------------------
+
+
+def evaluation(swept: Collection[str] = ()) -> Order:
+    """One evaluation: it says how its loops went, or computes many values of the inputs `swept`."""
+    return _at_once(swept) if swept else (report_loops,)
+
+
+def over_time(swept: Collection[str] = (), *, thinned: bool = False) -> Order:
+    """A model over time; `thinned`: rows of every so-many-th step only."""
+    rows = (record_every,) if thinned else ()
+    return (*rows, *_at_once(swept)) if swept else rows
+
+
+def _at_once(swept: Collection[str]) -> Order:
+    @functools.wraps(batch)
+    def batch_swept(program: Program) -> Program:
+        return batch(program, swept)
+
+    return (
+        drop_unused,  # first: what nobody reads need not be computable for many values
+        batch_swept,
+    )
+
+
+# --- the targets ------------------------------------------------------------------------------
+
+ONNXRUNTIME: Order = (
+    *SIMPLIFY,
+    *LEGAL,  # after simplifying: what is left out needs no kernel
+)
+"""For a run on ONNX Runtime."""
+
+CHECK: Order = ONNXRUNTIME
+"""For `mdf-loop check`: what a run accepts is accepted, and nothing else."""
+
+PORTABLE: Order = (*SIMPLIFY, *LEGAL)
+"""For a file: no other runtime has more kernels."""
+
+INTERPRET: Order = ()
+"""For the interpreter, which says what a program means: it takes what was read, as it was read.
+
+What simplifies a program, and what composes operations of others, is compared with what it gives.
+"""
+
+LOADED: Order = (with_float32_ends,)
+"""What ONNX Runtime's own form needs when it loads a program: a whole one, or a segment of one."""
+
+
+# --- applied ------------------------------------------------------------------------------------
+
+
+def prepare(program: Program, order: Order, asked: Order = ()) -> Program:
+    """The program after what is asked of it, and then all passes of an order.
+
+    Raises:
+        UnsupportedError: it cannot be made what the order is for; the sentence names the place.
+    """
+    for apply in (*asked, *order):
+        program = apply(program)
+    return program
+
+
+def after_each(program: Program, order: Order) -> Iterator[tuple[str, Program]]:
+    """The name of each pass, and the program after it."""
+    for apply in order:
+        program = apply(program)
+        yield apply.__name__, program

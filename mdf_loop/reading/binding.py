@@ -1,0 +1,257 @@
+"""The values of a run, bound to the inputs of a model: for one run, or for many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.document.document import Document
+from mdf_loop.errors import InputError
+from mdf_loop.ir import Array, Data
+from mdf_loop.ir.types import dtype_name
+from mdf_loop.lower.builder import Options
+from mdf_loop.narrowing import narrowed
+from mdf_loop.outside import Ragged, array_of
+from mdf_loop.reading.given import default_data
+from mdf_loop.reading.inputs import Given, OpenPort, bind, bind_members, open_ports
+from mdf_loop.reading.settings import Settings, bind_settings, input_name
+from mdf_loop.recent import Recent
+from mdf_loop.specification import Values
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NO_ROWS: frozenset[str] = frozenset()
+_NO_SETTINGS = Settings()
+
+_MOST = 64
+"""For how many sets of types it is known how they are bound."""
+
+
+class InputTypes:
+    """What a program is made for: names, dtypes and shapes of inputs. Its hash is computed once."""
+
+    def __init__(self, given: Given, settings: Settings, swept: Iterable[str]) -> None:
+        set_ = ((name, str(a.dtype), a.shape) for name, a in settings.arrays.items())
+        self._content = (*given.types.items(), *set_), given.over_time, tuple(swept)
+        self._hash = hash(self._content)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, InputTypes) and self._content == other._content
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Values that are given, as arrays of one run, and rows of members where they are swept.
+
+    `swept` maps inputs of the program to their rows; `members` the names that the user gave.
+    `types` are what a program is made for.
+    """
+
+    given: Given
+    settings: Settings
+    swept: Mapping[str, Array]
+    members: Mapping[str, Array]
+    types: InputTypes
+
+    @classmethod
+    def of(
+        cls,
+        given: Given,
+        settings: Settings | None = None,
+        swept: Mapping[str, Array] | None = None,
+        members: Mapping[str, Array] | None = None,
+    ) -> Bound:
+        """These values, with their types."""
+        settings, swept = settings or _NO_SETTINGS, swept or _NOTHING
+        types = InputTypes(given, settings, swept)
+        return cls(given, settings, swept, members or _NOTHING, types)
+
+    @property
+    def arrays(self) -> Mapping[str, Data]:
+        """Everything that is fed, with all members of a sweep."""
+        if not (self.swept or self.settings.arrays):
+            return self.given.arrays
+        return {**self.given.arrays, **self.settings.inputs, **self.swept}
+
+
+class Inputs:
+    """The inputs of a document: what depends on it alone, and on types alone, is prepared once.
+
+    Arrays of types that were bound before are bound again without a closer look. What is written as
+    the default_value of a port holds in the next run, if somebody changes it; all else that says
+    what the inputs are is as it was when the document was opened.
+    """
+
+    def __init__(self, document: Document, options: Options) -> None:
+        self._document = document
+        self._options = options
+        self._ports = open_ports(document)
+        self._known: Recent[_Known] = Recent(_MOST)
+
+    def bound(self, values: Values, steps: int | None = None) -> Bound:
+        """The values of a run, bound to the model's inputs; `steps` are those of a run over time.
+
+        Raises:
+            InputError: a name is unknown or given twice, a value does not fit, a sweep is none.
+        """
+        if values.sweep or values.set or steps is not None:
+            return self._looked_at(values, steps)
+        key = _types_of(values.inputs)
+        known = None if key is None else self._known.get(key)
+        bound = None if known is None else known.bound(values.inputs, self._options.precision)
+        if bound is not None:
+            return bound
+        bound = self._looked_at(values, steps)
+        if key is not None and (known := _Known.of(self._ports, values.inputs, bound)):
+            self._known.put(key, known)
+        return bound
+
+    def _looked_at(self, values: Values, steps: int | None) -> Bound:
+        members = {name: _members(name, rows) for name, rows in values.sweep.items()}
+        _refuse_uneven(members)
+        if twice := set(members) & (set(values.inputs) | set(values.set)):
+            raise InputError(f"'{min(twice)}' is swept, so it cannot be given one value too")
+        document, options = self._document, self._options
+        ports = _swept_ports(self._ports, values.inputs, members)
+        named = {name for _, name in ports}
+        first = {name: rows[0] for name, rows in members.items()}
+        to_parameters = {name: row for name, row in first.items() if name not in named}
+        inputs = {**values.inputs, **{name: first[name] for name in named}}
+        given = bind(document, inputs, options, steps, self._ports)
+        settings = bind_settings(document, {**values.set, **to_parameters}, options.precision)
+        swept = {}
+        for port, name in ports:
+            swept[port.name] = bind_members(given, port, members[name], options, name)
+        for name in to_parameters:
+            target = input_name(name)
+            dtype = dtype_name(settings.arrays[name])
+            swept[target] = narrowed(members[name], dtype, f"the value of '{name}'")
+        return Bound.of(given, settings, swept, members)
+
+
+# --- what was bound before ------------------------------------------------------------------------
+
+
+def _types_of(inputs: Mapping[str, Any]) -> Hashable | None:
+    """Names, dtypes and shapes of what is given; None if it is anything else than plain arrays."""
+    arrays = inputs.values()
+    if not _PLAIN.issuperset(map(type, arrays)):
+        return None
+    return tuple(inputs), tuple(map(_DTYPE, arrays)), tuple(map(_SHAPE, arrays))
+
+
+_PLAIN = frozenset((np.ndarray,))
+_DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """How arrays of some types are bound.
+
+    Attributes:
+        names: what the program calls each of them, in the order in which they are given; nothing
+            if these are the names by which they are given.
+        rest: what the inputs hold that are not given, as far as nobody can change it unseen.
+        written: the ports of those, with what is written there.
+        lists: the other ports that are not given, with what they held.
+        dtypes: of the inputs that are no arrays.
+        types: what a program is made for.
+    """
+
+    names: tuple[str, ...]
+    rest: Mapping[str, Data]
+    written: tuple[tuple[Any, Any], ...]
+    lists: tuple[tuple[OpenPort, Array], ...]
+    dtypes: Mapping[str, str]
+    types: InputTypes
+
+    @classmethod
+    def of(
+        cls, ports: Iterable[OpenPort], inputs: Mapping[str, Any], bound: Bound
+    ) -> _Known | None:
+        """What can be told from values that were bound; None if others could be bound otherwise."""
+        arrays, called = bound.given.arrays, {}
+        written, lists = [], []
+        for port in ports:
+            name, default, array = port.given_as(inputs), port.port.default_value, arrays[port.name]
+            if name is not None:
+                called[name] = port.name
+                if array is not inputs[name] or array.dtype.kind in "OUST":
+                    return None  # it was changed, or looked at element by element
+            elif default is None or isinstance(default, bool | int | float | str):
+                written.append((port.port, default))
+            elif isinstance(array, np.ndarray):
+                lists.append((port, array))
+            else:
+                return None
+        if called.keys() != inputs.keys():
+            return None
+        seen = {*called.values(), *(port.name for port, _ in lists)}
+        rest = {name: data for name, data in arrays.items() if name not in seen}
+        names = tuple(called[name] for name in inputs)
+        names = () if names == tuple(inputs) else names
+        return cls(names, rest, tuple(written), tuple(lists), bound.given.dtypes, bound.types)
+
+    def bound(self, inputs: Mapping[str, Any], precision: str) -> Bound | None:
+        """Arrays of these types, bound; None if the document does not say the same any more."""
+        for port, default in self.written:
+            if port.default_value is not default:
+                return None
+        named = zip(self.names, inputs.values(), strict=True) if self.names else inputs
+        arrays: dict[str, Data] = dict(named)
+        arrays.update(self.rest)
+        for open_port, held in self.lists:
+            array = default_data(open_port.port, precision, open_port.where)
+            if array.dtype != held.dtype or array.shape != held.shape:
+                return None
+            arrays[open_port.name] = array
+        given = Given(arrays, _NO_ROWS, self.dtypes, _NOTHING)
+        return Bound(given, _NO_SETTINGS, _NOTHING, _NOTHING, self.types)
+
+
+# --- sweeps ---------------------------------------------------------------------------------------
+
+
+def _members(name: str, values: Any) -> Array:
+    try:
+        rows = array_of(values, f"the sweep of '{name}'")
+    except Ragged:
+        raise InputError(f"the values of '{name}' in the sweep have different shapes") from None
+    if rows.ndim == 0 or len(rows) == 0 or rows.dtype.kind not in "biuf":
+        raise InputError(
+            f"the sweep of '{name}' is no list of numbers: {values!r}"[:200],
+            hint="give one value for each run, e.g. numpy.linspace(0, 1, 1000)",
+        )
+    return rows
+
+
+def _refuse_uneven(members: Mapping[str, Array]) -> None:
+    if len({len(rows) for rows in members.values()}) > 1:
+        sizes = ", ".join(f"'{name}' has {len(rows)}" for name, rows in members.items())
+        raise InputError(
+            f"all values of a sweep must be equally many, but {sizes}",
+            hint="the first member of a sweep has the first value of each, and so on",
+        )
+
+
+def _swept_ports(
+    ports: tuple[OpenPort, ...], inputs: Collection[str], members: Collection[str]
+) -> list[tuple[OpenPort, str]]:
+    """The open ports that are swept, each with the name that says so."""
+    if not members:
+        return []
+    names = {*inputs, *members}
+    found = [(p, name) for p in ports if (name := p.given_as(names)) in members and name]
+    for name in members:
+        meant = [p for p in ports if p.given_as({name})]
+        if meant and name not in {used for _, used in found}:
+            other = meant[0].given_as(names)
+            raise InputError(f"'{name}' is swept, but '{other}' means the same input")
+    return found

@@ -1,0 +1,48 @@
+"""Who reads a function that owns graphs (`mdf_loop.document.graph_functions`).
+
+A reader is marked `@reads(name)` in a file of its own, which `reading/__init__.py` imports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from mdf_loop.document.document import Document
+from mdf_loop.document.graph_functions import graph_function
+from mdf_loop.lower import Scope, Term
+from mdf_loop.lower.builder import ModelBuilder
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What such a function gives: its results, and what else can be asked for by `name.key`."""
+
+    term: Term
+    named: Mapping[str, Callable[[], Term]] = field(default_factory=dict)
+
+
+Reader: TypeAlias = Callable[[ModelBuilder, Any, Any, str, Scope, Document], Reading]
+"""(builder, function or parameter, its node, its path, names, document) -> results."""
+
+_READERS: dict[str, Reader] = {}
+
+
+def reads(function: str) -> Callable[[Reader], Reader]:
+    """Register the reader of a function."""
+
+    def register(reader: Reader) -> Reader:
+        _READERS[function] = reader
+        return reader
+
+    return register
+
+
+def read_graph_function(
+    b: ModelBuilder, item: Any, node: Any, where: str, scope: Scope, document: Document
+) -> Reading:
+    """The results of a function or parameter that owns graphs."""
+    name = graph_function(item.function)
+    assert name is not None
+    return _READERS[name](b, item, node, where, scope, document)

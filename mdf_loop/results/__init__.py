@@ -1,0 +1,1 @@
+"""What a run gives: labelled arrays, their files and plots."""

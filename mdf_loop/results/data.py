@@ -1,0 +1,127 @@
+"""What a run gives, and what can be made of it: JSON, files, plots, datasets of xarray."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mdf_loop import arguments
+from mdf_loop.errors import InputError
+from mdf_loop.ir import Array, Data
+from mdf_loop.paths import Files, noting
+from mdf_loop.results.json_text import as_plain, contents, in_parts
+from mdf_loop.run.outputs import Outputs
+from mdf_loop.run.recording.lengths import without_padding
+from mdf_loop.visible import on_one_line
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from xarray import Dataset
+
+
+class Results(Outputs):
+    """What a run gave, and what can be made of it; see `Outputs` for all that it says.
+
+    Attributes:
+        read_from: the files of the model, which nothing is saved over.
+    """
+
+    read_from: Files = frozenset()
+
+    @property
+    def time(self) -> Array | None:
+        """The time of each row in seconds, for a model run over time with `dt`; else None."""
+        found = [axis.coordinates["time"] for axis in self.axes if "time" in axis.coordinates]
+        return np.asarray(found[0]) if found else None
+
+    def rows(self, name: str) -> list[Array]:
+        """The rows of an output over time, each as long as it is; in a sweep with all members.
+
+        Raises:
+            KeyError: no output is meant, or several.
+            InputError: the output has no axis of time.
+        """
+        full = self.full_name(name)
+        front = [axis.name for axis in self.axes_of(full)]
+        if "time" not in front:
+            raise InputError(
+                f"'{full}' has no rows: it has no axis of time", hint="run the model over time"
+            )
+        arrays = (self._arrays[full], *(self.lengths[n] for n in (full,) if n in self.lengths))
+        rows, *lengths = (np.moveaxis(np.asarray(a), front.index("time"), 0) for a in arrays)
+        return without_padding(rows, lengths[0], len(front)) if lengths else list(rows)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}: {_type(data)}" for name, data in self._arrays.items())
+        return on_one_line(f"Results({shown})")
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `to_json` writes, as a dict of plain numbers, texts and lists."""
+        return dict(as_plain(self.content()))
+
+    def content(self) -> dict[str, Any]:
+        """What `to_dict` gives, with arrays as they are."""
+        return contents(self)
+
+    def to_json(self) -> str:
+        """One JSON object: outputs with dtype, shape, data and units; loops; device; precision.
+
+        Outputs whose rows may have different lengths have `lengths`, too. For a run over time or a
+        sweep also `axes`: the coordinates by name. Outputs that were streamed to a Zarr store have
+        its name as `file` instead of data; their lengths and times are there, too. For a run that
+        was stopped also `stopped_by`, and `reason`, which is a sentence.
+        """
+        return "".join(in_parts(self.content()))
+
+    def to_xarray(self) -> Dataset:
+        """An `xarray.Dataset`: a variable for each output, with dims, coordinates and units."""
+        from mdf_loop.results.dataset import dataset
+
+        return dataset(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write outputs and coordinates to a `.npz`, `.json`, `.csv`, `.h5` or `.nc` file.
+
+        Raises:
+            InputError: the file cannot be written; no half of it is left.
+        """
+        from mdf_loop.results.saving import save
+
+        with noting(self.read_from):
+            save(self, path)
+
+    def plot(
+        self,
+        path: str | Path | None = None,
+        names: Sequence[str] | None = None,
+        *,
+        title: str = "",
+    ) -> Figure:
+        """Draw outputs over time, one panel for each; with a path, write a png, svg or pdf.
+
+        Args:
+            path: the file to write; without one the figure is only given back.
+            names: the outputs to draw; by default all that are numbers.
+            title: what stands above the panels.
+
+        Raises:
+            InputError: there is no axis of time, or the file cannot be written.
+        """
+        from mdf_loop.results.plotting import plot
+
+        chosen = None if names is None else arguments.names(names, "names")
+        title = arguments.text(title, "title", "title='A model'")
+        with noting(self.read_from):
+            return plot(self, path, chosen, title)
+
+
+def _type(data: Data) -> str:
+    """`float64[2, 3]`, `[float64[2], float64[3]]` for a sequence, `absent`."""
+    if data is None:
+        return "absent"
+    if isinstance(data, list):
+        return f"[{', '.join(map(_type, data))}]"
+    return f"{data.dtype}{list(data.shape)}"

@@ -1,0 +1,366 @@
+"""Results over time as a picture: a panel for each output, one axis of time for all of them.
+
+    1 element        a line
+    2 .. 10          a line for each element, with a legend of their indices
+    11 .. 20         a line for each element, coloured by its place in the array
+    more             an image: time to the right, elements upwards, values as colours;
+                     truth values are marks where they are true, a raster of spikes
+    a sweep          a panel for each element, in it a line for each member, coloured by what is swept
+
+Only matplotlib's Figure objects are used: no window opens and pyplot's figures are left alone.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from mdf_loop.errors import InputError
+from mdf_loop.files import checked_place, checked_target, write_whole
+from mdf_loop.ir import Array
+from mdf_loop.run.outputs import Outputs
+from mdf_loop.run.recording.labels import Labelled, coordinates, outputs
+from mdf_loop.visible import on_one_line, without_middle
+
+MOST_LINES = 20
+"""An array of more elements is drawn as an image."""
+MOST_IN_LEGEND = 10
+MOST_PANELS = 40
+LONGEST_DRAWN = 60
+"""A name of more characters is drawn without its middle."""
+MANY_POINTS = 20_000
+"""A line of more points is drawn as pixels in a svg or pdf, which could not be opened otherwise."""
+
+PICTURES: Mapping[str, Mapping[str, Any]] = {
+    ".png": {},
+    ".svg": {"metadata": {"Date": None}},
+    ".pdf": {"metadata": {"CreationDate": None}},
+}
+"""How a figure is written, by the suffix of the file; the same figure gives the same bytes."""
+
+_STYLE: Any = {
+    "font.size": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,
+    "grid.color": "0.9",
+    "image.cmap": "viridis",
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.6,
+    "figure.constrained_layout.use": True,
+    "savefig.dpi": 150,
+    "svg.hashsalt": "mdf_loop",
+    "agg.path.chunksize": 20_000,
+    "text.parse_math": False,
+}
+
+
+class Plot(Figure):
+    """A figure that shows itself in notebooks."""
+
+    def _repr_png_(self) -> bytes:
+        image = io.BytesIO()
+        self.savefig(image, format="png")
+        return image.getvalue()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Panel:
+    """What is drawn in one pair of axes: `array[member, time, element]`."""
+
+    label: str
+    array: Array
+    shape: tuple[int, ...]
+
+
+def check_picture(path: str | Path) -> Path:
+    """The path of a file that a figure can be saved to, or an InputError."""
+    target = checked_target(path, PICTURES, "a plot")
+    checked_place(target)
+    return target
+
+
+def plot(
+    results: Outputs, path: str | Path | None, names: Sequence[str] | None, title: str
+) -> Figure:
+    """The figure of the outputs over time; written to a file if there is a path."""
+    target = None if path is None else check_picture(path)
+    with mpl.rc_context(_STYLE):
+        figure = _figure(_panels(results, names), _along(results, "time"), _swept(results), title)
+        if target is not None:
+            write_whole(target, lambda stream: _write(figure, target.suffix.lower(), stream))
+    return figure
+
+
+def _write(figure: Figure, suffix: str, stream: BinaryIO) -> None:
+    figure.savefig(stream, format=suffix[1:], **PICTURES[suffix])
+
+
+# --- what is drawn ----------------------------------------------------------------------------
+
+
+def _along(results: Outputs, axis: str) -> Labelled:
+    """The first coordinate of an axis.
+
+    Raises:
+        InputError: there is no such axis.
+    """
+    for along in coordinates(results):
+        if along.dims == (axis,):
+            return replace(along, array=np.asarray(along.array))
+    raise no_axis(axis)
+
+
+def no_axis(axis: str = "time") -> InputError:
+    """The error about results that have nothing to be drawn along."""
+    return InputError(
+        f"there is nothing to plot: the results have no axis of {axis}",
+        hint="run the model over time: give steps, and dt where time passes",
+    )
+
+
+def _swept(results: Outputs) -> Labelled | None:
+    """What colours stand for in a sweep: the swept number, or the number of the member."""
+    found = [along for along in coordinates(results) if along.dims == ("batch",)]
+    if not found:
+        return None
+    (along, *others) = found
+    numbers = along.array.dtype.kind in "iuf" and bool(np.isfinite(along.array).all())
+    if others or not numbers or along.name in along.dims:
+        return Labelled("member of the sweep", ("batch",), np.arange(len(along.array)), "")
+    return along
+
+
+def _panels(results: Outputs, names: Sequence[str] | None) -> list[_Panel]:
+    _along(results, "time")
+    known = {item.name: item for item in outputs(results)}
+    if names is None:
+        chosen = [item for item in known.values() if _is_drawable(item)]
+    else:
+        chosen = [known[_full_name(results, name)] for name in names]
+    for item in chosen:
+        if not _is_drawable(item):
+            raise InputError(
+                f"'{item.name}' cannot be plotted: it is {item.array.dtype}{list(item.array.shape)}"
+            )
+    found = [panel for item in chosen for panel in _panels_of(results, item)]
+    if not found:
+        raise InputError("there is nothing to plot: no output is made of numbers")
+    if len(found) > MOST_PANELS:
+        raise InputError(
+            f"{len(found)} panels are too many for one plot", hint="name the outputs to plot"
+        )
+    return found
+
+
+def _full_name(results: Outputs, name: str) -> str:
+    try:
+        return results.full_name(name)
+    except KeyError as error:
+        raise InputError(str(error.args[0])) from None
+
+
+def _is_drawable(item: Labelled) -> bool:
+    return "time" in item.dims and item.array.dtype.kind in "biuf" and item.array.size > 0
+
+
+def _panels_of(results: Outputs, item: Labelled) -> list[_Panel]:
+    """One panel, or in a sweep one for each element."""
+    front = [axis.name for axis in results.axes]
+    array = np.moveaxis(np.asarray(item.array), front.index("time"), 0)
+    shape = array.shape[len(front) :]
+    extents = (len(array), math.prod(array.shape[1 : len(front)]), math.prod(shape))
+    array = array.reshape(extents).swapaxes(0, 1)
+    if len(front) == 1:
+        return [_Panel(_label(item.name, item.unit), array, shape)]
+    if extents[2] == 1:
+        return [_Panel(_label(item.name, item.unit), array, ())]
+    if extents[2] > MOST_LINES:
+        raise InputError(
+            f"'{item.name}' has {extents[2]} elements in each member of the sweep, too many to plot",
+            hint="name other outputs to plot, or save the results and choose elements",
+        )
+    return [
+        _Panel(_label(item.name + place, item.unit), array[:, :, k : k + 1], ())
+        for k, place in enumerate(_places(shape))
+    ]
+
+
+def _places(shape: tuple[int, ...]) -> list[str]:
+    """The index of each element: `[0]`, `[1,0]`; none for a single number."""
+    if not shape:
+        return [""]
+    return [f"[{','.join(map(str, index))}]" for index in np.ndindex(shape)]
+
+
+def _label(name: str, unit: str) -> str:
+    """The name with its unit, long ones in two lines."""
+    parts = name.rsplit(".", 1) if len(name) > 20 else [name]
+    shown = "\n".join(map(_drawn, parts))
+    return f"{shown} ({_drawn(unit)})" if unit else shown
+
+
+def _drawn(text: str) -> str:
+    """A text as there is room for it; the time to lay one out grows with its length."""
+    return without_middle(on_one_line(text), LONGEST_DRAWN)
+
+
+# --- drawing ----------------------------------------------------------------------------------
+
+
+def _figure(panels: list[_Panel], time: Labelled, swept: Labelled | None, title: str) -> Plot:
+    height = {1: 4.0, 2: 2.8}.get(len(panels), 2.1)
+    figure = Plot(figsize=(8, height * len(panels) + 0.4 * bool(title)))
+    axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    for ax, panel in zip(axes, panels, strict=True):
+        if swept is not None:
+            _draw_members(ax, panel, time.array, swept)
+        elif panel.array.shape[2] <= MOST_LINES:
+            _draw_lines(ax, panel, time.array)
+        elif panel.array.dtype == bool:
+            _draw_marks(ax, panel, time.array)
+        else:
+            _draw_image(ax, panel, time.array)
+    if swept is not None:
+        colours = ScalarMappable(_range(swept.array))
+        figure.colorbar(colours, ax=list(axes), label=_label(swept.name, swept.unit), aspect=30)
+    if len(time.array) > 1:
+        axes[-1].set_xlim(time.array[0], time.array[-1])
+        axes[-1].xaxis.set_major_locator(MaxNLocator(integer=time.array.dtype.kind in "iu"))
+    else:
+        axes[-1].set_xticks(time.array)
+    axes[-1].set_xlabel(_label(time.name, time.unit))
+    figure.suptitle(_drawn(title))
+    figure.align_ylabels(axes)
+    return figure
+
+
+def _draw_lines(ax: Axes, panel: _Panel, time: Array) -> None:
+    """A line for each element; what is not made of numbers with a point holds until it changes."""
+    (array,) = panel.array
+    count = array.shape[1]
+    few = count <= MOST_IN_LEGEND
+    shades = mpl.colormaps["tab10" if few else "viridis"]
+    for k, place in enumerate(_places(panel.shape)):
+        ax.plot(
+            time,
+            array[:, k],
+            color=shades(k if few else k / (count - 1)),
+            label=place,
+            drawstyle="default" if array.dtype.kind == "f" else "steps-post",
+            marker="o" if _stands_alone(array[:, k]) else None,
+            rasterized=len(time) > MANY_POINTS,
+        )
+    _label_values(ax, panel)
+    if 1 < count <= MOST_IN_LEGEND:
+        ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), labelspacing=0.2)
+    elif not few:
+        colours = ScalarMappable(Normalize(0, count - 1), "viridis")
+        bar = _colour_bar(ax, colours, _elements(panel.shape))
+        bar.locator = MaxNLocator(integer=True)
+
+
+def _stands_alone(values: Array) -> bool:
+    """Whether some value has no neighbour that a line could lead to: where rows are shorter."""
+    there = np.pad(np.isfinite(values), 1)
+    return bool((there[1:-1] & ~there[:-2] & ~there[2:]).any())
+
+
+def _label_values(ax: Axes, panel: _Panel) -> None:
+    """The axis of values: name and unit, words for truth values, whole numbers for whole numbers."""
+    ax.set_ylabel(panel.label)
+    finite = panel.array[np.isfinite(panel.array)]
+    if panel.array.dtype == bool:
+        ax.set_yticks([0, 1], ["false", "true"])
+        return
+    if finite.size and finite.min() == finite.max():  # else its rounding errors fill the axis
+        value = float(finite.min())
+        around = abs(value) or 1.0
+        ax.set_ylim(value - around, value + around)
+    if panel.array.dtype.kind != "f":
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _colour_bar(ax: Axes, colours: ScalarMappable, label: str) -> Any:
+    """A colour bar beside a panel; all panels stay equally wide."""
+    return ax.figure.colorbar(colours, cax=ax.inset_axes((1.02, 0, 0.02, 1)), label=label)
+
+
+def _draw_members(ax: Axes, panel: _Panel, time: Array, swept: Labelled) -> None:
+    """A line for each member of a sweep."""
+    rows = panel.array[:, :, 0].astype(np.float64)
+    many = len(rows) > 10
+    lines = LineCollection(
+        list(np.stack([np.broadcast_to(time, rows.shape), rows], axis=-1)),
+        array=swept.array.astype(np.float64),
+        norm=_range(swept.array),
+        linewidths=0.9 if many else 1.6,
+        alpha=0.7 if many else None,
+        rasterized=rows.size > MANY_POINTS,
+    )
+    ax.add_collection(lines)
+    ax.autoscale_view()
+    _label_values(ax, panel)
+
+
+def _draw_marks(ax: Axes, panel: _Panel, time: Array) -> None:
+    """A mark for each element and time where it is true; each keeps its size, however many steps."""
+    (array,) = panel.array
+    steps, elements = np.nonzero(array)
+    ax.plot(
+        time[steps],
+        elements,
+        linestyle="none",
+        marker="|",
+        markersize=min(8, max(1, 120 / array.shape[1])),
+        color="black",
+        rasterized=len(steps) > MANY_POINTS,
+    )
+    ax.set_ylim(-0.5, array.shape[1] - 0.5)
+    _label_elements(ax, f"{panel.label}\n{_elements(panel.shape)}")
+
+
+def _draw_image(ax: Axes, panel: _Panel, time: Array) -> None:
+    """Time to the right, elements upwards, values as colours."""
+    (array,) = panel.array
+    half = (time[-1] - time[0]) / (2 * (len(time) - 1)) if len(time) > 1 else 0.5
+    image = ax.imshow(
+        array.T.astype(np.float64),
+        aspect="auto",
+        origin="lower",
+        extent=(time[0] - half, time[-1] + half, -0.5, array.shape[1] - 0.5),
+    )
+    ax.grid(visible=False)
+    _label_elements(ax, _elements(panel.shape))
+    _colour_bar(ax, image, panel.label)
+
+
+def _label_elements(ax: Axes, label: str) -> None:
+    ax.set_ylabel(label)
+    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _elements(shape: tuple[int, ...]) -> str:
+    if len(shape) < 2:
+        return "element"
+    return f"element\n({'×'.join(map(str, shape))}, row by row)"
+
+
+def _range(values: Array) -> Normalize:
+    return Normalize(float(np.min(values)), float(np.max(values)))

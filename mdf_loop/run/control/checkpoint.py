@@ -1,0 +1,300 @@
+"""The file that lets a run go on after a crash: all that is needed to go on, and whose it is.
+
+    mdf_loop.checkpoint     JSON: version, identity of the run, parts -> names -> how each is held
+    0, 1, 2, ...            the arrays, in that order
+
+It is an `.npz` file under any name. It is written whole beside its place and then put there, so
+a crash at any moment leaves the old file or the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+from mdf_loop.archives import Archive
+from mdf_loop.document.content import content_of
+from mdf_loop.document.document import Document
+from mdf_loop.errors import InputError, LoopError
+from mdf_loop.files import ARCHIVE_ERRORS, checked_place, write_arrays, write_whole
+from mdf_loop.importing.writing import plain
+from mdf_loop.ir import Array
+from mdf_loop.memory_limit import check
+from mdf_loop.outside import is_too_wide
+from mdf_loop.run.control.snapshot import ANEW, OBJECT, Snapshot, damaged
+
+Parts: TypeAlias = Mapping[str, Mapping[str, Array]]
+Identity: TypeAlias = Mapping[str, str]
+"""What a run is, in the user's words; two runs of the same are one computation.
+
+    model           a digest: "of another model"
+    input I         a digest: "with other values of the input 'I'"
+    state           a digest: "with another state"
+    dt              a value:  "with dt = 5e-05, not 0.0001"
+    kept            names:    "that kept A.v, A.w, not A.v"
+"""
+
+VERSION = 3
+_CONTENTS = "mdf_loop.checkpoint"
+_DIGEST = "sha256:"
+_MOST_DIFFERENCES = 5
+_TEXTS = "texts"
+_OF_PYTHON = (TypeError, AttributeError, LookupError)
+"""What is raised where a file says things of other kinds than it should."""
+
+_HINT = f"give the same model and options as then, or {ANEW}"
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+class Checkpoints:
+    """A file that is replaced from time to time by what a run has reached.
+
+    It is due `every_seconds` after the run began, and then after each save began; but a run
+    never spends more than half of its time on saving.
+
+    Raises:
+        InputError: no file can be written there.
+    """
+
+    def __init__(self, path: str | Path, every_seconds: float, identity: Identity) -> None:
+        if not every_seconds >= 0:
+            raise InputError(
+                f"checkpoints cannot be written every {every_seconds} seconds",
+                hint="give a time, such as 5min",
+            )
+        self._target = checked_place(path)
+        if self._target.exists() and not _is_marked(self._target):
+            raise InputError(
+                f"'{path}' is there already, and is no checkpoint", hint="give another name"
+            )
+        self._every = every_seconds
+        self._identity = dict(identity)
+        self._next = time.monotonic() + every_seconds
+
+    def due(self) -> bool:
+        """Whether it is time to save."""
+        return time.monotonic() >= self._next
+
+    def save(self, parts: Parts) -> None:
+        """Replace the file.
+
+        Raises:
+            InputError: it cannot be written (the disk is full); the old file is untouched.
+        """
+        begun = time.monotonic()
+        entries = _entries(parts, self._identity)
+        write_whole(self._target, lambda stream: write_arrays(stream, entries))
+        ended = time.monotonic()
+        self._next = max(begun + self._every, ended + (ended - begun))
+
+
+def _entries(parts: Parts, identity: Identity) -> dict[str, Array]:
+    """What stands in the file by name: the contents first, then the arrays."""
+    arrays: list[Array] = []
+    held: dict[str, dict[str, str]] = {}
+    for part, named in parts.items():
+        held[part] = {}
+        for name, array in named.items():
+            held[part][name], kept = _held(array)
+            arrays.append(kept)
+    contents = {"version": VERSION, "identity": dict(identity), "parts": held}
+    numbered = {str(k): array for k, array in enumerate(arrays)}
+    return {_CONTENTS: _bytes(contents), **numbered}
+
+
+def _bytes(content: Any) -> Array:
+    return np.frombuffer(json.dumps(content).encode("ascii"), np.uint8)
+
+
+def _held(array: Array) -> tuple[str, Array]:
+    """How an array is held ("" for as it is), and an array that `.npz` files hold bit for bit."""
+    if array.dtype.kind == "O":
+        texts = array.reshape(-1).tolist()
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("a checkpoint holds numbers and texts, no other objects")
+        return _TEXTS, _bytes({"shape": array.shape, "texts": texts})
+    if array.dtype.isbuiltin == 2:  # of ml_dtypes
+        return array.dtype.name, array.view(f"u{array.dtype.itemsize}")
+    return "", array
+
+
+def _as_it_was(how: str, kept: Array) -> Array:
+    if how == _TEXTS:
+        return _texts(kept)
+    if how:
+        return kept.view(getattr(ml_dtypes, how))
+    if is_too_wide(kept):
+        raise ValueError(f"numbers of {kept.dtype} are too wide")
+    return kept
+
+
+def _texts(kept: Array) -> Array:
+    check(kept.nbytes * OBJECT, "the texts of a checkpoint")
+    content = json.loads(kept.tobytes())
+    shape, texts = content["shape"], content["texts"]
+    fits = isinstance(texts, list) and math.prod(shape) == len(texts)
+    if not fits or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"texts that are not those of {shape}"[:100])
+    made = np.empty(len(texts), object)
+    made[:] = texts
+    return made.reshape(shape)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def load(path: str | Path, identity: Identity) -> dict[str, Snapshot]:
+    """What `Checkpoints.save` was given last.
+
+    Raises:
+        InputError: there is no checkpoint, it is damaged, or it is of another run.
+    """
+    source = Path(path)
+    if not source.is_file():
+        raise InputError(f"there is no checkpoint '{source}'", hint=ANEW)
+    if not _is_marked(source):
+        raise InputError(f"'{source.name}' is no checkpoint", hint="--checkpoint FILE writes one")
+    try:
+        with zipfile.ZipFile(source) as file:
+            _refuse_packed(file, source.stat().st_size)
+            archive = Archive(file, source.name)
+            contents = _contents(archive)
+            _check(source.name, contents, identity)
+            if broken := file.testzip():  # all of it is checked before any of it is believed
+                raise zipfile.BadZipFile(f"entry '{broken}'")
+            parts = _parts(archive, contents["parts"])
+            return {part: Snapshot(named, f"{part}/", source.name) for part, named in parts.items()}
+    except LoopError:
+        raise
+    except _OF_PYTHON:
+        raise damaged(source.name, "what it says of its parts does not fit them") from None
+    except ARCHIVE_ERRORS as error:
+        raise damaged(source.name, str(error)) from None
+
+
+def _refuse_packed(file: zipfile.ZipFile, size: int) -> None:
+    """Refuse a file that holds more than it has bytes: what is written is never packed."""
+    if sum(entry.file_size for entry in file.infolist()) > size:
+        raise ValueError("it holds more than it has bytes")
+
+
+def _is_marked(source: Path) -> bool:
+    """Whether the file begins as a checkpoint does, whatever became of its end."""
+    mark = f"{_CONTENTS}.npy".encode()
+    try:
+        with source.open("rb") as stream:
+            return mark in stream.read(100)
+    except OSError as error:
+        raise InputError(f"cannot read '{source}': {error.strerror or error}") from None
+
+
+def _contents(archive: Archive) -> dict[str, Any]:
+    """What the file says of itself, whatever version it is of."""
+    contents = json.loads(archive.array(_CONTENTS).tobytes())
+    version, identity, parts = (contents[word] for word in ("version", "identity", "parts"))
+    texts = [identity, *parts.values()] if isinstance(parts, dict) else [parts]
+    if type(version) is not int or not all(map(_is_texts_by_name, texts)):
+        raise ValueError("it does not say what it holds")
+    return dict(contents)
+
+
+def _is_texts_by_name(given: Any) -> bool:
+    return isinstance(given, dict) and all(isinstance(text, str) for text in given.values())
+
+
+def _check(name: str, contents: Mapping[str, Any], identity: Identity) -> None:
+    if contents["version"] != VERSION:
+        raise InputError(
+            f"the checkpoint '{name}' is of another version of mdf_loop",
+            hint=f"go on with that version, or {ANEW}",
+        )
+    if difference := _difference(contents["identity"], identity):
+        raise InputError(f"the checkpoint '{name}' is of {difference}", hint=_HINT)
+
+
+def _parts(archive: Archive, held: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Array]]:
+    """The arrays of the parts."""
+    archive.check(archive.names)
+    numbers = itertools.count()
+    return {
+        part: {
+            name: _as_it_was(how, archive.array(str(next(numbers)))) for name, how in named.items()
+        }
+        for part, named in held.items()
+    }
+
+
+# --- whose it is ----------------------------------------------------------------------------------
+
+
+def _difference(there: Identity, here: Identity) -> str:
+    """What tells the run of a checkpoint from this one; "" if they are the same."""
+    if there.get("model") != here.get("model"):
+        return "another model"
+    words = [word for word in {**there, **here} if there.get(word) != here.get(word)]
+    if not words:
+        return ""
+    said = [_said(word, there.get(word), here.get(word)) for word in words[:_MOST_DIFFERENCES]]
+    if more := len(words) - len(said):
+        said.append(f"{more} more differences")
+    return f"a run {' and '.join(said)}"
+
+
+def _said(word: str, was: str | None, now: str | None) -> str:
+    kind, _, name = word.partition(" ")
+    if kind == "kept":
+        return f"that kept {was}, not {now}"
+    if (was or now or "").startswith(_DIGEST):
+        return _other_values(word, f"values of the {kind} '{name}'" if name else "", was, now)
+    if was is None:
+        return f"without {word}"
+    return f"with {word} = {was}" + ("" if now is None else f", not {now}")
+
+
+def _other_values(word: str, values: str, was: str | None, now: str | None) -> str:
+    if was is None:
+        return f"without {values or word}"
+    if now is None:
+        return f"with {values or f'a {word}'}"
+    return f"with other {values}" if values else f"with another {word}"
+
+
+def digest_of_arrays(arrays: Mapping[str, Array]) -> str:
+    """A text that tells arrays from all others, by their names, dtypes, shapes and bits."""
+    made = hashlib.sha256()
+    for name in sorted(arrays):
+        how, kept = _held(arrays[name])
+        made.update(json.dumps([name, how, kept.dtype.str, kept.shape]).encode("ascii"))
+        for chunk in _chunks(kept):
+            made.update(chunk.tobytes())
+    return _DIGEST + made.hexdigest()
+
+
+def _chunks(array: Array) -> Iterator[Array]:
+    """The elements, outermost axis first, some megabytes at a time."""
+    yield from np.nditer(
+        array,
+        flags=["external_loop", "buffered", "zerosize_ok"],
+        buffersize=max(2**22 // max(array.itemsize, 1), 1),
+        order="C",
+    )
+
+
+def digest_of_document(document: Document) -> str:
+    """A text that tells a model from all others: all that its file says, in order."""
+    large: dict[str, Array] = {}
+    content = [document.graph.id, plain(content_of(document), "", large)]
+    text = json.dumps(content, default=str)
+    return digest_of_arrays({"": _bytes(text), **{f"array {k}": a for k, a in large.items()}})

@@ -1,0 +1,107 @@
+"""A stepper is followed in chunks, so that it can be watched, stopped and saved between them.
+
+    while not finished:
+        block = stepper.advance(length)            # about 20 ms
+        take(block)                               # rows are kept; progress, checkpoints
+
+Nothing that is computed depends on where a chunk ends. What is carried may grow from step to step;
+it at most doubles within a chunk, once it is large, and is not let grow out of the memory.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+
+from mdf_loop.errors import LoopError
+from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.run.control.stepper import Block, Stepper
+from mdf_loop.run.control.stopping import Stopped, Stopping
+
+SECONDS = 0.02
+"""How long a chunk shall take: Ctrl-C is obeyed between chunks, and a call costs 0.1 ms."""
+
+BYTES = 8 << 20
+"""The most that the rows of a chunk may be."""
+
+GROWTH = 8
+"""How many times the length of a chunk the next one may have."""
+
+
+class Lengths:
+    """How many steps a chunk has: what took the right time so far."""
+
+    def __init__(self) -> None:
+        self.next = 1
+        self._held = 0.0
+        self._growth = 1.0
+
+    def took(self, steps: int, seconds: float, size: int) -> None:
+        """A chunk of so many steps took so long, and gave rows of so many bytes."""
+        if 2 * steps < self.next and seconds < SECONDS:
+            return  # it was cut short, so it says little
+        in_time = int(steps * SECONDS / max(seconds, 1e-9))
+        in_memory = BYTES * steps // max(size, 1)
+        self.next = max(1, min(in_time, in_memory, GROWTH * self.next))
+
+    def holds(self, steps: int, size: int) -> None:
+        """What is carried has so many bytes, after so many steps more."""
+        before, self._held = self._held, float(size)
+        grew = steps > 0 and 0 < before < size
+        self._growth = (size / before) ** (1 / steps) if grew else 1.0
+        if self._growth > 1:
+            room = max(2.0, BYTES / size)
+            self.next = max(1, min(self.next, int(math.log(room) / math.log(self._growth))))
+
+    @property
+    def more(self) -> float:
+        """How many bytes what is carried will have after one more step, where it grows and is large."""
+        wanted = self._held * self._growth
+        return wanted if self._growth > 1 and wanted > BYTES else 0.0
+
+    def failed(self) -> None:
+        """A step of the chunk has failed: those before it are done in shorter ones."""
+        self.next //= 2
+
+
+def follow(
+    stepper: Stepper, stopping: Stopping, take: Callable[[Block], StoppedBy | None]
+) -> StoppedBy | None:
+    """Follow a stepper to its end, or until it is stopped; None if nothing has stopped it.
+
+    Args:
+        stepper: what is computed; it is left where it was stopped, or before the step that failed.
+        stopping: what may stop it from outside.
+        take: what is done with the rows of each chunk; a reason to stop, or None.
+    """
+    lengths = Lengths()
+    lengths.holds(0, stepper.held)
+    while not stepper.finished:
+        if lengths.more:
+            stopping.look_at_memory(lengths.more)
+        if stopping.reason is not None:
+            return stopping.reason
+        before, begun = stepper.done, time.perf_counter()
+        try:
+            block = stepper.advance(lengths.next, stopping)
+        except Stopped:
+            return stopping.reason
+        except LoopError as error:
+            if lengths.next == 1:
+                stopping.failure = error
+                return StoppedBy.FAILED
+            lengths.failed()
+            continue
+        seconds = time.perf_counter() - begun
+        lengths.took(stepper.done - before, seconds, _size(block))
+        lengths.holds(stepper.done - before, stepper.held)
+        if (reason := take(block)) is not None:
+            return reason
+    reason = stopping.reason
+    return reason if reason is not None and reason.is_asked else None
+
+
+def _size(block: Block) -> int:
+    arrays: Iterable[Array] = (*block.rows.values(), *block.watched.values())
+    return sum(array.nbytes for array in arrays)

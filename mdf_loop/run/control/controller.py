@@ -1,0 +1,159 @@
+"""A run that is overseen: it is reported, saved from time to time, and stopped when it must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Protocol
+
+import numpy as np
+
+from mdf_loop.errors import DiskFullError, InputError, LoopError, MemoryLimitError
+from mdf_loop.files import real_place, remove_abandoned
+from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.run.control.checkpoint import Checkpoints, Identity, Parts, load
+from mdf_loop.run.control.chunks import follow
+from mdf_loop.run.control.progress import Reporter, reporting
+from mdf_loop.run.control.snapshot import Snapshot, damaged
+from mdf_loop.run.control.stepper import Block, Stepper
+from mdf_loop.run.control.stopping import Stopped, Stopping
+from mdf_loop.run.recording.watch import Found, first_not_finite
+from mdf_loop.run.run_id import new_run_id
+from mdf_loop.specification import RunControls
+
+
+class Keeper(Protocol):
+    """What keeps the rows of a stepper."""
+
+    def take(self, block: Block) -> None:
+        """Keep of the block what is to be kept."""
+
+    def flush(self) -> None:
+        """Let everything be safe that was taken."""
+
+    def snapshot(self) -> Mapping[str, Array]:
+        """All that is needed to go on keeping."""
+
+    def end(self) -> bool:
+        """Give up what was kept of the disk; whether all is safe that was taken."""
+
+
+class RunController:
+    """Oversees one run; to be entered before its first stepper is followed.
+
+    Attributes:
+        found: what was not finite, if the run was watched and has stopped for that.
+        failure: the error that has ended the run, if one has.
+        stopping: what ends the run from outside.
+        run: what the run is called, also when it goes on from a checkpoint.
+        checkpoint: the file with which it can go on; None as long as there is none.
+    """
+
+    def __init__(
+        self,
+        controls: RunControls,
+        identity: Callable[[], Identity],
+        axis: int = 0,
+        run: str | None = None,
+    ) -> None:
+        self.controls = controls
+        self.found: Found | None = None
+        self.failure: LoopError | None = None
+        self._identity: Identity = {} if controls.saved_at is None else identity()
+        self._axis = axis
+        self._checkpoints: Checkpoints | None = None
+        self.resumed = self._resumed()
+        begun = run or new_run_id() if controls.saved_at is not None else run or ""
+        self.run = begun if self.resumed is None else _run_of(self.resumed)
+        self.checkpoint = None if self.resumed is None else controls.resume
+
+    def _resumed(self) -> Mapping[str, Snapshot] | None:
+        """What a checkpoint says to go on from."""
+        if self.controls.begins:
+            return None
+        assert self.controls.resume is not None
+        found = load(self.controls.resume, self._identity)
+        if missing := {"course", "kept"} - set(found):
+            raise damaged(self.controls.resume.name, f"it has no '{min(missing)}'")
+        return found
+
+    def __enter__(self) -> RunController:
+        if self.controls.saved_at is not None:
+            for path in (self.controls.checkpoint, self.controls.resume):
+                if path is not None:
+                    remove_abandoned(real_place(path))
+            self._checkpoints = Checkpoints(
+                self.controls.saved_at, self.controls.checkpoint_every, self._identity
+            )
+        self.stopping = Stopping(self.controls.time_limit)
+        self.stopping.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopping.__exit__()
+        self.failure = self.failure or self.stopping.failure
+
+    def follow(
+        self, stepper: Stepper, keeper: Keeper, unit: str, name: str = ""
+    ) -> StoppedBy | None:
+        """Follow a stepper to its end, or until the run is stopped; None if it was not."""
+        with reporting(self.controls.progress, stepper.total, stepper.done, unit, name) as reporter:
+            take = self._taking(stepper, keeper, reporter)
+            try:
+                reason = follow(stepper, self.stopping, take)
+                self.failure = self.stopping.failure
+                self._save(stepper, keeper)
+            except DiskFullError as error:
+                self.failure, reason = error, StoppedBy.DISK_FULL
+                self._save_at_last(stepper, keeper)
+            except MemoryLimitError as error:
+                self.failure, reason = error, StoppedBy.MEMORY_LIMIT
+            except LoopError as error:  # rows that cannot be kept
+                self.failure, reason = error, StoppedBy.FAILED
+        return reason
+
+    def _taking(
+        self, stepper: Stepper, keeper: Keeper, reporter: Reporter
+    ) -> Callable[[Block], StoppedBy | None]:
+        """What is done with each block."""
+
+        def take(block: Block) -> StoppedBy | None:
+            found = first_not_finite(block, self._axis) if block.watched else None
+            if found is not None:
+                stepper.back()
+                try:
+                    block = stepper.advance(found.row + 1, self.stopping)
+                except Stopped:
+                    return self.stopping.reason
+                self.found = found
+            keeper.take(block)
+            if not reporter.update(stepper.done):
+                self.stopping.ask(StoppedBy.INTERRUPTED)
+            if self._checkpoints is not None and self._checkpoints.due():
+                self._save(stepper, keeper)
+            return None if found is None else StoppedBy.NOT_FINITE
+
+        return take
+
+    def _save(self, stepper: Stepper, keeper: Keeper) -> None:
+        """Write what was reached."""
+        keeper.flush()
+        if self._checkpoints is not None:
+            parts: Parts = {
+                "run": {"id": np.array(self.run)},
+                "course": stepper.snapshot(),
+                "kept": keeper.snapshot(),
+            }
+            self._checkpoints.save(parts)
+            self.checkpoint = self.controls.saved_at
+
+    def _save_at_last(self, stepper: Stepper, keeper: Keeper) -> None:
+        """Write what was reached, with the room that was kept on the disk for rows."""
+        if keeper.end():
+            with suppress(InputError):  # what was wrong first is said
+                self._save(stepper, keeper)
+
+
+def _run_of(resumed: Mapping[str, Snapshot]) -> str:
+    """What the run of a checkpoint is called; nothing for one that does not say it."""
+    return resumed["run"].text("id") if "run" in resumed else ""

@@ -1,0 +1,163 @@
+"""What a checkpoint holds by name: each part is checked where it is taken, before it is used.
+
+    parts.number("done", most=100)           a whole number from 0 to 100
+    parts.flag("condition")                  a truth value
+    parts.text("ran")
+    parts.value("carried A.v", value)        an array of the type of a value of the program
+    parts.array("waiting", "f", (None, 3))   an array of floats of so many axes, of these extents
+    parts.under("state ")                    those whose names begin so, without it
+
+A file is data that anybody may have written. What does not fit is one error that names file and part.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import InputError
+from mdf_loop.ir import Array, Value
+from mdf_loop.ir.types import dtype_name, kind_of, numpy_dtype
+from mdf_loop.memory_limit import check
+
+ANEW = "leave resume (--resume) out to begin anew"
+
+OBJECT = 20
+"""How much larger in memory is what a text of JSON says."""
+
+_TEXTS = "OU"
+
+
+class Snapshot(Mapping[str, Array]):
+    """Arrays by name, of one part of a file; a name that is not there is an error, too.
+
+    Raises:
+        InputError: a part is not there, or not what it must be.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array], part: str = "", file: str = "") -> None:
+        self._arrays = arrays
+        self._part = part
+        self._file = file
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._arrays:
+            raise damaged(self._file, f"it has no '{self._part}{name}'")
+        return self._arrays[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def under(self, word: str) -> Snapshot:
+        """Those parts whose names begin with a word, without it."""
+        found = {n.removeprefix(word): a for n, a in self._arrays.items() if n.startswith(word)}
+        return Snapshot(found, self._part + word, self._file)
+
+    def wrong(self, name: str, expected: str) -> InputError:
+        """The error about a part that is not what it must be."""
+        array = self[name]
+        kind = f"{array.dtype}{list(array.shape)}"
+        there = kind if array.ndim or array.dtype.kind in _TEXTS else f"{array} ({array.dtype})"
+        return damaged(self._file, f"'{self._part}{name}' is {there[:80]}, not {expected}")
+
+    # --- one value ----------------------------------------------------------------------------
+
+    def number(self, name: str, most: int | None = None) -> int:
+        """A whole number that is not negative, of at most so much."""
+        array = self[name]
+        if array.shape != () or array.dtype.kind not in "iu":
+            raise self.wrong(name, "a whole number")
+        if array < 0 or array > (np.iinfo(np.int64).max if most is None else most):
+            raise self.wrong(name, "0 or more" if most is None else f"from 0 to {most}")
+        return int(array)
+
+    def flag(self, name: str) -> bool:
+        """A truth value."""
+        if self[name].shape != () or self[name].dtype != bool:
+            raise self.wrong(name, "true or false")
+        return bool(self[name])
+
+    def text(self, name: str) -> str:
+        """A text."""
+        if self[name].shape != () or self[name].dtype.kind != "U":
+            raise self.wrong(name, "a text")
+        return str(self[name])
+
+    def content(self, name: str) -> Any:
+        """What a text of JSON says."""
+        text = self.text(name)
+        check(len(text) * OBJECT, f"'{self._part}{name}' of the checkpoint '{self._file}'")
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise self.wrong(name, "JSON") from None
+
+    # --- arrays -------------------------------------------------------------------------------
+
+    def array(self, name: str, kinds: str, shape: tuple[int | None, ...]) -> Array:
+        """An array of these kinds of dtypes, as numpy calls them; None is for any extent."""
+        array = self[name]
+        fits = len(shape) == array.ndim and all(
+            extent in (None, own) for extent, own in zip(shape, array.shape, strict=True)
+        )
+        if not fits or _kind(array) not in kinds:
+            words = ", ".join("any" if extent is None else str(extent) for extent in shape)
+            raise self.wrong(name, f"an array of {_WORDS[kinds[0]]} [{words}]")
+        return array
+
+    def value(self, name: str, value: Value, front: tuple[int, ...] = ()) -> Array:
+        """An array of the type of a value, behind so many axes that it has in front."""
+        array, dtype = self[name], numpy_dtype(value.dtype)
+        is_text = dtype.kind == "O"
+        held = array.dtype.kind in _TEXTS if is_text else np.can_cast(array.dtype, dtype, "safe")
+        expected = value.type if not front else f"{value.type} for each of {list(front)}"
+        if not held or not _fits(array.shape, value, front):
+            raise self.wrong(name, expected)
+        return array.astype(dtype, copy=False)
+
+    def rows(self, name: str, length: int, axis: int, dtype: str) -> Array:
+        """So many rows of numbers or texts, along this axis."""
+        array = self[name]
+        kinds = kinds_like(dtype)
+        if array.ndim <= axis or array.shape[axis] != length or _kind(array) not in kinds:
+            raise self.wrong(name, f"{length} rows of {_WORDS[kinds[0]]}")
+        return array
+
+
+_WORDS = {"b": "numbers", "i": "whole numbers", "f": "floats", "U": "texts"}
+
+
+def kinds_like(dtype: str) -> str:
+    """The kinds of arrays that may stand where there are to be values of a dtype."""
+    kind = kind_of(dtype)
+    return "U" if kind == "U" else "biufc" if kind == "c" else "biuf"
+
+
+def _kind(array: Array) -> str:
+    """The kind of a dtype as numpy has it; texts are `U`, small floats `f`."""
+    if array.dtype.isbuiltin == 2:  # of ml_dtypes
+        return "f"
+    return "U" if dtype_name(array) == "string" else array.dtype.kind
+
+
+def _fits(shape: tuple[int, ...], value: Value, front: tuple[int, ...]) -> bool:
+    if value.shape is None:
+        return shape[: len(front)] == front
+    ends = zip((*front, *value.shape), shape, strict=False)
+    return len(shape) == len(front) + len(value.shape) and all(
+        isinstance(extent, str) or extent == own for extent, own in ends
+    )
+
+
+def damaged(file: str, what: str) -> InputError:
+    """The error about a checkpoint that is not what it must be."""
+    return InputError(f"the checkpoint '{file}' is damaged: {what}"[:300], hint=ANEW)

@@ -1,0 +1,94 @@
+"""What a run in chunks is about: a stepper that goes on step by step, its rows, where they go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from mdf_loop.ir import Array, Data
+from mdf_loop.run.control.snapshot import Snapshot
+from mdf_loop.run.control.stopping import Stopping
+
+Numbers: TypeAlias = "range | Array"
+"""The number of the step of each row; steps count from 0 over the whole run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows that some further steps gave: `[time, ...]`, in a sweep `[members, time, ...]`.
+
+    `watched` are the floats that are watched for nan, in the order in which they are computed.
+    """
+
+    numbers: Numbers
+    rows: Mapping[str, Array]
+    watched: Mapping[str, Array] = field(default_factory=dict)
+
+
+class Stepper(Protocol):
+    """A computation that goes on step by step: evaluations of a model, iterations of a loop."""
+
+    @property
+    def done(self) -> int:
+        """How many steps were done."""
+
+    @property
+    def total(self) -> int | None:
+        """How many steps there will be; None if a condition decides."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing more to do."""
+
+    @property
+    def held(self) -> int:
+        """The bytes of what is carried into the next step."""
+
+    def advance(self, most: int, stopping: Stopping) -> Block:
+        """Do at least one step, and at most so many.
+
+        Raises:
+            Stopped: it was ended from outside; all is as it was before.
+        """
+
+    def back(self) -> None:
+        """Forget what the last `advance` did."""
+
+    def snapshot(self) -> dict[str, Array]:
+        """All that is needed to go on from here."""
+
+    def restore(self, parts: Snapshot) -> None:
+        """Go on from there."""
+
+
+class Sink(Protocol):
+    """Where rows go."""
+
+    @property
+    def length(self) -> int:
+        """How many rows were added."""
+
+    def add(self, coordinate: Array, rows: Mapping[str, Array]) -> None:
+        """Add rows, and the time or the number of the step of each."""
+
+    def flush(self) -> None:
+        """Let everything that was added be safe."""
+
+    def close(self) -> None:
+        """End; nothing will be added any more."""
+
+    def arrays(self) -> Mapping[str, Data]:
+        """All rows by name, in memory or to be read when they are looked at."""
+
+    def snapshot(self) -> Mapping[str, Array]:
+        """The rows, if they are nowhere else."""
+
+    def restore(self, parts: Snapshot, length: int, columns: Mapping[str, str]) -> None:
+        """Go on after so many rows, those of a snapshot; `columns` have rows of these dtypes."""
+
+
+def data_bytes(data: Data) -> int:
+    """The bytes of an array, of the members of a sequence, or of nothing."""
+    members = data if isinstance(data, list) else [data]
+    return sum(member.nbytes for member in members if member is not None)

@@ -1,0 +1,53 @@
+"""The interpreter as a back end: any run, slow and obviously right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mdf_loop.errors import DeviceError
+from mdf_loop.ir import Data, Program
+from mdf_loop.run.control.stopping import Stopped, Stopping
+from mdf_loop.run.device import Device
+from mdf_loop.run.interpret import interpret
+
+
+class Interpreted:
+    """A program that the interpreter computes, in plain numpy."""
+
+    device = Device("cpu", "the interpreter computes there")
+
+    def __init__(
+        self, program: Program, device: str = "auto", whole: Program | None = None
+    ) -> None:
+        if device == "cuda":
+            raise DeviceError(
+                "the interpreter computes on the CPU", hint="use engine='onnxruntime'"
+            )
+        self.program = program
+
+    def run(self, arrays: Mapping[str, Data], stopping: Stopping | None = None) -> dict[str, Data]:
+        """The outputs by name, for inputs by name.
+
+        Raises:
+            RunError: the model failed; the sentence names the place.
+            Stopped: `stopping` has ended it, between two iterations.
+        """
+        if stopping is None:
+            return interpret(self.program, arrays)
+        computation = _Computation()
+        try:
+            stopping.begins(computation)
+            return interpret(self.program, arrays, computation.go_on)
+        finally:
+            stopping.ends(computation)
+
+
+class _Computation:
+    """What is told to stop, as ONNX Runtime's run options are."""
+
+    terminate = False
+
+    def go_on(self) -> None:
+        """End the computation if it is to."""
+        if self.terminate:
+            raise Stopped

@@ -1,0 +1,230 @@
+"""One loop of a model, followed a few iterations at a time.
+
+    stepper = LoopStepper(session, segment, values)
+    while not stepper.finished:
+        block = stepper.advance(1000, stopping)     # rows of 1 to 1000 iterations
+    values |= stepper.results()
+
+A stepper of no iterations gives what the whole loop would: initial values, and no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdf_loop.emit.loop_node import ENDLESS
+from mdf_loop.emit.row_shapes import rows_differ
+from mdf_loop.ir import Array, Data, Recorded, Scanned, StoppedBy, Value, body_outputs, reads
+from mdf_loop.passes.segments.loop_segment import LoopSegment
+from mdf_loop.run.backend import Runnable
+from mdf_loop.run.control.snapshot import Snapshot
+from mdf_loop.run.control.stepper import Block, data_bytes
+from mdf_loop.run.control.stopping import Stopping
+from mdf_loop.run.recording.rows import Rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _State:
+    """Where a loop is: iterations run, what goes on from there, the last condition."""
+
+    done: int
+    carried: tuple[Data, ...]
+    condition: bool
+
+
+class LoopStepper:
+    """A `Stepper` through the iterations of one loop.
+
+    Attributes:
+        rows: what was recorded so far, by the names of the stacks; whoever follows adds to it.
+        around: what else a snapshot must hold to go on from it in another process.
+    """
+
+    def __init__(
+        self,
+        session: Runnable,
+        segment: LoopSegment,
+        values: Mapping[Value, Data],
+        around: Mapping[str, Array] | None = None,
+    ) -> None:
+        loop = segment.loop
+        self.session = session
+        self.segment = segment
+        self.around = dict(around or {})
+        self._captured = {value.name: values[value] for value in segment.captured}
+        self._rows_of = tuple(np.asarray(values[scanned.rows]) for scanned in loop.scanned)
+        self._first = 0 if loop.first is None else int(values[loop.first])
+        self._limit = loop.bound if loop.trip_count is None else int(values[loop.trip_count])
+        goes_on = loop.condition is None or bool(values[loop.condition])
+        self._state = _State(0, tuple(values[c.initial] for c in loop.carried), goes_on)
+        self._before = self._state
+        self._row_shapes: dict[Recorded, tuple[int, ...]] = {}
+        self.rows = Rows()
+
+    @property
+    def name(self) -> str:
+        """The loop's name: `node.function`."""
+        return self.segment.loop.name
+
+    @property
+    def done(self) -> int:
+        """How many iterations were run."""
+        return self._state.done
+
+    @property
+    def total(self) -> int | None:
+        """How many iterations there will be; None if a condition decides."""
+        if self.segment.loop.condition is not None or self._limit in (None, ENDLESS):
+            return None
+        return max(0, self._limit)
+
+    @property
+    def ended_by(self) -> StoppedBy | None:
+        """Why the loop has come to its end, if it has."""
+        if self.segment.loop.condition is not None and not self._state.condition:
+            return StoppedBy.CONDITION
+        if self._limit is None or self.done < self._limit:
+            return None
+        has_count = self.segment.loop.trip_count is not None
+        return StoppedBy.TRIP_COUNT if has_count else StoppedBy.MAX_ITERATIONS
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is no iteration left."""
+        return self.ended_by is not None
+
+    @property
+    def held(self) -> int:
+        """The bytes of what is carried into the next iteration."""
+        return sum(map(data_bytes, self._state.carried))
+
+    # --- going on -------------------------------------------------------------------------------
+
+    def advance(self, most: int, stopping: Stopping) -> Block:
+        """Run at least one iteration, and at most so many.
+
+        Raises:
+            Stopped: it was ended from outside; all is as it was before.
+            RecordShapeError: a row is not of the shape of those before it.
+        """
+        if self._limit is not None:
+            most = min(most, self._limit - self.done)
+        made = self.session.run(self._feeds(most), stopping)
+        rows = {r.stack.name: made[r.stack.name] for r in self.segment.loop.recorded}
+        self._refuse_other_rows(made)
+        segment, state = self.segment, self._state
+        ran = most if segment.count is None else int(made[segment.count.name])
+        last = segment.last_condition
+        self._before = state
+        self._state = _State(
+            state.done + ran,
+            tuple(made[carried.final.name] for carried in segment.loop.carried),
+            state.condition if last is None else bool(made[last.name]),
+        )
+        watched = {name: made[value.name] for name, value in segment.watched.items()}
+        return Block(range(state.done, self.done), rows, watched)
+
+    def take(self, block: Block) -> None:
+        """Keep the rows of a block."""
+        first, count = block.numbers[0], len(block.numbers)
+        self.rows.add(np.arange(first, first + count), block.rows)
+
+    def back(self) -> None:
+        """Forget what the last `advance` did."""
+        self._state = self._before
+
+    def _feeds(self, most: int) -> dict[str, Data]:
+        segment, state = self.segment, self._state
+        feeds = {**self._captured, segment.most.name: np.array(most, np.int64)}
+        feeds |= {v.name: data for v, data in zip(segment.carried, state.carried, strict=True)}
+        if segment.done is not None:
+            feeds[segment.done.name] = np.array(self._first + state.done, np.int64)
+        scanning = zip(segment.loop.scanned, segment.rows, self._rows_of, strict=True)
+        for scanned, value, rows in scanning:
+            feeds[value.name] = _part(rows, scanned, state.done, most)
+        if segment.condition is not None:
+            feeds[segment.condition.name] = np.array(state.condition)
+        return feeds
+
+    def _refuse_other_rows(self, made: Mapping[str, Array]) -> None:
+        """Refuse rows of another shape than the first; the runtime knows those of a chunk only."""
+        for recorded in self.segment.loop.recorded:
+            shape = made[recorded.stack.name].shape[1:]
+            first = self._row_shapes.setdefault(recorded, shape)
+            if shape != first:
+                name = recorded.name or recorded.row.name
+                raise rows_differ(
+                    [name], str(list(first)), str(list(shape)), self.segment.loop.where
+                )
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def results(self) -> dict[Value, Data]:
+        """What the loop gives with the iterations that were run.
+
+        Stopped before the first one, it gives nothing for a value that no iteration reads: that is
+        not carried for the next one, but to be what the last one has made.
+        """
+        loop = self.segment.loop
+        made: dict[Value, Data] = {}
+        if self.done:
+            self.rows.close()
+            rows = self.rows.arrays()
+            made |= {recorded.stack: rows[recorded.stack.name] for recorded in loop.recorded}
+            finals = zip(loop.carried, self._state.carried, strict=True)
+            made |= {carried.final: data for carried, data in finals}
+        else:
+            nothing = self.session.run(self._feeds(0))
+            made |= {value: nothing[value.name] for value in self._known_at_first()}
+        if loop.count is not None:
+            made[loop.count] = np.array(self.done, np.int64)
+        if loop.last_condition is not None:
+            made[loop.last_condition] = np.array(self._state.condition)
+        return made
+
+    def _known_at_first(self) -> tuple[Value, ...]:
+        loop = self.segment.loop
+        read = {value for operation in loop.ops for value in reads(operation)}
+        read.update(body_outputs(loop))
+        finals = (c.final for c in loop.carried if self.finished or c.enter in read)
+        return (*finals, *(recorded.stack for recorded in loop.recorded))
+
+    # --- to go on later -------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Array]:
+        """Iterations, condition, carried values and rows so far, and what is around."""
+        state, loop = self._state, self.segment.loop
+        parts = {
+            "iterations": np.array(state.done, np.int64),
+            "condition": np.array(state.condition),
+        }
+        for carried, data in zip(loop.carried, state.carried, strict=True):
+            parts[f"carried {carried.enter.name}"] = np.asarray(data)
+        parts |= {f"rows of {name}": rows for name, rows in self.rows.snapshot().items()}
+        return {**self.around, **parts}
+
+    def restore(self, parts: Snapshot) -> None:
+        """Go on from there."""
+        loop = self.segment.loop
+        carried = tuple(parts.value(f"carried {c.enter.name}", c.enter) for c in loop.carried)
+        done = parts.number("iterations", self._limit)
+        self._state = _State(done, carried, parts.flag("condition"))
+        self._before = self._state
+        self.rows = Rows()
+        kept = parts.under("rows of ")
+        recorded = loop.recorded if done else ()
+        for each in recorded:
+            self._row_shapes[each] = kept.value(each.stack.name, each.row, (done,)).shape[1:]
+        self.rows.restore(kept, done, {each.stack.name: each.stack.dtype for each in recorded})
+
+
+def _part(rows: Array, scanned: Scanned, done: int, most: int) -> Array:
+    """The rows of up to `most` iterations, after so many that are done."""
+    count = rows.shape[scanned.axis]
+    first, last = min(done, count), min(done + most, count)
+    part = slice(count - last, count - first) if scanned.backward else slice(first, last)
+    view: Array = rows[(*(slice(None),) * scanned.axis, part)]
+    return view

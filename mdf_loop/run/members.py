@@ -1,0 +1,57 @@
+"""Many runs at once, which give long records without copying them once more.
+
+A loop records `[iterations, members, n]`; outputs are `[members, iterations, n]`, and one that is
+the same in all runs is there for each. As operations the turn and the repetition copy everything
+that was recorded; here they are views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from mdf_loop.ir import Array, Data, Program
+from mdf_loop.run.backend import Runnable
+from mdf_loop.run.control.stopping import Stopping
+from mdf_loop.run.device import Device
+
+
+class Members:
+    """A program for many values of the inputs `swept`, ready to run."""
+
+    def __init__(self, runnable: Runnable, swept: Collection[str]) -> None:
+        self._swept = min(swept)
+        self._runnable = runnable
+
+    @property
+    def program(self) -> Program:
+        """What is computed."""
+        return self._runnable.program
+
+    @property
+    def device(self) -> Device:
+        """Where it is computed, and why."""
+        return self._runnable.device
+
+    def run(self, arrays: Mapping[str, Data], stopping: Stopping | None = None) -> dict[str, Data]:
+        """The outputs by name, members in front."""
+        made = self._runnable.run(arrays, stopping)
+        return members_in_front(self.program, made, len(arrays[self._swept]))
+
+
+def members_in_front(program: Program, made: Mapping[str, Data], members: int) -> dict[str, Data]:
+    """What a program for many members gives, as views with their axis in front."""
+    axes = {output.name: output.members for output in program.outputs}
+    return {name: _in_front(data, axes[name], members) for name, data in made.items()}
+
+
+def _in_front(data: Array, axis: int | None, members: int) -> Array:
+    """Such a view; without an axis all members share it.
+
+    A loop of no iterations has recorded nothing that knows how many they are.
+    """
+    if axis is None:
+        return np.broadcast_to(data, (members, *data.shape))
+    turned = np.moveaxis(data, axis, 0)
+    return turned if len(turned) == members else np.zeros((members, *turned.shape[1:]), data.dtype)

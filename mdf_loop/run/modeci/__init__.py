@@ -1,0 +1,1 @@
+"""Models in modeci_mdf's own engine."""

@@ -1,0 +1,198 @@
+"""A model in modeci_mdf's own engine, driven as a compiled model is.
+
+    graph = EvaluableGraph(model)
+    for step in range(steps):
+        give(inputs[step])                              # before every evaluation
+        graph.evaluate(time_increment=dt if step else None)
+        record()
+
+What a name holds that has no value yet (its node has not run) is nan, and so is what an array
+lacks that is shorter than in other steps. Numbers keep the type that the engine gave them; over
+time they share one: a whole number among numbers with a point, or beside nan, is a float.
+
+Source: modeci_mdf.execution_engine.EvaluableGraph.evaluate (0.4.15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.document.document import Document
+from mdf_loop.errors import LoopError, RunError
+from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.reading.inputs import Given, open_ports
+from mdf_loop.reading.names import Item
+from mdf_loop.run.execution_list import ExecutionList
+from mdf_loop.run.modeci.engine_graph import EngineGraph
+from mdf_loop.run.modeci.evaluations import Evaluations
+from mdf_loop.run.outputs import LoopReport
+from mdf_loop.run.recording.lengths import lengths_of, with_axes
+from mdf_loop.run.recording.rows import Column
+
+NOTHING_GIVEN = Given({})
+
+
+def only_given(document: Document, names: Container[str], given: Given) -> Given:
+    """Of all inputs those that `names` mean: ports left out have the engine's own defaults."""
+    wanted = [p.name for p in open_ports(document) if p.given_as(names) is not None]
+    arrays = {name: given.arrays[name] for name in wanted}
+    return Given(arrays, given.over_time, given.dtypes)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRun:
+    """What modeci_mdf's engine made of a model.
+
+    Attributes:
+        arrays: numbers by `node.item`; for a model over time with an axis of time in front.
+        rows: over time, the same as the engine had them in each step; None where it had none.
+        lengths: of arrays that have not one length in all steps, the lengths (see `Results`).
+        execution_list: which nodes ran, in order.
+        loops: how the loops of loop nodes went last, by `node.function`.
+        failure: why the engine stopped before the last evaluation; None if it did not.
+    """
+
+    arrays: Mapping[str, Array]
+    execution_list: ExecutionList
+    loops: Mapping[str, LoopReport]
+    failure: LoopError | None = None
+    rows: Mapping[str, Sequence[Array | None]] = field(default_factory=dict)
+    lengths: Mapping[str, Array] = field(default_factory=dict)
+
+
+def drive(
+    evaluations: Evaluations, given: Given = NOTHING_GIVEN, steps: int | None = None
+) -> EngineRun:
+    """Evaluate a model in modeci_mdf's engine, once or `steps` times.
+
+    What it did before it failed is kept.
+
+    Args:
+        evaluations: the model, ready; it is asked for names, or for everything that is a number.
+        given: values of open ports by name, constant or with a row for each step; they are set
+            before every evaluation. The other ports have what the engine gives them.
+        steps: how often; None: once, without an axis of time.
+
+    Raises:
+        RunError: what is asked for by name is not a number.
+    """
+    engine = evaluations.engine
+    columns: dict[Item, list[Any]] = {item: [] for item in evaluations.asked}
+    failure = None
+    for step in range(steps or 1):
+        arrays = {n: a[step] if n in given.over_time else a for n, a in given.arrays.items()}
+        try:
+            held = evaluations.run(arrays)
+        except LoopError as error:
+            failure = error
+            break
+        for item, column in columns.items():
+            column.append(held[item.name])
+    executed = tuple(evaluations.ran)
+    ran = {node for sets in executed for nodes in sets for node in nodes}
+    wanted = columns.items() if evaluations.by_name else _numbers(columns, ran)
+    rows = {i.name: _rows(i, column, engine.document) for i, column in wanted} if executed else {}
+    stacks = {name: _stacked(name, column) for name, column in rows.items()}
+    arrays = {name: array if steps else array[0, ...] for name, (array, _) in stacks.items()}
+    lengths = {name: lengths for name, (_, lengths) in stacks.items() if lengths is not None}
+    return EngineRun(arrays, executed, _loop_reports(engine), failure, rows, lengths)
+
+
+# --- what the engine holds ----------------------------------------------------------------------
+
+
+def _numbers(
+    columns: Mapping[Item, list[Any]], ran: Collection[str]
+) -> Iterable[tuple[Item, list[Any]]]:
+    """The items that are numbers: none has several results, or no value though its node ran."""
+    for item, column in columns.items():
+        valued = [value for value in column if value is not None]
+        if all(_array(value) is not None for value in valued) and (valued or item.node not in ran):
+            yield item, column
+
+
+def _array(value: Any) -> Array | None:
+    """A value as an array; None if it is no number, text or rectangular list of such."""
+    if isinstance(value, tuple | dict):
+        return None
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return None
+    if array.dtype == object:
+        return _wide(array)
+    return array if array.dtype.kind in "biufUS" else None
+
+
+def _wide(array: Array) -> Array | None:
+    """Texts stay; whole numbers of more than 64 bits become floats if they are the same as floats."""
+    entries = list(array.flat)
+    if all(isinstance(entry, str) for entry in entries):
+        return array
+    try:
+        floats = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    same = all(int(f) == e for f, e in zip(floats.flat, entries, strict=True) if np.isfinite(f))
+    return floats if same and np.isfinite(floats).all() else None
+
+
+def _rows(item: Item, column: list[Any], document: Document) -> list[Array | None]:
+    """The values as arrays, None where there is none."""
+    rows = [None if value is None else _array(value) for value in column]
+    if any(row is None and value is not None for row, value in zip(rows, column, strict=True)):
+        raise RunError(
+            f"'{item.name}' is not a number in modeci_mdf's engine",
+            f"{document.where}.nodes['{item.node}'].{item.kind}['{item.id}']",
+            "record an output port that gives one number or one array",
+        )
+    return rows
+
+
+def _stacked(name: str, rows: Sequence[Array | None]) -> tuple[Array, Array | None]:
+    """The values on a new first axis, nan where there is none; their lengths, if these differ.
+
+    A number beside arrays that all have one shape stands for all elements of such an array.
+    """
+    valued = [row for row in rows if row is not None]
+    dtype = _common_dtype(valued, missing=len(valued) < len(rows))
+    shapes = {row.shape for row in valued if row.shape} or {()}
+    if len(shapes) == 1:
+        made = np.empty((len(rows), *shapes.pop()), dtype)
+        for position, row in enumerate(rows):
+            made[position] = np.nan if row is None else row
+        return made, None
+    rank = max(map(len, shapes))
+    nothing = np.empty((0,) * rank, dtype)
+    deep = [nothing if row is None else with_axes(row, rank, 0) for row in rows]
+    column = Column(name, len(rows))
+    for row in deep:
+        column.add(row[None])
+    return column.rows, np.concatenate([lengths_of(row[None], None, 1) for row in deep])
+
+
+def _common_dtype(rows: Sequence[Array], *, missing: bool) -> Any:
+    """The dtype that holds all rows; with missing rows one that holds nan."""
+    kinds = {row.dtype for row in rows}
+    if any(dtype.kind in "OUS" for dtype in kinds):
+        return object
+    dtype = np.result_type(*kinds) if kinds else np.dtype(np.float64)
+    return np.result_type(dtype, np.float64) if missing and dtype.kind != "f" else dtype
+
+
+def _loop_reports(engine: EngineGraph) -> dict[str, LoopReport]:
+    """How the loops went that this library computes inside the engine."""
+    return {
+        f"{node_id}.{loop_id}": LoopReport(
+            int(loop.call.named["iterations"]),
+            list(StoppedBy)[int(loop.call.named["stopped_by"])],
+        )
+        for node_id, node in engine.nodes.items()
+        for table in (node.evaluable_functions, node.evaluable_parameters)
+        for loop_id, loop in table.items()
+        if hasattr(loop, "call") and loop.call.named
+    }

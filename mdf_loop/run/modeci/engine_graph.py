@@ -1,0 +1,306 @@
+"""modeci_mdf's own engine, made ready to be driven: `EvaluableGraph`, silent, in document order.
+
+The engine goes through Python sets in four places, and their order changes from run to run: nodes
+that may run together, twice; edges into one node; nodes whose conditions are asked. Here it goes
+in the order of the document, which is one of the orders that it may take by itself. What else is
+done to it is not about numbers: a schedule that never ends is an error, and so is whatever the
+engine raises: one `LoopError` that names the node.
+
+Only the one graph is changed, not modeci_mdf. `unformatted`, `with_copies` and `with_kept` are for
+`verify`.
+
+Source: modeci_mdf.execution_engine (0.4.15), graph_scheduler.Scheduler.run (1.2.2).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.document.document import Document
+from mdf_loop.document.loading import quiet
+from mdf_loop.errors import CycleError, LoopError, RunError
+from mdf_loop.reading.schedule.plan import MOST_PASSES
+
+MOST_IDLE = 10_000
+"""Passes in a row in which nothing runs; after them an evaluation is called endless."""
+
+
+class EngineGraph:
+    """The engine's graph of a document.
+
+    Attributes:
+        document: the model.
+        nodes: the engine's nodes by id.
+
+    Raises:
+        CycleError: the engine would look for its first nodes for ever.
+        RunError: the engine refuses the model.
+    """
+
+    def __init__(self, document: Document) -> None:
+        _check_reached(document)
+        self.document = document
+        self._graph = _made(document)
+        self.nodes: dict[str, Any] = self._graph.enodes
+        self._ran: list[tuple[str, ...]] = []
+        _order_edges(self._graph, document)
+        _order_nodes(self._graph, document, self._ran)
+
+    def evaluate(self, time_increment: float | None) -> tuple[tuple[str, ...], ...]:
+        """One `evaluate()`; the sets of nodes that ran in it.
+
+        Raises:
+            RunError: the engine failed; the sentence is its own, the place is named.
+        """
+        self._ran.clear()
+        with silent(), _at(f"{self.document.where}.conditions"):
+            self._graph.evaluate(time_increment=time_increment)
+        return tuple(self._ran)
+
+
+def _made(document: Document) -> Any:
+    from modeci_mdf.execution_engine import EvaluableGraph
+
+    with silent():
+        try:
+            return EvaluableGraph(document.graph)
+        except LoopError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the engine raises anything
+            raise engine_error(error, _refused_node(document)) from None
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Nothing is printed, nothing warned of: the numbers say what happened."""
+    with quiet(), warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+def engine_error(error: Exception, where: str) -> RunError:
+    """What the engine raised, as one sentence of its own words."""
+    said = _one_line(str(error).partition(" with params ")[0]).removeprefix("Error! ")
+    plain = type(error) in (Exception, ValueError) and said
+    text = said if plain else f"{type(error).__name__}: {said}".removesuffix(": ")
+    if reason := _kept_back(error):
+        text = f"{text}: {reason}"
+    return RunError(
+        f"modeci_mdf's engine cannot run this model: {text}",
+        where,
+        "the sentence is the engine's own; correct what it names",
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:200]
+
+
+def _kept_back(error: Exception) -> str:
+    """Why an expression failed. The engine gives it back as text, and the reason only if asked."""
+    from modelspec.utils import evaluate
+
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    asked = next((f.f_locals for f in frames if f.f_code.co_name == "evaluate_expr"), None)
+    if asked is None:
+        return ""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        evaluate(asked["expr"], asked["func_params"], verbose=True)
+    _, said, reason = printed.getvalue().rpartition(" (error: ")
+    return _one_line(reason).removesuffix(")") if said else ""
+
+
+def _refused_node(document: Document) -> str:
+    """The path of the first node that the engine refuses, or of the graph."""
+    from modeci_mdf.execution_engine import EvaluableNode
+
+    for node in document.graph.nodes:
+        try:
+            EvaluableNode(node)
+        except Exception:  # noqa: BLE001 - the engine raises anything
+            return f"{document.where}.nodes['{node.id}']"
+    return document.where
+
+
+def _check_reached(document: Document) -> None:
+    """The engine follows edges from nodes without incoming edges until it has seen all edges."""
+    graph = document.graph
+    fed = {edge.receiver for edge in graph.edges}
+    reached = {node.id for node in graph.nodes if node.id not in fed}
+    has_default = {
+        n.id for n in graph.nodes if any(p.default_value is not None for p in n.input_ports)
+    }
+    reached = reached or set(has_default)
+    size = -1
+    while size != len(reached):
+        size = len(reached)
+        reached |= {edge.receiver for edge in graph.edges if edge.sender in reached}
+    missed = list(dict.fromkeys(e.sender for e in graph.edges if e.sender not in reached))
+    if missed:
+        names = ", ".join(f"'{name}'" for name in missed)
+        raise CycleError(
+            f"modeci_mdf's engine never starts: no edges lead from its first nodes to {names}",
+            document.where,
+            "run the model compiled: only the engine's search for first nodes fails"
+            if has_default.intersection(missed)
+            else "the nodes wait for each other; give an input port of one a default_value",
+        )
+
+
+# --- document order -----------------------------------------------------------------------------
+
+
+def _order_edges(graph: Any, document: Document) -> None:
+    """Edges into a node pass their values on just before it runs, in document order."""
+    order = {id(edge): k for k, edge in enumerate(document.graph.edges)}
+    pass_on = graph.evaluate_edge
+    waiting: list[tuple[Any, dict[str, Any]]] = []
+
+    def keep(edge: Any, **given: Any) -> None:
+        waiting.append((edge, given))
+
+    def after_edges(node_id: str, run: Callable[..., None]) -> Callable[..., None]:
+        def run_node(**given: Any) -> None:
+            edges = sorted(waiting, key=lambda kept: order[id(kept[0])])
+            waiting.clear()
+            for edge, options in edges:
+                with _at(f"{document.where}.edges['{edge.id}']"):
+                    pass_on(edge, **options)
+            with _at(f"{document.where}.nodes['{node_id}']"):
+                run(**given)
+
+        return run_node
+
+    graph.evaluate_edge = keep
+    for node_id, node in graph.enodes.items():
+        node.evaluate = after_edges(node_id, node.evaluate)
+
+
+@contextmanager
+def _at(where: str) -> Iterator[None]:
+    try:
+        yield
+    except LoopError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the engine raises anything
+        raise engine_error(error, where) from None
+
+
+def _order_nodes(graph: Any, document: Document, done: list[tuple[str, ...]]) -> None:
+    """Nodes that may run at the same time are asked, and run, in document order; bounded."""
+    order = {id(node): k for k, node in enumerate(document.graph.nodes)}
+    queue = graph.scheduler.consideration_queue
+    queue[:] = [sorted(nodes, key=lambda node: order[id(node)]) for nodes in queue]
+    run = graph.scheduler.run
+
+    def bounded(*args: Any, **kwargs: Any) -> Iterator[list[Any]]:
+        idle = 0
+        for count, nodes in enumerate(run(*args, **kwargs)):
+            idle = 0 if nodes else idle + 1
+            if idle > MOST_IDLE * len(queue):
+                raise _endless(f"nothing runs for {MOST_IDLE} passes", document)
+            if count > MOST_PASSES * len(queue):
+                raise _endless(f"it is not over after {MOST_PASSES} passes", document)
+            ran = sorted(nodes, key=lambda node: order[id(node)])
+            done.append(tuple(node.id for node in ran))
+            yield ran
+
+    graph.scheduler.run = bounded
+
+
+def _endless(what: str, document: Document) -> RunError:
+    return RunError(
+        f"an evaluation of this model never ends in modeci_mdf's engine: {what}",
+        f"{document.where}.conditions",
+        "state a termination condition that comes true, or let each node run at least once",
+    )
+
+
+# --- for verify ---------------------------------------------------------------------------------
+
+_UNFORMATTED = threading.RLock()
+
+
+@contextmanager
+def unformatted() -> Iterator[None]:
+    """The engine without its debug texts, which nobody prints and which take most of its time.
+
+    modeci_mdf makes a text of every value at every expression. Numbers do not depend on it. While
+    this lasts the texts are empty in all graphs of the process; the next one waits for its end.
+    """
+    import modelspec.utils
+    from modeci_mdf import execution_engine
+
+    places = [(m, n) for m in (modelspec.utils, execution_engine) for n in _FORMATTERS]
+    with _UNFORMATTED:
+        kept = [getattr(module, name) for module, name in places]
+        for module, name in places:
+            setattr(module, name, _no_text)
+        try:
+            yield
+        finally:
+            for (module, name), formatter in zip(places, kept, strict=True):
+                setattr(module, name, formatter)
+
+
+_FORMATTERS = ("_params_info", "_val_info")
+
+
+def _no_text(*_: Any, **__: Any) -> str:
+    return ""
+
+
+def with_copies(engine: EngineGraph) -> list[str]:
+    """Give ports that add or multiply copies of the values that arrive; their names.
+
+    The engine adds in place, into the array that the first sender still holds.
+    """
+    edges = [(edge.receiver, edge.receiver_port) for edge in engine.document.graph.edges]
+    names = []
+    for node_id, node in engine.nodes.items():
+        for port_id, port in node.evaluable_inputs.items():
+            several = edges.count((node_id, port_id)) > 1
+            if port.input_port.reduce != "overwrite" and several:
+                names.append(f"{node_id}.{port_id}")
+                port.set_input_value = _copying(port.set_input_value)
+    return names
+
+
+def with_kept(engine: EngineGraph, names: Iterable[tuple[str, str]]) -> None:
+    """Let input ports, as (node, port), keep what they were given, however often their node runs.
+
+    The engine empties a port when its node has run.
+    """
+    for node_id, port_id in names:
+        port = engine.nodes[node_id].evaluable_inputs[port_id]
+        port.evaluate = _keeping(port, port.evaluate)
+
+
+def _keeping(port: Any, evaluate: Callable[..., Any]) -> Callable[..., Any]:
+    def evaluate_and_keep(*args: Any, **kwargs: Any) -> Any:
+        value = port.curr_value
+        made = evaluate(*args, **kwargs)
+        port.curr_value = value
+        return made
+
+    return evaluate_and_keep
+
+
+def _copying(set_value: Callable[[Any], None]) -> Callable[[Any], None]:
+    def set_copy(value: Any) -> None:
+        set_value(value.copy() if isinstance(value, np.ndarray) else value)
+
+    return set_copy

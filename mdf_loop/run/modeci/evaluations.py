@@ -1,0 +1,72 @@
+"""A document in modeci_mdf's engine, as a back end: each run is its next evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.document.document import Document
+from mdf_loop.ir import Data
+from mdf_loop.reading.inputs import open_ports
+from mdf_loop.reading.names import Item, find_item, items
+from mdf_loop.run.control.stopping import Stopped, Stopping
+from mdf_loop.run.device import Device
+from mdf_loop.run.modeci.engine_graph import EngineGraph
+
+_PLACES = {
+    "output_ports": "evaluable_outputs",
+    "parameters": "evaluable_parameters",
+    "functions": "evaluable_functions",
+}
+
+
+class Evaluations:
+    """The evaluations of a document, one after the other; what keeps a state goes on.
+
+    Attributes:
+        engine: the engine's graph.
+        asked: what each run gives, and whether it was asked for `by_name`.
+        ran: the sets of nodes that ran in each evaluation.
+    """
+
+    device = Device("cpu", "modeci_mdf's engine computes there")
+
+    def __init__(
+        self,
+        document: Document | EngineGraph,
+        record: Sequence[str] | None = None,
+        dt: float | None = None,
+    ) -> None:
+        """The `document`, or its graph in the engine; `dt` is the time between two evaluations."""
+        self.engine = EngineGraph(document) if isinstance(document, Document) else document
+        model = self.engine.document
+        self.asked = items(model) if record is None else [find_item(model, n) for n in record]
+        self.by_name = record is not None
+        self._dt = dt
+        self.ran: list[tuple[tuple[str, ...], ...]] = []
+        self._ports = {port.name: (port.node, port.port.id) for port in open_ports(model)}
+
+    def run(self, arrays: Mapping[str, Data], stopping: Stopping | None = None) -> dict[str, Data]:
+        """What is held after the next evaluation, by name, for values of open ports by name.
+
+        None is what has no value yet. A port that is not given has what the engine gives it.
+
+        Raises:
+            RunError: the engine failed; the sentence is its own, the place is named.
+            Stopped: `stopping` has ended the run before this evaluation.
+        """
+        if stopping is not None and stopping.reason is not None:
+            raise Stopped
+        for name, array in arrays.items():
+            node, port = self._ports[name]
+            self.engine.nodes[node].evaluable_inputs[port].curr_value = np.array(array)
+        self.ran.append(self.engine.evaluate(self._dt if self.ran else None))
+        return {item.name: self._held(item) for item in self.asked}
+
+    def _held(self, item: Item) -> Any:
+        """The value of an item now; the engine may change an array later, so it is copied."""
+        evaluable = getattr(self.engine.nodes[item.node], _PLACES[item.kind]).get(item.id)
+        value = getattr(evaluable, "curr_value", None)
+        return value.copy() if isinstance(value, np.ndarray) else value

@@ -1,0 +1,1 @@
+"""Programs on ONNX Runtime: sessions, devices, errors in our words."""

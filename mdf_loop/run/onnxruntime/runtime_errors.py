@@ -1,0 +1,223 @@
+"""What ONNX Runtime raises, in the modeller's words: what happened, at which node, what to do.
+
+    [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Non-zero status code returned while running Gather
+    node. Name:'$.graphs[0].nodes['A'].output_ports['y'] Gather#1' Status Message: indices element
+    out of data bounds, idx=7 must be within the inclusive range [-5,4]
+      ->
+    RunError: position 7 does not exist: the axis has positions -5 to 4
+      at $.graphs[0].nodes['A'].output_ports['y']
+
+Failures are known by their messages (ONNX Runtime 1.30 to 1.32). What is none of the known ones
+is said by the operator that failed; the runtime's own words are then in the hint.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+from mdf_loop.emit.row_shapes import row_error
+from mdf_loop.emit.scope import Nodes
+from mdf_loop.errors import LoopError, MemoryLimitError, RunError
+
+
+@functools.cache
+def onnxruntime_errors() -> tuple[type[Exception], ...]:
+    """The exceptions that ONNX Runtime raises."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    found = (getattr(state, name, None) for name in dir(state))
+    own = [t for t in found if isinstance(t, type) and issubclass(t, Exception)]
+    return (*own, RuntimeError, ValueError)
+
+
+_FAILED = re.compile(r"while running (\w+) node\. Name:'([^\n]*?)' Status Message: ")
+_REFUSED = re.compile(r"(?:Node \(|name ')(\S[^\n]*?) \w+#\d+[)']")
+_PLACE = re.compile(r"(.*?) \w+#\d+$")
+
+
+def run_error(error: Exception, nodes: Nodes) -> LoopError:
+    """What ended a run: the sentence of a guard, or what an operator could not compute.
+
+    `nodes` are what those of the model are for, by their names.
+
+    Nodes with bodies (Loop, If) fail with what fails inside of them: the innermost one counts.
+    """
+    text = str(error)
+    failed = _FAILED.findall(text)
+    for _, name in reversed(failed):
+        if guard := nodes.guards.get(name):
+            return RunError(guard.sentence, guard.where)
+    at = next((name for _, name in reversed(failed) if _place(name)), "")
+    where = _place(at)
+    if _NO_ROOM.search(text):
+        return _no_room(where)
+    about_rows = row_error(text, at, where, nodes)
+    if about_rows is not None:
+        return about_rows
+    op_type = failed[-1][0] if failed else ""
+    sentence, hint = _explained(op_type, _reason(error))
+    return RunError(sentence, where, hint)
+
+
+def load_error(error: Exception) -> LoopError:
+    """What keeps ONNX Runtime from taking a compiled model."""
+    found = _REFUSED.search(str(error))
+    if _NO_ROOM.search(str(error)):
+        return _no_room(found[1] if found else "")
+    return RunError(
+        "ONNX Runtime does not take the compiled model",
+        found[1] if found else "",
+        f"ONNX Runtime says: {_reason(error)}",
+    )
+
+
+_NO_ROOM = re.compile(r"Failed to allocate memory|bad_alloc|bad allocation|out of memory", re.I)
+
+
+def _no_room(where: str) -> MemoryLimitError:
+    return MemoryLimitError(
+        "there is no memory for what the model computes",
+        where,
+        "make it smaller: fewer members of a sweep, shorter arrays",
+    )
+
+
+def _place(name: str) -> str:
+    found = _PLACE.match(name)
+    return found[1] if found else ""
+
+
+# --- the runtime's own words --------------------------------------------------------------------
+
+_SOURCE = re.compile(
+    r"^(\[ONNXRuntimeError\] : \d+ : \w+ : "  # a code
+    r"|\S+\.(cc|h|cpp|cu|cuh):\d+ "  # a line of its source
+    r"|.*\[with [^\]]*\] "  # a function of it: a template
+    r"|.*?\bonnxruntime::\S*\([^)]*\)( const)? "  # or none
+    r"|(operator\(\)|[A-Z]\w+) (?=[A-Z])"  # or its bare name
+    r"|.{0,200}? was false\. )"  # what was to hold
+)
+
+
+def _reason(error: Exception) -> str:
+    """The runtime's message without codes, source lines and signatures."""
+    lines = str(error).rpartition("Status Message: ")[2].strip().splitlines()
+    reason, before = lines[0] if lines else "", None
+    while before != reason:
+        before, reason = reason, _SOURCE.sub("", reason).strip()
+    return reason or type(error).__name__
+
+
+# --- what it means ------------------------------------------------------------------------------
+
+_Words: TypeAlias = Callable[[re.Match[str]], tuple[str, str]]
+"""A sentence and a hint."""
+
+
+def _explained(op_type: str, reason: str) -> tuple[str, str]:
+    for pattern, words in _KNOWN:
+        found = pattern.search(reason)
+        if found:
+            return words(found)
+    if op_type in ("ArgMax", "ArgMin"):
+        return f"onnx::{op_type} needs at least one element", "there was nothing to choose from"
+    sentence = "the model failed while running"
+    if op_type:
+        sentence = f"onnx::{op_type} cannot be computed of what it was given"
+    return sentence, f"ONNX Runtime says: {reason}"
+
+
+def _shape(text: str) -> str:
+    """`{2,3}` as `[2, 3]`."""
+    return f"[{', '.join(filter(None, text.strip('{}').split(',')))}]"
+
+
+def _no_position(found: re.Match[str]) -> tuple[str, str]:
+    return (
+        f"position {found[1]} does not exist: the axis has positions {found[2]} to {found[3]}",
+        _NO_POSITION,
+    )
+
+
+_NO_POSITION = "a subscript is outside of its array"
+
+_KNOWN: tuple[tuple[re.Pattern[str], _Words], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), words)
+    for pattern, words in (
+        (
+            r"(?:division|modulo|divide) by zero",
+            lambda _: ("a whole number was divided by zero", "ask before: x // k if k else 0"),
+        ),
+        (
+            r"idx=(-?\d+) must be within the inclusive range \[(-?\d+),(-?\d+)\]",
+            _no_position,
+        ),
+        (
+            r"invalid ind(?:ex|ice) found, ind(?:ex|ice) = (-?\d+)",
+            lambda m: (f"position {m[1]} does not exist", _NO_POSITION),
+        ),
+        (
+            r"Out of range value in index tensor",
+            lambda _: ("a position does not exist", _NO_POSITION),
+        ),
+        (
+            r"broadcast an axis by a dimension other than 1\. (\d+) by (\d+)",
+            lambda m: (
+                f"the shapes of two operands do not fit: an axis has {m[1]} elements in one and "
+                f"{m[2]} in the other",
+                "give both one shape, or one of them an axis of 1 element there",
+            ),
+        ),
+        (
+            r"MatMul dimension mismatch|left operand cannot broadcast|GEMM: Dimension mismatch",
+            lambda _: (
+                "the shapes of two matrices do not fit",
+                "the last axis of the first is as long as the last but one of the second",
+            ),
+        ),
+        (
+            r"Axis (\d+) has mismatched dimensions of (\d+) and (\d+)",
+            lambda m: (
+                f"arrays that are joined differ in axis {m[1]}: {m[3]} and {m[2]} elements",
+                "they may differ only along the axis on which they are joined",
+            ),
+        ),
+        (
+            r"Input shape:(\{[\d,]*\}), requested shape:(\{[-\d,]*\})",
+            lambda m: (
+                f"an array of shape {_shape(m[1])} cannot become one of shape {_shape(m[2])}",
+                "both have the same number of elements",
+            ),
+        ),
+        (
+            r"axis (-?\d+) is not in valid range \[(-?\d+),(-?\d+)\]",
+            lambda m: (f"axis {m[1]} does not exist", f"axes are numbered {m[2]} to {m[3]}"),
+        ),
+        (
+            r"Dimension of input (\d+) must be 1 instead of (\d+)",
+            lambda m: (
+                f"axis {m[1]} has {m[2]} elements and cannot be left out",
+                "only an axis of 1 element can be squeezed",
+            ),
+        ),
+        (
+            r"^sto(?:d|f|i|ll|l|ul|ull)$|invalid sto",
+            lambda _: ("a text is no number", "look at the texts that become numbers here"),
+        ),
+        (
+            r"OptionalGetElement on an optional type",
+            lambda _: ("a value that is absent is taken", "ask onnx::OptionalHasElement before"),
+        ),
+        (
+            r"Invalid sequence index",
+            lambda _: (
+                "a position is outside of its sequence",
+                "ask onnx::SequenceLength before",
+            ),
+        ),
+    )
+)
+"""Messages, and what to say of them."""

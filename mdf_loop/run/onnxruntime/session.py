@@ -1,0 +1,98 @@
+"""ONNX Runtime: one session for one program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from mdf_loop.emit import SessionModel
+from mdf_loop.errors import LoopError
+from mdf_loop.ir import Data, Program
+from mdf_loop.onnx_session import session_options
+from mdf_loop.pipeline import LOADED, prepare
+from mdf_loop.run.control.stopping import Stopped, Stopping
+from mdf_loop.run.device import Device
+from mdf_loop.run.onnxruntime.arrays import fed, narrow_ends, owned, taken
+from mdf_loop.run.onnxruntime.device_race import open_session
+from mdf_loop.run.onnxruntime.runtime_errors import load_error, onnxruntime_errors, run_error
+from mdf_loop.run.onnxruntime.sizes import sizes
+from mdf_loop.signals import ending
+
+SMALL = 50_000
+"""Up to this many elements per value one thread is fastest (measured on ONNX Runtime 1.31)."""
+
+
+class Session:
+    """A program that is ready to run.
+
+    A session may be used from several threads at once. One of a part of a program computes on as
+    many threads as the `whole` would: on how many changes the last bits (Log, MatMul).
+    """
+
+    def __init__(
+        self, program: Program, device: str = "auto", whole: Program | None = None
+    ) -> None:
+        import onnxruntime
+
+        self.program = program
+        self.names = [output.name for output in program.outputs]
+        self._narrow, self._narrow_outputs = narrow_ends(program)
+        self._run_options = onnxruntime.RunOptions
+        self._sizes = sizes(program)
+        self._sizes.refuse()
+        options = session_options()
+        most = self._sizes.most_elements if whole is None else sizes(whole).most_elements
+        if most <= SMALL:
+            options.intra_op_num_threads = 1
+        model = SessionModel(prepare(program, LOADED))
+        self._nodes = model.nodes
+        self._apart = {name: owned(array) for name, array in model.apart.items()}
+        if self._apart:
+            options.add_external_initializers(list(self._apart), list(self._apart.values()))
+        try:
+            self._session = open_session(model, device, options)
+        except LoopError:
+            raise
+        except onnxruntime_errors() as error:
+            raise load_error(error) from None
+
+    @property
+    def device(self) -> Device:
+        """Where the program runs, and why; `auto` may leave it open until the first run."""
+        return self._session.device
+
+    def run(self, arrays: Mapping[str, Data], stopping: Stopping | None = None) -> dict[str, Data]:
+        """The outputs by name, for inputs by name.
+
+        Raises:
+            RunError: the model failed; the sentence names the place in the MDF.
+            RecordShapeError: the rows of a recorded value differ in shape.
+            MemoryLimitError: it has taken more memory than it may.
+            Stopped: `stopping` has ended it.
+            KeyboardInterrupt: a signal, within milliseconds, if there is no `stopping`.
+        """
+        if stopping is not None:
+            return self._run(arrays, stopping)
+        made: dict[str, Data] | None = None
+        with Stopping(grace=0.0) as alone, suppress(Stopped):
+            made = self._run(arrays, alone)
+        if alone.reason is not None and alone.reason.is_asked:
+            raise ending(alone.reason)
+        if made is None:  # without a failure somebody else has ended it
+            raise alone.failure or KeyboardInterrupt
+        return made
+
+    def _run(self, arrays: Mapping[str, Data], stopping: Stopping) -> dict[str, Data]:
+        self._sizes.refuse()
+        options = self._run_options()
+        feeds = fed(arrays, self._narrow)
+        try:
+            stopping.begins(options)
+            made = self._session.run(self.names, feeds, options)
+        except onnxruntime_errors() as error:
+            if options.terminate:
+                raise Stopped from None
+            raise run_error(error, self._nodes) from None
+        finally:
+            stopping.ends(options)
+        return taken(dict(zip(self.names, made, strict=True)), self._narrow_outputs)

@@ -1,0 +1,124 @@
+"""Arrays by name, with their axes and units, and how each loop went: what files are written from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mdf_loop.ir import Array, Data, StoppedBy
+from mdf_loop.run.execution_list import ExecutionList
+from mdf_loop.run.recording.ticks import Ticks
+
+
+@dataclass(frozen=True, slots=True)
+class LoopReport:
+    """How one loop of the outermost level went."""
+
+    iterations: int
+    stopped_by: StoppedBy
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """An axis that all outputs have in front.
+
+    `name` is `time` or `batch`; `coordinates` are what stands along it: `time` in seconds, or `step`
+    where no time passes; for a batch the swept values by name, which may be arrays. Those of time
+    are made when they are looked at (`numpy.asarray`).
+    """
+
+    name: str
+    coordinates: Mapping[str, Array | Ticks]
+
+
+class Outputs(Mapping[str, Data]):
+    """Outputs by name (`node.port`); a port id alone will do where it is the only one.
+
+    An output is an array; a sequence is a list of arrays, an absent optional value None.
+
+    Attributes:
+        loops: a `LoopReport` by `node.function` for each loop of the outermost level.
+        device: `cpu` or `cuda`, where the model really ran.
+        precision: the dtype of numbers with a point.
+        axes: the axes that all outputs have in front, outermost first; none for one evaluation.
+        lengths: of outputs over time whose rows may have different lengths how long each row is,
+            without the nan behind its end: `int64[time]`, or `int64[time, axes]` for rows of
+            several axes. Members of a sweep are in front.
+        units: the unit of each output and coordinate that has one, e.g. `mV`.
+        dtypes: of the outputs that are no arrays, e.g. `sequence(float32)`.
+        reduced: the outputs that are reductions of a run over time: they have no axis of time.
+        stopped_by: why the run ended: `StoppedBy.COMPLETED`, or what has stopped it.
+        reason: the same as a sentence, with how far it came.
+        state: what the model carried into its next evaluation, for a run over time; else None.
+        execution_list: for each evaluation of a run over time the sets of nodes that ran, in
+            order; None if that was decided while running and not asked for.
+        checkpoint: the file that `resume` takes to go on from here; None if none was written.
+    """
+
+    def __init__(
+        self,
+        arrays: Mapping[str, Data],
+        loops: Mapping[str, LoopReport],
+        device: str,
+        precision: str,
+        *,
+        axes: tuple[Axis, ...] = (),
+        lengths: Mapping[str, Array] | None = None,
+        units: Mapping[str, str] | None = None,
+        dtypes: Mapping[str, str] | None = None,
+        reduced: Collection[str] = (),
+        stopped_by: StoppedBy = StoppedBy.COMPLETED,
+        reason: str = "",
+        state: Mapping[str, Array] | None = None,
+        execution_list: ExecutionList | None = None,
+        checkpoint: Path | None = None,
+    ) -> None:
+        self._arrays = dict(arrays)
+        self.dtypes = dict(dtypes) if dtypes else {}
+        self.loops = dict(loops)
+        self.device = device
+        self.precision = precision
+        self.axes = axes
+        self.lengths = dict(lengths) if lengths else {}
+        self.reduced = frozenset(reduced)
+        self.state = state
+        self.execution_list = execution_list
+        self.checkpoint = checkpoint
+        self.stopped_by = stopped_by
+        self.reason = reason or stopped_by.value
+        along = [name for axis in axes for name in axis.coordinates] if axes else []
+        known = units or {}
+        self.units = {
+            name: "s" if name == "time" else known[name]
+            for name in (*along, *self._arrays)
+            if name == "time" or name in known
+        }
+
+    def axes_of(self, name: str) -> tuple[Axis, ...]:
+        """The axes that an output has in front."""
+        if name in self.reduced:
+            return tuple(axis for axis in self.axes if axis.name != "time")
+        return self.axes
+
+    def __getitem__(self, name: str) -> Data:
+        return self._arrays[self.full_name(name)]
+
+    def full_name(self, name: str) -> str:
+        """`node.port` of an output, also for a port id that only one output has.
+
+        Raises:
+            KeyError: no output is meant, or several.
+        """
+        if name in self._arrays:
+            return name
+        matches = [full for full in self._arrays if full.rsplit(".", 1)[-1] == name]
+        if len(matches) == 1:
+            return matches[0]
+        raise KeyError(f"no output '{name}'; there are {', '.join(self._arrays)}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)

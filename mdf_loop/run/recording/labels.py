@@ -1,0 +1,166 @@
+"""What the arrays of a run are called, and their axes: the same in every format.
+
+A sweep of `FNpop.a` over time:
+
+    FNpop.V         float64[batch, time, FNpop.V_0]
+    FNpop.V.length  int64[batch, time]      if rows of FNpop.V may have different lengths
+    time            float64[time]           seconds; `step` where no time passes
+    FNpop.a         float64[batch]          `FNpop.a (swept)` if FNpop.a is an output too
+
+What is swept may be arrays. Then the members are numbered, and the values stand beside that:
+
+    batch           int64[batch]
+    FNpop.a         float64[batch, FNpop.a_0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import InputError
+from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.ir.types import dtype_name
+from mdf_loop.run.outputs import Outputs
+from mdf_loop.run.recording.ticks import Ticks
+from mdf_loop.version import __version__
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labelled:
+    """An array with its name, the names of its dimensions, and its unit (or none).
+
+    Times (`Ticks`) are made when they are looked at, a part of them with `array[first:last]`.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    array: Any
+    unit: str
+
+
+def coordinates(results: Outputs) -> list[Labelled]:
+    """What stands along the axes that all outputs have in front."""
+    taken = set(results)  # whole names: `time in results` is true of an output A.time, too
+    found = []
+    for axis in results.axes:
+        if any(array.ndim > 1 for array in axis.coordinates.values()):
+            members = np.arange(len(next(iter(axis.coordinates.values()))))
+            found.append(Labelled(axis.name, (axis.name,), members, ""))
+        for name, array in axis.coordinates.items():
+            shown = f"{name} (swept)" if name in taken else name
+            dims = (axis.name, *_own_dims(shown, array.ndim - 1, taken))
+            made = array if isinstance(array, Ticks) else storable(array)
+            found.append(Labelled(shown, dims, made, results.units.get(name, "")))
+    return found
+
+
+def outputs(results: Outputs) -> list[Labelled]:
+    """The outputs; the dimensions of their own are `<name>_0`, `<name>_1`, ...
+
+    Raises:
+        InputError: an output is no array.
+    """
+    for name, data in results.items():
+        if not hasattr(data, "dtype"):
+            what = "absent" if data is None else "a sequence of arrays"
+            raise InputError(
+                f"the output '{name}' is {what}, which only JSON can hold",
+                hint="save as .json, or join the members with onnx::ConcatFromSequence",
+            )
+    taken = _taken(results)
+    return [_output(results, name, name, array, taken) for name, array in results.items()]
+
+
+def lengths(results: Outputs) -> dict[str, Labelled]:
+    """The lengths of the rows of outputs, by the name of the output."""
+    names, taken = length_names(results.lengths, results), _taken(results)
+    return {
+        name: _output(results, name, names[name], array, taken)
+        for name, array in results.lengths.items()
+    }
+
+
+def variables(results: Outputs) -> list[Labelled]:
+    """The outputs, each with the lengths of its rows behind it if they may differ."""
+    beside = lengths(results)
+    return [
+        item
+        for output in outputs(results)
+        for item in (output, *(beside[n] for n in (output.name,) if n in beside))
+    ]
+
+
+def length_names(names: Iterable[str], outputs: Collection[str]) -> dict[str, str]:
+    """What the lengths of rows of these outputs are called: `<name>.length`."""
+    taken = set(outputs)
+    return {name: _free(f"{name}.length", taken) for name in names}
+
+
+def _taken(results: Outputs) -> set[str]:
+    """The names that no dimension of an output's own may have."""
+    axes = (axis.name for axis in results.axes)
+    return {*results, *axes, *(along.name for along in coordinates(results))}
+
+
+def _output(results: Outputs, name: str, shown: str, array: Array, taken: set[str]) -> Labelled:
+    """An array with the axes that the output has in front, under the name that is shown."""
+    front = tuple(axis.name for axis in results.axes_of(name))
+    dims = (*front, *_own_dims(shown, array.ndim - len(front), taken))
+    return Labelled(shown, dims, storable(array), results.units.get(shown, ""))
+
+
+def _own_dims(name: str, count: int, taken: set[str]) -> tuple[str, ...]:
+    return tuple(_free(f"{name}_{k}", taken) for k in range(count))
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def storable(array: Array) -> Array:
+    """As files hold it: texts as numpy's instead of objects, bfloat16 in float32, which is exact."""
+    if array.dtype == object:
+        return np.asarray(array).astype(str)
+    return array.astype(np.float32) if dtype_name(array) == "bfloat16" else array
+
+
+_UNSAFE = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
+
+
+def safe_name(name: str) -> str:
+    """A name that HDF5 and Zarr take for one name, not for a path of groups; `/` becomes `%2F`.
+
+    `..` becomes `%2E%2E`, and `zarr.json`, as Zarr calls what it says of all, `zarr%2Ejson`.
+    """
+    safe = name.translate(_UNSAFE)
+    is_taken = safe.startswith("zarr.json") or not safe.strip(".")
+    return safe.replace(".", "%2E") if is_taken else safe
+
+
+def attributes(name: str, unit: str) -> dict[str, str]:
+    """The unit, and the true name where a file cannot have it."""
+    return {
+        **({"units": unit} if unit else {}),
+        **({"long_name": name} if name != safe_name(name) else {}),
+    }
+
+
+ENDS = ("stopped_by", "reason")
+"""What is said of a run that did not compute all."""
+
+
+def about(results: Outputs) -> dict[str, str]:
+    """Where the numbers come from, and why there are no more."""
+    ends = dict(zip(ENDS, (results.stopped_by.word, results.reason), strict=True))
+    return {
+        **({} if results.stopped_by is StoppedBy.COMPLETED else ends),
+        "device": results.device,
+        "precision": results.precision,
+        "mdf_loop_version": __version__,
+    }

@@ -1,0 +1,291 @@
+"""One evaluation of a model whose loops are followed in chunks (see `passes.in_segments`).
+
+    for segment in segments:
+        straight part: values |= session.run(values)
+        loop:          follow(stepper, ...); values |= stepper.results()
+
+When it is stopped in a loop, what comes after is computed with what the loop has reached; loops
+that would have begun later are not begun: their carried values are the initial ones, after 0
+iterations, for the same reason. What cannot be computed so is left out of the outputs, and the reason
+is told (see `after_stop`). Stopped within a straight part, what needs that part is left out.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from mdf_loop.ir import Array, Constant, Data, Program, StoppedBy, Value, reads, results
+from mdf_loop.passes.segments.in_segments import Segment, Straight
+from mdf_loop.passes.segments.loop_segment import LoopSegment
+from mdf_loop.run.after_stop import Incomplete, what_can_be
+from mdf_loop.run.backend import Backend, Runnable
+from mdf_loop.run.control.chunks import follow
+from mdf_loop.run.control.snapshot import Snapshot
+from mdf_loop.run.control.stopping import Stopped, Stopping
+from mdf_loop.run.device import UNDECIDED, Device
+from mdf_loop.run.loop_stepper import LoopStepper
+from mdf_loop.run.outputs import LoopReport
+
+LONG = 100_000
+"""Iterations of a loop that are sure to take a while."""
+
+Follower: TypeAlias = Callable[[LoopStepper, Stopping], StoppedBy | None]
+"""Follows a stepper to its end or until it is stopped, and lets it keep (`take`) its rows."""
+
+
+def follow_loop(stepper: LoopStepper, stopping: Stopping) -> StoppedBy | None:
+    """Follow a loop; nothing but `stopping` stops it."""
+    return follow(stepper, stopping, stepper.take)
+
+
+class Segments:
+    """A program in segments and their sessions, which are made when they are first needed.
+
+    Several threads may use it at once.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        segments: tuple[Segment, ...],
+        backend: Backend,
+        device: str = "auto",
+    ) -> None:
+        self.program = program
+        self.segments = segments
+        self.needed = _needed(program, segments)
+        self.constants: dict[Value, Data] = {
+            op.value: op.array for op in program.ops if isinstance(op, Constant)
+        }
+        loops = (segment.loop for segment in segments if isinstance(segment, LoopSegment))
+        trips = {loop.trip_count for loop in loops if loop.condition is None}
+        given = {entry.value: entry.value.name for entry in program.inputs}
+        self._given_trips = [given[trip] for trip in trips if trip in given]
+        constants = (self.constants[trip] for trip in trips if trip in self.constants)
+        self._is_long = any(np.max(trip) > LONG for trip in constants)
+        self._backend = backend
+        self._wanted_device = device
+        self._sessions: dict[int, Runnable] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def device(self) -> Device:
+        """Where the segments run, and why: the first one that has decided it."""
+        made = [session.device for _, session in sorted(self._sessions.items())]
+        decided = (device for device in made if device is not UNDECIDED)
+        return next(decided, None) or self.session(0).device
+
+    def is_long(self, arrays: Mapping[str, Data]) -> bool:
+        """Whether a loop is known to run for long, before anything was computed."""
+        return self._is_long or any(arrays[name].max() > LONG for name in self._given_trips)
+
+    def session(self, place: int) -> Runnable:
+        """The session of a segment."""
+        with self._lock:
+            if place not in self._sessions:
+                self._sessions[place] = self.session_of(self.segments[place].program)
+            return self._sessions[place]
+
+    def session_of(self, part: Program) -> Runnable:
+        """A new session of a part of the program."""
+        return self._backend.load(part, self._wanted_device, self.program)
+
+
+def _needed(program: Program, segments: tuple[Segment, ...]) -> tuple[frozenset[Value], ...]:
+    """For each segment the values that it, later ones or the outputs of the whole need."""
+    needed = frozenset(output.value for output in program.outputs)
+    made = []
+    for segment in reversed(segments):
+        own = reads(segment.loop) if isinstance(segment, LoopSegment) else _inputs(segment.program)
+        needed |= frozenset(own)
+        made.append(needed)
+    return tuple(reversed(made))
+
+
+def _inputs(program: Program) -> tuple[Value, ...]:
+    return tuple(entry.value for entry in program.inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What an evaluation has come to.
+
+    Attributes:
+        outputs: those of the whole program that were made, by name.
+        loops: how each loop that was followed went, by name; of one that stands in the program
+            several times the last that was begun.
+        stopped_by: what has stopped it from outside; None if nothing has.
+        missing: why outputs could not be made with what was reached, by name.
+    """
+
+    outputs: Mapping[str, Data]
+    loops: Mapping[str, LoopReport]
+    stopped_by: StoppedBy | None
+    missing: Mapping[str, str]
+
+
+def run_in_segments(
+    segments: Segments,
+    arrays: Mapping[str, Data],
+    stopping: Stopping,
+    follower: Follower = follow_loop,
+    resume: Snapshot | None = None,
+) -> Reached:
+    """Evaluate a program segment by segment.
+
+    Args:
+        segments: the program.
+        arrays: its inputs by name.
+        stopping: what may stop it from outside; it is entered.
+        follower: follows each loop. Its stepper's `snapshot` is all that is needed to go on later.
+        resume: such a snapshot, of a run of this program with these arrays.
+
+    Raises:
+        LoopError: the model failed before anything has stopped it.
+    """
+    run = _Evaluation(segments, arrays, stopping, follower)
+    if resume is not None:
+        run.restore(resume)
+    return run.reached()
+
+
+class _Evaluation:
+    """One run through the segments: the values that are still needed, and how it went."""
+
+    def __init__(
+        self, segments: Segments, arrays: Mapping[str, Data], stopping: Stopping, follower: Follower
+    ) -> None:
+        self.segments = segments
+        self.stopping = stopping
+        self.follower = follower
+        self.given = segments.constants | {
+            entry.value: arrays[entry.value.name] for entry in segments.program.inputs
+        }
+        self.values: dict[Value, Data] = {}
+        self.reports: dict[str, LoopReport] = {}
+        self.reason: StoppedBy | None = None
+        self.incomplete = Incomplete()
+        self.first = 0
+        self.resume: Snapshot | None = None
+
+    def reached(self) -> Reached:
+        """Go through the segments that are left."""
+        for place in range(self.first, len(self.segments.segments)):
+            segment = self.segments.segments[place]
+            self._keep(place)
+            if isinstance(segment, Straight):
+                self._run_straight(place, segment.program)
+            else:
+                self._run_loop(place, segment)
+        whole = {output.name: output.value for output in self.segments.program.outputs}
+        outputs = {n: self.values[value] for n, value in whole.items() if value in self.values}
+        missing = {n: self._why() for n, value in whole.items() if value not in self.values}
+        return Reached(outputs, self.reports, self.reason, missing)
+
+    def _why(self) -> str:
+        """Why an output could not be made."""
+        if self.incomplete.errors:
+            return str(self.incomplete.errors[0])
+        assert self.reason is not None
+        return self.reason.value
+
+    def _keep(self, place: int) -> None:
+        """Forget what is not needed any more."""
+        needed = self.segments.needed[place]
+        self.values = {value: data for value, data in self.values.items() if value in needed}
+
+    def _known(self) -> dict[Value, Data]:
+        """What can be computed with: not rows of which the program says that there are more."""
+        known = {**self.given, **self.values}
+        return {value: data for value, data in known.items() if value not in self.incomplete.short}
+
+    # --- straight parts -------------------------------------------------------------------------
+
+    def _run_straight(self, place: int, program: Program) -> None:
+        known = self._known()
+        if self.reason is not None:
+            self.values |= what_can_be(program, known, self.incomplete, self._session_of(place))
+            return
+        feeds = {entry.value.name: known[entry.value] for entry in program.inputs}
+        try:
+            made = self.segments.session(place).run(feeds, self.stopping)
+        except Stopped:
+            self.reason = self.stopping.reason
+        else:
+            self.values |= {output.value: made[output.name] for output in program.outputs}
+
+    def _session_of(self, place: int) -> Callable[[Program], Runnable]:
+        """Gives a session for the part at a place, or for some of its outputs."""
+        outputs = self.segments.segments[place].program.outputs
+
+        def session_of(part: Program) -> Runnable:
+            whole = part.outputs == outputs
+            return self.segments.session(place) if whole else self.segments.session_of(part)
+
+        return session_of
+
+    # --- loops ----------------------------------------------------------------------------------
+
+    def _run_loop(self, place: int, segment: LoopSegment) -> None:
+        known = self._known()
+        if not all(value in known for value in reads(segment.loop)):
+            return
+        around = {} if self.reason else self._snapshot(place)
+        stepper = LoopStepper(self.segments.session(place), segment, known, around)
+        if self.resume is not None:
+            stepper.restore(self.resume)
+            self.resume = None
+        begun = self.reason is None
+        if begun:
+            self.reason = self.follower(stepper, self.stopping)
+        made = stepper.results()
+        self.values |= made
+        stopped_by = stepper.ended_by or self.reason
+        assert stopped_by is not None
+        if not stepper.finished:
+            self.incomplete.stopped(segment.loop, made)
+        if begun or stepper.name not in self.reports:
+            self.reports[stepper.name] = LoopReport(stepper.done, stopped_by)
+
+    # --- to go on later -------------------------------------------------------------------------
+
+    def _snapshot(self, place: int) -> dict[str, Array]:
+        """What is known when a loop begins: values, and how earlier loops went."""
+        parts = {f"value {value.name}": np.asarray(data) for value, data in self.values.items()}
+        for name, report in self.reports.items():
+            parts[f"loop {name}"] = np.array([report.iterations, report.stopped_by.code])
+        return {"piece": np.array(place, np.int64), **parts}
+
+    def restore(self, parts: Snapshot) -> None:
+        """Go on in the loop in which the snapshot was taken."""
+        segments = self.segments.segments
+        self.first = parts.number("piece", len(segments) - 1)
+        if not isinstance(segments[self.first], LoopSegment):
+            raise parts.wrong("piece", "the place of a loop")
+        self.resume = parts
+        values = parts.under("value ")
+        for segment in segments[: self.first]:
+            for value in _made_by(segment):
+                if value in self.segments.needed[self.first]:
+                    self.values[value] = values.value(value.name, value)
+            if isinstance(segment, LoopSegment):
+                self.reports[segment.loop.name] = _report(parts, f"loop {segment.loop.name}")
+
+
+def _report(parts: Snapshot, name: str) -> LoopReport:
+    """How a loop went that had come to its end."""
+    iterations, code = parts.array(name, "i", (2,)).tolist()
+    if iterations < 0 or not 0 <= code < len(StoppedBy):
+        raise parts.wrong(name, "iterations and why they ended")
+    return LoopReport(iterations, list(StoppedBy)[code])
+
+
+def _made_by(segment: Segment) -> tuple[Value, ...]:
+    if isinstance(segment, LoopSegment):
+        return tuple(results(segment.loop))
+    return tuple(output.value for output in segment.program.outputs)

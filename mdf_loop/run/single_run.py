@@ -1,0 +1,146 @@
+"""One evaluation of a model: whole, or with its loops followed in chunks if it takes longer.
+
+Most evaluations are over in a moment; they are one call of ONNX Runtime. What is not over after
+`PATIENCE` is begun again in segments, so that it can be watched, and stopped with what it has reached.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from mdf_loop.errors import RunError
+from mdf_loop.ir import Array, Data, Program, StoppedBy
+from mdf_loop.passes.segments.in_segments import in_segments
+from mdf_loop.pipeline import evaluation, prepare
+from mdf_loop.run.backend import PROGRAM_BACKENDS, Backend
+from mdf_loop.run.control.controller import RunController
+from mdf_loop.run.control.stepper import Block
+from mdf_loop.run.control.stopping import Stopped, Stopping
+from mdf_loop.run.device import UNDECIDED, Device
+from mdf_loop.run.loop_stepper import LoopStepper
+from mdf_loop.run.members import members_in_front
+from mdf_loop.run.segments import Follower, Reached, Segments, run_in_segments
+from mdf_loop.signals import ending
+
+PATIENCE = 0.1
+"""Seconds after which an evaluation is begun again in segments."""
+
+
+class SingleRun:
+    """One evaluation of a model, ready to run: from several threads, too."""
+
+    def __init__(
+        self,
+        program: Program,
+        device: str,
+        swept: Collection[str] = (),
+        backend: Backend = PROGRAM_BACKENDS["onnxruntime"],
+    ) -> None:
+        self._backend = backend
+        self._swept = min(swept, default=None)
+        self._program = prepare(program, self._backend.order, evaluation(swept))
+        self._wanted_device = device
+        self.session = self._backend.load(self._program, device)
+        self._segments: dict[bool, Segments | None] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def device(self) -> Device:
+        """Where it runs, and why: as a whole, or where only pieces of it ran yet, those."""
+        whole = self.session.device
+        made = [segments for segments in self._segments.values() if segments is not None]
+        return made[-1].device if whole is UNDECIDED and made else whole
+
+    def run(self, arrays: Mapping[str, Data], controller: RunController) -> Reached:
+        """Evaluate the model; `controller` is not yet entered.
+
+        Raises:
+            KeyboardInterrupt, RunError, MemoryLimitError: it was stopped, and no loop could keep what was reached.
+        """
+        reached = self._reached(arrays, controller)
+        if self._swept is None:
+            return reached
+        outputs = members_in_front(self._program, reached.outputs, len(arrays[self._swept]))
+        return replace(reached, outputs=outputs)
+
+    def _reached(self, arrays: Mapping[str, Data], controller: RunController) -> Reached:
+        controls = controller.controls
+        segments = self._segments_of(controls.nan != "ignore")
+        if segments is None:
+            return self._whole(arrays, controller)
+        signalled = None
+        if controls.is_patient and not segments.is_long(arrays):
+            made = None
+            with Stopping(PATIENCE, grace=0.0) as attempt, contextlib.suppress(Stopped):
+                made = self.session.run(arrays, attempt)
+            signalled = attempt.signalled
+            if made is not None:
+                return Reached(made, {}, signalled, {})
+            if attempt.reason is StoppedBy.MEMORY_LIMIT:
+                self.session = self._backend.load(self._program, self._wanted_device)  # afresh
+        with controller:
+            if signalled is not None:
+                controller.stopping.hears(signalled)
+            resumed = None if controller.resumed is None else controller.resumed["course"]
+            return run_in_segments(
+                segments, arrays, controller.stopping, _follower(controller), resumed
+            )
+
+    def _segments_of(self, watch: bool) -> Segments | None:
+        with self._lock:
+            if watch not in self._segments:
+                cut = in_segments(self._program, watch)
+                self._segments[watch] = (
+                    None
+                    if cut is None
+                    else Segments(self._program, cut, self._backend, self._wanted_device)
+                )
+            return self._segments[watch]
+
+    def _whole(self, arrays: Mapping[str, Data], controller: RunController) -> Reached:
+        """Evaluate a model without loops that could be followed."""
+        made = None
+        with controller, contextlib.suppress(Stopped):
+            made = self.session.run(arrays, controller.stopping)
+        reason = controller.stopping.reason
+        if reason is not None and reason.is_asked:
+            raise ending(reason)
+        if made is not None:
+            return Reached(made, {}, None, {})
+        raise controller.failure or RunError(
+            "the time limit of the run was over, and nothing was reached",
+            hint="only a loop on the outermost level of a model, or a run over time (steps), can "
+            "be stopped with what it has reached",
+        )
+
+
+class _Rows:
+    """The rows of a loop, which are kept with the loop itself."""
+
+    def __init__(self, stepper: LoopStepper) -> None:
+        self._stepper = stepper
+
+    def take(self, block: Block) -> None:
+        """Keep the rows."""
+        self._stepper.take(block)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def snapshot(self) -> Mapping[str, Array]:
+        """Nothing: the stepper has all."""
+        return {}
+
+    def end(self) -> bool:
+        """Nothing of it is on the disk."""
+        return True
+
+
+def _follower(controller: RunController) -> Follower:
+    def follow(stepper: LoopStepper, stopping: Stopping) -> StoppedBy | None:
+        return controller.follow(stepper, _Rows(stepper), "iterations", stepper.name)
+
+    return follow

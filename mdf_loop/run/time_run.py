@@ -1,0 +1,105 @@
+"""One run of a model over time: from its first evaluation, or a checkpoint, to where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mdf_loop.errors import InputError, RunError
+from mdf_loop.ir import Data, StoppedBy
+from mdf_loop.run.control.controller import RunController
+from mdf_loop.run.control.stepper import Sink
+from mdf_loop.run.device import Device
+from mdf_loop.run.execution_list import ExecutionList
+from mdf_loop.run.outputs import Axis
+from mdf_loop.run.recording.keeping import Keeping
+from mdf_loop.run.recording.recorder import Recorder
+from mdf_loop.run.recording.ticks import Clock
+from mdf_loop.run.states import State
+from mdf_loop.run.time_session import TimeSession
+from mdf_loop.run.time_stepper import TimeStepper
+from mdf_loop.signals import ending
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a run gave: rows of outputs, reductions without an axis of time, and how it went.
+
+    `lengths` are those of rows that may have different ones.
+    """
+
+    rows: Mapping[str, Data]
+    lengths: Mapping[str, Data]
+    reduced: Mapping[str, Data]
+    axis: Axis
+    clock: Clock
+    state: State
+    execution_list: ExecutionList | None
+    device: Device
+    done: int
+    stopped_by: StoppedBy
+
+    def time_of(self, step: int) -> float | None:
+        """The time of a step in seconds, where time passes."""
+        return None if self.clock.dt is None else float(self.clock.at(step))
+
+
+def run_over_time(
+    session: TimeSession,
+    stepper: TimeStepper,
+    keeping: Keeping,
+    sink: Sink,
+    controller: RunController,
+    name: str = "",
+) -> Ran:
+    """Run a model over time to its end, or until the run is stopped.
+
+    Args:
+        session: the model, ready to run.
+        stepper: its evaluations in this run.
+        keeping: what of it is kept.
+        sink: where rows go.
+        controller: who stops it; entered.
+        name: what the run is called where its progress is shown.
+
+    Raises:
+        KeyboardInterrupt, RunError: it was stopped before anything was reached.
+    """
+    recorder = Recorder(keeping, sink, stepper.clock, session.axis, session.has_run)
+    if controller.resumed is not None:
+        stepper.restore(controller.resumed["course"])
+        if stepper.done > stepper.total:
+            raise InputError(
+                f"the checkpoint is of {stepper.done} steps, more than the {stepper.total} of this run",
+                hint=f"give steps={stepper.done} or more",
+            )
+        numbers = range(stepper.first, stepper.first + stepper.done)
+        recorder.restore(controller.resumed["kept"], numbers, session.dtypes)
+    stopped_by = controller.follow(stepper, recorder, "steps", name)
+    state = stepper.state(recorder.clock)
+    if state is None:
+        raise controller.failure or _nothing_reached(stopped_by)
+    sink.close()
+    kept = sink.arrays()
+    return Ran(
+        {name: kept[name] for name in keeping.traces if name in kept},
+        {name: kept[column] for name, column in keeping.lengths.items() if column in kept},
+        recorder.reduced(),
+        Axis("time", {"step" if stepper.clock.dt is None else "time": recorder.ticks()}),
+        recorder.clock,
+        state,
+        stepper.ran,
+        session.device,
+        stepper.done,
+        stopped_by or StoppedBy.COMPLETED,
+    )
+
+
+def _nothing_reached(reason: StoppedBy | None) -> BaseException:
+    assert reason is not None
+    if reason.is_asked:
+        return ending(reason)
+    return RunError(
+        f"{reason.value} before the first evaluation was done",
+        hint="give the run more time" if reason is StoppedBy.TIME_LIMIT else "",
+    )

@@ -1,0 +1,258 @@
+"""A model over time: the first evaluation, then all others in one loop of ONNX Runtime."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Collection, Mapping
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from mdf_loop.emit.onnx_model import refuse_nothing
+from mdf_loop.errors import InputError
+from mdf_loop.ir import Array, Gives, Takes, Value
+from mdf_loop.ir.types import numpy_dtype
+from mdf_loop.lower.builder import Options
+from mdf_loop.passes import drop_unused
+from mdf_loop.pipeline import over_time, prepare
+from mdf_loop.randomness import OVER_TIME, refuse_random
+from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.memory import PLACES
+from mdf_loop.reading.over_time import OverTime, label
+from mdf_loop.run.backend import PROGRAM_BACKENDS, Backend, Runnable
+from mdf_loop.run.control.snapshot import Snapshot
+from mdf_loop.run.device import Device
+from mdf_loop.run.execution_list import Sets, sets_that_ran
+from mdf_loop.run.members import Members
+from mdf_loop.run.recording.lengths import RowShapes
+from mdf_loop.run.states import (
+    State,
+    checked_state,
+    in_type,
+    is_swept,
+    without_members,
+)
+from mdf_loop.specification import RunSpecification
+
+SMALL_ROWS = 4096
+"""Bytes of a step's rows up to which it is cheaper to give all of them than to leave some out
+(measured: FitzHugh-Nagumo, one number to 100 000)."""
+
+Which: TypeAlias = Literal["first", "later", "thinned"]
+"""A program of a model over time: the last one gives rows of every so-many-th step only."""
+
+
+class TimeSession:
+    """The two programs of a model over time, ready to run for any number of steps.
+
+    `swept` are inputs with an axis of members in front; then all outputs have it.
+    """
+
+    def __init__(
+        self,
+        programs: OverTime,
+        options: Options,
+        device: str,
+        swept: Collection[str] = (),
+        backend: Backend = PROGRAM_BACKENDS["onnxruntime"],
+    ) -> None:
+        refuse_nothing(programs.first.name, programs.recorded)
+        refuse_random(OVER_TIME, drop_unused(programs.first), drop_unused(programs.later))
+        self.programs = programs
+        self.options = options
+        self.swept = frozenset(swept)
+        self.axis = int(bool(swept))
+        self.row_shapes = _row_shapes(programs)
+        self._backend = backend
+        self._wanted_device = device
+        self._sessions: dict[tuple[Which, frozenset[str]], Runnable] = {}
+        self._lock = threading.Lock()
+        self._after = programs.later.gives(Gives.STATE)
+        self._before = programs.later.takes(Takes.STATE)
+        self.has_run = programs.later.gives(Gives.HAS_RUN)
+        """Which rows say of others whether their node has run."""
+        inputs = {entry.value.name: entry.value for entry in programs.later.inputs}
+        names = map(label, programs.states)
+        self.carried = {name: inputs[self._before[name]] for name in names}
+        """What is carried by name, in the type that holds for all steps of one run."""
+        self._per_member = frozenset(label(held) for held in programs.states if held[0] in PLACES)
+        """Everything that a sweep may change, except for what the schedule counts."""
+
+    @property
+    def first(self) -> Runnable:
+        """The first evaluation."""
+        return self._made("first", self.swept)
+
+    def later(self, held: State, *, thinned: bool) -> Runnable:
+        """The loop over further evaluations, from what is held."""
+        swept = {
+            self._before[name]
+            for name, value in self.carried.items()
+            if is_swept(held[name], value)
+        }
+        return self._made("thinned" if thinned else "later", self.swept | swept)
+
+    def make_ready(self) -> None:
+        """Compile both programs now, so that what cannot be compiled is said before a run."""
+        for which in ("first", "later"):
+            self._made(which, self.swept)
+
+    def _made(self, which: Which, swept: frozenset[str]) -> Runnable:
+        with self._lock:
+            if (which, swept) not in self._sessions:
+                self._sessions[which, swept] = self._loaded(which, swept)
+            return self._sessions[which, swept]
+
+    def _loaded(self, which: Which, swept: Collection[str]) -> Runnable:
+        program = self.programs.first if which == "first" else self.programs.later
+        asked = over_time(swept, thinned=which == "thinned")
+        ready = prepare(program, self._backend.order, asked)
+        loaded = self._backend.load(ready, self._wanted_device)
+        return Members(loaded, swept) if swept else loaded
+
+    def thinned(self, specification: RunSpecification) -> int:
+        """How many evaluations lie from one row to the next that is looked at."""
+        selection = specification.selection
+        looks_at_all = specification.controls.watches or selection.reduce or self._has_small_rows
+        return 1 if looks_at_all else selection.every
+
+    @property
+    def _has_small_rows(self) -> bool:
+        """Whether what is recorded of a step is surely small."""
+        recorded = set(self.programs.recorded)
+        outputs = self.programs.later.outputs
+        rows = (_row_bytes(output.value) for output in outputs if output.name in recorded)
+        return sum(rows) <= SMALL_ROWS
+
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """The dtypes of what is recorded, by name."""
+        return {output.name: output.value.dtype for output in self.programs.later.outputs}
+
+    @property
+    def device(self) -> Device:
+        """Where the model runs."""
+        with self._lock:
+            made = tuple(self._sessions.values())
+        return (made[-1] if made else self.first).device
+
+    def start(self, specification: RunSpecification, bound: Bound) -> State | None:
+        """The state that a run begins with, in the types of this model; None at its very beginning.
+
+        Raises:
+            InputError: the state that was given is none of this model.
+        """
+        self._refuse_sets_of_members(specification)
+        state = specification.values.state
+        if state is None:
+            return None
+        (members,) = self._members(bound) or (None,)
+        return checked_state(state, self.carried, members, self._per_member)
+
+    # --- what a program is given ----------------------------------------------------------------
+
+    def given(self, bound: Bound, first: int, last: int | None = None) -> dict[str, Array]:
+        """The inputs of one evaluation of the run, or of those up to `last`."""
+        given = dict(bound.arrays)
+        for name in bound.given.over_time:
+            front = (slice(None),) * int(name in self.swept)
+            given[name] = given[name][(*front, first if last is None else slice(first, last))]
+        return given
+
+    def going_on(
+        self,
+        session: Runnable,
+        given: dict[str, Array],
+        held: State,
+        steps: int,
+        rows: int,
+        dt: float | None,
+    ) -> dict[str, Array]:
+        """What the loop over the next evaluations is given, besides what all programs are."""
+        how = {
+            "steps": np.array(rows, np.int64),
+            "every": np.array(steps // rows, np.int64),
+        }
+        if dt is not None:
+            how["dt"] = np.array(dt, self.options.precision)
+        feeds: dict[str, Array] = {}
+        for entry in session.program.inputs:
+            name = entry.value.name
+            match entry.role:
+                case Takes.CONTROL:
+                    feeds[name] = how[entry.of]
+                case Takes.STATE:
+                    feeds[name] = held[entry.of]
+                case _:
+                    feeds[name] = given[name]
+        return feeds
+
+    # --- what a program gives -------------------------------------------------------------------
+
+    @property
+    def decided_while_running(self) -> bool:
+        """Whether it is only known while running which nodes run after the first evaluation."""
+        return self.programs.plans[1] is None
+
+    def sets(self, made: Mapping[str, Array], which: int) -> Sets | None:
+        """Which nodes ran: in the first evaluation (0), or in each further one (1)."""
+        plan = self.programs.plans[which]
+        program = self.programs.later if which else self.programs.first
+        executed = program.gives(Gives.EXECUTED)
+        if plan is not None or not executed:
+            return plan
+        (name,) = executed.values()
+        flags = made[name]
+        return sets_that_ran(flags.reshape(-1, flags.shape[-1]), self.programs.schedule)
+
+    def held(self, made: Mapping[str, Array]) -> State:
+        """What is carried on; a sweep's members share what the schedule counts, if they can."""
+        held = {}
+        for name, value in self.carried.items():
+            array = made[self._after[name]]
+            if self.swept and name not in self._per_member:
+                array = without_members(array)
+            swept = bool(self.swept) and (name in self._per_member or is_swept(array, value))
+            held[name] = in_type(array, value, int(swept))
+        return held
+
+    def restored(self, parts: Snapshot, bound: Bound) -> State:
+        """What was carried on, as a checkpoint has it."""
+        members = self._members(bound)
+        return {
+            name: parts.value(name, value, members if is_swept(parts[name], value) else ())
+            for name, value in self.carried.items()
+        }
+
+    def _members(self, bound: Bound) -> tuple[int, ...]:
+        """How many members a sweep has."""
+        return (len(bound.swept[min(self.swept)]),) if self.swept else ()
+
+    def _refuse_sets_of_members(self, specification: RunSpecification) -> None:
+        if self.swept and specification.execution_list and None in self.programs.plans:
+            raise InputError(
+                "a sweep has no execution_list where that is decided while running: "
+                "each of its members would have its own",
+                hint="ask for it in a run of one member",
+            )
+
+
+def _row_shapes(programs: OverTime) -> RowShapes:
+    """What the programs say of the rows of everything that is recorded."""
+    first, later = (
+        {output.name: output.value.shape for output in program.outputs}
+        for program in (programs.first, programs.later)
+    )
+    stacks = {name: later[name] for name in programs.recorded if name in first}
+    rows = {name: None if shape is None else shape[1:] for name, shape in stacks.items()}
+    return RowShapes.of({name: first[name] for name in rows}, rows)
+
+
+def _row_bytes(stack: Value) -> float:
+    """The bytes of a row of what is recorded; infinite if nobody knows."""
+    own = stack.shape[1:] if stack.shape else (stack.name,)
+    known = [extent for extent in own if isinstance(extent, int)]
+    if len(known) < len(own) or stack.dtype == "string":
+        return math.inf
+    return math.prod(known) * numpy_dtype(stack.dtype).itemsize

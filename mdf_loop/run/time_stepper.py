@@ -1,0 +1,237 @@
+"""A model over time, evaluation by evaluation: the first one, then a loop of ONNX Runtime.
+
+A loop cannot record rows of different shapes. Where there are such, it is run for the rows that are
+alike: for one, then for as many again as were alike so far.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdf_loop.errors import RecordShapeError
+from mdf_loop.ir import Array
+from mdf_loop.run.control.snapshot import Snapshot
+from mdf_loop.run.control.stepper import Block, data_bytes
+from mdf_loop.run.control.stopping import Stopping
+from mdf_loop.run.execution_list import Mark, OrderOfExecution, Sets
+from mdf_loop.run.recording.lengths import with_axes
+from mdf_loop.run.recording.ticks import Clock
+from mdf_loop.run.states import State
+
+if TYPE_CHECKING:
+    from mdf_loop.reading.binding import Bound
+    from mdf_loop.run.time_session import TimeSession
+    from mdf_loop.specification import RunSpecification
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """Where a run is; `ran` is where its order of execution is.
+
+    `alike` is how many rows are expected to be of one shape, `shapes` are those of the last ones.
+    """
+
+    done: int
+    held: State | None
+    ran: Mark | None
+    alike: int
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+class TimeStepper:
+    """The evaluations of one run.
+
+    Attributes:
+        total: how many there will be.
+        first: the number of the first one.
+        clock: the time of each, from the beginning of the run or of the state it begins with.
+    """
+
+    def __init__(self, session: TimeSession, specification: RunSpecification, bound: Bound) -> None:
+        start = session.start(specification, bound)
+        held = None if start is None else {name: start[name] for name in session.carried}
+        self.total = specification.steps or 0
+        self.first = 0 if start is None else int(start["step"])
+        self.clock = _clock(start, specification.dt)
+        self._session = session
+        self._specification = specification
+        self._bound = bound
+        self._every = session.thinned(specification)
+        self._ran: OrderOfExecution | None = OrderOfExecution()
+        self._reached = self._before = _Reached(0, held, self._ran.mark(), self.total)
+
+    @property
+    def done(self) -> int:
+        """How many evaluations were done."""
+        return self._reached.done
+
+    @property
+    def finished(self) -> bool:
+        """Whether all were done."""
+        return self.done >= self.total
+
+    @property
+    def held(self) -> int:
+        """The bytes of what is carried into the next evaluation."""
+        return sum(map(data_bytes, (self._reached.held or {}).values()))
+
+    @property
+    def ran(self) -> OrderOfExecution | None:
+        """Which nodes ran; None if that was decided while running, and not asked for."""
+        return self._ran
+
+    def state(self, clock: Clock) -> State | None:
+        """What is carried into the next evaluation; None before the first."""
+        if self._reached.held is None:
+            return None
+        number = self.first + self.done
+        at = {"step": np.array(number), "time": np.array(float(clock.at(number - 1)))}
+        return {**at, **self._reached.held}
+
+    # --- going on -----------------------------------------------------------------------------
+
+    def advance(self, most: int, stopping: Stopping) -> Block:
+        """Do at least one evaluation, and at most so many."""
+        if self._reached.held is None:
+            return self._first_one(stopping)
+        return self._further(min(most, self.total - self.done), stopping)
+
+    def back(self) -> None:
+        """Forget the last `advance`."""
+        self._reached = self._before
+        if self._ran is not None:
+            assert self._reached.ran is not None
+            self._ran.back(self._reached.ran)
+
+    def _first_one(self, stopping: Stopping) -> Block:
+        session = self._session
+        made = session.first.run(session.given(self._bound, 0), stopping)
+        rows = {name: self._first_row(name, array) for name, array in made.items()}
+        self._go_to(1, session.held(made), rows, session.sets(made, 0))
+        return self._block(range(1), rows, 0)
+
+    def _first_row(self, name: str, array: Array) -> Array:
+        """A row of what the first evaluation gave, in the shape that all rows have."""
+        front = self._session.axis
+        row = np.expand_dims(array, front)
+        shape = self._session.row_shapes.spread.get(name)
+        if shape is None:
+            return row
+        deep = with_axes(row, len(shape), front + 1)
+        return np.broadcast_to(deep, (*deep.shape[: front + 1], *shape))
+
+    def _further(self, most: int, stopping: Stopping) -> Block:
+        number, every = self.first + self.done, self._every
+        if self._specification.execution_list and self._session.decided_while_running:
+            most = 1
+        steps, rows = _cut(number, min(most, self._reached.alike * every), every)
+        held = self._reached.held
+        assert held is not None
+        session = self._session.later(held, thinned=every > 1)
+        given = self._session.given(self._bound, self.done, self.done + steps)
+        feeds = self._session.going_on(session, given, held, steps, rows, self._specification.dt)
+        try:
+            made = session.run(feeds, stopping)
+        except RecordShapeError:
+            if rows == 1:
+                raise
+            self._reached = replace(self._reached, alike=1)
+            return self._further(most, stopping)
+        self._go_to(steps, self._session.held(made), made, self._session.sets(made, 1))
+        first = number + steps // max(rows, 1) - 1
+        numbers = range(first, number + steps, every) if _is_kept(first, every) else range(0)
+        return self._block(numbers, made, 1)
+
+    def _go_to(self, steps: int, held: State, rows: Mapping[str, Array], sets: Sets | None) -> None:
+        self._before = self._reached
+        if self._ran is not None and sets is not None:
+            self._ran.add(sets, steps)
+        else:
+            self._ran = None
+        mark = None if self._ran is None else self._ran.mark()
+        alike, shapes = self._expected(rows)
+        self._reached = _Reached(self.done + steps, held, mark, alike, shapes)
+
+    def _expected(self, rows: Mapping[str, Array]) -> tuple[int, Mapping[str, tuple[int, ...]]]:
+        """How many rows are expected to be alike, after such rows, and what shapes these have."""
+        front = self._session.axis + 1
+        shapes = {name: rows[name].shape[front:] for name in self._session.row_shapes.open}
+        if shapes == (self._reached.shapes or shapes):
+            return min(2 * self._reached.alike, self.total), shapes
+        return 1, shapes
+
+    def _block(self, numbers: range, made: Mapping[str, Array], which: int) -> Block:
+        """The rows of the first evaluation (0), or of further ones (1)."""
+        cut = (slice(None),) * self._session.axis + (slice(len(numbers)),)
+        rows = {name: made[name][cut] for name in self._session.programs.recorded if name in made}
+        watched = {
+            shown: _where_run(
+                made[name], made.get(self._session.has_run.get(name, "")), self._session.axis
+            )
+            for shown, name in self._session.programs.watched[which].items()
+        }
+        return Block(numbers, rows, watched)
+
+    # --- checkpoints --------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Array]:
+        """Everything that is needed to go on."""
+        held, ran = self._reached.held or {}, self._ran
+        kept = {f"state {name}": array for name, array in held.items()}
+        order = {} if ran is None else {"ran": np.array(json.dumps(ran.runs))}
+        return {"done": np.array(self.done), **order, **kept}
+
+    def restore(self, parts: Snapshot) -> None:
+        """Go on from there."""
+        done = parts.number("done")
+        begun = (
+            done > 0 or self._specification.values.state is not None
+        )  # what is held may be nothing
+        held = self._session.restored(parts.under("state "), self._bound) if begun else None
+        self._ran = _ran(parts, done) if "ran" in parts else None
+        mark = None if self._ran is None else self._ran.mark()
+        self._reached = self._before = _Reached(done, held, mark, self.total)
+
+
+def _ran(parts: Snapshot, done: int) -> OrderOfExecution:
+    """The order of execution of so many evaluations."""
+    made = OrderOfExecution.read(parts.content("ran"))
+    if made is None or len(made) != done:
+        raise parts.wrong("ran", f"the order of execution of {done} steps")
+    return made
+
+
+def _clock(start: State | None, dt: float | None) -> Clock:
+    """The clock of a run from its beginning, or from a state."""
+    if start is None:
+        return Clock(0, 0.0, dt)
+    return Clock(int(start["step"]) - 1, float(start["time"]), dt)
+
+
+def _cut(number: int, most: int, every: int) -> tuple[int, int]:
+    """How many evaluations one run of the loop does, from a number on, and how many rows it has.
+
+    A row is that of the last of `steps / rows` evaluations; one whose number is no multiple of
+    `every` is not kept.
+    """
+    lead = -number % every + 1
+    if lead > most or lead < every:
+        return min(lead, most), 1
+    return most // every * every, most // every
+
+
+def _is_kept(number: int, every: int) -> bool:
+    return number % every == 0
+
+
+def _where_run(rows: Array, flags: Array | None, axis: int) -> Array:
+    """The rows, with zeros where the node had not run."""
+    if flags is None or np.all(flags):
+        return rows
+    deep = flags.reshape(*flags.shape, *(1,) * (rows.ndim - flags.ndim))
+    return np.where(deep, rows, np.zeros((), rows.dtype))

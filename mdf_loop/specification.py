@@ -1,0 +1,304 @@
+"""What a run is asked for: one description, made once from Python and from the command line alike.
+
+    specify({"I": 0.5}, steps=1000, dt=1e-3, record="cell.v", time_limit="10min")
+
+It knows no model. Names are as they were given, words and numbers are checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from mdf_loop import arguments
+from mdf_loop.durations import seconds
+from mdf_loop.errors import InputError
+from mdf_loop.memory_limit import checked_limit
+from mdf_loop.paths import path_of
+
+ENGINES = ("onnxruntime", "interpreter", "modeci")
+"""Words for what runs a model (see `run.backend`): ONNX Runtime, the numpy interpreter, which is slow
+and obviously right, or modeci_mdf's own engine."""
+
+NAN = ("ignore", "stop", "error")
+"""Words for what happens when a value becomes nan or infinite."""
+
+EVERY = 60.0
+"""Seconds between two checkpoints, if nothing else is said."""
+
+Progressing: TypeAlias = "bool | Callable[[Any], Any] | None"
+"""Whether a run shows how far it is, or who is told (see `run.control.progress`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What a model is given: values of inputs and parameters, lists of them to sweep over.
+
+    `state` is what an earlier run has carried to its end.
+    """
+
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    set: Mapping[str, Any] = field(default_factory=dict)
+    sweep: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a run gives: the model's outputs, or `only` these; `record` besides; which rows of them.
+
+    A row is kept of every `every`-th step, if what is called `when` is true in it; of what is to
+    `reduce` there are no rows, but e.g. its mean.
+    """
+
+    record: tuple[str, ...] = ()
+    only: tuple[str, ...] | None = None
+    every: int = 1
+    when: str | None = None
+    reduce: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """What the model must give besides its outputs, or besides `only` these."""
+        condition = () if self.when is None else (self.when,)
+        return (*self.record, *self.reduce, *condition)
+
+
+@dataclass(frozen=True, slots=True)
+class RunControls:
+    """What is watched, what stops a run, and how it goes on; see `Compiled.run` for the words."""
+
+    time_limit: float | None = None
+    nan: str = "ignore"
+    progress: Progressing = None
+    checkpoint: Path | None = None
+    checkpoint_every: float = EVERY
+    resume: Path | None = None
+    memory_limit: int | None = None
+
+    @property
+    def watches(self) -> bool:
+        """Whether all that the model computes is watched for nan."""
+        return self.nan != "ignore"
+
+    @property
+    def begins(self) -> bool:
+        """Whether the run begins anew; one that has no checkpoint yet does."""
+        path = self.resume
+        return path is None or (path == self.checkpoint and not path.exists())
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether nothing is asked for that a run in one piece does not give."""
+        asked = callable(self.progress) or self.saved_at is not None or self.watches
+        return not asked and (self.time_limit is None or self.time_limit > 1.0)
+
+    @property
+    def saved_at(self) -> Path | None:
+        """Where checkpoints are written: where the run goes on from, if nothing else is said."""
+        return self.checkpoint or self.resume
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpecification:
+    """What a run is asked for; see `Compiled.run` for the words.
+
+    Without `steps` it is one evaluation. `dt` are seconds between one evaluation and the next.
+    """
+
+    values: Values = field(default_factory=Values)
+    selection: Selection = field(default_factory=Selection)
+    controls: RunControls = field(default_factory=RunControls)
+    steps: int | None = None
+    dt: float | None = None
+    execution_list: bool = False
+    engine: str = "onnxruntime"
+    output: str | Path | None = None
+    overwrite: bool = False
+
+    @property
+    def reading(self) -> Hashable:
+        """All that the programs depend on which are read for this run, besides types."""
+        selection, time = self.selection, None
+        if self.steps is not None:
+            time = (self.dt is not None, self.execution_list)
+        return selection.named, selection.only, self.controls.watches, time
+
+    @property
+    def writes(self) -> bool:
+        """Whether files are written."""
+        return self.output is not None or self.controls.saved_at is not None
+
+    @property
+    def store(self) -> Path | None:
+        """The Zarr store that is written, if it is one."""
+        is_zarr = self.output is not None and Path(self.output).suffix.lower() == ".zarr"
+        return Path(self.output) if is_zarr and self.output is not None else None
+
+    @property
+    def streams(self) -> bool:
+        """Whether rows are written while they are computed."""
+        return self.store is not None and self.steps is not None and self.engine != "modeci"
+
+
+def specify(
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    record: Sequence[str] = (),
+    only: Sequence[str] | None = None,
+    set: Mapping[str, Any] | None = None,
+    sweep: Mapping[str, Any] | None = None,
+    steps: int | None = None,
+    dt: float | None = None,
+    every: int = 1,
+    when: str | None = None,
+    reduce: Mapping[str, str | Sequence[str]] | None = None,
+    state: Mapping[str, Any] | None = None,
+    execution_list: bool = False,
+    engine: str = "onnxruntime",
+    time_limit: float | str | None = None,
+    nan: str = "ignore",
+    progress: Progressing = None,
+    output: str | Path | None = None,
+    overwrite: bool = False,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float | str | None = None,
+    resume: str | Path | None = None,
+    memory_limit: float | str | None = None,
+) -> RunSpecification:
+    """What a run is asked for by these words, which are those of `Compiled.run`.
+
+    Raises:
+        InputError: a word means nothing, or does not go together with another one.
+    """
+    values = Values(
+        arguments.inputs(inputs),
+        {} if set is None else arguments.settings(set),
+        {} if sweep is None else arguments.mapping(sweep, "sweep", _SWEEP),
+        state,
+    )
+    selection = _selection(record, only, every, when, reduce)
+    controls = _controls(
+        time_limit, nan, progress, checkpoint, checkpoint_every, resume, memory_limit
+    )
+    made = RunSpecification(
+        values,
+        selection,
+        controls,
+        steps,
+        dt,
+        arguments.flag(execution_list, "execution_list"),
+        arguments.word(engine, "engine", ENGINES),
+        output,
+        arguments.flag(overwrite, "overwrite"),
+    )
+    return _checked_time(made)
+
+
+_ALL = Selection()
+_USUAL = RunControls()
+_SWEEP = "sweep={'node.parameter': [0.1, 0.2]}"
+
+
+def _selection(record: Any, only: Any, every: Any, when: Any, reduce: Any) -> Selection:
+    names = arguments.names(record, "record")
+    all_rows = type(every) is int and every == 1 and when is None and reduce is None
+    if all_rows and not names and only is None:
+        return _ALL
+    return Selection(
+        names,
+        None if only is None else arguments.names(only, "only"),
+        every,
+        None if when is None else arguments.text(when, "when", "when='node.port'"),
+        {} if reduce is None else _reductions(reduce),
+    )
+
+
+def _reductions(given: Any) -> Mapping[str, tuple[str, ...]]:
+    """Words by the names of outputs."""
+    found = arguments.mapping(given, "reduce", "reduce={'node.port': 'mean'}")
+    return {name: arguments.names(words, f"reduce of '{name}'") for name, words in found.items()}
+
+
+def _controls(
+    time_limit: Any,
+    nan: str,
+    progress: Progressing,
+    checkpoint: str | Path | None,
+    checkpoint_every: Any,
+    resume: str | Path | None,
+    memory_limit: Any,
+) -> RunControls:
+    arguments.word(nan, "nan", NAN)
+    files = checkpoint is not None or resume is not None
+    limits = time_limit is not None or memory_limit is not None
+    if not (files or limits or checkpoint_every is not None or progress is not None):
+        return _USUAL if nan == _USUAL.nan else RunControls(nan=nan)
+    if checkpoint_every is not None and not files:
+        raise InputError(
+            "a time between checkpoints needs a file for them",
+            hint="give checkpoint (--checkpoint), too",
+        )
+    return RunControls(
+        None if time_limit is None else seconds(time_limit, "the time limit"),
+        nan,
+        progress,
+        None if checkpoint is None else path_of(checkpoint, "the checkpoint"),
+        EVERY
+        if checkpoint_every is None
+        else seconds(checkpoint_every, "the time between checkpoints"),
+        None if resume is None else path_of(resume, "the checkpoint to go on from"),
+        checked_limit(memory_limit),
+    )
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+
+def _checked_time(made: RunSpecification) -> RunSpecification:
+    """The specification with numbers of Python for those of time.
+
+    Raises:
+        InputError: `steps` or `every` is no whole number above 0, or `dt` is no finite number; or
+            without `steps` something is given that only a run over time takes.
+    """
+    if made.steps is not None:
+        steps, every = _whole(made.steps, "steps"), _whole(made.selection.every, "every")
+        selection = replace(made.selection, every=every)
+        return replace(made, steps=steps, dt=_seconds(made.dt), selection=selection)
+    if made.engine != "modeci":
+        _refuse_without_steps(made)
+    return made
+
+
+def _whole(number: Any, what: str) -> int:
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if not whole or not 1 <= number <= np.iinfo(np.int64).max:
+        raise InputError(f"{what} must be a whole number above 0, not {number!r}")
+    return int(number)
+
+
+def _seconds(dt: Any) -> float | None:
+    if dt is None:
+        return None
+    number = isinstance(dt, int | float | np.integer | np.floating) and not isinstance(dt, bool)
+    if not number or not abs(dt) <= np.finfo(np.float64).max:
+        raise InputError(f"dt must be a number of seconds, not {dt!r}", hint="e.g. dt=5e-5")
+    return float(dt)
+
+
+def _refuse_without_steps(made: RunSpecification) -> None:
+    """Refuse what only a run over time takes."""
+    selection = made.selection
+    dt, state, executed = made.dt, made.values.state, made.execution_list
+    every, when, reduce = selection.every, selection.when, selection.reduce
+    if dt is None and state is None and every == 1 and when is None and not (reduce or executed):
+        return
+    given = {"dt": dt, "state": state, "every": None if every == 1 else every, "when": when}
+    given |= {"reduce": reduce or None, "execution_list": executed or None}
+    name = next(name for name, value in given.items() if value is not None)
+    raise InputError(f"{name} needs steps: it is about a run over time", hint="give steps too")

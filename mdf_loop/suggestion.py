@@ -1,0 +1,18 @@
+"""What was meant by a name that nobody knows."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """`did you mean 'x'?`, or the list of names if there are few."""
+    known = list(dict.fromkeys(known))
+    close = [entry for entry in known if entry.lower() == name.lower()]
+    close = close or difflib.get_close_matches(name, known, n=1)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    if 0 < len(known) <= 12:
+        return "known here: " + ", ".join(f"'{entry}'" for entry in known)
+    return ""

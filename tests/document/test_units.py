@@ -1,0 +1,90 @@
+"""Units from metadata."""
+
+from __future__ import annotations
+
+import pytest
+from modeci_mdf.mdf import Function, Graph, InputPort, Node, OutputPort, Parameter
+
+from mdf_loop.document.units import units_of
+from mdf_loop.importing.opening import open_document
+
+
+def units(**parts):
+    return units_of(open_document(Graph(id="g", nodes=[Node(id="n", **parts)])))
+
+
+@pytest.mark.parametrize("key", ["units", "unit"])
+def test_every_part_may_say_its_unit(key):
+    said = {key: " mV "}
+    found = units(
+        input_ports=[InputPort(id="i", metadata=said), InputPort(id="j")],
+        parameters=[Parameter(id="p", value=1, metadata=said)],
+        functions=[Function(id="f", function="exp", args={"variable0": "i"}, metadata=said)],
+        output_ports=[OutputPort(id="o", value="2 * p", metadata=said)],
+    )
+    assert found == {"n.o": "mV", "n.p": "mV", "n.f": "mV", "n.i": "mV"}
+
+
+def test_what_passes_a_value_on_has_its_unit():
+    found = units(
+        input_ports=[InputPort(id="drive", metadata={"units": "nA"})],
+        parameters=[
+            Parameter(id="v0", value=-60.0, metadata={"units": "mV"}),
+            Parameter(id="V", default_initial_value="v0", time_derivative="-V / tau"),
+            Parameter(id="grown", default_initial_value="v0", value="grown + 1"),
+            Parameter(id="copy", value="V"),
+            Parameter(id="tau", value=0.1),
+        ],
+        output_ports=[
+            OutputPort(id="out", value=" V "),
+            OutputPort(id="same", value="drive"),
+            OutputPort(id="copied", value="copy"),
+            OutputPort(id="double", value="2 * V"),
+            OutputPort(id="no_unit", value="tau"),
+        ],
+    )
+    volts = ("out", "copied", "v0", "V", "grown", "copy")
+    amperes = ("same", "drive")
+    assert found == {f"n.{i}": "mV" for i in volts} | {f"n.{i}": "nA" for i in amperes}
+
+
+def test_an_output_port_is_meant_before_a_parameter_of_its_id():
+    found = units(
+        parameters=[Parameter(id="V", value=1.0, metadata={"units": "mV"})],
+        output_ports=[OutputPort(id="V", value="V"), OutputPort(id="W", value="V * V")],
+    )
+    assert found == {"n.V": "mV"}
+    scaled = units(
+        parameters=[Parameter(id="V", value=1.0, metadata={"units": "mV"})],
+        output_ports=[OutputPort(id="V", value="V / 1000")],
+    )
+    assert scaled == {}
+
+
+def test_a_node_may_say_the_units_of_its_parts():
+    found = units(
+        metadata={"units": {"V": "mV", "tau": "s", "n": 3}},
+        parameters=[
+            Parameter(id="V", value=1.0),
+            Parameter(id="tau", value=1.0, metadata={"units": "ms"}),
+            Parameter(id="n", value=1),
+        ],
+        output_ports=[OutputPort(id="out", value="V")],
+    )
+    assert found == {"n.V": "mV", "n.tau": "ms", "n.out": "mV"}
+
+
+def test_names_in_a_circle_have_no_unit():
+    found = units(
+        parameters=[
+            Parameter(id="count", value="count"),
+            Parameter(id="a", value="b"),
+            Parameter(id="b", value="a"),
+        ],
+        metadata={"units": "mV"},
+    )
+    assert found == {}
+
+
+def test_a_model_without_metadata_has_no_units():
+    assert units(parameters=[Parameter(id="p", value=1, metadata={"units": None})]) == {}

@@ -1,0 +1,106 @@
+"""Shapes of two values for one place: MindSpore's table of joins, row by row."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdf_loop.errors import JoinError
+from mdf_loop.ir.shape_join import any_shape, join_shapes
+
+RANK = "rank?"
+
+TABLE: list[tuple[Any, Any, Any]] = [
+    ((3, 4), (3, 4), (3, 4)),
+    ((3, 5), (3, 4), None),
+    ((3, 4), (3, 4, 1), None),
+    ((3, "?"), (3, 4), (3, "?")),
+    (RANK, (3, 4), RANK),
+    ((3, "?"), (3, "?", "?"), RANK),
+    ((3, "?"), (4, "?", "?"), None),
+    ((3, "?"), (3, 4, "?"), None),
+    ((), (2,), None),
+    ((1,), (1, 1), None),
+    ((1,), (), (1,)),
+    ((), (1,), (1,)),
+    (("?", 2), (1, "?"), ("?", "?")),
+    ((2, 3), ("?", "?"), ("?", "?")),
+    (RANK, RANK, RANK),
+    (("?",), ("?", "?"), RANK),
+    ((), ("?",), RANK),
+    ((0, 3), (0, 3), (0, 3)),
+    (("?", 3), ("?", 4), None),
+    ((5,), RANK, RANK),
+]
+"""Two shapes and what they become; None where they do not join."""
+
+
+def shape(entry: Any, name: str) -> Any:
+    """A row's shape as ours; every unknown extent has a name of its own."""
+    if entry == RANK:
+        return None
+    return tuple(f"{name}{k}" if d == "?" else d for k, d in enumerate(entry))
+
+
+def shown(joined: Any) -> Any:
+    """Our shape as a row's."""
+    return RANK if joined is None else tuple("?" if isinstance(d, str) else d for d in joined)
+
+
+@pytest.mark.parametrize(("first", "second", "joined"), TABLE)
+def test_the_table(first: Any, second: Any, joined: Any) -> None:
+    for one, other in ((first, second), (second, first)):
+        pair = shape(one, "n"), shape(other, "m")
+        if joined is None:
+            with pytest.raises(JoinError, match="Shape Join Failed: shape1 = "):
+                join_shapes(*pair)
+        else:
+            assert shown(join_shapes(*pair)) == joined
+
+
+def test_the_table_is_the_stored_one() -> None:
+    path = Path(__file__).parents[3] / "shared" / "cases" / "mindspore" / "shapejoin_table.json"
+    if not path.exists():
+        pytest.skip("there is no folder 'shared' beside the checkout")
+    rows = json.loads(path.read_text())["rows"]
+
+    def ours(entry: Any) -> Any:
+        return tuple(entry) if isinstance(entry, list) else entry
+
+    stored = [(ours(r["shape1"]), ours(r["shape2"]), ours(r["joined"])) for r in rows]
+    assert stored == TABLE
+
+
+def test_an_extent_of_one_name_stays() -> None:
+    assert join_shapes(("n", 3), ("n", 3)) == ("n", 3)
+    assert shown(join_shapes(("n", 3), ("m", 3))) == ("?", 3)
+
+
+def test_the_sentence_names_both_shapes() -> None:
+    with pytest.raises(JoinError) as caught:
+        join_shapes((1,), (1, 1))
+    assert caught.value.findings[0].what == "Shape Join Failed: shape1 = (1), shape2 = (1, 1)"
+
+
+extents = st.one_of(st.integers(0, 3), st.sampled_from(["n", "m"]))
+shapes = st.one_of(st.none(), st.lists(extents, max_size=3).map(tuple))
+
+
+@given(shapes, shapes)
+def test_what_joins_is_symmetric_and_holds_for_both(first: Any, second: Any) -> None:
+    try:
+        joined = join_shapes(first, second)
+    except JoinError:
+        with pytest.raises(JoinError):
+            join_shapes(second, first)
+        assert shown(any_shape(first, second)) != shown(first) or first != second
+        return
+    assert shown(join_shapes(second, first)) == shown(joined)
+    assert shown(join_shapes(joined, first)) == shown(joined)
+    if joined != (1,):
+        assert shown(any_shape(first, second)) == shown(joined)

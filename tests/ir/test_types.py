@@ -1,0 +1,142 @@
+"""Words for types: to ONNX's words and protos and back, kinds, what is said of wrong ones."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import onnx
+import pytest
+
+from mdf_loop.document.stated_types import stated_dtype, type_advice
+from mdf_loop.errors import OperandError
+from mdf_loop.ir import Value
+from mdf_loop.ir import types as onnx_types
+
+WORDS = [
+    ("float32", "tensor(float)", "f"),
+    ("float64", "tensor(double)", "f"),
+    ("bfloat16", "tensor(bfloat16)", "f"),
+    ("int8", "tensor(int8)", "i"),
+    ("uint16", "tensor(uint16)", "u"),
+    ("bool", "tensor(bool)", "b"),
+    ("string", "tensor(string)", "U"),
+    ("sequence(float32)", "seq(tensor(float))", "s"),
+    ("optional(string)", "optional(tensor(string))", "o"),
+    ("optional(sequence(int64))", "optional(seq(tensor(int64)))", "o"),
+]
+
+
+@pytest.mark.parametrize(("word", "theirs", "kind"), WORDS)
+def test_words_of_onnx(word, theirs, kind):
+    assert onnx_types.is_word(word)
+    assert onnx_types.onnx_word(word) == theirs
+    assert onnx_types.kind_of(word) == kind
+    assert onnx_types.type_of(onnx_types.type_proto(word)) == (word, None)
+    assert onnx_types.is_tensor(word) == theirs.startswith("tensor")
+    assert onnx_types.is_sequence(word) == theirs.startswith("seq")
+    assert onnx_types.is_optional(word) == theirs.startswith("optional")
+
+
+@pytest.mark.parametrize("shape", [(), (2, 3), ("n", 3)])
+def test_shapes_of_tensors(shape):
+    assert onnx_types.type_of(onnx_types.type_proto("int64", shape)) == ("int64", shape)
+
+
+def test_an_extent_without_a_name_is_called_after_its_axis():
+    proto = onnx_types.type_proto("int64", (1, 2))
+    proto.tensor_type.shape.dim[1].Clear()
+    assert onnx_types.type_of(proto) == ("int64", (1, "?1"))
+
+
+def test_types_that_we_do_not_have():
+    for proto in (onnx.TypeProto(), onnx.helper.make_map_type_proto(7, onnx.TypeProto())):
+        with pytest.raises(OperandError, match="its dtype cannot be told"):
+            onnx_types.type_of(proto)
+
+
+@pytest.mark.parametrize("word", onnx_types.dtype_words())
+def test_arrays_have_the_dtype_of_their_word(word):
+    assert onnx_types.dtype_name(np.zeros(1, onnx_types.numpy_dtype(word))) == word
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "expected"),
+    [
+        (["bfloat16", "float32"], "float32"),
+        (["float16", "float32"], "float32"),
+        (["int8", "uint8"], "int16"),
+        (["bfloat16", "int64"], None),
+        (["bfloat16", "float16"], None),
+        (["string", "int64"], None),
+        (["float32", "sequence(float32)"], None),
+    ],
+)
+def test_common_dtypes(dtypes, expected):
+    if expected is not None:
+        assert onnx_types.common(dtypes) == expected
+    else:
+        with pytest.raises(OperandError):
+            onnx_types.common(dtypes)
+
+
+NO_WORDS = [
+    *(
+        "sequence()",
+        "sequence(",
+        "sequence(float32",
+        "sequence(float32))",
+        "optional(optional(bool))",
+    ),
+    *("sequence(optional(bool))", "sequence(sequence(bool))", "optional(bfloat16)", "sequence(x)"),
+    *("optional(sequence(float32)", "optional(sequence(float32)))", "sequence(float32)[2]"),
+]
+
+
+@pytest.mark.parametrize("word", NO_WORDS)
+def test_what_is_no_type_is_refused(word):
+    assert not onnx_types.is_word(word)
+    assert type_advice(word)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("sequence(float)", "sequence(float32)"),
+        ("Optional( Sequence(double) )", "optional(sequence(float64))"),
+        ("sequence(tensor)", None),
+        ("optional(int)", "optional(int64)"),
+    ],
+)
+def test_types_of_ports(word, expected):
+    port = SimpleNamespace(id="p", type=word)
+    assert bool(type_advice(word)) == (expected is None)
+    assert expected is None or stated_dtype(port, "float32") == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "advice"),
+    [
+        ("flot64", "did you mean 'float64'?"),
+        ("complex", "write float64, float32, int64, bool or string"),
+        (5, "write float64"),
+        ("Tensor", ""),
+        ("None", ""),
+        (None, ""),
+        ("tensor(float)", ""),
+        ("numpy.float32", ""),
+    ],
+)
+def test_what_to_write_instead_of_a_type_that_is_none(word, advice):
+    assert advice in type_advice(word)
+    assert bool(advice) == bool(type_advice(word))
+
+
+def test_wrong_kinds_are_named():
+    value = Value("s", "sequence(float32)", None)
+    assert onnx_types.wrong_kind(value).findings[0].what == (
+        "'s' is a sequence, sequence(float32): a tensor is needed"
+    )
+    said = onnx_types.wrong_kind(value, "'A' of onnx::Add", ("tensor", "optional")).findings[0].what
+    assert said == (
+        "'A' of onnx::Add must be a tensor or an optional value, "
+        "but 's' is a sequence, sequence(float32)"
+    )

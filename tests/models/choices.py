@@ -1,0 +1,100 @@
+"""Programs with choices, and the same numbers from every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import starmap
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from mdf_loop.build import Builder
+from mdf_loop.emit import portable, to_onnx
+from mdf_loop.ir import Carried, If, Input, Loop, Output, Program, Recorded, Scanned, Value, walk
+from mdf_loop.ir.check import check
+from mdf_loop.pipeline import ONNXRUNTIME, SIMPLIFY, prepare
+from mdf_loop.run.interpret import interpret
+from mdf_loop.run.onnxruntime.session import Session
+
+CPU = "CPUExecutionProvider"
+Body = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
+
+
+def repeat(
+    b: Builder,
+    times: int,
+    initials: Sequence[Value],
+    body: Body,
+    rows: int = 0,
+    condition: Value | None = None,
+    scanned: Sequence[tuple[Value, int, bool]] = (),
+) -> tuple[list[Value], list[Value]]:
+    """A loop over `body(b, i, values) -> values, then rows`: finals and recordings.
+
+    The body is given the rows of what is `scanned` too: arrays, the axis, whether backward.
+    """
+    inside = b.body()
+    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
+    enters = [inside.new(v.dtype, v.shape, "enter") for v in initials]
+    given = [
+        Scanned(
+            rows,
+            inside.new(rows.dtype, tuple(np.delete(rows.shape, axis).tolist()), "row"),
+            axis,
+            back,
+        )
+        for rows, axis, back in scanned
+    ]
+    made = list(body(inside, i, [*enters, *(each.row for each in given)]))
+    finals = [b.new(v.dtype, v.shape, "final") for v in initials]
+    pairs = zip(initials, enters, made, finals, strict=False)
+    stacks = [
+        Recorded(row, b.new(row.dtype, (times, *(row.shape or ())), "stack"))
+        for row in made[len(initials) : len(initials) + rows]
+    ]
+    trip = b.constant(np.array(times))
+    carried = tuple(Carried(*pair) for pair in pairs)
+    ops = tuple(inside.ops)
+    parts = (carried, tuple(stacks), ops, tuple(given))
+    loop = Loop("loop", trip, condition, i, go, condition, *parts, where="$.l")
+    b.append(loop)
+    return finals, [recorded.stack for recorded in stacks]
+
+
+def program(b: Builder, inputs: Sequence[Value], **outputs: Value) -> Program:
+    return Program(
+        "p", tuple(map(Input, inputs)), tuple(b.ops), tuple(starmap(Output, outputs.items()))
+    )
+
+
+def choices(program: Program) -> list[If]:
+    return [operation for operation in walk(program.ops) if isinstance(operation, If)]
+
+
+def everywhere(program: Program, **given: Any) -> dict[str, np.ndarray]:
+    """The outputs, which the interpreter and ONNX Runtime agree on, with and without passes."""
+    assert check(program) == ()
+    quiet = onnxruntime.SessionOptions()
+    quiet.log_severity_level = 4
+    arrays = {k: np.asarray(v) for k, v in given.items()}
+    expected = interpret(program, arrays)
+    optimised = prepare(program, SIMPLIFY)
+    assert check(optimised) == ()
+    agree(interpret(optimised, arrays), expected)
+    ready = prepare(program, ONNXRUNTIME)
+    for candidate in (program, optimised, ready):
+        agree(Session(candidate, "cpu").run(arrays), expected)
+    saved = portable(to_onnx(ready))
+    if all(output.value.shape is not None for output in ready.outputs):  # ONNX wants their rank
+        onnx.checker.check_model(saved, full_check=True)
+    other = onnxruntime.InferenceSession(saved.SerializeToString(), quiet, providers=[CPU])
+    agree(dict(zip(expected, other.run(list(expected), arrays), strict=True)), expected)
+    return expected
+
+
+def agree(made: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> None:
+    assert list(made) == list(expected)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(made[name], array, strict=True)

@@ -1,0 +1,111 @@
+"""Programs of one operation, and what ONNX Runtime makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from mdf_loop.build import Builder
+from mdf_loop.emit import to_onnx
+from mdf_loop.ir import Carried, Input, Loop, Output, Program, Recorded
+from mdf_loop.ir.types import dtype_name
+from mdf_loop.pipeline import LEGAL, prepare
+
+Arrays = Sequence[np.ndarray | None]
+
+
+def program_of(
+    op_type: str,
+    arrays: Arrays,
+    n_outputs: int = 1,
+    *,
+    shapes: Sequence[Any] | None = None,
+    constant: Sequence[int] = (),
+    **attributes: Any,
+) -> Program:
+    """`y0, y1 ... = op_type(x0, x1, ...)`.
+
+    `shapes` replace those of the arrays; inputs at the places `constant` are known.
+    """
+    b = Builder()
+    inputs = [
+        None
+        if a is None
+        else b.constant(a)
+        if k in constant
+        else b.new(dtype_name(a), a.shape if shapes is None else shapes[k], f"x{k}")
+        for k, a in enumerate(arrays)
+    ]
+    with b.at("$.here", "op"):
+        made = b.multi(op_type, *inputs, n_outputs=n_outputs, **attributes)
+    given = [v for k, v in enumerate(inputs) if v is not None and k not in constant]
+    outputs = tuple(Output(f"y{k}", v) for k, v in enumerate(made))
+    return Program("p", tuple(map(Input, given)), tuple(b.ops), outputs)
+
+
+def in_a_loop(op_type: str, array: np.ndarray, **attributes: Any) -> Program:
+    """`x = x0; 2 times: x = x / 2 + op_type(x) / 4; record op_type(x)`."""
+    b = Builder()
+    x0 = b.new(str(array.dtype), array.shape, "x0")
+    body = b.body()
+    x = body.new(x0.dtype, x0.shape, "x")
+    with body.at("$.here", "op"):
+        y = body.op(op_type, x, **attributes)
+        half, quarter = (body.constant(np.array(f, x.dtype)) for f in (0.5, 0.25))
+        step = body.op("Add", body.op("Mul", x, half), body.op("Mul", y, quarter))
+    i, go = b.new("int64", (), "i"), b.new("bool", (), "go")
+    last = b.new(x0.dtype, x0.shape, "last")
+    stack = b.new(x0.dtype, (2, *array.shape), "ys")
+    carried, recorded = (Carried(x0, x, step, last),), (Recorded(y, stack),)
+    trip = b.constant(np.array(2))
+    b.append(Loop("loop", trip, None, i, go, None, carried, recorded, tuple(body.ops)))
+    return Program("p", (Input(x0),), tuple(b.ops), (Output("y0", stack),))
+
+
+def session_of(program: Program) -> onnxruntime.InferenceSession:
+    """Optimised as far as it is exact: beyond, ONNX Runtime fuses 0.1 * (a @ b) in float32."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(
+        to_onnx(program).SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def run(program: Program, arrays: Arrays, *, inferred: bool = True) -> list[np.ndarray]:
+    """What ONNX Runtime gives; its dtypes and (if `inferred`) shapes are those the program says."""
+    wanted = {entry.value.name for entry in program.inputs}
+    feeds = {f"x{k}": np.asarray(a) for k, a in enumerate(arrays) if f"x{k}" in wanted}
+    made = session_of(program).run(None, feeds)
+    for array, output in zip(made, program.outputs, strict=True):
+        value = output.value
+        assert dtype_name(array) == value.dtype
+        if value.shape is not None and inferred:
+            assert len(array.shape) == len(value.shape)
+            pairs = zip(array.shape, value.shape, strict=True)
+            assert all(n == dim for n, dim in pairs if isinstance(dim, int))
+    return made
+
+
+def legal_run(
+    op_type: str, arrays: Arrays, n_outputs: int = 1, *, inferred: bool = True, **rest: Any
+) -> list[np.ndarray]:
+    """The operation after the passes of `LEGAL`, on ONNX Runtime."""
+    program = prepare(program_of(op_type, arrays, n_outputs, **rest), LEGAL)
+    return run(program, arrays, inferred=inferred)
+
+
+def float32_run(op_type: str, arrays: Arrays, n_outputs: int = 1, **rest: Any) -> list[np.ndarray]:
+    """ONNX Runtime's own float32 kernel."""
+    narrow = [a.astype(np.float32) if a is not None and a.dtype == float else a for a in arrays]
+    return run(program_of(op_type, narrow, n_outputs, **rest), narrow, inferred=False)
+
+
+def only_op(program: Program, op_type: str) -> Any:
+    """The program's one operation of that type."""
+    (found,) = (op for op in program.ops if getattr(op, "op_type", "") == op_type)
+    return found

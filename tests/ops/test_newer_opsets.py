@@ -1,0 +1,181 @@
+"""Operations that opset 17 does not have: the lowest opset, the same numbers, all others respelled."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import defs
+
+from mdf_loop.build import Builder
+from mdf_loop.emit import to_onnx
+from mdf_loop.errors import OperandError, UnsupportedError
+from mdf_loop.ir import Input, Output, Program
+from mdf_loop.ops import row_of
+from mdf_loop.ops.meaning import evaluate
+from mdf_loop.ops.onnx_schema import operator_names
+from mdf_loop.ops.opset import NEWEST, forms
+from mdf_loop.pipeline import LEGAL, prepare
+from tests.ops.op_running import program_of, run
+
+CUBE = np.linspace(-1.9, 2.1, 27).reshape(1, 1, 3, 3, 3)
+IMAGE = np.linspace(-1.9, 2.1, 20).reshape(1, 1, 4, 5)
+AXES = np.array([1])
+PLACES = np.array([[0], [2], [0]])
+ROWS = np.array([[1.0, -9.0], [0.5, 3.0], [7.0, -8.0]])
+NEWER: list[tuple[int, str, list[Any], dict[str, Any]]] = [
+    (18, "ReduceMax", [ROWS, AXES], {"keepdims": 0}),
+    (18, "ReduceMin", [ROWS, AXES], {}),
+    (18, "ReduceProd", [ROWS, AXES], {}),
+    (18, "ReduceL2", [ROWS, AXES], {}),
+    (18, "ReduceMean", [ROWS, AXES], {}),
+    (18, "ScatterElements", [ROWS, np.array([[0, 1], [0, 1]]), 2 * ROWS[:2]], {"reduction": "max"}),
+    (18, "ScatterND", [ROWS, PLACES, -ROWS], {"reduction": "min"}),
+    (17, "ScatterND", [ROWS, PLACES, -ROWS], {"reduction": "mul"}),
+    (19, "AveragePool", [IMAGE], {"kernel_shape": (2, 2), "dilations": (2, 3)}),
+    (17, "MaxPool", [IMAGE], {"kernel_shape": (2, 2), "dilations": (2, 3)}),
+    (18, "LpPool", [IMAGE], {"kernel_shape": (2, 2), "dilations": (2, 3)}),
+    (20, "GridSample", [CUBE, np.array([[[[[0.25, -0.5, 0.5]]]]])], {"mode": "linear"}),
+    (18, "Mish", [ROWS], {}),
+    (20, "Gelu", [ROWS], {"approximate": "tanh"}),
+    (26, "BitCast", [ROWS], {"to": 1}),
+]
+"""The opset in float32, the operation, its operands and its attributes."""
+
+
+def cast(arrays: list[Any], dtype: str) -> list[Any]:
+    return [np.asarray(a, dtype) if a.dtype.kind == "f" else a for a in arrays]
+
+
+def opset(program: Program) -> int:
+    return int(to_onnx(program).opset_import[0].version)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("version", "op_type", "arrays", "attributes"), NEWER, ids=[f"{n[1]}-{n[0]}" for n in NEWER]
+)
+def test_numbers_are_those_of_onnx(
+    version: int, op_type: str, arrays: list[Any], attributes: dict[str, Any], dtype: str
+) -> None:
+    given = cast(arrays, dtype)
+    if op_type == "BitCast":
+        attributes = {"to": {"float32": 6, "float64": 7}[dtype]}
+    legal = prepare(program_of(op_type, given, **attributes), LEGAL)
+    (want,) = evaluate(op_type, given, attributes, 1)[:1]
+    got = run(legal, given)[0]
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, rtol=1e-6 if dtype == "float32" else 1e-7)
+    if dtype == "float32":
+        assert opset(legal) == version
+
+
+def test_grids_of_float64_are_sampled_in_float64() -> None:
+    grid = np.array([[[[0.1, -0.3]]]])
+    for mode in ("bilinear", "nearest", "bicubic"):
+        legal = prepare(program_of("GridSample", [IMAGE, grid], mode=mode), LEGAL)
+        assert opset(legal) == 20
+        word = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+        (want,) = evaluate("GridSample", [IMAGE, grid], {"mode": word}, 1)
+        np.testing.assert_allclose(run(legal, [IMAGE, grid])[0], want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_norm_of_windows_that_end_outside(dtype: str) -> None:
+    image = IMAGE.astype(dtype)
+    about = {"kernel_shape": (2, 3), "ceil_mode": 1, "strides": (3, 3)}
+    legal = prepare(program_of("LpPool", [image], **about), LEGAL)
+    squares = image[0, 0] ** 2
+    want = [[np.sqrt(squares[i : i + 2, j : j + 3].sum()) for j in (0, 3)] for i in (0, 3)]
+    np.testing.assert_allclose(run(legal, [image])[0][0, 0], want, rtol=1e-6)
+
+
+# --- what stands beside them ----------------------------------------------------------------------
+
+BESIDE = [
+    ("ReduceLogSumExp", [ROWS], {"axes": (1,)}, 1),
+    ("ReduceMax", [ROWS], {}, 1),
+    ("ReduceSum", [ROWS, AXES], {}, 1),
+    ("Split", [ROWS], {"axis": 1}, 2),
+    ("DFT", [ROWS[None]], {"axis": 1}, 1),
+    ("DFT", [ROWS[None], np.array(2)], {}, 1),
+    ("GridSample", [IMAGE, np.array([[[[0.1, -0.3]]]])], {}, 1),
+    ("GridSample", [IMAGE, np.array([[[[0.1, -0.3]]]])], {"mode": "bicubic"}, 1),
+    ("Pad", [ROWS, np.array([0, 1, 1, 0])], {}, 1),
+    ("Resize", [IMAGE, None, np.array([1, 1, 2, 2], np.float32)], {}, 1),
+]
+
+
+@pytest.mark.parametrize(("op_type", "arrays", "attributes", "count"), BESIDE)
+def test_others_mean_the_same_in_a_newer_opset(
+    op_type: str, arrays: list[Any], attributes: dict[str, Any], count: int
+) -> None:
+    arrays = [a if a is None or a.dtype.kind != "f" else a.astype(np.float32) for a in arrays]
+    b = Builder()
+    values = [
+        None if a is None else b.new(str(a.dtype), a.shape, f"x{k}") for k, a in enumerate(arrays)
+    ]
+    made = b.multi(op_type, *values, n_outputs=count, **attributes)
+    text = b.new("string", (1,), f"x{len(arrays)}")
+    joined = b.op("StringConcat", text, text)
+    inputs = tuple(Input(value) for value in (*values, text) if value is not None)
+    outputs = (*(Output(f"y{k}", value) for k, value in enumerate(made)), Output("z", joined))
+    newer = Program("newer", inputs, tuple(b.ops), outputs)
+    older = Program("older", inputs[:-1], tuple(b.ops[:-1]), outputs[:-1])
+    assert (opset(older), opset(newer)) == (17, 20)
+    want, got = run(older, arrays), run(newer, [*arrays, np.array(["a"], object)])
+    for left, right in zip(want, got[:-1], strict=True):
+        np.testing.assert_array_equal(left, right)
+    assert got[-1].tolist() == ["aa"]
+
+
+def test_every_change_of_form_is_respelled() -> None:
+    """What newer opsets take away, another default or one input more, is in the operation's row."""
+    changed = {
+        (name, version)
+        for name in operator_names()
+        for (_, before), (version, now) in itertools.pairwise(forms(name).items())
+        if version <= NEWEST and not _only_grew(before, now)
+    }
+    respelled = {(n, v) for n in operator_names() for v, _ in row_of(n).newer_forms}
+    assert changed - {("GridSample", 20), ("Split", 18)} <= respelled
+    assert {(n, v) for n, v in respelled} <= changed | {("GridSample", 20), ("Split", 18)}
+
+
+def _only_grew(before: defs.OpSchema, now: defs.OpSchema) -> bool:
+    kept = all(name in now.attributes for name in before.attributes)
+    same = all(
+        now.attributes[name].default_value == formal.default_value
+        for name, formal in before.attributes.items()
+        if name in now.attributes
+    )
+    return kept and same and now.min_input <= before.min_input
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+def test_what_has_no_kernel_is_refused_by_name() -> None:
+    scales = np.array([1, 1, 0.5, 0.5], np.float32)
+    program = program_of("Resize", [IMAGE, None, scales], mode="linear", antialias=1)
+    with pytest.raises(UnsupportedError, match="onnx::Resize in float64 needs scales or sizes"):
+        prepare(program, LEGAL)
+
+
+def test_a_kept_ratio_in_float64_is_refused_by_name() -> None:
+    about = {"axes": (2, 3), "keep_aspect_ratio_policy": "not_larger"}
+    program = program_of("Resize", [IMAGE, None, None, np.array([7, 8])], constant=(3,), **about)
+    with pytest.raises(UnsupportedError, match="in float64 does not take 'axes'"):
+        prepare(program, LEGAL)
+
+
+def test_an_operator_of_no_opset_up_to_20_is_no_function() -> None:
+    assert not forms("Attention")
+    assert list(forms("BitCast")) == [26]
+
+
+def test_what_no_opset_takes_is_said_by_the_oldest() -> None:
+    with pytest.raises(OperandError, match=r"onnx::AveragePool cannot take"):
+        program_of("AveragePool", [np.array([1, 2])], kernel_shape=(2,))

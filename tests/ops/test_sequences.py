@@ -1,0 +1,357 @@
+"""Sequences, optional values and bfloat16 in a run: what is given, results, files, time."""
+
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.cli.text import as_text
+from mdf_loop.errors import InputError, LoopError, RunError, UnsupportedError
+from mdf_loop.ir import Input, Op, Output, Program, Value
+from mdf_loop.run.interpret import interpret
+from mdf_loop.run.states import load_state, save_state
+from mdf_loop.verification.comparison import compare_members
+
+PASSED = """
+nodes:
+  n:
+    input_ports:
+      s: {type: sequence(float32)}
+      o: {type: optional(float32)}
+      p: {type: optional(sequence(int64))}
+      x: {type: float32, default_value: 1.5}
+    output_ports: {s: {value: s}, o: {value: o}, p: {value: p}, x: {value: x}}
+"""
+
+
+@pytest.fixture(scope="module")
+def passed(mdf):
+    return mdf_loop.compile(mdf(PASSED), device="cpu")
+
+
+def test_results_are_lists_and_none(passed):
+    results = passed.run({"s": [[1.0, 2.0], 3.0], "o": None})
+    assert [row.tolist() for row in results["s"]] == [[1.0, 2.0], 3.0]
+    assert results["n.o"] is None
+    assert results["p"] is None
+    assert repr(results) == (
+        "Results(n.s: [float32[2], float32[]], n.o: absent, n.p: absent, n.x: float32[])"
+    )
+
+
+def test_optional_values_that_are_there(passed):
+    results = passed.run({"o": 2, "p": [[1, 2]]})
+    assert (results["o"].dtype, float(results["o"])) == (np.dtype("float32"), 2.0)
+    assert [row.tolist() for row in results["p"]] == [[1, 2]]
+
+
+def test_json_says_what_is_a_sequence_and_what_is_absent(passed):
+    written = json.loads(passed.run({"s": [[1.0, float("nan")]], "p": []}).to_json())["outputs"]
+    assert written["n.s"] == {
+        "dtype": "sequence(float32)",
+        "data": [{"dtype": "float32", "shape": [2], "data": [1.0, "nan"]}],
+    }
+    assert written["n.o"] is None
+    assert written["n.p"] == {"dtype": "sequence(int64)", "data": []}
+    assert written["n.x"] == {"dtype": "float32", "shape": [], "data": 1.5}
+
+
+def test_text_shows_members(passed):
+    shown = as_text(passed.run({"s": [[1.0, 2.0], 3.0], "p": []}), "asked for")
+    assert "n.s: sequence(float32) of 2 members" in shown
+    assert "  n.s[0]: float32[2]\n    [1., 2.]\n  n.s[1]: float32[]\n    3." in shown
+    assert "n.o: optional(float32), absent" in shown
+    assert "n.p: sequence(int64) of 0 members" in shown
+
+
+def test_long_sequences_are_shown_in_short(passed):
+    shown = as_text(passed.run({"s": [[float(k)] for k in range(100)]}), "asked for")
+    assert "n.s: sequence(float32) of 100 members" in shown
+    assert "n.s[0]" in shown
+    assert "n.s[99]" in shown
+    assert "n.s[50]" not in shown
+    assert len(shown.splitlines()) < 40
+
+
+@pytest.mark.parametrize("suffix", ["npz", "csv", "h5", "nc"])
+def test_only_json_can_hold_them(passed, tmp_path, suffix):
+    results = passed.run({"s": [[1.0]]})
+    with pytest.raises(InputError) as caught:
+        results.save(tmp_path / f"results.{suffix}")
+    assert "the output 'n.s' is a sequence of arrays, which only JSON can hold" in str(caught.value)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(InputError, match="only JSON can hold"):
+        results.to_xarray()
+    results.save(tmp_path / "results.json")
+    assert json.loads((tmp_path / "results.json").read_text()) == results.to_dict()
+
+
+def test_a_session_is_for_types_not_for_lengths(passed):
+    first = passed.prepare({"s": [[1.0]]})[2]
+    assert passed.prepare({"s": [[1.0, 2.0], [3.0]], "o": 1.0})[2] is first
+
+
+def test_given_lists_are_not_changed(passed):
+    members = [np.ones(2, np.float32)]
+    passed.run({"s": members})
+    assert len(members) == 1
+    assert members[0].tolist() == [1, 1]
+
+
+# --- every dtype ----------------------------------------------------------------------------------
+
+DTYPES = [
+    *("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32"),
+    *("uint16", "uint8", "bool", "string"),
+]
+EVERY = """
+nodes:
+  n:
+    input_ports: {{s: {{type: sequence({dtype})}}, o: {{type: optional({dtype})}}, k: {{type: int}}}}
+    functions:
+      joined: {{function: onnx::ConcatFromSequence, args: {{input_sequence: s, axis: 0}}}}
+      parts: {{function: onnx::SplitToSequence, args: {{input: joined, split: 2}}}}
+      erased: {{function: onnx::SequenceErase, args: {{input_sequence: parts, position: k}}}}
+      grown: {{function: onnx::SequenceInsert, args: {{input_sequence: erased, tensor: "s[0]"}}}}
+      there: {{function: onnx::OptionalHasElement, args: {{input: o}}}}
+    output_ports: {{grown: {{value: grown}}, joined: {{value: joined}}, there: {{value: there}}}}
+"""
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sequences_of_every_dtype(run_everywhere, dtype):
+    numbers = np.array([0, 1, 1, 0, 1])
+    data = numbers.astype(str).astype(object) if dtype == "string" else numbers.astype(dtype)
+    given = {"s": [data[:3], data[3:]], "k": 1, "o": data[0]}
+    results = run_everywhere(EVERY.format(dtype=dtype), given, engine=False)
+    assert results["joined"].tolist() == data.tolist()
+    expected = [data[:2], data[4:], data[:3]]
+    assert [row.tolist() for row in results["grown"]] == [row.tolist() for row in expected]
+    assert {row.dtype for row in results["grown"]} == {data.dtype}
+    assert results["there"]
+
+
+# --- bfloat16 -------------------------------------------------------------------------------------
+
+RANGE = """
+nodes:
+  n:
+    input_ports:
+      start: {type: bfloat16, default_value: 1}
+      delta: {type: bfloat16, default_value: 2}
+      count: {type: int, default_value: 2}
+    functions:
+      range:
+        function: onnx::Loop
+        args:
+          M: count
+          v_initial: start
+          body:
+            step:
+              metadata: {inputs: [i, go, value], outputs: [go, next, value]}
+              nodes:
+                add:
+                  input_ports: {value: {}, delta: {}}
+                  output_ports: {next: {value: value + delta}}
+    output_ports: {last: {value: "range[0]"}, values: {value: "range[1]"}}
+"""
+
+
+@pytest.mark.parametrize("count", [0, 2, 9])
+def test_bfloat16_is_carried_and_recorded(run_everywhere, count):
+    results = run_everywhere(RANGE, {"count": count, "delta": 0.3}, engine=False)
+    value, values = np.array(1, ml_dtypes.bfloat16), []
+    for _ in range(count):
+        values.append(float(value))
+        value = value + np.array(0.3, ml_dtypes.bfloat16)
+    assert results["values"].dtype == results["last"].dtype == ml_dtypes.bfloat16
+    assert results["values"].astype(float).tolist() == values
+    assert float(results["last"]) == float(value)
+    assert results.to_dict()["outputs"]["n.last"]["dtype"] == "bfloat16"
+
+
+def test_bfloat16_that_is_given_is_not_rounded_again(run_everywhere):
+    given = np.array(1.0078125, ml_dtypes.bfloat16)
+    results = run_everywhere(RANGE, {"start": given, "count": 1}, engine=False)
+    assert float(results["values"][0]) == 1.0078125
+
+
+def test_files_keep_bfloat16(mdf):
+    model = mdf_loop.compile(mdf(RANGE)).to_onnx()
+    assert {value.type.tensor_type.elem_type for value in model.graph.output} == {16}
+
+
+# --- where they cannot be -------------------------------------------------------------------------
+
+KEPT = """
+nodes:
+  a:
+    input_ports: {x: {type: float32}}
+    PARAMETER
+    functions:
+      e: {function: onnx::SequenceEmpty, args: {dtype: float32}}
+      g: {function: onnx::SequenceInsert, args: {input_sequence: e, tensor: x}}
+    output_ports: {n: {value: "KEPT"}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "kept", "sentence"),
+    [
+        (
+            "len(h)",
+            "parameters: {h: {value: h, default_initial_value: e}}",
+            "'h' of node 'a' is sequence(float32), which cannot be kept from one step",
+        ),
+        ("g", "", "the recorded value 'a.n' is a sequence, which cannot be recorded"),
+    ],
+)
+def test_over_time_they_are_refused_by_name(mdf, value, kept, sentence):
+    with pytest.raises(UnsupportedError) as caught:
+        mdf_loop.compile(mdf(KEPT.replace("KEPT", value).replace("PARAMETER", kept))).run(
+            {"x": 1.0}, steps=3
+        )
+    assert sentence in str(caught.value)
+
+
+def test_a_sequence_may_be_read_in_every_step(mdf):
+    text = "nodes: {n: {input_ports: {s: {type: sequence(float32)}, k: {type: int}}, "
+    text += "output_ports: {y: {value: 'k + len(s)'}}}}"
+    results = mdf_loop.compile(mdf(text)).run({"s": [[1.0], [2.0]], "k": [1, 2, 3]}, steps=3)
+    assert results["y"].tolist() == [3, 4, 5]
+
+
+@pytest.mark.parametrize("swept", [{"s": [[[1.0]], [[2.0]]]}, {"x": [1.0, 2.0]}])
+def test_a_sweep_of_them_is_refused(mdf, swept):
+    text = PASSED.replace("x: {value: x}", "x: {value: x}, y: {value: 's[0] + x'}")
+    with pytest.raises(LoopError):
+        mdf_loop.compile(mdf(text)).run({"s": [[1.0]]} if "x" in swept else {}, sweep=swept)
+
+
+CONDITIONED = """
+nodes:
+  a:
+    input_ports: {x: {type: float32, default_value: 2}}
+    functions: {f: {function: onnx::SequenceConstruct, args: {inputs: x}}}
+    output_ports: {s: {value: f}}
+  b:
+    input_ports: {s: {type: sequence(float32)}}
+    output_ports: {count: {value: len(s)}}
+edges: {e: {sender: a, sender_port: s, receiver: b, receiver_port: s}}
+conditions:
+  node_specific:
+    a: {type: EveryNCalls, kwargs: {dependencies: b, n: 2}}
+    b: {type: Always}
+"""
+
+
+def test_a_port_that_nothing_has_come_to_holds_an_empty_sequence(run_everywhere):
+    """`b` runs twice before `a` gives anything."""
+    assert run_everywhere(CONDITIONED, {}, engine=False)["count"] == 0
+
+
+# --- the interpreter's own operators ---------------------------------------------------------------
+
+
+def interpreted(op_type, given, **attributes):
+    """What one operation gives for values."""
+    dtypes = ["float64" if isinstance(data, np.ndarray) else "sequence(float64)" for data in given]
+    values = [Value(f"x{k}", dtype, None) for k, dtype in enumerate(dtypes)]
+    made = Value("made", "sequence(float64)", None)
+    op = Op(op_type, tuple(values), (made,), attributes, "$.there")
+    program = Program("one", tuple(map(Input, values)), (op,), (Output("made", made),))
+    return interpret(program, {f"x{k}": data for k, data in enumerate(given)})
+
+
+@pytest.mark.parametrize(
+    ("op_type", "given", "attributes", "sentence"),
+    [
+        ("SequenceErase", [[]], {}, "nothing can be erased from an empty sequence"),
+        ("SequenceAt", [[], np.array(0)], {}, "no position 0 in a sequence of 0"),
+        ("SplitToSequence", [np.ones(3), np.array([1, 1])], {}, "do not make up an axis of 3"),
+        ("ConcatFromSequence", [[np.ones(2), np.ones((1, 1))]], {"axis": 0}, "cannot be joined"),
+        ("OptionalGetElement", [None], {}, "an optional value is taken that is absent"),
+    ],
+)
+def test_the_interpreter_says_what_is_wrong(op_type, given, attributes, sentence):
+    with pytest.raises(RunError) as caught:
+        interpreted(op_type, given, **attributes)
+    assert sentence in str(caught.value)
+    assert "$.there" in str(caught.value)
+
+
+# --- verification ---------------------------------------------------------------------------------
+
+DOUBLED = """
+nodes:
+  n:
+    input_ports: {s: {type: sequence(float32)}}
+    functions:
+      map:
+        function: onnx::SequenceMap
+        args:
+          input_sequence: s
+          body:
+            each:
+              metadata: {inputs: [a], outputs: [twice]}
+              nodes: {d: {input_ports: {a: {}}, output_ports: {twice: {value: a * 2}}}}
+    output_ports: {twice: {value: map}}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [0, 2])
+def test_verify_compares_members(mdf, count):
+    made = mdf_loop.verify(mdf(DOUBLED), {"s": [[1.0, 2.0]] * count}, device="cpu")
+    names = [comparison.name for comparison in made.comparisons]
+    assert made.equal
+    assert names == [f"n.twice[{k}]" for k in range(count)] or (count, names) == (0, ["n.twice"])
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "types"),
+    [
+        ([], [np.ones(1)], ("sequence of 0", "sequence of 1")),
+        (None, [], ("absent", "sequence of 0")),
+        ([np.ones(1)], np.ones(1), ("sequence of 1", "float64")),
+        (None, None, ("absent", "absent")),
+    ],
+)
+def test_sequences_that_differ_in_length_are_different(ours, theirs, types):
+    (made,) = compare_members("n.s", "interpreter", ours, theirs, 1e-12)
+    assert made.types == types
+    assert made.equal == (types[0] == types[1])
+
+
+# --- bfloat16 in files ----------------------------------------------------------------------------
+
+STATE = """
+nodes:
+  n:
+    input_ports: {h: {type: bfloat16, default_value: 1.5}}
+    parameters: {p: {default_initial_value: h, value: p * h}}
+    output_ports: {y: {value: p}}
+"""
+
+
+@pytest.mark.parametrize("suffix", ["npz", "csv", "h5", "nc", "json"])
+def test_files_hold_bfloat16_exactly(mdf, tmp_path, suffix):
+    results = mdf_loop.compile(mdf(STATE)).run({}, steps=3)
+    assert str(results["y"].dtype) == "bfloat16"
+    results.save(tmp_path / f"r.{suffix}")
+    if suffix == "npz":
+        with np.load(tmp_path / "r.npz") as saved:
+            assert saved["n.y"].tolist() == results["y"].astype(float).tolist()
+
+
+def test_a_state_of_bfloat16_goes_on_from_a_file(mdf, tmp_path):
+    compiled = mdf_loop.compile(mdf(STATE))
+    whole = compiled.run({}, steps=5)["y"]
+    save_state(tmp_path / "s.npz", compiled.run({}, steps=3).state)
+    rest = compiled.run({}, steps=2, state=load_state(tmp_path / "s.npz"))["y"]
+    assert rest.astype(float).tolist() == whole[3:].astype(float).tolist()
+    state = {**compiled.run({}, steps=3).state, "parameter n.p": np.float64(0.1)}
+    with pytest.raises(InputError, match="but this model carries bfloat16"):
+        compiled.run({}, steps=2, state=state)

@@ -1,0 +1,278 @@
+"""What an outline says of a model."""
+
+from pathlib import Path
+
+import pytest
+
+from mdf_loop.errors import ModelError
+from mdf_loop.outline import outline
+from mdf_loop.outline.text import formulas, value_text
+from mdf_loop.outline.words import headline
+
+MODELS = Path(__file__).parents[1] / "drawing" / "models"
+
+
+def loop_of(name, node, k=0):
+    graph = outline(MODELS / f"{name}.yaml")
+    return next(n for n in graph.nodes if n.id == node).loops[k]
+
+
+def body_of(loop_args, body, **node_parts):
+    """A graph whose only node has a loop with these arguments and this body."""
+    call = {"function": "onnx::Loop", "args": {**loop_args, "body": body}}
+    return {"g": {"nodes": {"owner": {**node_parts, "functions": {"loop": call}}}}}
+
+
+# --- loops --------------------------------------------------------------------------------------
+
+
+def test_everything_about_a_loop():
+    loop = loop_of("sample", "halving")
+    assert (loop.full_name, loop.kind) == ("halving.halve", "for-while")
+    assert (loop.trip_count.expression, loop.trip_count.value) == ("limit", 10)
+    assert (loop.start.expression, loop.start.value) == ("going", True)
+    assert (loop.iteration, loop.condition_in) == ("i", "going_in")
+    assert (loop.continue_name, loop.continues) == ("going_out", "x_next > 1")
+    (pair,) = loop.carried
+    assert (pair.initial, pair.enter, pair.leave) == ("x", "x_in", "x_out")
+    assert (pair.ports, pair.type, pair.initial_value) == (("x_final",), "float64[]", 64.0)
+    (recorded,) = loop.recorded
+    assert (recorded.name, recorded.ports) == ("lost", ("losses",))
+    assert recorded.type == "float64[halve_iterations]"
+    (capture,) = loop.captures
+    assert (capture.name, capture.kind, capture.owner) == ("factor", "input port", "halving")
+    assert [node.id for node in loop.body.nodes] == ["step"]
+    assert loop.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("node", "kind", "line"),
+    [
+        ("for_node", "for", "for i in range(M=5)"),
+        ("for_while_node", "for-while", "for i in range(M=5) while going"),
+        ("while_node", "while", "while going"),
+        ("do_while_node", "do-while", "do … while go"),
+        ("endless_node", "endless", "loop forever"),
+    ],
+)
+def test_the_five_operating_modes(node, kind, line):
+    loop = loop_of("modes", node)
+    assert (loop.kind, headline(loop)) == (kind, line)
+
+
+def test_captures_are_computed_through_nested_loops():
+    outer = loop_of("nested", "outer_node")
+    inner = outer.body.nodes[0].loops[0]
+    assert [c.name for c in outer.captures] == ["steps", "rate"]
+    assert [(c.name, c.kind, c.owner) for c in inner.captures] == [
+        ("rate", "input port", "outer_node")
+    ]
+
+
+def test_inputs_of_a_body_say_where_they_come_from():
+    inner = loop_of("nested", "outer_node").body.nodes[0].loops[0]
+    sources = {entry.name: entry.source for entry in inner.body.inputs}
+    assert sources == {"y_in": "carried", "rate": "captured", "k": "iteration"}
+
+
+def test_names_that_a_formula_reads_without_a_port_are_inputs_too():
+    loop = loop_of("modes", "for_node")
+    limit = next(entry for entry in loop.body.inputs if entry.name == "limit")
+    assert (limit.port, limit.source) == (None, "captured")
+    assert loop.captures[0].value == 100.0
+
+
+def test_ports_with_defaults_and_unbound_ports():
+    body = {
+        "body": {
+            "metadata": {"inputs": ["i", "c"], "outputs": ["go"]},
+            "nodes": {
+                "n": {
+                    "input_ports": {"given": {"default_value": 2}, "lost": {}},
+                    "output_ports": {"go": {"value": "True"}},
+                }
+            },
+        }
+    }
+    loop = outline(body_of({"M": 2}, body)).nodes[0].loops[0]
+    assert {i.name: i.source for i in loop.body.inputs} == {"given": "default", "lost": "unbound"}
+
+
+def test_a_value_passed_through_has_no_node():
+    body = {
+        "body": {
+            "metadata": {"inputs": ["i", "c", "x"], "outputs": ["c", "x", "i"]},
+            "nodes": {"n": {}},
+        }
+    }
+    loop = outline(body_of({"M": 2, "v_initial": "(1.0,)"}, body)).nodes[0].loops[0]
+    assert [(o.name, o.node, o.port) for o in loop.body.outputs] == [
+        ("c", None, "c"),
+        ("x", None, "x"),
+        ("i", None, "i"),
+    ]
+
+
+def test_other_results_of_a_loop_are_found_by_name():
+    loop = loop_of("wavefront", "layer_2")
+    assert [(r.name, r.ports) for r in loop.results] == [("iterations", ("ran",))]
+    assert loop.carried[1].ports == ()
+
+
+def test_ports_that_share_the_bare_name_take_results_by_position(shared):
+    graph = outline(shared / "models" / "ONNX" / "abc.yaml")
+    (loop,) = graph.nodes[1].loops
+    assert loop.carried[0].ports == ("x.3",)
+    assert loop.continues == "true"
+
+
+def test_an_unknown_signature_is_a_note_and_what_is_known_is_kept():
+    loop = loop_of("broken", "unordered")
+    assert "cannot be inferred" in loop.notes[0]
+    assert [(c.initial, c.enter, c.ports) for c in loop.carried] == [
+        ("a", "", ("p",)),
+        ("b", "", ()),
+    ]
+    assert [node.id for node in loop.body.nodes] == ["step"]
+
+
+def test_a_loop_without_a_body_is_outlined():
+    loop = loop_of("broken", "bodyless")
+    assert loop.notes == ("the loop has no body",)
+    assert (loop.kind, loop.body, loop.trip_count.value) == ("for-while", None, 4)
+
+
+# --- graphs -------------------------------------------------------------------------------------
+
+
+def test_nodes_of_a_graph_with_states_conditions_and_feedback():
+    graph = outline(MODELS / "feedback.yaml")
+    first, second, third = graph.nodes
+    assert [item.id for item in first.items if item.stateful] == ["v"]
+    assert [item.id for item in first.items if item.constant] == ["tau"]
+    assert [item.id for item in second.items if item.stateful] == ["count", "spike"]
+    assert first.inputs[0].default == 0.0
+    assert (second.condition, third.condition) == (
+        "every 2 calls of cell/1:a-b.c<d>",
+        "when cell_2.count >= 3",
+    )
+    assert graph.termination == ("each evaluation ends after 2 calls of reader or after pass 9",)
+    assert graph.cycles == ((first.id, second.id),)
+    assert [edge.id for edge in graph.edges if edge.feedback] == ["back"]
+    assert [edge.weight for edge in graph.edges] == [0.5, [1, 2], None]
+
+
+def test_a_cycle_without_defaults_has_one_feedback_edge():
+    ports = {"input_ports": {"x": {}}, "output_ports": {"y": {"value": "x"}}}
+    edges = {
+        f"{a}{b}": {"sender": a, "receiver": b, "sender_port": "y", "receiver_port": "x"}
+        for a, b in ("ab", "bc", "ca", "dd")
+    }
+    graph = outline({"g": {"nodes": dict.fromkeys("abcd", ports), "edges": edges}})
+    assert graph.cycles == (("a", "b", "c"), ("d",))
+    assert [edge.id for edge in graph.edges if edge.feedback] == ["ca", "dd"]
+    assert "wait for each other" in graph.notes[0]
+
+
+def test_types_are_those_of_the_program_or_those_stated():
+    known = outline(MODELS / "wavefront.yaml")
+    assert known.nodes[1].outputs[1].type == "float64[5, 3]"
+    assert known.notes == ()
+    port = {"input_ports": {"x": {"shape": [2], "type": "float"}}}
+    unknown = {"functions": {"f": {"function": "no_such_function", "args": {"x": "x"}}}}
+    stated = outline({"g": {"nodes": {"n": {**port, **unknown}}}})
+    assert stated.nodes[0].inputs[0].type == "float[2]"
+    assert any("no_such_function" in note for note in stated.notes)
+
+
+def test_inputs_and_outputs_of_a_model():
+    graph = outline(MODELS / "feedback.yaml")
+    assert [(i.name, i.node) for i in graph.inputs] == [("drive.x", "cell/1:a-b.c<d>")]
+    assert [(o.name, o.node) for o in graph.outputs] == [("seen", "reader")]
+
+
+def test_every_shared_model_can_be_outlined(shared):
+    for path in sorted((shared / "models").rglob("*.*")):
+        assert outline(path).nodes
+
+
+def test_what_is_no_model_is_refused(tmp_path):
+    with pytest.raises(ModelError, match="there is no file"):
+        outline(tmp_path / "none.yaml")
+
+
+def test_a_parameter_that_is_a_dict_is_a_constant_and_a_body_is_not():
+    graph = outline(
+        {"g": {"nodes": {"n": {"parameters": {"chunk": {"value": {"name": "count", "a": 1}}}}}}}
+    )
+    (item,) = graph.nodes[0].items
+    assert item.constant
+    assert list(formulas(item)) == ["chunk = {name: count, a: 1}"]
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"parameters": {"f": {"value": "a + + )"}}, "output_ports": {"o": {"value": "f["}}},
+        {"parameters": {"nothing": {}}},
+        {"functions": {"f": {"function": "no_such_function", "args": {"x": "nowhere"}}}},
+        {"functions": {"f": {"function": "onnx::Loop"}}},
+    ],
+)
+def test_what_cannot_be_compiled_can_be_outlined(node):
+    graph = outline({"g": {"nodes": {"n": node}}})
+    assert graph.notes
+    assert [node.id for node in graph.nodes] == ["n"]
+
+
+def test_edges_to_nowhere_are_kept_and_said():
+    edge = {"sender": "n", "receiver": "lost", "sender_port": "a", "receiver_port": "b"}
+    graph = outline({"g": {"nodes": {"n": {}}, "edges": {"e": edge}}})
+    assert [edge.receiver for edge in graph.edges] == ["lost"]
+    assert graph.notes
+
+
+def test_a_failure_of_the_reader_is_a_note(monkeypatch):
+    def fail(*args, **kwargs):
+        raise KeyError("x")
+
+    monkeypatch.setattr("mdf_loop.outline.annotation.read_annotated", fail)
+    graph = outline(MODELS / "sample.yaml")
+    assert graph.notes == ("types are not known: KeyError: 'x'",)
+    assert graph.nodes[1].loops[0].carried[0].enter == "x_in"
+
+
+# --- words --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (True, "true"),
+        (3, "3"),
+        (0.1 + 0.2, "0.3"),
+        (6.0, "6"),
+        (float("inf"), "inf"),
+        (float("nan"), "nan"),
+        ([1, [2.5]], "[1, [2.5]]"),
+        ([[0.123456789] * 9] * 8, "[8 × 9 values]"),
+        ("a  +\n b", "a + b"),
+        ({"a": 1}, "{a: 1}"),
+        ("x" * 60, "x" * 47 + "…"),
+    ],
+)
+def test_values_in_short(value, text):
+    assert value_text(value) == text
+
+
+def test_formulas_as_the_modeller_wrote_them():
+    graph = outline(MODELS / "feedback.yaml")
+    cell, other, _ = graph.nodes
+    assert list(formulas(cell.items[1])) == ["v(0) = -65", "dv/dt = (from_2 - v) / tau"]
+    assert list(formulas(other.items[1])) == [
+        "spike(0) = 0",
+        "spike = 1 if in_1 > 0 & 1",
+        "spike = 0 if in_1 < 0",
+    ]
+    rnn = outline(MODELS / "wavefront.yaml").nodes[1].loops[0].body
+    assert list(formulas(rnn.nodes[1].items[0])) == ["rate = tanh(variable0=current, scale=1)"]

@@ -1,0 +1,105 @@
+"""What an outline says of a model over time."""
+
+from pathlib import Path
+
+from mdf_loop.outline import outline, outline_over_time
+from mdf_loop.outline.text import formulas
+from mdf_loop.outline.words import headline
+
+MODELS = Path(__file__).parents[1] / "drawing" / "models"
+
+
+def time_loop(model):
+    (owner,) = outline_over_time(model).nodes
+    (loop,) = owner.loops
+    return loop
+
+
+def test_states_and_outputs_that_lead_back_are_carried():
+    loop = time_loop(MODELS / "two_nodes.yaml")
+    assert (loop.kind, headline(loop)) == ("over time", "for each time step")
+    assert [(p.enter, p.leave, p.initial) for p in loop.carried] == [
+        ("hares", "hares'", 10.0),
+        ("lynxes", "lynxes'", 2.0),
+        ("lynx.kills", "lynx.kills'", 0.0),
+    ]
+    assert [(r.name, r.ports) for r in loop.recorded] == [("lynxes[t]", ("lynxes",))]
+    assert [capture.name for capture in loop.captures] == ["food", "dt"]
+    assert [(e.sender, e.feedback) for e in loop.body.edges] == [("hare", False)]
+    assert [(i.name, i.node, i.port, i.weight) for i in loop.body.inputs] == [
+        ("hares", "hare", None, None),
+        ("lynxes", "lynx", None, None),
+        ("lynx.kills", "hare", "eaten", 0.2),
+        ("food", "hare", "food", None),
+    ]
+    assert [(o.name, o.node, o.port) for o in loop.body.outputs[1:]] == [
+        ("hares'", "hare", "hares"),
+        ("lynxes'", "lynx", "lynxes"),
+        ("lynx.kills'", "lynx", "kills"),
+        ("lynxes[t]", "lynx", "lynxes"),
+    ]
+
+
+def test_the_nodes_over_time_are_those_of_the_graph():
+    plain = outline(MODELS / "conditions.yaml")
+    body = time_loop(MODELS / "conditions.yaml").body
+    assert [(n.id, n.condition) for n in body.nodes] == [(n.id, n.condition) for n in plain.nodes]
+    assert [list(map(list, map(formulas, n.items))) for n in body.nodes] == [
+        list(map(list, map(formulas, n.items))) for n in plain.nodes
+    ]
+    assert body.edges == plain.edges
+
+
+def test_initial_values_over_time():
+    pairs = time_loop(MODELS / "fitzhugh_nagumo.yaml").carried
+    assert [(p.initial, p.initial_value) for p in pairs] == [
+        ("initial_v", [-1.0]),
+        ("initial_w", [0.0]),
+    ]
+    count, *_ = time_loop(MODELS / "states.yaml").carried
+    assert (count.enter, count.initial) == ("count", 0)
+
+
+def test_an_older_value_may_also_be_one_of_the_pass_before():
+    loop = time_loop(MODELS / "feedback.yaml")
+    assert [edge.id for edge in loop.body.edges if edge.feedback] == ["back"]
+    assert loop.carried[-1].enter == "cell_2.out"
+
+
+def test_names_that_occur_twice_are_full_names():
+    remembers = {"parameters": {"v": {"value": "v + x"}}, "output_ports": {"v": {"value": "v"}}}
+    nodes = {name: {"input_ports": {"x": {"default_value": 1}}, **remembers} for name in ("a", "b")}
+    edge = {"sender": "b", "receiver": "a", "sender_port": "v", "receiver_port": "x"}
+    loop = time_loop({"g": {"nodes": nodes, "edges": {"e": edge}}})
+    assert [pair.enter for pair in loop.carried] == ["a.v", "b.v", "b.v sent"]
+    assert [capture.name for capture in loop.captures] == ["x"]
+
+
+def test_receivers_with_different_defaults_say_so():
+    port = {"output_ports": {"y": {"value": "x"}}}
+    nodes = {
+        "a": {"input_ports": {"x": {"default_value": 1}}, **port},
+        "b": {"input_ports": {"x": {"default_value": 2}}, **port},
+        "c": {"input_ports": {"x": {"default_value": 3}}, **port},
+    }
+    edges = {
+        name: {"sender": "c", "receiver": name, "sender_port": "y", "receiver_port": "x"}
+        for name in ("a", "b")
+    }
+    (pair,) = time_loop({"g": {"nodes": nodes, "edges": edges}}).carried
+    assert (pair.enter, pair.initial) == ("c.y", "the default of each port")
+
+
+def test_an_edge_to_a_node_that_runs_first_brings_an_older_value():
+    ports = {"input_ports": {"x": {"default_value": 0}}, "output_ports": {"y": {"value": "x + 1"}}}
+    edges = {
+        name: {"sender": name[0], "receiver": name[1], "sender_port": "y", "receiver_port": "x"}
+        for name in ("ab", "ba")
+    }
+    graph = outline({"g": {"nodes": {"a": ports, "b": ports}, "edges": edges}})
+    assert [edge.id for edge in graph.edges if edge.feedback] == ["ba"]
+
+
+def test_every_shared_model_can_be_outlined_over_time(shared):
+    for path in sorted((shared / "models").rglob("*.*")):
+        assert time_loop(path).body.nodes

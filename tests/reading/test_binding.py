@@ -1,0 +1,135 @@
+"""Values of a run are bound to inputs; those of types that were bound before need no closer look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from modeci_mdf.mdf import Graph, InputPort, Node, OutputPort
+
+import mdf_loop
+from mdf_loop.errors import InputError
+from mdf_loop.importing.opening import open_document
+from mdf_loop.lower.builder import Options
+from mdf_loop.reading import binding
+from mdf_loop.reading.binding import Inputs
+from mdf_loop.specification import Values
+
+
+def graph(**ports: Any) -> Graph:
+    """A node that adds up its ports."""
+    node = Node("A")
+    node.input_ports = [InputPort(name, **stated) for name, stated in ports.items()]
+    node.output_ports = [OutputPort("sum", value=" + ".join(ports))]
+    made = Graph("g")
+    made.nodes = [node]
+    return made
+
+
+class Watched:
+    """The inputs of a graph; `looked` counts how often values were looked at one by one."""
+
+    def __init__(self, source: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.looked = 0
+        self._inputs = Inputs(open_document(source), Options())
+        real = binding.bind
+
+        def counted(*given: Any) -> Any:
+            self.looked += 1
+            return real(*given)
+
+        monkeypatch.setattr(binding, "bind", counted)
+
+    def bound(self, inputs: dict[str, Any], **more: Any) -> binding.Bound:
+        return self._inputs.bound(Values(inputs), **more)
+
+
+def test_arrays_of_types_that_were_bound_before_need_no_look(monkeypatch):
+    watched = Watched(graph(x={"shape": (2,)}, y={"default_value": 1.5}), monkeypatch)
+    first = watched.bound({"x": np.array([1.0, 2.0])})
+    second = watched.bound({"x": np.array([3.0, 4.0])})
+    assert watched.looked == 1
+    assert second.types is first.types
+    assert {name: array.tolist() for name, array in second.arrays.items()} == {
+        "x": [3.0, 4.0],
+        "y": 1.5,
+    }
+
+
+def test_they_may_be_given_by_their_other_names(monkeypatch):
+    watched = Watched(graph(x={"shape": (2,)}), monkeypatch)
+    for value in ([1.0, 2.0], [3.0, 4.0]):
+        assert watched.bound({"A.x": np.array(value)}).arrays["x"].tolist() == value
+    assert watched.looked == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (np.array([1.0, 2.0]), np.array([1, 2])),
+        (np.array([1.0, 2.0]), np.array([1.0, 2.0], np.float32)),
+        (np.array([1.0, 2.0]), np.array(2.0)),
+        ([1.0, 2.0], [1.0, 2.0]),
+        (np.array(1.0), np.array(2.0)),  # one number for all elements
+        (np.ma.array([1.0, 2.0]), np.array([1.0, 2.0])),
+    ],
+    ids=["dtype", "precision", "shape", "lists", "one number", "masked"],
+)
+def test_everything_else_is_looked_at(monkeypatch, first, second):
+    watched = Watched(graph(x={"shape": (2,), "type": "float64"}), monkeypatch)
+    for value in (first, second):
+        if isinstance(value, np.ma.MaskedArray):
+            with pytest.raises(InputError, match="is masked"):
+                watched.bound({"x": value})
+        else:
+            watched.bound({"x": value})
+    assert watched.looked == 2
+
+
+def test_what_does_not_fit_is_refused_after_what_fits(monkeypatch):
+    watched = Watched(graph(x={"shape": (2,)}), monkeypatch)
+    watched.bound({"x": np.array([1.0, 2.0])})
+    with pytest.raises(InputError, match=r"has the shape \[2\], but what is given has \[3\]"):
+        watched.bound({"x": np.array([1.0, 2.0, 3.0])})
+    with pytest.raises(InputError, match="no input 'z'"):
+        watched.bound({"x": np.array([1.0, 2.0]), "z": np.array(1.0)})
+
+
+def test_numbers_that_are_narrowed_are_looked_at_each_time():
+    compiled = mdf_loop.compile(graph(x={"shape": (1,)}), device="cpu", precision="float32")
+    assert compiled.run({"x": np.array([0.5])})["A.sum"].dtype == np.float32
+    with pytest.raises(InputError, match="too large for float32"):
+        compiled.run({"x": np.array([1e300])})
+
+
+@pytest.mark.parametrize(
+    ("written", "other"), [(1.5, 2.5), (1, 2), (None, 3)], ids=["float", "int", "nothing"]
+)
+def test_a_default_value_that_is_written_anew_holds_in_the_next_run(written, other):
+    model = graph(x={"shape": (2,)}, y={"default_value": written})
+    compiled = mdf_loop.compile(model, device="cpu")
+    given = {"x": np.array([1.0, 2.0])}
+    before = compiled.run(given)["A.sum"]
+    assert before.tolist() == compiled.run(given)["A.sum"].tolist()
+    model.nodes[0].input_ports[1].default_value = other
+    assert compiled.run(given)["A.sum"].tolist() == (given["x"] + other).tolist()
+
+
+def test_so_does_a_list_that_is_changed():
+    model = graph(x={"shape": (2,)}, y={"default_value": [1.0, 2.0]})
+    compiled = mdf_loop.compile(model, device="cpu")
+    given = {"x": np.array([0.0, 0.0])}
+    assert [compiled.run(given)["A.sum"].tolist() for _ in range(2)] == [[1.0, 2.0]] * 2
+    model.nodes[0].input_ports[1].default_value[0] = 5.0
+    assert compiled.run(given)["A.sum"].tolist() == [5.0, 2.0]
+    model.nodes[0].input_ports[1].default_value[:] = [7]
+    assert compiled.run(given)["A.sum"].tolist() == [7.0, 7.0]
+
+
+def test_the_same_arrays_over_time_and_in_one_evaluation_are_told_apart():
+    compiled = mdf_loop.compile(graph(x={"shape": (2,)}), device="cpu")
+    given = {"x": np.array([[1.0, 2.0], [3.0, 4.0]])}
+    assert compiled.run(given, steps=2)["A.sum"].tolist() == given["x"].tolist()
+    with pytest.raises(InputError, match="has the shape"):
+        compiled.run(given)

@@ -1,0 +1,58 @@
+"""HDF5 and netCDF files whose stream fails at any place: an error, and the process lives on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+FAILING = """
+import errno, io, sys
+import numpy as np
+from mdf_loop.results import saving
+from mdf_loop.results.data import Results
+from mdf_loop.run.outputs import Axis
+
+class Failing(io.BytesIO):
+    left = 10**9
+    def write(self, data):
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(data)
+
+rng = np.random.default_rng(0)
+texts = np.array(["a", "b" * 1000] * 500, object)
+rows = {f"A.v{k}": rng.random((1000, 3)) for k in range(6)}
+time = Axis("time", {"time": np.arange(1000) / 8})
+results = Results({**rows, "A.t": texts}, {}, "cpu", "float64", axes=(time,))
+write = getattr(saving, sys.argv[1])
+
+whole = Failing()
+write(results, whole)
+count = 10**9 - whole.left
+assert count > 10
+for left in range(count):
+    stream = Failing()
+    stream.left = left
+    try:
+        write(results, stream)
+    except OSError as error:
+        assert error.errno == errno.ENOSPC, error
+    else:
+        raise AssertionError(f"no error after {left} writes")
+again = Failing()
+write(results, again)
+assert len(again.getvalue()) == len(whole.getvalue())
+print("lives")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("write", ["_h5", "_nc"])
+def test_a_stream_that_fails_at_any_place(write):
+    run = [sys.executable, "-c", FAILING, write]
+    ended = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "lives\n"), ended.stderr[-2000:]
+    assert ended.stderr == ""

@@ -1,0 +1,174 @@
+"""Devices: nothing falls back to the CPU without a word."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import DeviceError, InputError
+from mdf_loop.run.onnxruntime import device as devices
+
+GRAPH = {"g": {"nodes": {"A": {"output_ports": {"y": {"value": "2.0 + 1"}}}}, "edges": {}}}
+
+HAS_CUDA = "CUDAExecutionProvider" in onnxruntime.get_available_providers()
+
+
+@pytest.mark.skipif(HAS_CUDA, reason="CUDA is available here")
+def test_cuda_without_cuda_is_an_error_that_says_why() -> None:
+    with pytest.raises(
+        DeviceError, match=r"CUDA was asked for, but the package 'onnxruntime' .* has none"
+    ):
+        mdf_loop.compile(GRAPH, device="cuda").run()
+
+
+def test_auto_says_what_it_took() -> None:
+    compiled = mdf_loop.compile(GRAPH)
+    assert compiled.run().device == compiled.device
+    assert compiled.device_reason
+
+
+def test_cpu_is_taken_as_asked() -> None:
+    compiled = mdf_loop.compile(GRAPH, device="cpu")
+    assert compiled.run()["y"] == 3.0
+    assert (compiled.device, compiled.device_reason) == ("cpu", "asked for")
+
+
+def test_an_unknown_device_is_refused() -> None:
+    with pytest.raises(InputError, match="device cannot be 'gpu'"):
+        mdf_loop.compile(GRAPH, device="gpu")
+
+
+class _FallenBack:
+    """A session that quietly took the CPU."""
+
+    def get_providers(self) -> list[str]:
+        return ["CPUExecutionProvider"]
+
+
+@pytest.mark.parametrize("outcome", ["fell back", "failed"])
+def test_a_runtime_that_only_claims_cuda_is_found_out(monkeypatch, outcome: str) -> None:
+    real = onnxruntime.InferenceSession
+
+    def session(model, options, providers, **settings):
+        if providers[0] == "CPUExecutionProvider":
+            return real(model, options, providers=providers, **settings)
+        assert settings["enable_fallback"] == 0
+        if outcome == "failed":
+            raise RuntimeError("libcudart.so: cannot open shared object file")
+        return _FallenBack()
+
+    available = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: available)
+    monkeypatch.setattr(onnxruntime, "InferenceSession", session)
+    sentence = "libcudart" if outcome == "failed" else "its libraries could not be loaded"
+    with pytest.raises(DeviceError, match=sentence):
+        mdf_loop.compile(GRAPH, device="cuda").run()
+    compiled = mdf_loop.compile(GRAPH, device="auto")
+    assert compiled.run()["y"] == 3.0
+    assert compiled.device == "cpu"
+    assert sentence in compiled.device_reason
+
+
+def part(provider: str, *op_types: str) -> SimpleNamespace:
+    nodes = [SimpleNamespace(op_type=op_type) for op_type in op_types]
+    return SimpleNamespace(ep_name=f"{provider}ExecutionProvider", get_nodes=lambda: nodes)
+
+
+def claiming_cuda(monkeypatch, *parts: SimpleNamespace) -> None:
+    """Let the runtime say that it has CUDA and has placed these parts."""
+    real = onnxruntime.InferenceSession
+
+    def session(model, options, providers, **settings):
+        if providers[0] == "CPUExecutionProvider":
+            return real(model, options, providers=providers, **settings)
+        key = "session.record_ep_graph_assignment_info"
+        assert options.get_session_config_entry(key) == "1"
+        made = real(model, options, providers=["CPUExecutionProvider"])
+        return SimpleNamespace(
+            run=made.run,
+            get_providers=lambda: providers,
+            get_provider_graph_assignment_info=lambda: parts,
+        )
+
+    available = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: available)
+    monkeypatch.setattr(onnxruntime, "InferenceSession", session)
+
+
+def test_operators_of_a_cuda_model_that_run_on_the_cpu_are_named(monkeypatch) -> None:
+    claiming_cuda(monkeypatch, part("CPU", "Atan", "Atan"), part("CUDA", "Add"))
+    compiled = mdf_loop.compile(GRAPH, device="cuda")
+    assert compiled.run().device == "cuda"
+    assert compiled.device_reason == "on the CPU: Atan"
+    claiming_cuda(monkeypatch, part("CUDA", "Add"))
+    assert mdf_loop.compile(GRAPH, device="cuda").device_reason == "CUDA is available"
+
+
+def test_cuda_that_runs_nothing_is_not_used(monkeypatch) -> None:
+    claiming_cuda(monkeypatch, part("CPU", "Atan", "Tan"))
+    sentence = r"the runtime put all operations on the CPU \(Atan, Tan\)"
+    with pytest.raises(DeviceError, match=sentence):
+        mdf_loop.compile(GRAPH, device="cuda").run()
+    assert mdf_loop.compile(GRAPH, device="auto").device == "cpu"
+
+
+def test_the_runtime_tells_where_operators_run() -> None:
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    graph = {
+        "g": {"nodes": {"A": {"input_ports": {"x": {}}, "output_ports": {"y": {"value": "x + 1"}}}}}
+    }
+    model = mdf_loop.compile(graph).to_onnx().SerializeToString()
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    assert devices.placement(session) == {"CPUExecutionProvider": ("Add",)}
+    assert devices.placement(SimpleNamespace()) == {}
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not HAS_CUDA, reason="no CUDA here")
+def test_cuda_gives_the_numbers_of_the_cpu() -> None:
+    graph = {
+        "g": {
+            "nodes": {
+                "A": {
+                    "functions": {
+                        "f": {
+                            "function": "onnx::Loop",
+                            "args": {
+                                "M": 50,
+                                "v_initial": "(x0,)",
+                                "body": {
+                                    "b": {
+                                        "metadata": {
+                                            "inputs": ["i", "c", "x"],
+                                            "outputs": ["c", "y", "y"],
+                                        },
+                                        "nodes": {
+                                            "s": {
+                                                "input_ports": {"x": {}},
+                                                "output_ports": {
+                                                    "y": {"value": "numpy.sin(x) + 0.5 * x"}
+                                                },
+                                            }
+                                        },
+                                    }
+                                },
+                            },
+                        }
+                    },
+                    "parameters": {"x0": {"value": [0.1, 0.2, 0.3]}},
+                    "output_ports": {"y": {"value": "f[0]"}, "t": {"value": "f[1]"}},
+                }
+            },
+            "edges": {},
+        }
+    }
+    on_cpu = mdf_loop.compile(graph, device="cpu").run()
+    on_cuda = mdf_loop.compile(graph, device="cuda").run()
+    assert on_cuda.device == "cuda"
+    for name in on_cpu:
+        np.testing.assert_allclose(on_cuda[name], on_cpu[name], rtol=1e-12)

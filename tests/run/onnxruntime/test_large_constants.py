@@ -1,0 +1,132 @@
+"""Large constants are given to the runtime as they are: copied nowhere, in no file of 2 GB."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.bits import bits
+from mdf_loop.build import Builder
+from mdf_loop.emit import SessionModel, onnx_model
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Input, Output, Program
+from mdf_loop.run.onnxruntime import session
+from mdf_loop.run.onnxruntime.session import Session
+
+DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool")
+
+
+def model(weights: Any) -> dict[str, Any]:
+    node = {
+        "parameters": {"w": {"value": weights}},
+        "input_ports": {"x": {"shape": [len(weights)]}},
+        "output_ports": {"y": {"value": "w @ x"}, "z": {"value": "(x @ w) * 0.1"}},
+    }
+    return {"g": {"nodes": {"A": node}}}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_constants_given_apart_are_the_same_numbers(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = np.arange(-6, 6).reshape(3, 4)
+    typed = array.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    monkeypatch.setattr(onnx_model, "LARGE", 1)
+    b = Builder()
+    rows = b.new("int64", (2,), "rows")
+    y = b.op("Gather", b.constant(typed), rows, axis=0)
+    program = Program("p", (Input(rows),), tuple(b.ops), (Output("y", y),))
+    model = SessionModel(program)
+    proto, apart = model.for_cpu, model.apart
+    assert list(apart) == [tensor.name for tensor in proto.graph.initializer]
+    assert not any(tensor.raw_data for tensor in proto.graph.initializer)
+    made = Session(program, "cpu").run({"rows": np.array([2, 0])})["y"]
+    assert made.dtype == typed.dtype
+    np.testing.assert_array_equal(made, typed[[2, 0]])
+
+
+def test_all_bits_are_as_with_constants_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    weights, x = rng.standard_normal((400, 400)), rng.standard_normal(400)
+    assert weights.nbytes >= onnx_model.LARGE
+    apart = mdf_loop.compile(model(weights), device="cpu").run({"x": x}, steps=3)
+    monkeypatch.setattr(onnx_model, "LARGE", 10**9)
+    inside = mdf_loop.compile(model(weights), device="cpu").run({"x": x}, steps=3)
+    for name in ("A.y", "A.z"):
+        np.testing.assert_array_equal(apart[name], inside[name])
+
+
+def test_more_constants_than_a_file_holds_are_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With the bound of a file lowered to what these constants pass."""
+    weights = np.ones((400, 400))
+    monkeypatch.setattr(onnx_model, "_MOST_BYTES", 10**6)
+    compiled = mdf_loop.compile(model(weights), device="cpu")
+    np.testing.assert_array_equal(compiled.run({"x": weights[0]})["A.y"], [400.0] * 400)
+    with pytest.raises(UnsupportedError, match="one ONNX model holds 2 GB at most"):
+        compiled.save(tmp_path / "m.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_the_runtime_reads_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def opened(model: SessionModel, *rest: Any) -> Any:
+        sizes.append(model.for_cpu.ByteSize())
+        return real(model, *rest)
+
+    real = session.open_session
+    monkeypatch.setattr(session, "open_session", opened)
+    mdf_loop.compile(model(np.ones((1000, 1000))), device="cpu").run({"x": np.ones(1000)})
+    assert sizes
+    assert max(sizes) < 10**4
+
+
+def test_bits_tell_arrays_apart() -> None:
+    rng = np.random.default_rng(1)
+    for dtype in (np.float64, np.bool_, ml_dtypes.bfloat16):
+        large = rng.integers(0, 2, (300, 301)).astype(dtype)
+        other = large.copy()
+        assert bits(large) == bits(other) == bits(np.asfortranarray(large))
+        assert large.nbytes < 10**5 or len(bits(large)) == 64
+        other[-1, -1] = 1 - other[-1, -1]
+        assert bits(large) != bits(other)
+    assert bits(np.zeros(10**5)) != bits(-np.zeros(10**5))
+
+
+CHILD = """
+import resource, sys
+import numpy as np, mdf_loop
+small = mdf_loop.compile(sys.argv[1] + "/small.json", device="cpu")
+small.run({"x": np.ones(10)})
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+large = mdf_loop.compile(sys.argv[1] + "/large.json", device="cpu")
+assert large.run({"x": np.ones(3600)})["A.y"][0] == 3600
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.slow
+def test_a_large_constant_is_in_memory_at_most_twice(tmp_path: Path) -> None:
+    for name, extent in (("small", 10), ("large", 3600)):
+        np.savez(tmp_path / f"{name}.npz", w=np.ones((extent, extent)))
+        held = {
+            "value": {"npz": f"{name}.npz", "array": "w"},
+            "metadata": {"dtype": "float64"},
+        }
+        content = model([0.0] * extent)
+        content["g"]["nodes"]["A"]["parameters"]["w"] = held
+        (tmp_path / f"{name}.json").write_text(json.dumps({"m": {"graphs": content}}))
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) * 1024 < 2.5 * 1.04e8, done.stdout

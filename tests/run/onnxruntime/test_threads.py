@@ -1,0 +1,191 @@
+"""One compiled model used by many threads at once gives what it gives one after the other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.run.onnxruntime.session import Session
+
+THREADS = 8
+
+T = TypeVar("T")
+
+GRAPH = {
+    "g": {
+        "nodes": {
+            "A": {
+                "input_ports": {"x": {}},
+                "parameters": {
+                    "gain": {"value": 0.3},
+                    "sum": {"value": "sum * 0.9 + gain * numpy.sin(x)", "default_initial_value": 0},
+                },
+                "output_ports": {"total": {"value": "sum"}, "y": {"value": "numpy.exp(x) * gain"}},
+            }
+        },
+        "edges": {},
+    }
+}
+"""A model whose input may have any type, and which keeps a state over time."""
+
+
+def at_once(tasks: Sequence[Callable[[], T]]) -> list[T]:
+    """What the tasks give, each in a thread; all begin at the same time."""
+    results: list[Any] = [None] * len(tasks)
+    barrier = threading.Barrier(len(tasks))
+
+    def do(place: int, task: Callable[[], T]) -> None:
+        barrier.wait(30)
+        try:
+            results[place] = task()
+        except BaseException as error:  # noqa: BLE001 - raised below, in the thread of the test
+            results[place] = error
+
+    threads = [threading.Thread(target=do, args=pair) for pair in enumerate(tasks)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+        assert not thread.is_alive(), "a thread hangs"
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results
+
+
+def inputs_of(place: int) -> list[np.ndarray]:
+    """Inputs of several types, in an order of its own for each thread."""
+    numbers = np.linspace(-1, 1, 6) * (place + 1)
+    kinds = [
+        numbers,
+        numbers[:3],
+        numbers.reshape(2, 3),
+        numbers[:1],
+        np.arange(6) + place,
+        np.arange(4, dtype=np.int32) + place,
+    ]
+    return kinds[place % 6 :] + kinds[: place % 6]
+
+
+def evaluations(compiled: mdf_loop.Compiled, place: int) -> list[dict[str, np.ndarray]]:
+    return [dict(compiled.run({"x": x})) for x in inputs_of(place)]
+
+
+def over_time(compiled: mdf_loop.Compiled, place: int) -> list[dict[str, np.ndarray]]:
+    """Runs of different lengths, with and without a clock, thinned, and gone on with."""
+    steps = 5 + place
+    kinds = [np.array(place / 8), np.array(place), np.linspace(-1, 1, steps)]
+    made = []
+    for x in kinds[place % 3 :] + kinds[: place % 3]:
+        dt = 0.1 if x.ndim else None
+        first = compiled.run({"x": x}, steps=steps, dt=dt)
+        more = compiled.run({"x": 0.5}, steps=3, dt=dt, state=first.state)
+        thinned = compiled.run({"x": x}, steps=steps, dt=dt, every=2)
+        made += [dict(first), dict(more), dict(thinned)]
+    return made
+
+
+def swept(compiled: mdf_loop.Compiled, place: int) -> list[dict[str, np.ndarray]]:
+    gains = np.linspace(0, 1, 4 + place)
+    once = compiled.run({"x": 0.5}, sweep={"A.gain": gains})
+    later = compiled.run({"x": 0.5}, sweep={"A.gain": gains}, steps=4 + place)
+    return [dict(once), dict(later)]
+
+
+def everything(compiled: mdf_loop.Compiled, place: int) -> list[dict[str, np.ndarray]]:
+    """All of it, beginning with another part in each thread."""
+    parts = [evaluations, over_time, swept]
+    turn = place % 3
+    made = {part: part(compiled, place) for part in parts[turn:] + parts[:turn]}
+    return [results for part in parts for results in made[part]]
+
+
+def assert_same_bits(made: list[dict[str, np.ndarray]], expected: list[Any]) -> None:
+    assert len(made) == len(expected)
+    for one, other in zip(made, expected, strict=True):
+        assert one.keys() == other.keys()
+        for name in one:
+            assert one[name].dtype == other[name].dtype
+            assert one[name].shape == other[name].shape
+            assert one[name].tobytes() == other[name].tobytes(), name
+
+
+@pytest.fixture
+def sessions(monkeypatch) -> list[Session]:
+    """The sessions that were made."""
+    made: list[Session] = []
+    real = Session.__init__
+
+    def counting(self: Session, *given: Any, **more: Any) -> None:
+        made.append(self)
+        real(self, *given, **more)
+
+    monkeypatch.setattr(Session, "__init__", counting)
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", [evaluations, over_time, swept, everything])
+def test_threads_give_what_one_after_the_other_gives(part, sessions: list[Session]) -> None:
+    alone = mdf_loop.compile(GRAPH)
+    expected = [part(alone, place) for place in range(THREADS)]
+    needed = len(sessions)
+    sessions.clear()
+    shared = mdf_loop.compile(GRAPH)
+    made = at_once([lambda place=place: part(shared, place) for place in range(THREADS)])
+    for results, wanted in zip(made, expected, strict=True):
+        assert_same_bits(results, wanted)
+    assert len(sessions) == needed, "a session was made twice for one set of types"
+
+
+def test_threads_that_ask_for_the_same_make_one_session(sessions: list[Session]) -> None:
+    shared = mdf_loop.compile(GRAPH)
+    results = at_once([lambda: shared.run({"x": np.arange(3.0)})] * THREADS)
+    assert len(sessions) == 1
+    assert len({result["y"].tobytes() for result in results}) == 1
+    sessions.clear()
+    at_once([lambda: shared.run({"x": 0.5}, steps=4)] * THREADS)
+    assert len(sessions) == 2  # the first evaluation, and the loop over the others
+
+
+@pytest.mark.slow
+def test_each_thread_may_compile_for_itself() -> None:
+    """What the library keeps for all models is safe too."""
+
+    def task(place: int) -> list[dict[str, np.ndarray]]:
+        return everything(mdf_loop.compile(GRAPH), place)
+
+    expected = [task(place) for place in range(THREADS)]
+    made = at_once([lambda place=place: task(place) for place in range(THREADS)])
+    for results, wanted in zip(made, expected, strict=True):
+        assert_same_bits(results, wanted)
+
+
+def test_an_error_in_one_thread_is_nobody_elses() -> None:
+    whole = {
+        "g": {
+            "nodes": {
+                "A": {
+                    "input_ports": {"x": {"shape": [2], "type": "int64"}},
+                    "output_ports": {"y": {"value": "7 % x"}},
+                }
+            },
+            "edges": {},
+        }
+    }
+    compiled = mdf_loop.compile(whole)
+
+    def task(place: int) -> str:
+        try:
+            return str(compiled.run({"x": [place % 2, 2]})["y"].tolist())
+        except mdf_loop.LoopError as error:
+            return error.findings[0].what
+
+    words = ["a whole number was divided by zero", "[0, 1]"]
+    tasks = [lambda place=place: task(place) for place in range(THREADS)]
+    assert at_once(tasks) == [words[place % 2] for place in range(THREADS)]

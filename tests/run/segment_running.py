@@ -1,0 +1,193 @@
+"""Programs run in segments, beside the same programs run at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.importing.opening import open_document
+from mdf_loop.ir import Program, StoppedBy
+from mdf_loop.ir.check import check
+from mdf_loop.lower.builder import Options
+from mdf_loop.passes.segments.in_segments import in_segments
+from mdf_loop.passes.segments.loop_segment import LoopSegment
+from mdf_loop.pipeline import ONNXRUNTIME, evaluation, prepare
+from mdf_loop.reading import bind, read
+from mdf_loop.run.backend import PROGRAM_BACKENDS
+from mdf_loop.run.control.snapshot import Snapshot
+from mdf_loop.run.control.stopping import Stopping
+from mdf_loop.run.loop_stepper import LoopStepper
+from mdf_loop.run.onnxruntime.session import Session
+from mdf_loop.run.segments import Follower, Reached, Segments, run_in_segments
+from tests.conftest import document_of
+from tests.models.loops import loop_model
+
+NEWTON = loop_model(
+    {"cond": True, "v_initial": "(1.0,)"},
+    {"x_next": "(x + a / x) / 2", "residue": "x * x - a"},
+    given={"a": 2.0},
+    carried="x",
+    recorded="residue",
+    go="abs((x + a / x) / 2 - x) > 1e-12",
+)
+"""A loop without a trip count."""
+
+
+CHAIN = """
+nodes:
+  A:
+    input_ports: {x: {default_value: 1.5}, n: {type: int, default_value: 8}}
+    functions:
+      f:
+        function: onnx::Loop
+        args:
+          M: n
+          v_initial: (x,)
+          body: {g: {metadata: {inputs: [i, c, v], outputs: [c, w, w]}, nodes: {s: {
+            input_ports: {v: {}, i: {}}, output_ports: {w: {value: numpy.sin(v) + i}}}}}}
+    output_ports: {last: {value: "f[0]"}, rows: {value: "f[1]"}}
+  B:
+    input_ports: {x: {}, rows: {}}
+    functions:
+      mean: {value: x * numpy.sum(rows)}
+      f:
+        function: onnx::Loop
+        args:
+          cond: true
+          v_initial: (mean,)
+          body: {g: {metadata: {inputs: [i, c, v], outputs: [go, w, w]}, nodes: {s: {
+            input_ports: {v: {}}, output_ports: {w: {value: v / 2}, go: {value: abs(v) > 0.001}}}}}}
+    output_ports: {last: {value: "f[0]"}, rows: {value: "f[1]"}, n: {value: f.iterations}}
+  C:
+    input_ports: {x: {}, rows: {}, k: {type: int}}
+    output_ports: {y: {value: x + numpy.sum(rows)}, z: {value: "rows[0] + k"}, x: {value: x}}
+edges:
+  e1: {sender: A, receiver: B, sender_port: last, receiver_port: x}
+  e2: {sender: A, receiver: B, sender_port: rows, receiver_port: rows}
+  e3: {sender: A, receiver: C, sender_port: last, receiver_port: x}
+  e4: {sender: B, receiver: C, sender_port: rows, receiver_port: rows}
+  e5: {sender: B, receiver: C, sender_port: n, receiver_port: k}
+metadata:
+  outputs: [A.rows, A.last, B.rows, B.last, C.y, C.z, C.x]
+"""
+"""Two loops, and something computed before, between and after them."""
+
+
+def opened(
+    source: Any, options: Options | None = None, **inputs: Any
+) -> tuple[Program, Mapping[str, Any]]:
+    """The program of a model as a session takes it, and the arrays of its inputs."""
+    document = open_document(document_of(source) if isinstance(source, str) else source)
+    options = options or Options()
+    arrays = bind(document, inputs, options).arrays
+    return ready(read(document, inputs, options=options)), arrays
+
+
+class Break(Exception):  # noqa: N818 - it ends a run, as a crash does
+    """A run that ends at once; what is left is the stepper's snapshot."""
+
+    def __init__(self, snapshot: Mapping[str, np.ndarray]) -> None:
+        self.snapshot = snapshot
+
+
+def by_chance(rng: np.random.Generator, longest: int = 5, *, breaks: bool = False) -> Follower:
+    """Chunks of random lengths, some of them done twice; with `breaks` runs end on the way."""
+
+    def follower(stepper: LoopStepper, stopping: Stopping) -> None:
+        while not stepper.finished:
+            length = int(rng.integers(1, longest + 1))
+            if rng.random() < 0.2:
+                stepper.advance(int(rng.integers(1, longest + 1)), stopping)
+                stepper.back()
+            before = stepper.done
+            block = stepper.advance(length, stopping)
+            assert 1 <= len(block.numbers) <= length
+            assert list(block.numbers) == list(range(before, stepper.done))
+            stepper.take(block)
+            if breaks and rng.random() < 0.5:
+                raise Break(copied(stepper.snapshot()))
+
+    return follower
+
+
+def copied(parts: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Copies, in which nothing changes later."""
+    assert all(isinstance(part, np.ndarray) for part in parts.values())
+    return {name: part.copy() for name, part in parts.items()}
+
+
+def after(iterations: int, reason: StoppedBy = StoppedBy.INTERRUPTED) -> Follower:
+    """Stopped after so many iterations of the first loop that has more."""
+
+    def follower(stepper: LoopStepper, stopping: Stopping) -> StoppedBy | None:
+        while not stepper.finished:
+            if stepper.done == iterations:
+                return reason
+            stepper.take(stepper.advance(iterations - stepper.done, stopping))
+        return None
+
+    return follower
+
+
+def ready(program: Program) -> Program:
+    """The program as a session takes it."""
+    return prepare(program, ONNXRUNTIME, evaluation())
+
+
+def cut(program: Program, *, watch: bool = False) -> Segments | None:
+    """A ready program in segments, each of which is a sound program."""
+    segments = in_segments(program, watch)
+    if segments is None:
+        return None
+    for segment in segments:
+        assert not check(segment.program), str(segment.program)
+        names = [output.name for output in segment.program.outputs]
+        assert len(set(names)) == len(names) > 0
+    assert any(isinstance(segment, LoopSegment) for segment in segments)
+    return Segments(program, segments, PROGRAM_BACKENDS["onnxruntime"], "cpu")
+
+
+def run(segments: Segments, arrays: Mapping[str, Any], follower: Follower) -> Reached:
+    """The program's outputs, segment by segment; what breaks off is resumed."""
+    resume = None
+    while True:
+        try:
+            with Stopping() as stopping:
+                return run_in_segments(segments, arrays, stopping, follower, resume)
+        except Break as broken:
+            resume = Snapshot(broken.snapshot)
+
+
+def same(program: Program, arrays: Mapping[str, Any], seed: int, *, breaks: bool = False) -> bool:
+    """Whether a ready program can be cut; if so, all its outputs have the same bits."""
+    segments = cut(program)
+    if segments is None:
+        return False
+    unbroken = Session(program, "cpu").run(arrays)
+    reached = run(segments, arrays, by_chance(np.random.default_rng(seed), breaks=breaks))
+    assert (reached.stopped_by, reached.missing) == (None, {})
+    same_outputs(reached.outputs, unbroken)
+    return True
+
+
+def same_outputs(given: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    """Equal names, in order, and equal bits."""
+    assert list(given) == list(expected)
+    for name, wanted in expected.items():
+        same_bits(given[name], wanted, name)
+
+
+def same_bits(given: Any, wanted: Any, name: str = "") -> None:
+    """One dtype, one shape, the same bits; of a sequence member by member."""
+    if wanted is None or isinstance(wanted, list):
+        assert type(given) is type(wanted), name
+        for one, other in zip(given or (), wanted or (), strict=True):
+            same_bits(one, other, name)
+        return
+    assert (given.dtype, given.shape) == (wanted.dtype, wanted.shape), name
+    if wanted.dtype == object:
+        assert given.tolist() == wanted.tolist(), name
+    else:
+        assert np.ascontiguousarray(given).tobytes() == np.ascontiguousarray(wanted).tobytes(), name

@@ -1,0 +1,295 @@
+"""Loops that are followed in chunks: how they went, and what is given when they are stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdf_loop.errors import RecordShapeError, RunError
+from mdf_loop.ir import StoppedBy
+from mdf_loop.lower.builder import Options
+from mdf_loop.run.control.stopping import Stopping
+from mdf_loop.run.loop_stepper import LoopStepper
+from mdf_loop.run.onnxruntime.session import Session
+from mdf_loop.run.outputs import LoopReport
+from mdf_loop.run.segments import follow_loop, run_in_segments
+from tests.models.growing import GROWING_ROW
+from tests.models.loops import loop_model
+from tests.run.segment_running import (
+    CHAIN,
+    NEWTON,
+    after,
+    by_chance,
+    cut,
+    opened,
+    run,
+    same_outputs,
+)
+
+# --- how it went ----------------------------------------------------------------------------------
+
+
+def reports(source: Any, follower: Any = follow_loop, **inputs: Any) -> Mapping[str, LoopReport]:
+    program, arrays = opened(source, inputs.pop("options", None), **inputs)
+    segments = cut(program)
+    assert segments is not None
+    return run(segments, arrays, follower).loops
+
+
+def test_why_each_loop_has_stopped() -> None:
+    program, arrays = opened(CHAIN)
+    segments = cut(program)
+    assert segments is not None
+    reached = run(segments, arrays, follow_loop)
+    assert reached.loops["A.f"] == LoopReport(8, StoppedBy.TRIP_COUNT)
+    assert reached.loops["B.f"].stopped_by is StoppedBy.CONDITION
+    assert reached.loops["B.f"].iterations == int(reached.outputs["B.f.iterations"]) > 8
+    bounded = reports(NEWTON, options=Options(max_iterations=3))
+    assert bounded == {"A.loop": LoopReport(3, StoppedBy.MAX_ITERATIONS)}
+    args = {"M": 3, "cond": True, "v_initial": "(1.0,)"}
+    both = loop_model(args, {"x_next": "x + 1"}, carried="x", go="x < 3")
+    assert reports(both) == {"A.loop": LoopReport(3, StoppedBy.CONDITION)}
+
+
+@pytest.mark.parametrize(
+    ("args", "go", "options", "total"),
+    [
+        ({"M": 5}, "True", Options(), 5),
+        ({"M": "m"}, "True", Options(), 0),
+        ({"M": 5, "cond": True}, "x < 3", Options(), None),
+        ({"cond": True}, "x < 3", Options(), None),
+        ({"cond": True}, "x < 3", Options(max_iterations=8), None),
+        ({}, "True", Options(max_iterations=8), 8),
+    ],
+)
+def test_the_total_is_known_where_no_condition_decides(
+    args: Any, go: str, options: Options, total: int | None
+) -> None:
+    seen = []
+
+    def follower(stepper: LoopStepper, stopping: Stopping) -> StoppedBy | None:
+        seen.append(stepper.total)
+        return follow_loop(stepper, stopping)
+
+    args = {**args, "v_initial": "(1.0,)"}
+    source = loop_model(args, {"x_next": "x + 1"}, carried="x", go=go, given={"m": -5})
+    program, arrays = opened(source, options)
+    segments = cut(program)
+    assert segments is not None
+    run(segments, arrays, follower)
+    assert seen == [total]
+
+
+# --- stopped --------------------------------------------------------------------------------------
+
+
+def stopped(source: Any, follower: Any, **inputs: Any) -> Any:
+    """What a run has reached that was stopped, and what its whole program gives."""
+    program, arrays = opened(source, **inputs)
+    segments = cut(program)
+    assert segments is not None
+    return run(segments, arrays, follower), Session(program, "cpu").run(arrays)
+
+
+def test_stopped_what_comes_after_is_computed_with_what_was_reached() -> None:
+    reached, whole = stopped(CHAIN, after(3))
+    last = whole["A.rows"][2]
+    assert reached.stopped_by is StoppedBy.INTERRUPTED
+    assert reached.outputs["A.rows"].tolist() == whole["A.rows"][:3].tolist()
+    assert reached.outputs["A.last"] == reached.outputs["C.x"] * 1 == last
+    assert reached.loops["A.f"] == LoopReport(3, StoppedBy.INTERRUPTED)
+
+
+def test_stopped_later_loops_are_not_begun() -> None:
+    reached, whole = stopped(CHAIN, after(3))
+    rows = whole["A.rows"][:3]
+    assert reached.loops["B.f"] == LoopReport(0, StoppedBy.INTERRUPTED)
+    assert reached.outputs["B.f.iterations"] == 0
+    assert reached.outputs["B.rows"].shape == (0,)
+    assert reached.outputs["B.last"] == rows[2] * rows.sum()
+
+
+def test_stopped_what_cannot_be_computed_is_left_out_and_the_reason_told() -> None:
+    reached, whole = stopped(CHAIN, after(3))
+    assert set(reached.missing) == {"C.z"}
+    assert "a subscript is outside of its array" in reached.missing["C.z"]
+    assert set(reached.outputs) == set(whole) - {"C.z"}
+
+
+def test_stopped_in_the_second_loop() -> None:
+    reached, whole = stopped(CHAIN, after(10))
+    assert reached.loops["A.f"] == LoopReport(8, StoppedBy.TRIP_COUNT)
+    assert reached.loops["B.f"] == LoopReport(10, StoppedBy.INTERRUPTED)
+    assert reached.outputs["B.rows"].tolist() == whole["B.rows"][:10].tolist()
+    assert reached.outputs["C.z"] == whole["B.rows"][0] + 10
+    assert not reached.missing
+
+
+def test_stopped_before_the_first_iteration() -> None:
+    reached, _ = stopped(CHAIN, lambda stepper, stopping: StoppedBy.TIME_LIMIT)
+    assert reached.outputs["A.rows"].shape == (0,)
+    assert reached.outputs["A.last"] == 1.5
+    assert reached.loops["A.f"] == LoopReport(0, StoppedBy.TIME_LIMIT)
+
+
+def test_stopped_rows_that_are_all_alike_are_as_many_as_iterations() -> None:
+    args = {"M": 50, "v_initial": "(1.0,)"}
+    source = loop_model(
+        args, {"x_next": "x + a", "r": "a"}, carried="x", recorded="r", given={"a": 0.5}
+    )
+    reached, _ = stopped(source, after(7))
+    assert reached.outputs["A.r1"].tolist() == [0.5] * 7
+
+
+ENDLESS = loop_model(
+    {"cond": True, "v_initial": "(0.0,)"}, {"x_next": "x + 1"}, carried="x", go="x >= 0"
+)
+
+
+@pytest.mark.parametrize("reason", [StoppedBy.TIME_LIMIT, StoppedBy.INTERRUPTED])
+def test_a_loop_that_never_ends_is_stopped(reason: StoppedBy) -> None:
+    program, arrays = opened(ENDLESS)
+    segments = cut(program)
+    assert segments is not None
+    limit = 0.3 if reason is StoppedBy.TIME_LIMIT else None
+    with Stopping(limit) as stopping:
+        if limit is None:
+            threading.Timer(0.3, stopping.ask, [reason]).start()
+        reached = run_in_segments(segments, arrays, stopping)
+    assert reached.stopped_by is reason
+    assert reached.loops["A.loop"].stopped_by is reason
+    assert reached.outputs["A.r0"] == reached.loops["A.loop"].iterations > 0
+
+
+def test_stopped_within_a_straight_part_what_needs_it_is_left_out() -> None:
+    program, arrays = opened(CHAIN)
+    segments = cut(program)
+    assert segments is not None
+
+    def follower(stepper: LoopStepper, stopping: Stopping) -> StoppedBy | None:
+        made = follow_loop(stepper, Stopping())
+        stopping.ask(StoppedBy.TIME_LIMIT)
+        while not stopping._over:
+            pass
+        return made
+
+    with Stopping(grace=0.0) as stopping:
+        reached = run_in_segments(segments, arrays, stopping, follower)
+    assert reached.stopped_by is StoppedBy.TIME_LIMIT
+    assert set(reached.outputs) >= {"A.rows", "A.last", "C.x"}
+    assert reached.missing["B.rows"] == StoppedBy.TIME_LIMIT.value
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def test_rows_of_another_shape_than_those_of_earlier_chunks() -> None:
+    program, arrays = opened(GROWING_ROW, n=3)
+    segments = cut(program)
+    assert segments is not None
+    for longest in (1, 5):
+        with pytest.raises(
+            RecordShapeError, match=r"'longer' has shape \[2\] .* but \[4\]"
+        ) as caught:
+            run(segments, arrays, by_chance(np.random.default_rng(0), longest))
+        assert caught.value.findings[0].where.endswith(".functions['grow']")
+
+
+def test_an_error_in_an_iteration_names_its_place() -> None:
+    args = {"M": 9, "v_initial": "(1.0,)"}
+    source = loop_model(args, {"x_next": "x + a[i]"}, carried="x", given={"a": [1.0, 2.0, 3.0]})
+    program, arrays = opened(source)
+    segments = cut(program)
+    assert segments is not None
+    sentences = []
+    for attempt in (
+        lambda: run(segments, arrays, by_chance(np.random.default_rng(0), 2)),
+        lambda: Session(program, "cpu").run(arrays),
+    ):
+        with pytest.raises(RunError) as caught:
+            attempt()
+        sentences.append(caught.value.findings[0])
+    assert sentences[0].where == sentences[1].where != ""
+    assert sentences[0].hint == sentences[1].hint
+
+
+# --- several threads ------------------------------------------------------------------------------
+
+
+def test_several_threads_use_the_same_pieces() -> None:
+    program, arrays = opened(CHAIN)
+    segments = cut(program)
+    assert segments is not None
+    starts = [0.1 * k for k in range(8)]
+    alone = [Session(program, "cpu").run({**arrays, "x": np.array(x)}) for x in starts]
+    made: dict[int, Any] = {}
+
+    def work(number: int) -> None:
+        given = {**arrays, "x": np.array(starts[number])}
+        follower = by_chance(np.random.default_rng(number))
+        made[number] = run_in_segments(segments, given, Stopping(), follower).outputs
+
+    threads = [threading.Thread(target=work, args=[number]) for number in range(len(starts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number, expected in enumerate(alone):
+        same_outputs(made[number], expected)
+
+
+def test_what_a_loop_gives_is_not_copied() -> None:
+    program, arrays = opened(loop_model({"M": 1000}, {"y": "i * 0.5"}, recorded="y"))
+    segments = cut(program)
+    assert segments is not None
+    steppers: list[LoopStepper] = []
+
+    def follower(stepper: LoopStepper, stopping: Stopping) -> StoppedBy | None:
+        steppers.append(stepper)
+        return follow_loop(stepper, stopping)
+
+    reached = run(segments, arrays, follower)
+    (rows,) = steppers[0].rows.arrays().values()
+    assert np.shares_memory(reached.outputs["A.r0"], rows)
+    assert len(segments.segments) == 1
+
+
+# --- what rests on how many rows there are --------------------------------------------------------
+
+FIFTY = {"M": 50, "v_initial": "(1.0,)"}
+
+
+def with_outputs(source: Any, **formulas: str) -> Any:
+    """The model of one loop, with more outputs."""
+    node = source["model"]["graphs"]["graph"]["nodes"]["A"]
+    node["output_ports"] |= {name: {"value": text} for name, text in formulas.items()}
+    return source
+
+
+@pytest.mark.parametrize("row", ["x * 1", "a"])
+def test_what_rests_on_all_rows_is_not_computed_with_fewer(row: str) -> None:
+    source = loop_model(
+        FIFTY, {"x_next": "x + a", "r": row}, carried="x", recorded="r", given={"a": 0.5}
+    )
+    more = {"mean": "numpy.mean(loop[1])", "last": "loop[1][-1]", "twice": "loop[0] * 2"}
+    reached, whole = stopped(with_outputs(source, **more), after(7))
+    assert set(reached.missing) == {"A.mean", "A.last"}
+    assert reached.missing["A.mean"] == StoppedBy.INTERRUPTED.value
+    assert reached.outputs["A.r1"].tolist() == whole["A.r1"][:7].tolist()
+    assert reached.outputs["A.twice"] == 2 * reached.outputs["A.r0"] == 9.0
+    complete, whole = stopped(with_outputs(source, **more), follow_loop)
+    same_outputs(complete.outputs, whole)
+
+
+def test_no_last_row_is_given_before_there_is_one() -> None:
+    args = {**FIFTY, "recordings": {"r": {"keep": "last"}}}
+    source = loop_model(args, {"x_next": "x + 1", "r": "x * 2"}, carried="x", recorded="r")
+    nothing, _ = stopped(source, lambda stepper, stopping: StoppedBy.TIME_LIMIT)
+    assert "A.r1" in nothing.missing
+    assert nothing.outputs["A.r0"] == 1.0
+    reached, _ = stopped(source, after(3))
+    assert reached.outputs["A.r1"] == 6.0

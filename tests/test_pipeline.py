@@ -1,0 +1,106 @@
+"""The order of passes for each target."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.build import Builder
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir.check import check
+from mdf_loop.ops import names as op_names
+from mdf_loop.ops import row_of
+from mdf_loop.pipeline import (
+    CHECK,
+    INTERPRET,
+    LEGAL,
+    LOADED,
+    ONNXRUNTIME,
+    PORTABLE,
+    SIMPLIFY,
+    after_each,
+    evaluation,
+    over_time,
+    prepare,
+)
+from mdf_loop.run.backend import PROGRAM_BACKENDS
+from tests.ops.op_running import in_a_loop, program_of
+from tests.passes.sketch import straight, text
+
+PACKAGE = Path(mdf_loop.__file__).parent
+X = np.array([0.5, -0.25])
+
+
+def names(order) -> list[str]:
+    return [apply.__name__ for apply in order]
+
+
+def test_what_a_run_accepts_is_what_check_accepts() -> None:
+    assert CHECK == ONNXRUNTIME == PROGRAM_BACKENDS["onnxruntime"].order
+    assert (*SIMPLIFY, *LEGAL) == ONNXRUNTIME == PORTABLE
+
+
+def test_one_evaluation_reports_its_loops_but_not_of_members() -> None:
+    assert names(evaluation()) == ["report_loops"]
+    assert names(evaluation({"x"})) == ["drop_unused", "batch"]
+    assert names(over_time()) == []
+    assert names(over_time({"x"}, thinned=True)) == ["record_every", "drop_unused", "batch"]
+
+
+def test_prepared_is_after_all_passes() -> None:
+    program = in_a_loop("Tan", X)
+    steps = dict(after_each(program, (*evaluation(), *ONNXRUNTIME)))
+    ready = prepare(program, ONNXRUNTIME, evaluation())
+    assert text(steps[names(ONNXRUNTIME)[-1]]) == text(ready)
+    assert check(ready) == ()
+
+
+def test_what_nothing_reads_needs_no_kernel() -> None:
+    b = Builder()
+    x, rois = b.new("float64", (1, 1, 2, 2), "x"), b.new("float64", (1, 5), "rois")
+    b.op("MaxRoiPool", x, rois, pooled_shape=(1, 1))
+    program = straight(b, (x, rois), y=x)
+    with pytest.raises(UnsupportedError, match="no float64 kernel for onnx::MaxRoiPool"):
+        prepare(program, LEGAL)
+    assert text(prepare(program, ONNXRUNTIME))[1:] == ["  output y = %x"]
+
+
+def test_members_come_first_and_of_what_is_wanted() -> None:
+    program = program_of("Tan", [X, X][:1])
+    ready = prepare(program, ONNXRUNTIME, evaluation({"x0"}))
+    assert ready.inputs[0].value.type == "float64[batch, 2]"
+
+
+def test_what_is_loaded_has_ends_that_can_be_fed() -> None:
+    assert names(LOADED) == ["with_float32_ends"]
+    half = program_of("Neg", [X.astype(np.float32)], shapes=[(2,)])
+    assert prepare(half, LOADED) is half
+
+
+# --- the oracle -----------------------------------------------------------------------------------
+
+
+def test_the_interpreter_takes_what_was_read() -> None:
+    assert INTERPRET == ()
+    program = in_a_loop("Tan", X)
+    assert prepare(program, INTERPRET) is program
+
+
+def test_no_composition_is_a_meaning_and_only_legalising_asks_for_one() -> None:
+    meanings = [made for name in op_names() if (made := row_of(name).meaning) is not None]
+    assert not [f for f in meanings if f.__module__.startswith("mdf_loop.ops.compositions")]
+    asking = [
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "composed"
+    ]
+    assert set(asking) - {"ops/registry.py"} == {
+        "passes/legal/compose.py",
+        "passes/legal/kernel_needed.py",
+        "passes/legal/widen.py",
+    }

@@ -1,0 +1,104 @@
+"""What a run is asked for is one description, made once."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import InputError
+from mdf_loop.specification import RunSpecification, specify
+
+MODEL = {"g": {"nodes": {"A": {"output_ports": {"o": {"value": "1.5"}}}}}}
+
+
+def test_nothing_said() -> None:
+    assert specify() == RunSpecification()
+
+
+def test_it_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        specify().steps = 3  # type: ignore[misc]
+
+
+def test_every_word_has_its_place() -> None:
+    asked = specify(
+        {"I": 1},
+        record="A.o",
+        only=["A.p"],
+        set={"A.a": 2},
+        sweep={"A.b": [1, 2]},
+        steps=np.int32(9),
+        dt=1,
+        every=3,
+        when="A.w",
+        reduce={"A.r": "mean"},
+        state={"step": np.array(1)},
+        execution_list=np.True_,
+        engine="modeci",
+        time_limit="2min",
+        nan="stop",
+        progress=False,
+        output="x.zarr",
+        overwrite=True,
+        checkpoint="c",
+        checkpoint_every="5min",
+        resume="d",
+        memory_limit="4GB",
+    )
+    values, selection, controls = asked.values, asked.selection, asked.controls
+    assert (values.inputs, values.set, values.sweep) == ({"I": 1}, {"A.a": 2}, {"A.b": [1, 2]})
+    assert values.state is not None
+    assert (selection.record, selection.only, selection.every) == (("A.o",), ("A.p",), 3)
+    assert (selection.when, selection.reduce) == ("A.w", {"A.r": ("mean",)})
+    assert selection.named == ("A.o", "A.r", "A.w")
+    assert (controls.time_limit, controls.nan, controls.progress) == (120, "stop", False)
+    assert (controls.checkpoint, controls.resume) == (Path("c"), Path("d"))
+    assert (controls.checkpoint_every, controls.memory_limit) == (300, 4 * 10**9)
+    assert (asked.steps, asked.dt, asked.execution_list) == (9, 1.0, True)
+    assert (type(asked.steps), type(asked.dt)) == (int, float)
+    assert (asked.engine, asked.output, asked.overwrite) == ("modeci", "x.zarr", True)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ({"steps": True}, "steps must be a whole number above 0, not True"),
+        ({"steps": 3, "every": 0}, "every must be a whole number above 0, not 0"),
+        ({"steps": 3, "every": True}, "every must be a whole number above 0, not True"),
+        ({"steps": 3, "every": 1.0}, "every must be a whole number above 0, not 1.0"),
+        ({"steps": 3, "dt": "1"}, "dt must be a number of seconds, not '1'"),
+        ({"dt": 0.5}, "dt needs steps"),
+        ({"every": 2}, "every needs steps"),
+        ({"when": "A.o"}, "when needs steps"),
+        ({"reduce": {"A.o": "mean"}}, "reduce needs steps"),
+        ({"state": {}}, "state needs steps"),
+        ({"execution_list": True}, "execution_list needs steps"),
+        ({"execution_list": 1}, "execution_list is neither True nor False: 1"),
+        ({"overwrite": 0}, "overwrite is neither True nor False: 0"),
+        ({"engine": "brian"}, "engine cannot be 'brian'"),
+        ({"nan": "maybe"}, "nan cannot be 'maybe'"),
+        ({"checkpoint_every": 5}, "a time between checkpoints needs a file"),
+    ],
+)
+def test_what_means_nothing_is_refused(words: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        specify(**words)
+
+
+def test_what_is_read_for_it_depends_on_no_number() -> None:
+    assert specify({"x": 1}, steps=5, dt=0.1).reading == specify(steps=9, dt=0.2, every=3).reading
+    assert specify(steps=5).reading != specify(steps=5, dt=0.1).reading
+    assert specify(steps=5).reading != specify().reading
+    assert specify(nan="stop").reading != specify(nan="ignore").reading
+
+
+def test_it_is_run_as_it_is() -> None:
+    compiled = mdf_loop.compile(MODEL, device="cpu")
+    asked = specify(steps=4, every=2)
+    assert compiled.run_specified(asked)["A.o"].tolist() == [1.5, 1.5]
+    assert compiled.run(steps=4, every=2)["A.o"].tolist() == [1.5, 1.5]
