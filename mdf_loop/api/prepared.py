@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -92,7 +92,7 @@ class Prepared:
     def evaluation(self, specification: RunSpecification, bound: Bound) -> Evaluation:
         """One evaluation for such values."""
         options = self._options(specification)
-        key = (bound.types, options.max_iterations, specification.reading, specification.engine)
+        key = _key(specification, bound, options)
         with self._lock:
             ready = self._evaluations.get(key)
             if ready is None:
@@ -109,7 +109,7 @@ class Prepared:
     def over_time(self, specification: RunSpecification, bound: Bound) -> TimeSession:
         """The model over time for such values."""
         options = self._options(specification)
-        key = (bound.types, options.max_iterations, specification.reading, specification.engine)
+        key = _key(specification, bound, options)
         with self._lock:
             session = self._over_time.get(key)
             if session is None:
@@ -149,3 +149,8 @@ class Prepared:
     def device(self) -> Device:
         """The device of the last run."""
         return self._taken or self.latest.run.device
+
+
+def _key(specification: RunSpecification, bound: Bound, options: Options) -> Hashable:
+    """What decides which program and which session a run needs."""
+    return (bound.types, options.max_iterations, specification.reading, specification.engine)

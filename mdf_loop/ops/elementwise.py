@@ -9,13 +9,13 @@ import numpy as np
 
 from mdf_loop.ir import Array, Op
 from mdf_loop.ir.types import kind_of
-from mdf_loop.ops import runtime
+from mdf_loop.ops import sure_kernels
 from mdf_loop.ops.batching import elementwise as batching
 from mdf_loop.ops.compositions import activations, arithmetic, elementary, erf
 from mdf_loop.ops.costs import transcendental
 from mdf_loop.ops.failing import divides_by_zero, negative_power, no_number
 from mdf_loop.ops.registry import Bits, Row, no, yes
-from mdf_loop.ops.runtime import FLOATS, NUMBERS, PLAIN, first_dtype
+from mdf_loop.ops.sure_kernels import FLOATS, NUMBERS, PLAIN, first_dtype
 
 pointwise = partial(
     Row, elementwise=True, may_fail=no, typed_by_types=True, batched=batching.elementwise
@@ -25,8 +25,8 @@ pointwise = partial(
 _fixed = partial(pointwise, bits=Bits.FIXED)
 _once = partial(pointwise, bits=Bits.ONCE)
 _slow = partial(pointwise, work=transcendental)
-_number = partial(_fixed, has_kernel=runtime.of(NUMBERS))
-_logic = partial(_fixed, has_kernel=runtime.of({"bool"}))
+_number = partial(_fixed, has_kernel=sure_kernels.of(NUMBERS))
+_logic = partial(_fixed, has_kernel=sure_kernels.of({"bool"}))
 
 
 def _of_floats(op: Op) -> bool:
@@ -97,17 +97,17 @@ ARITHMETIC = (
         wrong_kernel=_wrong_power,
         composed=arithmetic.power,
     ),
-    _fixed(name="Sqrt", has_kernel=runtime.of(FLOATS)),
-    _once(name="Reciprocal", has_kernel=runtime.of(FLOATS)),
-    _once(name="Max", has_kernel=runtime.of(NUMBERS)),
-    _once(name="Min", has_kernel=runtime.of(NUMBERS)),
+    _fixed(name="Sqrt", has_kernel=sure_kernels.of(FLOATS)),
+    _once(name="Reciprocal", has_kernel=sure_kernels.of(FLOATS)),
+    _once(name="Max", has_kernel=sure_kernels.of(NUMBERS)),
+    _once(name="Min", has_kernel=sure_kernels.of(NUMBERS)),
     # the sign of nan is 0
     _once(
         name="Sign",
-        has_kernel=runtime.of(NUMBERS),
-        wrong_kernel=runtime.first_of({"float16"}),
+        has_kernel=sure_kernels.of(NUMBERS),
+        wrong_kernel=sure_kernels.first_of({"float16"}),
     ),
-    pointwise(name="Sum", has_kernel=runtime.of(FLOATS)),
+    pointwise(name="Sum", has_kernel=sure_kernels.of(FLOATS)),
     pointwise(name="Mean", composed=arithmetic.mean),
     Row(name="Clip", may_fail=no, bits=Bits.ONCE, batched=batching.clip),
     _fixed(name="BitShift"),
@@ -119,17 +119,17 @@ ARITHMETIC = (
 )
 
 ROUNDING = (
-    _fixed(name="Ceil", has_kernel=runtime.of(FLOATS)),
-    _fixed(name="Floor", has_kernel=runtime.of(FLOATS)),
-    _fixed(name="Round", has_kernel=runtime.of(FLOATS)),
+    _fixed(name="Ceil", has_kernel=sure_kernels.of(FLOATS)),
+    _fixed(name="Floor", has_kernel=sure_kernels.of(FLOATS)),
+    _fixed(name="Round", has_kernel=sure_kernels.of(FLOATS)),
 )
 
 LOGIC = (
     *(_logic(name=name) for name in ("And", "Not", "Or", "Xor")),
     *(_number(name=name) for name in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")),
-    _fixed(name="Equal", has_kernel=runtime.of(PLAIN)),
-    _fixed(name="IsInf", has_kernel=runtime.of(FLOATS)),
-    _fixed(name="IsNaN", has_kernel=runtime.of(FLOATS)),
+    _fixed(name="Equal", has_kernel=sure_kernels.of(PLAIN)),
+    _fixed(name="IsInf", has_kernel=sure_kernels.of(FLOATS)),
+    _fixed(name="IsNaN", has_kernel=sure_kernels.of(FLOATS)),
     _fixed(
         name="Where",
         moves=lambda op: op.inputs[1:],
@@ -148,23 +148,23 @@ DTYPES = (
     _fixed(
         name="Identity",
         moves=lambda op: op.inputs,
-        has_kernel=runtime.of(PLAIN),
+        has_kernel=sure_kernels.of(PLAIN),
         meaning=lambda value: value,
     ),
 )
 
 ELEMENTARY = (
-    _slow(name="Exp", has_kernel=runtime.of(FLOATS), never_negative=yes),
-    _slow(name="Log", has_kernel=runtime.of(FLOATS)),
-    _slow(name="Sin", has_kernel=runtime.of(FLOATS)),
-    _slow(name="Cos", has_kernel=runtime.of(FLOATS)),
+    _slow(name="Exp", has_kernel=sure_kernels.of(FLOATS), never_negative=yes),
+    _slow(name="Log", has_kernel=sure_kernels.of(FLOATS)),
+    _slow(name="Sin", has_kernel=sure_kernels.of(FLOATS)),
+    _slow(name="Cos", has_kernel=sure_kernels.of(FLOATS)),
     _slow(name="Tan", composed=elementary.tan),
     _slow(name="Asin", composed=elementary.asin),
     _slow(name="Acos", composed=elementary.acos),
     _slow(name="Atan", composed=elementary.atan),
     _slow(name="Sinh", composed=elementary.sinh),
     _slow(name="Cosh", composed=elementary.cosh),
-    _slow(name="Tanh", has_kernel=runtime.of(FLOATS)),
+    _slow(name="Tanh", has_kernel=sure_kernels.of(FLOATS)),
     _slow(name="Asinh", composed=elementary.asinh),
     _slow(name="Acosh", composed=elementary.acosh),
     _slow(name="Atanh", composed=elementary.atanh),
@@ -172,7 +172,7 @@ ELEMENTARY = (
 )
 
 ACTIVATIONS = (
-    _slow(name="Sigmoid", has_kernel=runtime.of(FLOATS), never_negative=yes),
+    _slow(name="Sigmoid", has_kernel=sure_kernels.of(FLOATS), never_negative=yes),
     _slow(name="Softplus", composed=activations.softplus),
     _slow(name="Elu", composed=activations.elu),
     _slow(name="Celu"),
@@ -188,7 +188,7 @@ ACTIVATIONS = (
     # computes in float32: Shrink(1.9) = 1.89999998
     pointwise(
         name="Shrink",
-        wrong_kernel=runtime.first_of({"float64", "int64", "int32"}),
+        wrong_kernel=sure_kernels.first_of({"float64", "int64", "int32"}),
         composed=activations.shrink,
     ),
     Row(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops import runtime
+from mdf_loop.ops import sure_kernels
 from mdf_loop.ops.batching import products, reductions, rows, selection, shapes
 from mdf_loop.ops.compositions import selection as composing
 from mdf_loop.ops.compositions import text
@@ -20,7 +20,7 @@ from mdf_loop.ops.failing import (
 )
 from mdf_loop.ops.newer_forms import counted_parts, of_reduction
 from mdf_loop.ops.registry import Bits, Row, no, yes
-from mdf_loop.ops.runtime import NUMBERS, PLAIN, first_dtype
+from mdf_loop.ops.sure_kernels import NUMBERS, PLAIN, first_dtype
 
 
 def _first(op: Op) -> tuple[Value | None, ...]:
@@ -36,7 +36,7 @@ def _data_and_filling(op: Op) -> tuple[Value | None, ...]:
 
 
 _copied = partial(Row, moves=_first, bits=Bits.FIXED)
-_indexed = partial(_copied, has_kernel=runtime.indexed(PLAIN))
+_indexed = partial(_copied, has_kernel=sure_kernels.indexed(PLAIN))
 _counted = partial(Row, bits=Bits.FIXED, never_negative=yes)
 
 
@@ -57,14 +57,14 @@ SHAPES = (
         name="Shape",
         by_shape=True,
         may_fail=no,
-        has_kernel=runtime.of(PLAIN),
+        has_kernel=sure_kernels.of(PLAIN),
         batched=shapes.shape,
     ),
     _counted(
         name="Size",
         by_shape=True,
         may_fail=no,
-        has_kernel=runtime.of(PLAIN),
+        has_kernel=sure_kernels.of(PLAIN),
         batched=shapes.size,
     ),
     _indexed(name="Reshape", may_fail=unless_fixed_and_known(1), batched=shapes.reshape),
@@ -74,7 +74,7 @@ SHAPES = (
     _copied(
         name="Transpose",
         may_fail=no,
-        has_kernel=runtime.of(PLAIN),
+        has_kernel=sure_kernels.of(PLAIN),
         batched=shapes.transpose,
     ),
 )
@@ -84,7 +84,7 @@ COPIES = (
         name="Concat",
         moves=_all,
         may_fail=no,
-        has_kernel=runtime.of(PLAIN),
+        has_kernel=sure_kernels.of(PLAIN),
         batched=shapes.concat,
     ),
     _indexed(
@@ -139,7 +139,7 @@ CHOSEN = (
     Row(
         name="ScatterElements",
         may_fail=index_outside,
-        has_kernel=runtime.indexed(PLAIN),
+        has_kernel=sure_kernels.indexed(PLAIN),
         wrong_kernel=_wrong_scatter,
         opset=of_reduction,
         batched=selection.elements,
@@ -147,7 +147,7 @@ CHOSEN = (
     Row(
         name="ScatterND",
         may_fail=tuple_outside,
-        has_kernel=runtime.indexed(PLAIN),
+        has_kernel=sure_kernels.indexed(PLAIN),
         wrong_kernel=_wrong_scatter,
         opset=of_reduction,
     ),
@@ -156,7 +156,7 @@ CHOSEN = (
         name="TopK",
         bits=Bits.ONCE,
         may_fail=too_few,
-        has_kernel=runtime.indexed(NUMBERS),
+        has_kernel=sure_kernels.indexed(NUMBERS),
         batched=reductions.along_axis,
     ),
     Row(name="Unique", bits=Bits.ONCE, may_fail=no, not_batched=_VARIES),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from mdf_loop.ops import runtime
+from mdf_loop.ops import sure_kernels
 from mdf_loop.ops.batching import reductions, rows
 from mdf_loop.ops.compositions import (
     columns,
@@ -61,12 +61,12 @@ RECURRENT = (
     # "LSTM operator does not support double yet", when it runs; so with GRU
     Row(
         name="LSTM",
-        wrong_kernel=runtime.first_of({"float64"}),
+        wrong_kernel=sure_kernels.first_of({"float64"}),
         composed=recurrent.recurrent,
     ),
     Row(
         name="GRU",
-        wrong_kernel=runtime.first_of({"float64"}),
+        wrong_kernel=sure_kernels.first_of({"float64"}),
         composed=recurrent.recurrent,
     ),
 )

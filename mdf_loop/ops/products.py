@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from mdf_loop.ops import runtime
+from mdf_loop.ops import sure_kernels
 from mdf_loop.ops.batching import products as batching
 from mdf_loop.ops.compositions import arithmetic
 from mdf_loop.ops.costs import product, summation
 from mdf_loop.ops.registry import Row, no
-from mdf_loop.ops.runtime import NUMBERS
+from mdf_loop.ops.sure_kernels import NUMBERS
 
 ROWS = (
     Row(
@@ -15,7 +15,7 @@ ROWS = (
         may_fail=no,
         work=product,
         typed_by_types=True,
-        has_kernel=runtime.of(NUMBERS),
+        has_kernel=sure_kernels.of(NUMBERS),
         batched=batching.matmul,
     ),
     Row(

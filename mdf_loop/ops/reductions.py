@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from mdf_loop.ops import runtime
+from mdf_loop.ops import sure_kernels
 from mdf_loop.ops.batching import reductions as batching
 from mdf_loop.ops.compositions import reductions as composing
 from mdf_loop.ops.compositions import selection
@@ -12,7 +12,7 @@ from mdf_loop.ops.costs import transcendental
 from mdf_loop.ops.failing import no_axis, unless_fixed, unless_known
 from mdf_loop.ops.newer_forms import axes_as_operand
 from mdf_loop.ops.registry import Bits, Row, no, yes
-from mdf_loop.ops.runtime import FLOATS, NUMBERS
+from mdf_loop.ops.sure_kernels import FLOATS, NUMBERS
 
 _WHOLE = frozenset({"int64", "int32"})
 _reduced = partial(
@@ -21,7 +21,7 @@ _reduced = partial(
     batched=batching.reduce,
     newer_forms=((18, axes_as_operand),),
 )
-_summed = partial(_reduced, wrong_kernel=runtime.first_of(_WHOLE))
+_summed = partial(_reduced, wrong_kernel=sure_kernels.first_of(_WHOLE))
 """Of whole numbers it is computed in float64: 2 ** 53 + 1 is lost."""
 
 _along = partial(Row, may_fail=no, batched=batching.along_axis)
@@ -29,7 +29,7 @@ _along = partial(Row, may_fail=no, batched=batching.along_axis)
 ROWS = (
     _summed(
         name="ReduceSum",
-        has_kernel=runtime.indexed(NUMBERS),
+        has_kernel=sure_kernels.indexed(NUMBERS),
         newer_forms=(),
         batched=batching.reduce_sum,
         composed=composing.whole_sum,
@@ -46,14 +46,14 @@ ROWS = (
     _along(name="ArgMax", bits=Bits.ONCE, may_fail=unless_fixed, never_negative=yes),
     _along(name="ArgMin", bits=Bits.ONCE, may_fail=unless_fixed, never_negative=yes),
     _along(name="Hardmax", bits=Bits.ONCE, may_fail=unless_fixed, composed=selection.hardmax),
-    _along(name="Softmax", work=transcendental, has_kernel=runtime.of(FLOATS)),
+    _along(name="Softmax", work=transcendental, has_kernel=sure_kernels.of(FLOATS)),
     _along(name="LogSoftmax", work=transcendental),
     _along(name="LpNormalization"),
     Row(
         name="CumSum",
         may_fail=no_axis,
         as_signed=True,
-        has_kernel=runtime.indexed(NUMBERS),
+        has_kernel=sure_kernels.indexed(NUMBERS),
         batched=batching.running_sum,
     ),
 )

@@ -7,21 +7,18 @@ the side of a choice that is not taken. Rows of operations (`ops.failing`) say i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 
 from mdf_loop.ir import Array, Constant, Guard, Loop, Op, Operation, Value, bodies, walk
 from mdf_loop.ops import row_of
 from mdf_loop.ops.registry import Known, title
+from mdf_loop.randomness import random_operations
 
 
 def constants_of(ops: Iterable[Operation]) -> Callable[[Value | None], Array | None]:
     """What is known of values by the constants among operations, those in bodies too."""
+    found: dict[Value | None, Array]
     found = {op.value: op.array for op in walk(ops) if isinstance(op, Constant)}
-    return partial(_found, found)
-
-
-def _found(found: dict[Value, Array], value: Value | None) -> Array | None:
-    return None if value is None else found.get(value)
+    return found.get
 
 
 def first_that_may_fail(ops: Iterable[Operation], known: Known) -> Operation | None:
@@ -42,7 +39,7 @@ def first_that_may_fail(ops: Iterable[Operation], known: Known) -> Operation | N
 
 def can_move(operation: Operation, known: Known) -> bool:
     """Whether an operation may be computed where it would not have been: it cannot fail, nor draws."""
-    draws = any(isinstance(op, Op) and row_of(op.op_type).random for op in walk((operation,)))
+    draws = next(random_operations((operation,)), None) is not None
     return not draws and first_that_may_fail((operation,), known) is None
 
 

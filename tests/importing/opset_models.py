@@ -51,8 +51,9 @@ def same(got: Any, wanted: Any, rtol: float = 1e-3, atol: float = 1e-5) -> bool:
     if got.shape != wanted.shape:
         return False
     if wanted.dtype.kind in "OUS":
-        return bool((got.astype(str) == wanted.astype(str)).all())
+        return bool((got.astype(object) == wanted.astype(object)).all())
     if got.dtype != wanted.dtype:
         return False
     wide = np.complex128 if got.dtype.kind == "c" else np.float64
-    return np.allclose(got.astype(wide), wanted.astype(wide), rtol, atol, equal_nan=True)
+    with np.errstate(invalid="ignore"):
+        return np.allclose(got.astype(wide), wanted.astype(wide), rtol, atol, equal_nan=True)

@@ -23,6 +23,7 @@ import mdf_loop
 from mdf_loop.errors import LoopError
 from mdf_loop.importing import from_onnx
 from mdf_loop.onnx_session import inference_session, session_options
+from tests.importing.opset_models import same
 
 pytestmark = [
     pytest.mark.slow,
@@ -167,27 +168,9 @@ def passes(case: Any, make: Maker) -> bool:
         if drawn and "zero_ratio" not in case.name:
             outputs = [np.broadcast_to(np.nan, np.shape(o)).astype(o.dtype) for o in outputs]
             made = [np.broadcast_to(np.nan, np.shape(o)).astype(o.dtype) for o in made]
-        if not all(same(*pair, case) for pair in zip(made, outputs, strict=True)):
+        if not same(made, outputs, case.rtol, case.atol):
             return False
     return True
-
-
-def same(made: Any, wanted: Any, case: Any) -> bool:
-    if isinstance(wanted, list):
-        pairs = zip(made, wanted, strict=False)
-        return len(made) == len(wanted) and all(same(*pair, case) for pair in pairs)
-    if wanted is None or made is None:
-        return made is wanted
-    made, wanted = np.asarray(made), np.asarray(wanted)
-    if made.shape != wanted.shape:
-        return False
-    if wanted.dtype.kind in "OUS":
-        return bool((made.astype(object) == wanted.astype(object)).all())
-    if made.dtype != wanted.dtype:
-        return False
-    wide = np.complex128 if wanted.dtype.kind == "c" else np.float64
-    with np.errstate(invalid="ignore"):
-        return np.allclose(made.astype(wide), wanted.astype(wide), case.rtol, case.atol, True)
 
 
 def is_refused(case: Any) -> bool:

@@ -20,8 +20,6 @@ from mdf_loop.ops.words import ints, rank
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
 
-__all__ = ["ints", "rank"]  # of `terms`, for the families
-
 HINT = "run the values one after the other"
 
 

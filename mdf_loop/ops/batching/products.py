@@ -15,12 +15,11 @@ from mdf_loop.ops.batching.lane import (
     Operands,
     attribute,
     given,
-    ints,
     optional,
-    rank,
     refusal,
     required,
 )
+from mdf_loop.ops.words import ints, rank
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder

@@ -8,16 +8,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.batching.lane import (
-    Lane,
-    Operands,
-    attribute,
-    further,
-    ints,
-    only,
-    required,
-    values,
-)
+from mdf_loop.ops.batching.lane import Lane, Operands, attribute, further, only, required, values
+from mdf_loop.ops.words import ints
 
 
 def reduce(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:

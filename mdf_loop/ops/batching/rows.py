@@ -9,15 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.batching.lane import (
-    Lane,
-    Operands,
-    ints,
-    only,
-    refusal,
-    required,
-    values,
-)
+from mdf_loop.ops.batching.lane import Lane, Operands, only, refusal, required, values
+from mdf_loop.ops.words import ints
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder

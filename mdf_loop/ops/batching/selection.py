@@ -12,11 +12,10 @@ from mdf_loop.ops.batching.lane import (
     attribute,
     further,
     given,
-    ints,
     only,
     required,
 )
-from mdf_loop.ops.words import cast
+from mdf_loop.ops.words import cast, ints
 
 
 def gather(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:

@@ -15,14 +15,13 @@ from mdf_loop.ops.batching.lane import (
     attribute,
     further,
     given,
-    ints,
     only,
     optional,
-    rank,
     refusal,
     required,
     values,
 )
+from mdf_loop.ops.words import ints, rank
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder

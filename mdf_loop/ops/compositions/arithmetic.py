@@ -10,16 +10,8 @@ import numpy as np
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
 from mdf_loop.ir.types import kind_of
-from mdf_loop.ops.compositions.words import (
-    attribute,
-    cast,
-    extents,
-    ints,
-    number,
-    operand,
-    optional,
-    scaled,
-)
+from mdf_loop.ops.compositions.words import attribute, extents, number, operand, optional, scaled
+from mdf_loop.ops.words import cast, ints
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder

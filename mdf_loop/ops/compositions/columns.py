@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.compositions.windows import Windows, padded
-from mdf_loop.ops.compositions.words import ints, operand
+from mdf_loop.ops.compositions.words import operand
+from mdf_loop.ops.words import ints
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder

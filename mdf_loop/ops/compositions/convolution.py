@@ -12,14 +12,8 @@ from mdf_loop.ops.compositions.windows import (
     window_slices,
     windows_of,
 )
-from mdf_loop.ops.compositions.words import (
-    attribute,
-    extents,
-    ints,
-    operand,
-    optional,
-    rank,
-)
+from mdf_loop.ops.compositions.words import attribute, extents, operand, optional, rank
+from mdf_loop.ops.words import ints
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder

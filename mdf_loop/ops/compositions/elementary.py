@@ -11,15 +11,8 @@ import math
 from typing import TYPE_CHECKING
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.compositions.words import (
-    cast,
-    number,
-    odd,
-    operand,
-    polynomial,
-    scaled,
-    shifted,
-)
+from mdf_loop.ops.compositions.words import number, odd, operand, polynomial, scaled, shifted
+from mdf_loop.ops.words import cast
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder

@@ -9,8 +9,6 @@ from mdf_loop.ir import Op, Value
 from mdf_loop.ops.compositions.windows import padded, window_slices
 from mdf_loop.ops.compositions.words import (
     attribute,
-    cast,
-    ints,
     number,
     operand,
     optional,
@@ -19,6 +17,7 @@ from mdf_loop.ops.compositions.words import (
     shifted,
     spatial_axes,
 )
+from mdf_loop.ops.words import cast, ints
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder

@@ -14,7 +14,8 @@ from mdf_loop.ops.compositions.windows import (
     window_slices,
     windows_of,
 )
-from mdf_loop.ops.compositions.words import attribute, ints, number, operand, spatial_axes
+from mdf_loop.ops.compositions.words import attribute, number, operand, spatial_axes
+from mdf_loop.ops.words import ints
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder

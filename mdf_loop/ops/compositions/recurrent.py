@@ -14,16 +14,8 @@ import numpy as np
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Carried, Loop, Op, Recorded, Value
 from mdf_loop.ops.compositions.activations import clip
-from mdf_loop.ops.compositions.words import (
-    attribute,
-    cast,
-    ints,
-    number,
-    operand,
-    optional,
-    scaled,
-    shifted,
-)
+from mdf_loop.ops.compositions.words import attribute, number, operand, optional, scaled, shifted
+from mdf_loop.ops.words import cast, ints
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder

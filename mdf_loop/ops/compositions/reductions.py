@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.compositions.words import attribute, cast, extents, ints, operand
+from mdf_loop.ops.compositions.words import attribute, extents, operand
+from mdf_loop.ops.words import cast, ints
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder

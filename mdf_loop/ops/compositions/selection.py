@@ -9,15 +9,8 @@ import numpy as np
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.compositions.words import (
-    attribute,
-    cast,
-    extents,
-    ints,
-    operand,
-    optional,
-    rank,
-)
+from mdf_loop.ops.compositions.words import attribute, extents, operand, optional, rank
+from mdf_loop.ops.words import cast, ints
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder

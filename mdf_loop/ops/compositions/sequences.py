@@ -8,7 +8,8 @@ import numpy as np
 
 from mdf_loop.ir import Carried, Loop, Op, Value
 from mdf_loop.ir.types import element_type, sequence_of
-from mdf_loop.ops.compositions.words import attribute, ints, operand, optional
+from mdf_loop.ops.compositions.words import attribute, operand, optional
+from mdf_loop.ops.words import ints
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder

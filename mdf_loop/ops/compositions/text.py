@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.compositions.words import attribute, ints, operand, rank
+from mdf_loop.ops.compositions.words import attribute, operand, rank
+from mdf_loop.ops.words import ints
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder

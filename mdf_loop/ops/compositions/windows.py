@@ -11,7 +11,8 @@ import numpy as np
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.compositions.words import attribute, ints, number, rank
+from mdf_loop.ops.compositions.words import attribute, number, rank
+from mdf_loop.ops.words import ints
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder

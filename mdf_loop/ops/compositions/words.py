@@ -10,12 +10,9 @@ import numpy.typing as npt
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Shape, Value
 from mdf_loop.ops import onnx_schema
-from mdf_loop.ops.words import cast, ints
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
-
-__all__ = ["cast", "ints"]  # of `ops.words`, for the families
 
 # --- what an operation says -------------------------------------------------------------------
 

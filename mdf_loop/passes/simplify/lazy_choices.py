@@ -6,7 +6,7 @@ Keeps: results bit for bit. What moves into the `If` is read by nothing else, an
 these: random numbers, guards, operations that can fail, loops that may not end. So the program fails
 for the same inputs as before. Choices by the same truth value become one `If`.
 
-Rule: a side moves if it costs 3 us or more (`passes.costs`), and each choice is looked at alone
+Rule: a side moves if it costs 3 us or more (`passes.simplify.costs`), and each choice is looked at alone
 where not all by one truth value can move. Measured (onnxruntime 1.31.1, AMD EPYC, one core,
 `benchmarks/lazy_choices.py`, us for each iteration of a loop, wanted in 0, 50, 100 %):
 
