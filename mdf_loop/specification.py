@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -103,6 +104,9 @@ class RunControls:
         return self.checkpoint or self.resume
 
 
+_ALL, _USUAL = Selection(), RunControls()
+
+
 @dataclass(frozen=True, slots=True)
 class RunSpecification:
     """What a run is asked for; see `Compiled.run` for the words.
@@ -111,8 +115,8 @@ class RunSpecification:
     """
 
     values: Values = field(default_factory=Values)
-    selection: Selection = field(default_factory=Selection)
-    controls: RunControls = field(default_factory=RunControls)
+    selection: Selection = _ALL
+    controls: RunControls = _USUAL
     steps: int | None = None
     dt: float | None = None
     execution_list: bool = False
@@ -175,6 +179,11 @@ def specify(
     Raises:
         InputError: a word means nothing, or does not go together with another one.
     """
+    words: tuple[Any, ...] = (record, only, set, sweep, steps, dt, every, when, reduce, state)
+    words += (execution_list, engine, time_limit, nan, progress, output, overwrite)
+    words += (checkpoint, checkpoint_every, resume, memory_limit)
+    if all(map(is_, words, _DEFAULTS)):  # most calls ask for nothing else
+        return RunSpecification(Values(arguments.inputs(inputs)))
     values = Values(
         arguments.inputs(inputs),
         {} if set is None else arguments.settings(set),
@@ -199,8 +208,7 @@ def specify(
     return _checked_time(made)
 
 
-_ALL = Selection()
-_USUAL = RunControls()
+_DEFAULTS = tuple((specify.__kwdefaults__ or {}).values())
 _SWEEP = "sweep={'node.parameter': [0.1, 0.2]}"
 
 

@@ -125,11 +125,11 @@ def test_its_models_have_some_hundred_nodes_and_give_what_the_runtime_gives(
 
 def test_a_call_that_costs_too_much_ends_it(cost_of_a_call, monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys, "argv", ["cost_of_a_call.py", "--rounds", "1", "--only", "recurrent"])
-    monkeypatch.setattr(cost_of_a_call, "medians", lambda made, rounds: (141.0, 100.0))
+    monkeypatch.setattr(cost_of_a_call, "medians", lambda made, rounds, turn: (141.0, 100.0))
     with pytest.raises(SystemExit, match="and 30 us: recurrent"):
         cost_of_a_call.main()
     assert "| recurrent | 480 | 141.0 | 100.0 | 1.41 | 41.0 | 140.0 |" in capsys.readouterr().out
-    monkeypatch.setattr(cost_of_a_call, "medians", lambda made, rounds: (139.0, 100.0))
+    monkeypatch.setattr(cost_of_a_call, "medians", lambda made, rounds, turn: (139.0, 100.0))
     cost_of_a_call.main()
 
 
@@ -142,5 +142,5 @@ def test_both_are_called_in_turns(cost_of_a_call, tmp_path: Path) -> None:
         type("Ours", (), {"run": lambda _, feeds: calls.append("ours")})(),
         type("Plain", (), {"run": lambda _, names, feeds: calls.append("plain")})(),
     )
-    cost_of_a_call.medians(turns, 3)
-    assert calls == ["ours", "plain"] * (3 + cost_of_a_call.WARM)
+    cost_of_a_call.medians(turns, 3, 2)
+    assert calls == ["ours", "ours", "plain", "plain"] * (3 + cost_of_a_call.WARM)

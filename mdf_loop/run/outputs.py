@@ -45,7 +45,6 @@ class Outputs(Mapping[str, Data]):
         lengths: of outputs over time whose rows may have different lengths how long each row is,
             without the nan behind its end: `int64[time]`, or `int64[time, axes]` for rows of
             several axes. Members of a sweep are in front.
-        units: the unit of each output and coordinate that has one, e.g. `mV`.
         dtypes: of the outputs that are no arrays, e.g. `sequence(float32)`.
         reduced: the outputs that are reductions of a run over time: they have no axis of time.
         stopped_by: why the run ended: `StoppedBy.COMPLETED`, or what has stopped it.
@@ -87,13 +86,14 @@ class Outputs(Mapping[str, Data]):
         self.checkpoint = checkpoint
         self.stopped_by = stopped_by
         self.reason = reason or stopped_by.value
-        along = [name for axis in axes for name in axis.coordinates] if axes else []
-        known = units or {}
-        self.units = {
-            name: "s" if name == "time" else known[name]
-            for name in (*along, *self._arrays)
-            if name == "time" or name in known
-        }
+        self._known_units = units or {}
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """The unit of each output and coordinate that has one, e.g. `mV`."""
+        known = {**self._known_units, "time": "s"}
+        along = (name for axis in self.axes for name in axis.coordinates)
+        return {name: known[name] for name in (*along, *self._arrays) if name in known}
 
     def axes_of(self, name: str) -> tuple[Axis, ...]:
         """The axes that an output has in front."""

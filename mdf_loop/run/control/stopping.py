@@ -153,6 +153,16 @@ class Stopping:
                 run_options.terminate = True
 
 
+class Unwatched(Stopping):
+    """Nothing ends a run from outside, as it is over at once."""
+
+    def begins(self, run_options: Any) -> None:
+        """Nobody need look."""
+
+    def ends(self, run_options: Any) -> None:
+        """Nobody has looked."""
+
+
 class _Watcher:
     """A thread that hears the bell and knows what is due next."""
 
@@ -167,7 +177,7 @@ class _Watcher:
     def wake_by(self, due: float) -> None:
         """Let the watcher look at `due`: a short run need not disturb it, if it wakes before."""
         if due < self._sleeps_until:
-            self._asked = due
+            self._asked = self._sleeps_until = due  # others need not ring until then
             self.bell.ring()
 
     def look(self) -> None:

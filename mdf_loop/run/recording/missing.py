@@ -21,6 +21,8 @@ def with_missing(made: Mapping[str, Data], has_run: Mapping[str, str]) -> dict[s
 
     `has_run` is which output says of another whether its node has run.
     """
+    if not has_run:
+        return dict(made)
     outputs = {name: data for name, data in made.items() if name not in has_run.values()}
     for name in outputs:
         flags = made.get(has_run.get(name, ""))

@@ -1,0 +1,79 @@
+"""What is over in a moment, whatever it is given, is not watched: neither signals nor memory nor time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.run import single_run
+from mdf_loop.run.control.stopping import Stopping
+from tests.models.loops import loop_model
+
+
+def one_node() -> dict[str, Any]:
+    node = {
+        "input_ports": {"a": {"shape": [2], "type": "float64"}},
+        "functions": {"f": {"value": "a * 2"}},
+        "output_ports": {"y": {"value": "f"}},
+    }
+    return {"m": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": {"n": node}}}}}
+
+
+A_LOOP = loop_model({"M": 3, "v_initial": "(1.0,)"}, {"x_next": "x + 1"}, carried="x")
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[Stopping]:
+    """What was entered to be stopped."""
+    entered: list[Stopping] = []
+    enter = Stopping.__enter__
+
+    def noted(stopping: Stopping) -> Stopping:
+        entered.append(stopping)
+        return enter(stopping)
+
+    monkeypatch.setattr(Stopping, "__enter__", noted)
+    monkeypatch.setattr(single_run, "BRIEF", 60.0)
+    return entered
+
+
+def calls_watched(watched: list[Stopping], model: Any, *calls: Mapping[str, Any]) -> list[bool]:
+    """Of each call whether it was watched."""
+    compiled = mdf_loop.compile(model)
+    found = []
+    for words in calls:
+        before = len(watched)
+        compiled.run(**words)
+        found.append(len(watched) > before)
+    return found
+
+
+GIVEN = {"inputs": {"a": np.array([1.0, 2.0])}}
+
+
+def test_the_first_call_is_watched_as_nobody_knows_how_long_it_takes(watched) -> None:
+    assert calls_watched(watched, one_node(), GIVEN, GIVEN, GIVEN) == [True, False, False]
+
+
+def test_what_took_longer_is_watched_again(watched, monkeypatch) -> None:
+    monkeypatch.setattr(single_run, "BRIEF", 0.0)
+    assert calls_watched(watched, one_node(), GIVEN, GIVEN) == [True, True]
+
+
+def test_what_is_asked_for_is_watched(watched) -> None:
+    limited = {**GIVEN, "time_limit": 9}
+    assert calls_watched(watched, one_node(), GIVEN, limited, GIVEN) == [True, True, False]
+
+
+def test_a_loop_is_watched(watched) -> None:
+    assert calls_watched(watched, A_LOOP, {}, {}) == [True, True]
+
+
+def test_both_ways_give_the_same() -> None:
+    compiled = mdf_loop.compile(one_node())
+    first, second = (compiled.run(**GIVEN)["y"] for _ in range(2))
+    np.testing.assert_array_equal(first, second, strict=True)
