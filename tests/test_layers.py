@@ -35,6 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("passes",),
     ("pipeline",),
     ("emit",),
+    ("native",),
     ("run",),
     ("results",),
     ("api",),

@@ -68,13 +68,13 @@ class SessionModel:
         ModelError, UnsupportedError: as `to_onnx`.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, write_own: LoopWriter = write_scan) -> None:
         refuse_nothing(program.name, program.outputs)
         _refuse_too_deep(program.ops)
         _refuse_too_large([c for c in _constants(program) if c.array.nbytes < LARGE])
         self._program = program
         self.nodes = Nodes()
-        self.for_cpu, self.apart = _with_apart(_model(program, write_scan, self.nodes))
+        self.for_cpu, self.apart = _with_apart(_model(program, write_own, self.nodes))
 
     def for_others(self) -> onnx.ModelProto:
         """The model for other providers, with the same constants apart."""
@@ -163,7 +163,7 @@ def _model(program: Program, write_outermost: LoopWriter, nodes: Nodes) -> oir.M
         outputs,
         nodes=scope.nodes,
         initializers=list(writer.initializers.values()),
-        opset_imports={"": writer.opset},
+        opset_imports={"": writer.opset, **{domain: 1 for domain in writer.domains if domain}},
         name=program.name or "model",
     )
     return oir.Model(

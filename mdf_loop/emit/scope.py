@@ -15,6 +15,7 @@ import onnx_ir as oir
 from mdf_loop.bits import bits
 from mdf_loop.ir import Array, Guard, Loop, Operation, Program, Recorded, Shape, Value
 from mdf_loop.ir.types import TypeWord, dtype_name, element_type, inside, is_optional, is_sequence
+from mdf_loop.ops.native.code import Failure
 from mdf_loop.ops.opset import opset_of_all
 
 
@@ -37,10 +38,11 @@ class Nodes:
     """What nodes of a model do for a program, by their names: all that the runtime's messages tell.
 
     `guards` fail for one of these, `rows` where the rows of a record differ in shape, and `loops`
-    run one.
+    run one. Where a native loop fails at check k, the k-th of its `failures` says why.
     """
 
     guards: dict[str, Guard] = field(default_factory=dict)
+    failures: dict[str, tuple[Failure, ...]] = field(default_factory=dict)
     rows: dict[str, tuple[Loop, Recorded]] = field(default_factory=dict)
     loops: dict[str, Loop] = field(default_factory=dict)
 
@@ -59,6 +61,7 @@ class Writer:
         self.taken |= {output.name for output in program.outputs}
         self.count = 0
         self.opset = opset_of_all(program.ops)
+        self.domains: set[str] = set()
 
     def declare(self, value: Value, name: str) -> oir.Value:
         """The ONNX value of a value of the program, under this name."""
@@ -136,8 +139,10 @@ class OnnxScope:
         outputs: Sequence[oir.Value],
         attributes: dict[str, Any] | None = None,
         where: str = "",
+        domain: str = "",
     ) -> str:
         """Append a node and give its name, which says where in the MDF it comes from."""
+        self.writer.domains.add(domain)
         plain = {k: _attribute(k, v) for k, v in (attributes or {}).items()}
         name = self.writer.fresh(f"{where} {op_type}".strip())
         self.nodes.append(
@@ -145,6 +150,7 @@ class OnnxScope:
                 op_type,
                 inputs,
                 attributes=plain,
+                domain=domain,
                 outputs=outputs,
                 name=name,
             )

@@ -14,6 +14,8 @@ from mdf_loop.ops.batching import elementwise as batching
 from mdf_loop.ops.compositions import activations, arithmetic, elementary, erf
 from mdf_loop.ops.costs import transcendental
 from mdf_loop.ops.failing import divides_by_zero, negative_power, no_number
+from mdf_loop.ops.native import arithmetic as exact
+from mdf_loop.ops.native import conversions, functions
 from mdf_loop.ops.registry import Bits, Row, no, yes
 from mdf_loop.ops.sure_kernels import FLOATS, NUMBERS, PLAIN, first_dtype
 
@@ -77,14 +79,15 @@ def _gelu(x: Array, approximate: str = "none") -> Array:
 
 
 ARITHMETIC = (
-    _number(name="Add"),
-    _number(name="Sub"),
-    _number(name="Mul"),
-    _number(name="Div", may_fail=divides_by_zero),
-    _number(name="Neg"),
-    _number(name="Abs", never_negative=_of_floats),
+    _number(name="Add", native=exact.binary("fadd", "add")),
+    _number(name="Sub", native=exact.binary("fsub", "sub")),
+    _number(name="Mul", native=exact.binary("fmul", "mul")),
+    _number(name="Div", native=exact.divided, may_fail=divides_by_zero),
+    _number(name="Neg", native=exact.neg),
+    _number(name="Abs", native=exact.absolute, never_negative=_of_floats),
     _once(
         name="Mod",
+        native=exact.rest,
         may_fail=divides_by_zero,
         wrong_kernel=_wrong_mod,
         composed=arithmetic.mod,
@@ -92,18 +95,20 @@ ARITHMETIC = (
     ),
     pointwise(
         name="Pow",
+        native=functions.power,
         may_fail=negative_power,
         work=transcendental,
         wrong_kernel=_wrong_power,
         composed=arithmetic.power,
     ),
-    _fixed(name="Sqrt", has_kernel=sure_kernels.of(FLOATS)),
-    _once(name="Reciprocal", has_kernel=sure_kernels.of(FLOATS)),
-    _once(name="Max", has_kernel=sure_kernels.of(NUMBERS)),
-    _once(name="Min", has_kernel=sure_kernels.of(NUMBERS)),
+    _fixed(name="Sqrt", native=exact.rounded("sqrt"), has_kernel=sure_kernels.of(FLOATS)),
+    _once(name="Reciprocal", native=exact.reciprocal, has_kernel=sure_kernels.of(FLOATS)),
+    _once(name="Max", native=exact.extreme("gt"), has_kernel=sure_kernels.of(NUMBERS)),
+    _once(name="Min", native=exact.extreme("lt"), has_kernel=sure_kernels.of(NUMBERS)),
     # the sign of nan is 0
     _once(
         name="Sign",
+        native=exact.sign,
         has_kernel=sure_kernels.of(NUMBERS),
         wrong_kernel=sure_kernels.first_of({"float16"}),
     ),
@@ -119,19 +124,24 @@ ARITHMETIC = (
 )
 
 ROUNDING = (
-    _fixed(name="Ceil", has_kernel=sure_kernels.of(FLOATS)),
-    _fixed(name="Floor", has_kernel=sure_kernels.of(FLOATS)),
-    _fixed(name="Round", has_kernel=sure_kernels.of(FLOATS)),
+    _fixed(name="Ceil", native=exact.rounded("ceil"), has_kernel=sure_kernels.of(FLOATS)),
+    _fixed(name="Floor", native=exact.rounded("floor"), has_kernel=sure_kernels.of(FLOATS)),
+    _fixed(name="Round", native=exact.rounded("roundeven"), has_kernel=sure_kernels.of(FLOATS)),
 )
 
 LOGIC = (
-    *(_logic(name=name) for name in ("And", "Not", "Or", "Xor")),
-    *(_number(name=name) for name in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")),
-    _fixed(name="Equal", has_kernel=sure_kernels.of(PLAIN)),
+    *(_logic(name=name, native=exact.logical(name.lower())) for name in ("And", "Or", "Xor")),
+    _logic(name="Not", native=exact.negated),
+    _number(name="Greater", native=exact.compared("gt")),
+    _number(name="GreaterOrEqual", native=exact.compared("ge")),
+    _number(name="Less", native=exact.compared("lt")),
+    _number(name="LessOrEqual", native=exact.compared("le")),
+    _fixed(name="Equal", native=exact.compared("eq"), has_kernel=sure_kernels.of(PLAIN)),
     _fixed(name="IsInf", has_kernel=sure_kernels.of(FLOATS)),
-    _fixed(name="IsNaN", has_kernel=sure_kernels.of(FLOATS)),
+    _fixed(name="IsNaN", native=exact.is_nan, has_kernel=sure_kernels.of(FLOATS)),
     _fixed(
         name="Where",
+        native=exact.where,
         moves=lambda op: op.inputs[1:],
         as_signed=True,
         has_kernel=_chosen_numbers,
@@ -141,12 +151,14 @@ LOGIC = (
 DTYPES = (
     _fixed(
         name="Cast",
+        native=conversions.cast,
         may_fail=no_number,
         has_kernel=lambda op: {first_dtype(op), op.outputs[0].dtype} <= PLAIN,
     ),
     Row(name="CastLike", may_fail=no_number, bits=Bits.FIXED, batched=batching.cast_like),
     _fixed(
         name="Identity",
+        in_order=True,
         moves=lambda op: op.inputs,
         has_kernel=sure_kernels.of(PLAIN),
         meaning=lambda value: value,
@@ -154,17 +166,17 @@ DTYPES = (
 )
 
 ELEMENTARY = (
-    _slow(name="Exp", has_kernel=sure_kernels.of(FLOATS), never_negative=yes),
-    _slow(name="Log", has_kernel=sure_kernels.of(FLOATS)),
-    _slow(name="Sin", has_kernel=sure_kernels.of(FLOATS)),
-    _slow(name="Cos", has_kernel=sure_kernels.of(FLOATS)),
+    _slow(name="Exp", native=functions.exp, has_kernel=sure_kernels.of(FLOATS), never_negative=yes),
+    _slow(name="Log", native=functions.log, has_kernel=sure_kernels.of(FLOATS)),
+    _slow(name="Sin", native=functions.sin, has_kernel=sure_kernels.of(FLOATS)),
+    _slow(name="Cos", native=functions.cos, has_kernel=sure_kernels.of(FLOATS)),
     _slow(name="Tan", composed=elementary.tan),
     _slow(name="Asin", composed=elementary.asin),
     _slow(name="Acos", composed=elementary.acos),
     _slow(name="Atan", composed=elementary.atan),
     _slow(name="Sinh", composed=elementary.sinh),
     _slow(name="Cosh", composed=elementary.cosh),
-    _slow(name="Tanh", has_kernel=sure_kernels.of(FLOATS)),
+    _slow(name="Tanh", native=functions.tanh, has_kernel=sure_kernels.of(FLOATS)),
     _slow(name="Asinh", composed=elementary.asinh),
     _slow(name="Acosh", composed=elementary.acosh),
     _slow(name="Atanh", composed=elementary.atanh),
@@ -172,12 +184,17 @@ ELEMENTARY = (
 )
 
 ACTIVATIONS = (
-    _slow(name="Sigmoid", has_kernel=sure_kernels.of(FLOATS), never_negative=yes),
+    _slow(
+        name="Sigmoid",
+        native=functions.sigmoid,
+        has_kernel=sure_kernels.of(FLOATS),
+        never_negative=yes,
+    ),
     _slow(name="Softplus", composed=activations.softplus),
     _slow(name="Elu", composed=activations.elu),
     _slow(name="Celu"),
     _slow(name="Selu", composed=activations.selu),
-    _once(name="Relu", composed=activations.relu),
+    _once(name="Relu", native=exact.relu, composed=activations.relu),
     pointwise(name="LeakyRelu", composed=activations.leaky_relu),
     pointwise(name="ThresholdedRelu", composed=activations.thresholded_relu),
     pointwise(name="HardSigmoid", composed=activations.hard_sigmoid),

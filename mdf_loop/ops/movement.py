@@ -67,10 +67,14 @@ SHAPES = (
         has_kernel=sure_kernels.of(PLAIN),
         batched=shapes.size,
     ),
-    _indexed(name="Reshape", may_fail=unless_fixed_and_known(1), batched=shapes.reshape),
-    _copied(name="Flatten", may_fail=no, batched=shapes.flatten),
-    _indexed(name="Squeeze", may_fail=unless_fixed_and_known(1), batched=shapes.squeeze),
-    _indexed(name="Unsqueeze", may_fail=unless_known(1), batched=shapes.unsqueeze),
+    _indexed(
+        name="Reshape", in_order=True, may_fail=unless_fixed_and_known(1), batched=shapes.reshape
+    ),
+    _copied(name="Flatten", in_order=True, may_fail=no, batched=shapes.flatten),
+    _indexed(
+        name="Squeeze", in_order=True, may_fail=unless_fixed_and_known(1), batched=shapes.squeeze
+    ),
+    _indexed(name="Unsqueeze", in_order=True, may_fail=unless_known(1), batched=shapes.unsqueeze),
     _copied(
         name="Transpose",
         may_fail=no,
@@ -94,7 +98,9 @@ COPIES = (
         newer_forms=((18, counted_parts),),
     ),
     _indexed(name="Slice", may_fail=step_of_zero, batched=shapes.slice_),
-    _indexed(name="Expand", may_fail=unless_fixed_and_known(1), batched=shapes.expand),
+    _indexed(
+        name="Expand", in_order=True, may_fail=unless_fixed_and_known(1), batched=shapes.expand
+    ),
     _indexed(name="Tile", may_fail=unless_known(1), batched=shapes.tile),
     _copied(
         name="Pad",

@@ -55,6 +55,10 @@ Batched: TypeAlias = "Callable[[Lane, Op, Operands], Sequence[Value]]"
 """The outputs of an operation for many runs at once, of which one operand or more has the axis."""
 
 
+Native: TypeAlias = "Callable[..., str]"
+"""`form(code: Code, op, *registers)`: writes machine code for lanes; the register of the result."""
+
+
 class Bits(Enum):
     """How much of a result is fixed, to the last bit."""
 
@@ -107,6 +111,8 @@ class Row:
         elementwise: `y[k] = f(a[k], b[k], ...)` after all operands are broadcast.
         moves: the operands whose elements, and zeros, are all that the results hold; None if it
             does more than move numbers.
+        in_order: whether the result has the elements of the first operand in their order, each as
+            often as it is broadcast.
         bits: how much of the result is fixed.
         may_fail: whether it may fail for values of operands that fit it.
         never_negative: whether it gives nothing below 0, and no -0.0.
@@ -122,6 +128,8 @@ class Row:
         not_batched: why it is not, as the end of a sentence.
         composed: how it is made of other operations, where there is no kernel.
         not_composed: why it is not, as the end of a sentence.
+        native: how machine code computes it element by element, of dtypes in `ops.native.code`; None:
+            a loop with it is run by ONNX Runtime's own kernels.
         opset: the lowest opset that has it, where ONNX's schemas alone do not tell.
         newer_forms: (opset, form): how it is said from an opset on, where it was said differently before.
         schema, types, meaning: what ONNX says of its own operations, of any other one.
@@ -130,6 +138,7 @@ class Row:
     name: str
     elementwise: bool = False
     moves: Moves | None = None
+    in_order: bool = False
     bits: Bits = Bits.OPEN
     may_fail: Fails = yes
     never_negative: Test = no
@@ -145,6 +154,7 @@ class Row:
     not_batched: str = "there is no rule for it yet"
     composed: Composition | None = None
     not_composed: str = ""
+    native: Native | None = None
     opset: Opset = ours
     newer_forms: Sequence[tuple[int, Form]] = ()
     schema: defs.OpSchema | None = None

@@ -1,0 +1,40 @@
+"""Make the trampoline files for all platforms: `make trampolines` (needs PyPI's ziglang)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parents[1] / "mdf_loop" / "native" / "trampolines"
+TARGETS = {
+    "linux-x86_64.so": "x86_64-linux-gnu.2.17",
+    "linux-arm64.so": "aarch64-linux-gnu.2.17",
+    "macos-arm64.dylib": "aarch64-macos.11.0",
+    "windows-x86_64.dll": "x86_64-windows-gnu",
+    "windows-arm64.dll": "aarch64-windows-gnu",
+}
+"""Files by what they run on."""
+
+_OPTIONS = (
+    *("-shared", "-O2", "-std=c11", "-nostdlib", "-fvisibility=hidden", "-fno-stack-protector"),
+    *("-fno-sanitize=all", "-fno-builtin", "-g0", "-s", "-Wall", "-Werror"),
+    "-Wno-deprecated-non-prototype",
+)
+
+
+def make(name: str, folder: Path = HERE) -> Path:
+    """One file, the same bytes each time."""
+    target, made = TARGETS[name], folder / name
+    own = ("-Wl,--build-id=none",) if "linux" in name else ()
+    source = str(HERE / "trampoline.c")
+    zig = (sys.executable, "-m", "ziglang", "cc")
+    subprocess.run([*zig, "-target", target, *_OPTIONS, *own, "-o", str(made), source], check=True)
+    for more in (made.with_suffix(".pdb"), folder / "trampoline.lib"):
+        more.unlink(missing_ok=True)
+    return made
+
+
+if __name__ == "__main__":
+    for each in TARGETS:
+        make(each)

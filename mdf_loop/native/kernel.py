@@ -1,0 +1,56 @@
+"""A loop's kernel: its form, its machine code, made once for the same program and types."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mdf_loop.ir import Array, Loop, Value
+from mdf_loop.native import machine
+from mdf_loop.native.lanes import FUNCTION, extent_names, write_lanes
+from mdf_loop.native.support import Form, form_of
+from mdf_loop.ops.native.code import Failure
+from mdf_loop.recent import Recent
+
+MOST = 256
+"""For how many texts machine code is kept."""
+
+_MADE: Recent[machine.Machine] = Recent(MOST)
+_LOCK = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kernel:
+    """A loop that is ready to be run.
+
+    Attributes:
+        extents: the names of extents that are known only when it runs, in order.
+        failures: why it may fail: the k-th where it gives k + 1.
+    """
+
+    form: Form
+    code: machine.Machine
+    extents: Sequence[str]
+    failures: Sequence[Failure]
+
+    @property
+    def address(self) -> int:
+        """Where its function is."""
+        return self.code.address
+
+
+def kernel_of(loop: Loop, known: Mapping[Value, Array]) -> Kernel:
+    """The kernel of a loop; `known` are the constants of its program.
+
+    Raises:
+        NotNative: it has no form; the text says why.
+    """
+    form = form_of(loop, known)
+    written = write_lanes(form, machine.width())
+    with _LOCK:
+        code = _MADE.get(written.text)
+        if code is None:
+            code = machine.compiled(written.text, FUNCTION)
+            _MADE.put(written.text, code)
+    return Kernel(form, code, extent_names(form), written.failures)

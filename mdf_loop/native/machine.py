@@ -1,0 +1,70 @@
+"""Machine code of LLVM's text: the one place that knows llvmlite."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+_LOCK = threading.Lock()
+
+
+@functools.cache
+def _llvm() -> Any:
+    """llvmlite, ready."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+@functools.cache
+def _processor() -> tuple[str, str]:
+    """This processor and what it can do, as LLVM calls it."""
+    llvm = _llvm()
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def _target() -> Any:
+    """What code is made for; each engine owns one."""
+    name, features = _processor()
+    target = _llvm().Target.from_default_triple()
+    return target.create_target_machine(cpu=name, features=features, opt=2)
+
+
+@functools.cache
+def width() -> int:
+    """How many float64 one of the processor's vectors holds."""
+    features = _llvm().get_host_cpu_features()
+    if features.get("avx512f"):
+        return 8
+    return 4 if features.get("avx2") else 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Machine:
+    """Code that runs as long as this lives."""
+
+    engine: Any
+    address: int
+
+
+def compiled(text: str, name: str) -> Machine:
+    """The function of this name, as machine code.
+
+    Several threads may ask at once.
+    """
+    llvm = _llvm()
+    with _LOCK:
+        module = llvm.parse_assembly(text)
+        module.verify()
+        options = llvm.create_pipeline_tuning_options(speed_level=1)
+        options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+        target = _target()
+        passes = llvm.create_pass_builder(target, options)
+        passes.getModulePassManager().run(module, passes)
+        engine = llvm.create_mcjit_compiler(module, target)
+        engine.finalize_object()
+        return Machine(engine, engine.get_function_address(name))

@@ -1,0 +1,164 @@
+"""Kernels of loops as operators of ONNX Runtime: one operator for each, in a domain of our own.
+
+ONNX Runtime takes operators from a file only (`trampolines/`), which asks Python's structures what an
+operator is. Those live as long as the session that uses them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import platform
+import sys
+import threading
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mdf_loop.ir import Shape, Value
+from mdf_loop.ir.types import element_type
+from mdf_loop.native.kernel import Kernel
+from mdf_loop.ops.native.code import Failure
+
+DOMAIN = "mdf_loop"
+
+_LOCK = threading.Lock()
+_RELEASED: list[Any] = []
+"""What belonged to sessions that are gone: freed when the next one comes."""
+
+
+class _Operator(ctypes.Structure):
+    """`Operator` of trampoline.c, of which it fills the first part itself."""
+
+    _fields_ = (
+        ("version", ctypes.c_uint32),
+        ("functions", ctypes.c_void_p * 25),
+        ("name", ctypes.c_char_p),
+        ("loop", ctypes.c_void_p),
+        ("runtime", ctypes.c_void_p),
+        ("inputs", ctypes.c_int64),
+        ("outputs", ctypes.c_int64),
+        ("extents", ctypes.c_int64),
+        ("input_types", ctypes.POINTER(ctypes.c_int32)),
+        ("output_types", ctypes.POINTER(ctypes.c_int32)),
+        ("where", ctypes.POINTER(ctypes.c_int64)),
+        ("given", ctypes.POINTER(ctypes.c_int64)),
+        ("shapes", ctypes.POINTER(ctypes.c_int64)),
+        ("scratch", ctypes.c_int64),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NativeLoop:
+    """A loop's operator: its name, and all that must live while a session uses it."""
+
+    name: str
+    kernel: Kernel
+    structure: _Operator = field(repr=False)
+    kept: tuple[Any, ...] = field(repr=False)
+
+    @property
+    def failures(self) -> Sequence[Failure]:
+        """Why a run may fail, by what the operator gives: 1, 2, ..."""
+        return self.kernel.failures
+
+
+def operator_of(kernel: Kernel, name: str) -> NativeLoop:
+    """The operator of a kernel."""
+    form = kernel.form
+    names = kernel.extents
+    inputs = form.inputs
+    outputs = form.outputs
+    where = [place for name in names for place in _first_with(name, inputs)]
+    types = [element_type(dtype) for dtype in ("int64", *(value.dtype for value in inputs))]
+    made = [element_type(value.dtype) for value, _ in outputs]
+    own = [element_type("uint8")]  # memory
+    kept = (
+        _array(ctypes.c_int32, types),
+        _array(ctypes.c_int32, made + own),
+        _array(ctypes.c_int64, where),
+        _array(ctypes.c_int64, [e for v in inputs for e in _extents(v.shape, names, False)]),
+        _array(ctypes.c_int64, [e for v, rows in outputs for e in _extents(v.shape, names, rows)]),
+    )
+    structure = _Operator(
+        name=name.encode(),
+        loop=kernel.address,
+        inputs=len(types),
+        outputs=len(made) + len(own),
+        extents=len(names),
+        input_types=kept[0],
+        output_types=kept[1],
+        where=kept[2],
+        given=kept[3],
+        shapes=kept[4],
+        scratch=0,
+    )
+    return NativeLoop(name, kernel, structure, kept)
+
+
+def _array(kind: Any, numbers: Sequence[int]) -> Any:
+    return (kind * max(1, len(numbers)))(*numbers)
+
+
+def _first_with(name: str, inputs: Sequence[Value]) -> tuple[int, int]:
+    """The first input and axis of an extent; input 0 is the trip count."""
+    for number, value in enumerate(inputs, start=1):
+        if value.shape is not None and name in value.shape:
+            return number, value.shape.index(name)
+    raise AssertionError(name)
+
+
+def _extents(shape: Shape, names: Sequence[str], rows: bool) -> list[int]:
+    """How many axes, then extents: -1 as many as iterations, -2 - k the k-th that has a name."""
+    assert shape is not None
+    own = shape[1:] if rows else shape
+    known = [extent if isinstance(extent, int) else -2 - names.index(extent) for extent in own]
+    return [len(shape), *([-1] if rows else []), *known]
+
+
+# --- registering ----------------------------------------------------------------------------------
+
+
+def trampoline() -> Path | None:
+    """The file for this system and processor; None if there is none."""
+    system = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(sys.platform)
+    processor = platform.machine().lower()
+    processor = {"amd64": "x86_64", "aarch64": "arm64"}.get(processor, processor)
+    ending = {"linux": "so", "macos": "dylib", "windows": "dll"}.get(system or "", "")
+    path = Path(__file__).parent / "trampolines" / f"{system}-{processor}.{ending}"
+    return path if path.exists() else None
+
+
+@functools.cache
+def _library() -> tuple[str, Any]:
+    path = trampoline()
+    assert path is not None
+    return str(path), ctypes.CDLL(str(path))
+
+
+def register(options: Any, operators: Sequence[NativeLoop]) -> Any:
+    """Let sessions with these options know the operators; what must live as long as they do.
+
+    Raises:
+        RuntimeError: ONNX Runtime does not take them.
+    """
+    path, library = _library()
+    with _LOCK:
+        while _RELEASED:
+            library.mdf_loop_release(ctypes.c_void_p(_RELEASED.pop()[0]))
+        pointers = (ctypes.c_void_p * len(operators))(
+            *(ctypes.addressof(each.structure) for each in operators)
+        )
+        name = ctypes.c_char_p(DOMAIN.encode())
+        ctypes.c_void_p.in_dll(library, "mdf_loop_operators").value = ctypes.addressof(pointers)
+        ctypes.c_int64.in_dll(library, "mdf_loop_count").value = len(operators)
+        ctypes.c_char_p.in_dll(library, "mdf_loop_name").value = name.value
+        options.register_custom_ops_library(path)
+        return ctypes.c_void_p.in_dll(library, "mdf_loop_domain").value
+
+
+def keep(session: Any, domain: int, operators: Sequence[NativeLoop]) -> None:
+    """Let operators and their domain live until the session is gone."""
+    weakref.finalize(session, _RELEASED.append, (domain, tuple(operators))).atexit = False

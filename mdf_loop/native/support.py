@@ -1,0 +1,183 @@
+"""Which form a loop has in machine code, or why it has none.
+
+A loop has *lanes* where everything in it is computed number by number: each lane is then a loop of its
+own. Its values are single numbers, or arrays of one shape, the lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from mdf_loop.ir import (
+    Array,
+    Constant,
+    If,
+    Loop,
+    Op,
+    Operation,
+    Program,
+    Value,
+    bodies,
+    reads,
+    results,
+    walk,
+)
+from mdf_loop.ops import row_of
+from mdf_loop.ops.native.code import TYPES
+from mdf_loop.ops.registry import title
+
+Extents = tuple[int | str, ...]
+
+
+class NotNative(Exception):  # noqa: N818 - no error: the loop is standard
+    """Why a loop has no form: it is standard, since ..."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Form:
+    """A loop as machine code computes it.
+
+    Attributes:
+        lanes: the shape of its arrays, without axes of one element in front; of a loop of single
+            numbers nothing.
+        numbers: single numbers that are known.
+        captured: what the body reads from outside, and arrays that are constants inside.
+    """
+
+    loop: Loop
+    lanes: Extents
+    numbers: Mapping[Value, Array]
+    captured: tuple[Value, ...]
+
+    @property
+    def arrays(self) -> tuple[Value, ...]:
+        """What it is given whole: captured, and what enters the first iteration."""
+        loop = self.loop
+        control = (value for value in (loop.condition, loop.first) if value is not None)
+        initials = (carried.initial for carried in loop.carried)
+        given = (*control, *self.captured, *initials)
+        return tuple(dict.fromkeys(value for value in given if value not in self.numbers))
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """All that it is given, besides the trip count."""
+        rows = (scanned.rows for scanned in self.loop.scanned)
+        return tuple(dict.fromkeys((*self.arrays, *rows)))
+
+    @property
+    def outputs(self) -> tuple[tuple[Value, bool], ...]:
+        """What it gives, each with whether it is rows."""
+        loop = self.loop
+        finals = tuple((carried.final, False) for carried in loop.carried)
+        stacks = tuple((recorded.stack, True) for recorded in loop.recorded)
+        told = (loop.count, loop.last_condition)
+        return (*finals, *stacks, *((value, False) for value in told if value is not None))
+
+
+def is_single(value: Value) -> bool:
+    """Whether a value is surely one number."""
+    return value.shape is not None and all(extent == 1 for extent in value.shape)
+
+
+def constants_in(program: Program) -> Mapping[Value, Array]:
+    """All that is known in a program, wherever it stands."""
+    return {op.value: op.array for op in walk(program.ops) if isinstance(op, Constant)}
+
+
+def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
+    """The form of a loop; `known` are the constants of its program.
+
+    Raises:
+        NotNative: it has none; the text says why.
+    """
+    for operation in walk((loop,)):
+        _check(operation, outermost=operation is loop)
+    numbers = {value: array for value, array in known.items() if array.size == 1}
+    made = set(_made(loop))
+    rows = {scanned.rows for scanned in loop.scanned}
+    captured = tuple(v for v in _read(loop) if v not in made and v not in numbers)
+    shapes = {_lanes(value) for value in (*made, *captured)} - {()}
+    if len(shapes) > 1:
+        shown = " and ".join(sorted(_shown(shape) for shape in shapes))
+        raise NotNative(f"it has arrays of several shapes: {shown}")
+    if any(v.shape is None for v in rows):
+        raise NotNative("the shape of what it scans is known only when it runs")
+    return Form(loop, next(iter(shapes), ()), numbers, captured)
+
+
+# --- what no form has -----------------------------------------------------------------------------
+
+
+def _check(operation: Operation, *, outermost: bool) -> None:
+    """Refuse what no form can compute."""
+    if isinstance(operation, Op):
+        row = row_of(operation.op_type)
+        if not (row.in_order or (row.elementwise and row.native)):
+            raise NotNative(f"it has {title(operation.op_type)}")
+    elif isinstance(operation, Loop):
+        _check_loop(operation, outermost=outermost)
+    elif isinstance(operation, If) and not is_single(operation.condition):
+        raise NotNative("it has a choice by an array")
+
+
+def _check_loop(loop: Loop, *, outermost: bool) -> None:
+    has_rows = bool(loop.recorded or loop.scanned)
+    if loop.dynamic_shapes:
+        raise NotNative("what it carries may change its shape")
+    if loop.kind == "endless" and loop.bound is None:
+        raise NotNative("nothing ends it")
+    if not outermost and has_rows:
+        raise NotNative("a loop in it has rows")
+    if loop.condition is not None and has_rows:
+        raise NotNative("it has rows, and a condition ends it")
+    ends = (loop.trip_count, loop.condition, loop.condition_out)
+    if any(value is not None and not is_single(value) for value in ends):
+        raise NotNative("what ends it is an array")
+    if any(scanned.axis != 0 for scanned in loop.scanned):
+        raise NotNative("it scans an axis that is not the first")
+
+
+# --- its values -----------------------------------------------------------------------------------
+
+
+def _made(loop: Loop) -> Iterator[Value]:
+    """What the body is given and computes, in bodies inside too; no arrays that are constants."""
+    for operation in (loop, *walk(loop.ops)):
+        if isinstance(operation, Constant):
+            continue
+        for body in bodies(operation):
+            yield from body.inputs
+        if operation is not loop:
+            yield from results(operation)
+
+
+def _read(loop: Loop) -> Iterable[Value]:
+    """What the body reads, once each: not what only says a shape."""
+    found: dict[Value, None] = {}
+    for operation in walk(loop.ops):
+        operands = tuple(reads(operation))
+        if isinstance(operation, Op) and row_of(operation.op_type).in_order:
+            operands = operands[:1]
+        found.update(dict.fromkeys(operands))
+        for body in bodies(operation):
+            found.update(dict.fromkeys(body.outputs))
+    for body in bodies(loop):
+        found.update(dict.fromkeys(body.outputs))
+    return found
+
+
+def _lanes(value: Value) -> Extents:
+    """The shape without axes of one element in front; nothing for one number."""
+    if value.dtype not in TYPES:
+        raise NotNative(f"it has {value.dtype}")
+    if value.shape is None:
+        raise NotNative(f"the shape of '{value.name}' is known only when it runs")
+    front = (k for k, extent in enumerate(value.shape) if extent != 1)
+    first = next(front, None)
+    return () if first is None else value.shape[first:]
+
+
+def _shown(shape: Extents) -> str:
+    return f"[{', '.join(map(str, shape))}]"
+

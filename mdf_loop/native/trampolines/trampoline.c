@@ -1,0 +1,203 @@
+/* Machine code of loops as operators of ONNX Runtime.
+
+   ONNX Runtime takes operators of others from a file only. This is the file: it says of an operator
+   what Python has written down in an `Operator`, and hands arrays to its machine code. It calls no
+   library, so that it runs wherever the processor and the system fit (see `make trampolines`).
+
+   Source: onnxruntime_c_api.h (OrtCustomOp, OrtApi); both are only ever appended to. */
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef _WIN32
+#define API __declspec(dllexport)
+int __stdcall DllMainCRTStartup(void* library, unsigned reason, void* reserved) { return 1; }
+#else
+#define API __attribute__((visibility("default")))
+#endif
+
+typedef void* Status; /* null: all went well */
+typedef const void* Function;
+typedef const Function* Runtime; /* OrtApi, as a table of functions */
+
+enum { /* places in the table */
+  FAIL = 0, CREATE_DOMAIN = 26, ADD_OPERATOR = 27, ADD_DOMAIN = 28, DATA = 51, DIMENSIONS = 62, ELEMENTS = 64,
+  SHAPE = 65,
+  INPUT = 90, OUTPUT = 91, RELEASE_SHAPE = 99, RELEASE_DOMAIN = 101
+};
+enum { VERSION = 17, MOST_AXES = 16, MOST_EXTENTS = 16 };
+
+typedef struct Operator Operator;
+
+/* 0, or which of the loop's checks has failed. */
+typedef int64_t (*Loop)(int64_t trip, const int64_t* extents, void* const* in, void* const* out);
+
+struct Operator {
+  struct { /* OrtCustomOp */
+    uint32_t version;
+    Function create, name, provider, input_type, input_count, output_type, output_count, compute,
+        destroy, input_kind, output_kind, memory, least_in, alike_in, least_out, alike_out, create_2,
+        compute_2, shapes, first_version, last_version, inplace, release_inplace, alias,
+        release_alias;
+  } op;
+  const char* name;
+  Loop loop;
+  Runtime runtime;
+  int64_t inputs, outputs, extents;
+  const int32_t* input_types;
+  const int32_t* output_types;
+  const int64_t* where;  /* of each named extent: input, axis */
+  const int64_t* given;  /* of each input but the first: as in `shapes` */
+  const int64_t* shapes; /* of each output: how many axes, then extents; -1: as many as iterations,
+                            -2 - k: the k-th named extent */
+  int64_t scratch;       /* bytes that the loop needs */
+};
+
+#define CALL(place, ...) \
+  do { \
+    Status status = ((Status(*)())runtime[place])(__VA_ARGS__); \
+    if (status) return status; \
+  } while (0)
+
+/* --- what an operator says of itself ----------------------------------------------------------- */
+
+static Status create(const Operator* op, const void* api, const void* info, const void** kernel) {
+  *kernel = op;
+  return 0;
+}
+static void destroy(void* kernel) {}
+static const char* name(const Operator* op) { return op->name; }
+static const char* provider(const Operator* op) { return 0; } /* the CPU's */
+static int input_type(const Operator* op, size_t index) { return op->input_types[index]; }
+static int output_type(const Operator* op, size_t index) { return op->output_types[index]; }
+static size_t input_count(const Operator* op) { return (size_t)op->inputs; }
+static size_t output_count(const Operator* op) { return (size_t)op->outputs; }
+static int required(const Operator* op, size_t index) { return 0; }
+static int usual_memory(const Operator* op, size_t index) { return 0; }
+static int one(const Operator* op) { return 1; }
+
+/* --- a run ------------------------------------------------------------------------------------- */
+
+static Status extents_of(const Operator* op, void* context, int64_t* extents) {
+  Runtime runtime = op->runtime;
+  for (int64_t k = 0; k < op->extents; k++) {
+    const void *value, *shape;
+    int64_t axis = op->where[2 * k + 1], dimensions[MOST_AXES];
+    CALL(INPUT, context, (size_t)op->where[2 * k], &value);
+    CALL(SHAPE, value, &shape);
+    Status status = ((Status(*)())runtime[DIMENSIONS])(shape, dimensions, (size_t)(axis + 1));
+    ((void (*)())runtime[RELEASE_SHAPE])(shape);
+    if (status) return status;
+    extents[k] = dimensions[axis];
+  }
+  return 0;
+}
+
+/* One extent of a shape, as `Operator.shapes` has it. */
+static int64_t extent_of(int64_t said, int64_t trip, const int64_t* extents) {
+  if (said >= 0) return said;
+  return said == -1 ? (trip < 0 ? 0 : trip) : extents[-2 - said];
+}
+
+/* An array that has as many elements as the loop will read. */
+static Status input_data(const Operator* op, void* context, int64_t index, int64_t elements,
+                         void** data) {
+  Runtime runtime = op->runtime;
+  const void *value, *shape;
+  size_t found;
+  CALL(INPUT, context, (size_t)index, &value);
+  CALL(SHAPE, value, &shape);
+  Status status = ((Status(*)())runtime[ELEMENTS])(shape, &found);
+  ((void (*)())runtime[RELEASE_SHAPE])(shape);
+  if (status) return status;
+  if ((int64_t)found != elements)
+    return ((Status(*)())runtime[FAIL])(1, "an array has another shape than the loop was made for");
+  CALL(DATA, value, data);
+  return 0;
+}
+
+static Status output_data(const Operator* op, void* context, int64_t index,
+                          const int64_t* dimensions, int64_t axes, void** data) {
+  Runtime runtime = op->runtime;
+  void* value;
+  CALL(OUTPUT, context, (size_t)index, dimensions, (size_t)axes, &value);
+  CALL(DATA, value, data);
+  return 0;
+}
+
+/* The run fails with the number of a check as text, which Python knows the sentence of. */
+static Status failure(const Operator* op, int64_t number) {
+  Runtime runtime = op->runtime;
+  char text[] = "check 00000", *digit = text + sizeof text - 2;
+  for (; number; number /= 10) *digit-- += (char)(number % 10);
+  return ((Status(*)())runtime[FAIL])(1, text);
+}
+
+/* Behind what the loop gives: memory for the pointers and the loop. */
+static Status compute(const Operator* op, void* context) {
+  Status status;
+  int64_t extents[MOST_EXTENTS], *trip;
+  int64_t pointers = op->inputs + op->outputs, given = op->outputs - 1;
+  int64_t bytes = pointers * (int64_t)sizeof(void*) + op->scratch;
+  void** in;
+  if ((status = output_data(op, context, given, &bytes, 1, (void**)&in))) return status;
+  if ((status = extents_of(op, context, extents))) return status;
+  if ((status = input_data(op, context, 0, 1, in))) return status;
+  trip = in[0];
+  const int64_t* shape = op->given;
+  for (int64_t k = 1; k < op->inputs; k++) {
+    int64_t elements = 1, axes = *shape++;
+    while (axes--) elements *= extent_of(*shape++, *trip, extents);
+    if ((status = input_data(op, context, k, elements, in + k))) return status;
+  }
+  void** out = in + op->inputs;
+  shape = op->shapes;
+  for (int64_t k = 0; k < given; k++) {
+    int64_t dimensions[MOST_AXES], axes = *shape++;
+    for (int64_t axis = 0; axis < axes; axis++)
+      dimensions[axis] = extent_of(*shape++, *trip, extents);
+    if ((status = output_data(op, context, k, dimensions, axes, out + k))) return status;
+  }
+  out[given] = out + given + 1; /* the loop's own memory */
+  int64_t failed = op->loop(*trip, extents, in + 1, out);
+  return failed ? failure(op, failed) : 0;
+}
+
+/* --- registering ------------------------------------------------------------------------------- */
+
+/* What the next call of ONNX Runtime is to register, and what it has made of it. */
+API Operator* const* mdf_loop_operators = 0;
+API int64_t mdf_loop_count = 0;
+API const char* mdf_loop_name = 0;
+API void* mdf_loop_domain = 0;
+static Runtime known = 0;
+
+static void fill(Operator* op, Runtime runtime) {
+  op->runtime = runtime;
+  op->op.version = VERSION;
+  op->op.create_2 = (Function)create;
+  op->op.compute_2 = (Function)compute;
+  op->op.destroy = (Function)destroy;
+  op->op.name = (Function)name;
+  op->op.provider = (Function)provider;
+  op->op.input_type = (Function)input_type;
+  op->op.output_type = (Function)output_type;
+  op->op.input_count = (Function)input_count;
+  op->op.output_count = (Function)output_count;
+  op->op.input_kind = op->op.output_kind = (Function)required;
+  op->op.memory = (Function)usual_memory;
+  op->op.least_in = op->op.least_out = op->op.alike_in = op->op.alike_out = (Function)one;
+  op->op.first_version = op->op.last_version = (Function)one;
+}
+
+API Status RegisterCustomOps(void* options, const Function* base) {
+  Runtime runtime = known = ((Runtime(*)(uint32_t))base[0])(VERSION);
+  CALL(CREATE_DOMAIN, mdf_loop_name, &mdf_loop_domain);
+  for (int64_t k = 0; k < mdf_loop_count; k++) {
+    fill(mdf_loop_operators[k], runtime);
+    CALL(ADD_OPERATOR, mdf_loop_domain, mdf_loop_operators[k]);
+  }
+  CALL(ADD_DOMAIN, options, mdf_loop_domain);
+  return 0;
+}
+
+API void mdf_loop_release(void* domain) { ((void (*)())known[RELEASE_DOMAIN])(domain); }

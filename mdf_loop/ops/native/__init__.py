@@ -1,0 +1,1 @@
+"""How machine code computes one operation: the `native` of rows."""

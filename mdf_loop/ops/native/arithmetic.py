@@ -1,0 +1,171 @@
+"""Arithmetic, comparisons, choices: exact operations, with the bits of ONNX Runtime's kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from mdf_loop.ir import Op
+from mdf_loop.ops.native.code import Code, Failure, is_float
+
+Form: TypeAlias = Callable[..., str]
+"""`form(code, op, *registers)`: the register of what the operation gives."""
+
+
+def first(op: Op) -> str:
+    """The dtype of the first operand."""
+    value = op.inputs[0]
+    assert value is not None
+    return value.dtype
+
+
+def binary(of_floats: str, of_whole: str) -> Form:
+    """An instruction of two operands, one word for floats and one for whole numbers."""
+
+    def form(code: Code, op: Op, a: str, b: str) -> str:
+        dtype = first(op)
+        return code.binary(of_floats if is_float(dtype) else of_whole, dtype, a, b)
+
+    return form
+
+
+def compared(word: str) -> Form:
+    """A comparison: false where one is nan; truth values are whole numbers without a sign."""
+
+    def form(code: Code, op: Op, a: str, b: str) -> str:
+        dtype = first(op)
+        signs = "" if word == "eq" else "u" if dtype == "bool" else "s"
+        return code.compare(f"o{word}" if is_float(dtype) else f"{signs}{word}", dtype, a, b)
+
+    return form
+
+
+def neg(code: Code, op: Op, x: str) -> str:
+    """`-x`."""
+    dtype = first(op)
+    if is_float(dtype):
+        return code.put(f"fneg {code.type(dtype)} {x}")
+    return code.binary("sub", dtype, code.number(0, dtype), x)
+
+
+def absolute(code: Code, op: Op, x: str) -> str:
+    """`|x|`; the smallest whole number stays what it is."""
+    dtype = first(op)
+    if is_float(dtype):
+        return code.intrinsic("fabs", dtype, x)
+    negative = code.compare("slt", dtype, x, code.number(0, dtype))
+    return code.choose(negative, dtype, neg(code, op, x), x)
+
+
+def sign(code: Code, op: Op, x: str) -> str:
+    """-1, 0 or 1; that of nan is 0."""
+    dtype = first(op)
+    less, more = ("olt", "ogt") if is_float(dtype) else ("slt", "sgt")
+    zero = code.number(0, dtype)
+    above = code.compare(more, dtype, x, zero)
+    below = code.compare(less, dtype, x, zero)
+    positive = code.choose(above, dtype, code.number(1, dtype), zero)
+    return code.choose(below, dtype, code.number(-1, dtype), positive)
+
+
+def reciprocal(code: Code, op: Op, x: str) -> str:
+    """`1 / x`."""
+    return code.binary("fdiv", first(op), code.number(1, first(op)), x)
+
+
+def rounded(name: str) -> Form:
+    """A function of LLVM's own of one operand."""
+
+    def form(code: Code, op: Op, x: str) -> str:
+        return code.intrinsic(name, first(op), x)
+
+    return form
+
+
+def where(code: Code, op: Op, truth: str, a: str, b: str) -> str:
+    """`a` where it is true, else `b`."""
+    return code.choose(truth, op.outputs[0].dtype, a, b)
+
+
+def logical(word: str) -> Form:
+    """An instruction on truth values."""
+
+    def form(code: Code, op: Op, a: str, b: str) -> str:
+        return code.binary(word, "bool", a, b)
+
+    return form
+
+
+def negated(code: Code, op: Op, x: str) -> str:
+    """`not x`."""
+    return code.binary("xor", "bool", x, code.number(True, "bool"))
+
+
+def is_nan(code: Code, op: Op, x: str) -> str:
+    """Whether it is nan."""
+    return code.compare("uno", first(op), x, x)
+
+
+# --- the larger, the smaller ----------------------------------------------------------------------
+
+
+def extreme(word: str) -> Form:
+    """The largest (`gt`) or smallest (`lt`) operand; nan if one is nan."""
+
+    def form(code: Code, op: Op, *registers: str) -> str:
+        made, *others = registers
+        for other in others:
+            made = _of_two(code, first(op), word, made, other)
+        return made
+
+    return form
+
+
+def _of_two(code: Code, dtype: str, word: str, a: str, b: str) -> str:
+    if not is_float(dtype):
+        return code.choose(code.compare(f"s{word}", dtype, a, b), dtype, a, b)
+    larger = code.choose(code.compare(f"o{word}", dtype, a, b), dtype, a, b)
+    return code.choose(code.compare("uno", dtype, a, a), dtype, a, larger)
+
+
+def relu(code: Code, op: Op, x: str) -> str:
+    """`max(x, 0)`."""
+    return _of_two(code, first(op), "gt", x, code.number(0, first(op)))
+
+
+# --- quotients and rests --------------------------------------------------------------------------
+
+
+def divided(code: Code, op: Op, a: str, b: str) -> str:
+    """`a / b` of floats; of whole numbers towards zero (that nothing overflows: `safe_divisions`)."""
+    dtype = first(op)
+    if is_float(dtype):
+        return code.binary("fdiv", dtype, a, b)
+    _refuse_zero(code, op, b)
+    return code.binary("sdiv", dtype, a, b)
+
+
+def rest(code: Code, op: Op, a: str, b: str) -> str:
+    """What a division leaves: with the sign of the divisor, or with `fmod` that of the dividend."""
+    dtype = first(op)
+    if is_float(dtype):
+        return code.library("fmod", dtype, a, b)
+    _refuse_zero(code, op, b)
+    left = code.binary("srem", dtype, a, b)
+    if op.attributes.get("fmod"):
+        return left
+    zero = code.number(0, dtype)
+    some = code.compare("ne", dtype, left, zero)
+    signs = code.binary("xor", dtype, left, b)
+    other = code.compare("slt", dtype, signs, zero)
+    apart = code.binary("and", "bool", some, other)
+    return code.choose(apart, dtype, code.binary("add", dtype, left, b), left)
+
+
+def _refuse_zero(code: Code, op: Op, divisor: str) -> None:
+    dtype = first(op)
+    is_zero = code.compare("eq", dtype, divisor, code.number(0, dtype))
+    code.fail_if(is_zero, Failure("a whole number was divided by zero", op.where, ASK_BEFORE))
+
+
+ASK_BEFORE = "ask before: x // k if k else 0"

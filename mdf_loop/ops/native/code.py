@@ -1,0 +1,197 @@
+"""The text of machine code while it is written: LLVM's language, for several lanes at once.
+
+    code = Code(width=8)
+    y = code.put(f"fadd {code.type('float64')} {a}, {b}")      # %v1 = fadd <8 x double> %a, %b
+
+A register holds one number of each lane. LLVM keeps the arithmetic that is written: nothing is
+reassociated, no product and sum become one, so a lane has the same bits at every width.
+
+Source: LLVM Language Reference.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+TYPES = {"float64": "double", "float32": "float", "int64": "i64", "int32": "i32", "bool": "i1"}
+"""What a number of a dtype is in a register."""
+
+STORED = {**TYPES, "bool": "i8"}
+"""What it is in memory."""
+
+BYTES = {"float64": 8, "float32": 4, "int64": 8, "int32": 4, "bool": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run fails: the sentence, the place in the model, what to do."""
+
+    sentence: str
+    where: str
+    hint: str = ""
+
+
+@dataclass(slots=True)
+class Text:
+    """What is written: lines of the function, places in its frame, functions of others that it calls.
+
+    Where the k-th of `failures` happens the function ends with k + 1.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    frame: list[str] = field(default_factory=list)
+    declared: dict[str, str] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    count: int = 0
+
+    def name(self, stem: str) -> str:
+        """A name that nothing else has."""
+        self.count += 1
+        return f"{stem}{self.count}"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Writes operations for `width` lanes at once.
+
+    Attributes:
+        many: whether the loop has an axis of lanes: functions are then own ones, with the same bits
+            at every width; else those of the system's library, as ONNX Runtime has them.
+    """
+
+    text: Text = field(default_factory=Text)
+    width: int = 1
+    many: bool = False
+
+    def type(self, dtype: str) -> str:
+        """The type of a register."""
+        return self._lanes(TYPES[dtype])
+
+    def stored(self, dtype: str) -> str:
+        """The type of as many numbers in memory."""
+        return self._lanes(STORED[dtype])
+
+    def _lanes(self, scalar: str) -> str:
+        return scalar if self.width == 1 else f"<{self.width} x {scalar}>"
+
+    def put(self, instruction: str) -> str:
+        """Append an instruction; its register."""
+        register = self.text.name("%v")
+        self.text.lines.append(f"  {register} = {instruction}")
+        return register
+
+    def line(self, instruction: str) -> None:
+        """Append an instruction that gives nothing."""
+        self.text.lines.append(f"  {instruction}")
+
+    def place(self, kind: str) -> str:
+        """A place in the function's frame; LLVM makes a register of it."""
+        register = self.text.name("%place")
+        self.text.frame.append(f"  {register} = alloca {kind}, align 64")
+        return register
+
+    def label(self, name: str) -> None:
+        """Begin a block."""
+        self.text.lines.append(f"{name}:")
+
+    def fail_if(self, truth: str, failure: Failure) -> None:
+        """End the function where it is true in any lane."""
+        kind = self.type("bool")
+        if self.width > 1:
+            name = f"llvm.vector.reduce.or.v{self.width}i1"
+            self.text.declared[name] = f"declare i1 @{name}({kind})"
+            truth = self.put(f"call i1 @{name}({kind} {truth})")
+        if failure not in self.text.failures:
+            self.text.failures.append(failure)
+        wrong, right = self.text.name("wrong"), self.text.name("right")
+        self.line(f"br i1 {truth}, label %{wrong}, label %{right}")
+        self.label(wrong)
+        self.line(f"ret i64 {1 + self.text.failures.index(failure)}")
+        self.label(right)
+
+    # --- numbers ------------------------------------------------------------------------------
+
+    def number(self, value: Any, dtype: str = "float64") -> str:
+        """A constant in all lanes."""
+        return self.splat(literal(value, dtype), TYPES[dtype])
+
+    def splat(self, scalar: str, kind: str) -> str:
+        """A literal in all lanes."""
+        if self.width == 1:
+            return scalar
+        return f"<{', '.join([f'{kind} {scalar}'] * self.width)}>"
+
+    def spread(self, register: str, dtype: str) -> str:
+        """The one number of a register in all lanes."""
+        if self.width == 1:
+            return register
+        kind, wide = TYPES[dtype], self.type(dtype)
+        first = self.put(f"insertelement {wide} poison, {kind} {register}, i32 0")
+        return self.put(
+            f"shufflevector {wide} {first}, {wide} poison, <{self.width} x i32> zeroinitializer"
+        )
+
+    # --- instructions -------------------------------------------------------------------------
+
+    def binary(self, word: str, dtype: str, a: str, b: str) -> str:
+        """`word a, b` for numbers of a dtype."""
+        return self.put(f"{word} {self.type(dtype)} {a}, {b}")
+
+    def compare(self, word: str, dtype: str, a: str, b: str) -> str:
+        """A truth for each lane: `olt`, `oeq`, `uno`, ... of floats, `slt`, `eq`, ... of others."""
+        kind = "fcmp" if is_float(dtype) else "icmp"
+        return self.put(f"{kind} {word} {self.type(dtype)} {a}, {b}")
+
+    def choose(self, truth: str, dtype: str, a: str, b: str) -> str:
+        """`a` where it is true, else `b`."""
+        kind = self.type(dtype)
+        return self.put(f"select {self.type('bool')} {truth}, {kind} {a}, {kind} {b}")
+
+    def cast(self, word: str, source: str, register: str, target: str) -> str:
+        """A conversion: `sitofp`, `fptosi`, `zext`, `bitcast`, ..."""
+        return self.put(f"{word} {self.type(source)} {register} to {self.type(target)}")
+
+    def intrinsic(self, name: str, dtype: str, *registers: str) -> str:
+        """A function of LLVM's own, in all lanes: `fabs`, `sqrt`, `floor`, `fma`, ..."""
+        suffix = {"float64": "f64", "float32": "f32"}.get(dtype, TYPES[dtype])
+        full = f"llvm.{name}.{'' if self.width == 1 else f'v{self.width}'}{suffix}"
+        return self._call(full, self.type(dtype), registers)
+
+    def library(self, name: str, dtype: str, *registers: str) -> str:
+        """A function of the system's mathematical library, lane by lane."""
+        full = name if dtype == "float64" else f"{name}f"
+        kind = TYPES[dtype]
+        if self.width == 1:
+            return self._call(full, kind, registers)
+        made, wide = "poison", self.type(dtype)
+        for lane in range(self.width):
+            given = [self.put(f"extractelement {wide} {r}, i32 {lane}") for r in registers]
+            one = self._call(full, kind, given)
+            made = self.put(f"insertelement {wide} {made}, {kind} {one}, i32 {lane}")
+        return made
+
+    def _call(self, name: str, kind: str, registers: Sequence[str]) -> str:
+        taken = ", ".join([kind] * len(registers))
+        self.text.declared[name] = f"declare {kind} @{name}({taken})"
+        given = ", ".join(f"{kind} {register}" for register in registers)
+        return self.put(f"call {kind} @{name}({given})")
+
+
+def is_float(dtype: str) -> bool:
+    """Whether numbers of a dtype have a point."""
+    return dtype.startswith("float")
+
+
+def literal(value: Any, dtype: str) -> str:
+    """A number as LLVM reads it: exactly."""
+    if is_float(dtype):
+        wide = float(np.asarray(value, dtype))
+        return f"0x{struct.unpack('<Q', struct.pack('<d', wide))[0]:016X}"
+    if dtype == "bool":
+        return "true" if value else "false"
+    return str(int(value))
