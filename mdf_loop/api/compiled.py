@@ -24,11 +24,13 @@ from mdf_loop.reading.names import stated_shapes
 from mdf_loop.results.data import Results
 from mdf_loop.run.backend import Runnable
 from mdf_loop.run.control.progress import Callback
+from mdf_loop.run.device import Placement
 from mdf_loop.run.onnxruntime.device import DEVICES
 from mdf_loop.specification import RunSpecification, specify
 
 PRECISIONS = ("float64", "float32")
 SHAPES = ("strict", "dynamic")
+NATIVE_WORDS = ("auto", "off", "require")
 
 
 def compile(
@@ -39,6 +41,7 @@ def compile(
     shapes: str = "strict",
     max_iterations: int | None = None,
     unroll: int | None = None,
+    native: str = "auto",
 ) -> Compiled:
     """Make an MDF model ready to run on ONNX Runtime.
 
@@ -49,12 +52,15 @@ def compile(
         shapes: `strict` refuses carried values that change their shape, `dynamic` allows them.
         max_iterations: the most iterations a loop without a trip count may run.
         unroll: write out loops of a constant number of iterations, of at most so many.
+        native: `auto` runs loops as machine code where they can be; `off` none; `require` raises for
+            one that cannot be, with the reason.
 
     Raises:
         LoopError: all that is wrong with the model.
     """
     options = checked_options(device, precision, shapes, max_iterations, unroll)
-    return Compiled(open_document(source), device, options)
+    placement = Placement(device, word(native, "native", NATIVE_WORDS))
+    return Compiled(open_document(source), placement, options)
 
 
 def checked_options(
@@ -88,8 +94,8 @@ class Compiled:
     It may be used from several threads at once.
     """
 
-    def __init__(self, document: Document, device: str, options: Options) -> None:
-        self.prepared = Prepared(document, device, options)
+    def __init__(self, document: Document, placement: Placement, options: Options) -> None:
+        self.prepared = Prepared(document, placement, options)
         self.document = document
         self.options = options
 

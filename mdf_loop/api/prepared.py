@@ -18,7 +18,7 @@ from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.reading.program import read_once
 from mdf_loop.recent import Recent
 from mdf_loop.run.backend import PROGRAM_BACKENDS
-from mdf_loop.run.device import Device
+from mdf_loop.run.device import Device, Placement
 from mdf_loop.run.single_run import SingleRun
 from mdf_loop.run.time_session import TimeSession
 from mdf_loop.specification import RunSpecification
@@ -70,9 +70,9 @@ class Prepared:
     Several threads may use it at once.
     """
 
-    def __init__(self, document: Document, device: str, options: Options) -> None:
+    def __init__(self, document: Document, placement: Placement, options: Options) -> None:
         self.document = document
-        self.wanted_device = device
+        self.placement = placement
         self.options = options
         self._inputs = Inputs(document, options)
         self._evaluations: Recent[Evaluation] = Recent(SESSIONS)
@@ -99,7 +99,7 @@ class Prepared:
                 selection = specification.selection
                 program = read_once(self.document, bound, options, selection).program
                 backend = PROGRAM_BACKENDS[specification.engine]
-                run = SingleRun(program, self.wanted_device, bound.swept, backend)
+                run = SingleRun(program, self.placement, bound.swept, backend)
                 ready = Evaluation.of(program, run, () if bound.swept else tuple(loops(program)))
                 self._evaluations.put(key, ready)
             self._latest = ready
@@ -115,8 +115,7 @@ class Prepared:
             if session is None:
                 programs = read_over_time(self.document, bound, options, specification)
                 backend = PROGRAM_BACKENDS[specification.engine]
-                device = self.wanted_device
-                session = TimeSession(programs, options, device, bound.swept, backend)
+                session = TimeSession(programs, options, self.placement, bound.swept, backend)
                 self._over_time.put(key, session)
             return session
 

@@ -176,6 +176,7 @@ def _run_once(
         stopped_by=stopped_by,
         reason=reason,
         checkpoint=controller.checkpoint,
+        native=ready.run.native,
     )
     return results, _ended_by(prepared, controller, lambda step: None)
 
@@ -258,6 +259,7 @@ def _run_over_time(
         stopped_by=ran.stopped_by,
         reason=_sentence(ran, stepper, controller),
         checkpoint=controller.checkpoint,
+        native=stepper.native,
     )
     return results, _ended_by(prepared, controller, ran.time_of)
 
@@ -325,7 +327,7 @@ def _run_in_engine(
         with_values(prepared.document, bound.settings),
         only_given(prepared.document, asked.values.inputs, bound.given),
         asked,
-        device=prepared.wanted_device,
+        device=prepared.placement.device,
         precision=prepared.options.precision,
     )
 

@@ -62,19 +62,24 @@ class SessionModel:
     """A program as a model for ONNX Runtime, and apart from it the large constants by name.
 
     They are copied nowhere, and may be larger than a file can be. The CPU provider is given loops
-    as `scan_node` writes them, others plain ones. `nodes` are what those of both are for.
+    as `outermost` and `inner` write them, others plain ones. `nodes` are what those of both are for.
 
     Raises:
         ModelError, UnsupportedError: as `to_onnx`.
     """
 
-    def __init__(self, program: Program, write_own: LoopWriter = write_scan) -> None:
+    def __init__(
+        self,
+        program: Program,
+        outermost: LoopWriter = write_scan,
+        inner: LoopWriter = write_loop,
+    ) -> None:
         refuse_nothing(program.name, program.outputs)
         _refuse_too_deep(program.ops)
         _refuse_too_large([c for c in _constants(program) if c.array.nbytes < LARGE])
         self._program = program
         self.nodes = Nodes()
-        self.for_cpu, self.apart = _with_apart(_model(program, write_own, self.nodes))
+        self.for_cpu, self.apart = _with_apart(_model(program, outermost, self.nodes, inner))
 
     def for_others(self) -> onnx.ModelProto:
         """The model for other providers, with the same constants apart."""
@@ -148,15 +153,24 @@ def _refuse_too_large(constants: Collection[Constant]) -> None:
         )
 
 
-def _model(program: Program, write_outermost: LoopWriter, nodes: Nodes) -> oir.Model:
+def _model(
+    program: Program,
+    write_outermost: LoopWriter,
+    nodes: Nodes,
+    write_inner: LoopWriter = write_loop,
+) -> oir.Model:
     writer = Writer(program, nodes)
+
+    def inner(scope: OnnxScope, ops: Iterable[Operation]) -> None:
+        _write(scope, ops, write_inner, inner)
+
     given = {entry.value for entry in program.inputs}
     inputs = [writer.declare(entry.value, entry.value.name) for entry in program.inputs]
     scope = OnnxScope(writer, given)
     for output in program.outputs:
         if output.value not in given:
             scope.output_names.setdefault(output.value, output.name)
-    _write(scope, program.ops, write_outermost)
+    _write(scope, program.ops, write_outermost, inner)
     outputs = [_output(scope, each.name, each.value, given) for each in program.outputs]
     graph = oir.Graph(
         inputs,
@@ -175,9 +189,9 @@ def _model(program: Program, write_outermost: LoopWriter, nodes: Nodes) -> oir.M
 
 
 def _write(
-    scope: OnnxScope, ops: Iterable[Operation], write_own_loop: LoopWriter = write_loop
+    scope: OnnxScope, ops: Iterable[Operation], write_own_loop: LoopWriter, inner: WriteOps
 ) -> None:
-    """Append operations; loops in bodies are plain ones."""
+    """Append operations; those in bodies are written by `inner`."""
     writer = scope.writer
     for operation in ops:
         if isinstance(operation, Constant):
@@ -192,9 +206,9 @@ def _write(
         elif isinstance(operation, Guard):
             write_guard(scope, operation)
         elif isinstance(operation, Loop):
-            write_own_loop(scope, operation, _write)
+            write_own_loop(scope, operation, inner)
         else:
-            write_if(scope, operation, _write)
+            write_if(scope, operation, inner)
 
 
 def _output(scope: OnnxScope, name: str, value: Value, given: set[Value]) -> oir.Value:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mdf_loop.ir import Array, Loop, Value
 from mdf_loop.native import machine
 from mdf_loop.native.lanes import FUNCTION, extent_names, write_lanes
-from mdf_loop.native.support import Form, form_of
+from mdf_loop.native.support import Form
 from mdf_loop.ops.native.code import Failure
 from mdf_loop.recent import Recent
 
@@ -40,13 +39,8 @@ class Kernel:
         return self.code.address
 
 
-def kernel_of(loop: Loop, known: Mapping[Value, Array]) -> Kernel:
-    """The kernel of a loop; `known` are the constants of its program.
-
-    Raises:
-        NotNative: it has no form; the text says why.
-    """
-    form = form_of(loop, known)
+def kernel_of(form: Form) -> Kernel:
+    """The kernel of a loop in its form."""
     written = write_lanes(form, machine.width())
     with _LOCK:
         code = _MADE.get(written.text)

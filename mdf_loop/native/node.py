@@ -1,6 +1,6 @@
 """A native loop in an ONNX model: one node of our own domain.
 
-    finals, stacks, count, last condition, memory = mdf_loop::loop_1(trip, inputs)
+finals, stacks, count, last condition, memory = mdf_loop::loop_1(trip, inputs)
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import numpy as np
 import onnx_ir as oir
 
 from mdf_loop.emit.loop_node import ENDLESS
-from mdf_loop.emit.scope import OnnxScope, WriteOps, value_type
 from mdf_loop.emit.onnx_model import LoopWriter
+from mdf_loop.emit.scope import OnnxScope, WriteOps, value_type
 from mdf_loop.ir import Loop
 from mdf_loop.native.operator import DOMAIN, NativeLoop
 
@@ -42,4 +42,3 @@ def _write(outer: OnnxScope, native: NativeLoop) -> None:
     memory = oir.Value(name=scope.fresh("memory"), type=value_type("uint8"))
     name = outer.node(native.name, inputs, [*outputs, memory], {}, loop.where, DOMAIN)
     scope.nodes.failures[name] = tuple(native.failures)
-

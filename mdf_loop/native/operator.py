@@ -138,12 +138,10 @@ def _library() -> tuple[str, Any]:
     return str(path), ctypes.CDLL(str(path))
 
 
-def register(options: Any, operators: Sequence[NativeLoop]) -> Any:
-    """Let sessions with these options know the operators; what must live as long as they do.
-
-    Raises:
-        RuntimeError: ONNX Runtime does not take them.
-    """
+def register(options: Any, operators: Sequence[NativeLoop]) -> int | None:
+    """Let sessions with these options know the operators; the domain that they are in, if any."""
+    if not operators:
+        return None
     path, library = _library()
     with _LOCK:
         while _RELEASED:
@@ -156,9 +154,11 @@ def register(options: Any, operators: Sequence[NativeLoop]) -> Any:
         ctypes.c_int64.in_dll(library, "mdf_loop_count").value = len(operators)
         ctypes.c_char_p.in_dll(library, "mdf_loop_name").value = name.value
         options.register_custom_ops_library(path)
-        return ctypes.c_void_p.in_dll(library, "mdf_loop_domain").value
+        domain: int = ctypes.c_void_p.in_dll(library, "mdf_loop_domain").value or 0
+        return domain
 
 
-def keep(session: Any, domain: int, operators: Sequence[NativeLoop]) -> None:
+def keep(session: Any, domain: int | None, operators: Sequence[NativeLoop]) -> None:
     """Let operators and their domain live until the session is gone."""
-    weakref.finalize(session, _RELEASED.append, (domain, tuple(operators))).atexit = False
+    if domain is not None:
+        weakref.finalize(session, _RELEASED.append, (domain, tuple(operators))).atexit = False

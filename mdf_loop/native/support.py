@@ -180,4 +180,3 @@ def _lanes(value: Value) -> Extents:
 
 def _shown(shape: Extents) -> str:
     return f"[{', '.join(map(str, shape))}]"
-

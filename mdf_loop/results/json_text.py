@@ -82,7 +82,9 @@ def contents(results: Outputs) -> dict[str, Any]:
         name: {"iterations": report.iterations, "stopped_by": report.stopped_by.word}
         for name, report in results.loops.items()
     }
-    about = {"device": results.device, "precision": results.precision}
+    about: dict[str, Any] = {"device": results.device, "precision": results.precision}
+    if results.native:
+        about["native"] = results.native
     if results.stopped_by is not StoppedBy.COMPLETED:
         about |= {"stopped_by": results.stopped_by.word, "reason": results.reason}
     stored = any(data is not None and "file" in data for data in outputs.values())

@@ -2,7 +2,7 @@
 
     backend = BACKENDS["onnxruntime"]
     ready = prepare(program, backend.order, asked=evaluation())
-    made = backend.load(ready, "cpu").run({"x": x})
+    made = backend.load(ready, Placement("cpu")).run({"x": x})
 
 Whoever computes programs is a `Backend` in the table: the order of passes that it needs, and what
 makes a prepared program ready. All that stops, records, resumes and reports runs is written once,
@@ -21,7 +21,7 @@ from mdf_loop.document.document import Document
 from mdf_loop.ir import Data, Program
 from mdf_loop.pipeline import INTERPRET, ONNXRUNTIME, Order
 from mdf_loop.run.control.stopping import Stopping
-from mdf_loop.run.device import Device
+from mdf_loop.run.device import USUAL, Device, Placement
 from mdf_loop.run.interpreted import Interpreted
 from mdf_loop.run.modeci.evaluations import Evaluations
 from mdf_loop.run.onnxruntime.session import Session
@@ -50,14 +50,21 @@ class Runnable(Computes, Protocol):
     def program(self) -> Program:
         """What is computed; `run` is given its inputs and gives its outputs."""
 
+    @property
+    def native(self) -> Mapping[str, str]:
+        """Of each loop, by name, `native`, or `standard: ` and why."""
+
 
 class Load(Protocol):
     """Makes a prepared program ready."""
 
     def __call__(
-        self, program: Program, device: str = "auto", whole: Program | None = None
+        self,
+        program: Program,
+        placement: Placement = USUAL,
+        whole: Program | None = None,
     ) -> Runnable:
-        """The program on a device: `auto`, `cpu` or `cuda`; it may be a segment of a `whole`."""
+        """The program where it is to be computed; it may be a segment of a `whole`."""
 
 
 @dataclass(frozen=True, slots=True)

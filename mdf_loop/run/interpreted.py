@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from mdf_loop.errors import DeviceError
 from mdf_loop.ir import Data, Program
 from mdf_loop.run.control.stopping import Stopped, Stopping
-from mdf_loop.run.device import Device
+from mdf_loop.run.device import USUAL, Device, Placement
 from mdf_loop.run.interpret import interpret
 
 
@@ -15,11 +16,15 @@ class Interpreted:
     """A program that the interpreter computes, in plain numpy."""
 
     device = Device("cpu", "the interpreter computes there")
+    native: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
-        self, program: Program, device: str = "auto", whole: Program | None = None
+        self,
+        program: Program,
+        placement: Placement = USUAL,
+        whole: Program | None = None,
     ) -> None:
-        if device == "cuda":
+        if placement.device == "cuda":
             raise DeviceError(
                 "the interpreter computes on the CPU", hint="use engine='onnxruntime'"
             )

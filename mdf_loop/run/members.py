@@ -34,6 +34,11 @@ class Members:
         """Where it is computed, and why."""
         return self._runnable.device
 
+    @property
+    def native(self) -> Mapping[str, str]:
+        """Which loops are native."""
+        return self._runnable.native
+
     def run(self, arrays: Mapping[str, Data], stopping: Stopping | None = None) -> dict[str, Data]:
         """The outputs by name, members in front."""
         made = self._runnable.run(arrays, stopping)

@@ -50,6 +50,8 @@ class Outputs(Mapping[str, Data]):
         stopped_by: why the run ended: `StoppedBy.COMPLETED`, or what has stopped it.
         reason: the same as a sentence, with how far it came.
         state: what the model carried into its next evaluation, for a run over time; else None.
+        native: of each loop, by `node.function` (that over time is `time`), whether it was `native`,
+            or `standard: ` and why.
         execution_list: for each evaluation of a run over time the sets of nodes that ran, in
             order; None if that was decided while running and not asked for.
         checkpoint: the file that `resume` takes to go on from here; None if none was written.
@@ -72,6 +74,7 @@ class Outputs(Mapping[str, Data]):
         state: Mapping[str, Array] | None = None,
         execution_list: ExecutionList | None = None,
         checkpoint: Path | None = None,
+        native: Mapping[str, str] | None = None,
     ) -> None:
         self._arrays = dict(arrays)
         self.dtypes = dict(dtypes) if dtypes else {}
@@ -84,6 +87,7 @@ class Outputs(Mapping[str, Data]):
         self.state = state
         self.execution_list = execution_list
         self.checkpoint = checkpoint
+        self.native = dict(native) if native else {}
         self.stopped_by = stopped_by
         self.reason = reason or stopped_by.value
         self._known_units = units or {}

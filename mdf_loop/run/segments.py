@@ -27,7 +27,7 @@ from mdf_loop.run.backend import Backend, Runnable
 from mdf_loop.run.control.chunks import follow
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stopping import Stopped, Stopping
-from mdf_loop.run.device import UNDECIDED, Device
+from mdf_loop.run.device import UNDECIDED, USUAL, Device, Placement
 from mdf_loop.run.loop_stepper import LoopStepper
 from mdf_loop.run.outputs import LoopReport
 
@@ -54,7 +54,7 @@ class Segments:
         program: Program,
         segments: tuple[Segment, ...],
         backend: Backend,
-        device: str = "auto",
+        placement: Placement = USUAL,
     ) -> None:
         self.program = program
         self.segments = segments
@@ -69,7 +69,7 @@ class Segments:
         constants = (self.constants[trip] for trip in trips if trip in self.constants)
         self._is_long = any(np.max(trip) > LONG for trip in constants)
         self._backend = backend
-        self._wanted_device = device
+        self._placement = placement
         self._sessions: dict[int, Runnable] = {}
         self._lock = threading.Lock()
 
@@ -79,6 +79,13 @@ class Segments:
         made = [session.device for _, session in sorted(self._sessions.items())]
         decided = (device for device in made if device is not UNDECIDED)
         return next(decided, None) or self.session(0).device
+
+    @property
+    def native(self) -> dict[str, str]:
+        """Which loops are native, of the segments that ran."""
+        with self._lock:
+            made = tuple(self._sessions.values())
+        return {name: said for session in made for name, said in session.native.items()}
 
     def is_long(self, arrays: Mapping[str, Data]) -> bool:
         """Whether a loop is known to run for long, before anything was computed."""
@@ -93,7 +100,7 @@ class Segments:
 
     def session_of(self, part: Program) -> Runnable:
         """A new session of a part of the program."""
-        return self._backend.load(part, self._wanted_device, self.program)
+        return self._backend.load(part, self._placement, self.program)
 
 
 def _needed(program: Program, segments: tuple[Segment, ...]) -> tuple[frozenset[Value], ...]:

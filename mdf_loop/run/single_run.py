@@ -21,7 +21,7 @@ from mdf_loop.run.backend import PROGRAM_BACKENDS, Backend
 from mdf_loop.run.control.controller import RunController
 from mdf_loop.run.control.stepper import Block
 from mdf_loop.run.control.stopping import Stopped, Stopping, Unwatched
-from mdf_loop.run.device import UNDECIDED, Device
+from mdf_loop.run.device import UNDECIDED, USUAL, Device, Placement
 from mdf_loop.run.loop_stepper import LoopStepper
 from mdf_loop.run.members import members_in_front
 from mdf_loop.run.segments import Follower, Reached, Segments, run_in_segments
@@ -42,15 +42,15 @@ class SingleRun:
     def __init__(
         self,
         program: Program,
-        device: str,
+        placement: Placement = USUAL,
         swept: Collection[str] = (),
         backend: Backend = PROGRAM_BACKENDS["onnxruntime"],
     ) -> None:
         self._backend = backend
         self._swept = min(swept, default=None)
         self._program = prepare(program, self._backend.order, evaluation(swept))
-        self._wanted_device = device
-        self.session = self._backend.load(self._program, device)
+        self._placement = placement
+        self.session = self._backend.load(self._program, placement)
         self._segments: dict[bool, Segments | None] = {}
         self._takes_alike = _takes_alike(self._program)
         self._took = math.inf
@@ -62,6 +62,13 @@ class SingleRun:
         whole = self.session.device
         made = [segments for segments in self._segments.values() if segments is not None]
         return made[-1].device if whole is UNDECIDED and made else whole
+
+    @property
+    def native(self) -> dict[str, str]:
+        """Which loops are native."""
+        made = [segments for segments in self._segments.values() if segments is not None]
+        pieces = {name: said for each in made for name, said in each.native.items()}
+        return {**self.session.native, **pieces}
 
     def run(self, arrays: Mapping[str, Data], controller: RunController) -> Reached:
         """Evaluate the model; `controller` is not yet entered.
@@ -89,7 +96,7 @@ class SingleRun:
             if made is not None:
                 return Reached(made, {}, signalled, {})
             if attempt.reason is StoppedBy.MEMORY_LIMIT:
-                self.session = self._backend.load(self._program, self._wanted_device)  # afresh
+                self.session = self._backend.load(self._program, self._placement)  # afresh
         with controller:
             if signalled is not None:
                 controller.stopping.hears(signalled)
@@ -107,7 +114,7 @@ class SingleRun:
                 self._segments[watch] = (
                     None
                     if cut is None
-                    else Segments(self._program, cut, self._backend, self._wanted_device)
+                    else Segments(self._program, cut, self._backend, self._placement)
                 )
             return self._segments[watch]
 

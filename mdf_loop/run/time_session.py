@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Gives, Takes, Value
 from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.lower.builder import Options
+from mdf_loop.native.choice import is_little
 from mdf_loop.passes import drop_unused
 from mdf_loop.pipeline import over_time, prepare
 from mdf_loop.randomness import OVER_TIME, refuse_random
@@ -22,7 +24,7 @@ from mdf_loop.reading.memory import PLACES
 from mdf_loop.reading.over_time import OverTime, label
 from mdf_loop.run.backend import PROGRAM_BACKENDS, Backend, Runnable
 from mdf_loop.run.control.snapshot import Snapshot
-from mdf_loop.run.device import Device
+from mdf_loop.run.device import USUAL, Device, Placement
 from mdf_loop.run.execution_list import Sets, sets_that_ran
 from mdf_loop.run.members import Members
 from mdf_loop.run.recording.lengths import RowShapes
@@ -53,7 +55,7 @@ class TimeSession:
         self,
         programs: OverTime,
         options: Options,
-        device: str,
+        placement: Placement = USUAL,
         swept: Collection[str] = (),
         backend: Backend = PROGRAM_BACKENDS["onnxruntime"],
     ) -> None:
@@ -65,8 +67,8 @@ class TimeSession:
         self.axis = int(bool(swept))
         self.row_shapes = _row_shapes(programs)
         self._backend = backend
-        self._wanted_device = device
-        self._sessions: dict[tuple[Which, frozenset[str]], Runnable] = {}
+        self._placement = placement
+        self._sessions: dict[tuple[Which, frozenset[str], bool], Runnable] = {}
         self._lock = threading.Lock()
         self._after = programs.later.gives(Gives.STATE)
         self._before = programs.later.takes(Takes.STATE)
@@ -84,31 +86,32 @@ class TimeSession:
         """The first evaluation."""
         return self._made("first", self.swept)
 
-    def later(self, held: State, *, thinned: bool) -> Runnable:
-        """The loop over further evaluations, from what is held."""
+    def later(self, held: State, steps: int, *, thinned: bool) -> Runnable:
+        """The loop over further evaluations, from what is held, for a run of so many steps."""
         swept = {
             self._before[name]
             for name, value in self.carried.items()
             if is_swept(held[name], value)
         }
-        return self._made("thinned" if thinned else "later", self.swept | swept)
+        brief = is_little(self.programs.later.ops, steps)
+        return self._made("thinned" if thinned else "later", self.swept | swept, brief)
 
     def make_ready(self) -> None:
         """Compile both programs now, so that what cannot be compiled is said before a run."""
         for which in ("first", "later"):
             self._made(which, self.swept)
 
-    def _made(self, which: Which, swept: frozenset[str]) -> Runnable:
+    def _made(self, which: Which, swept: frozenset[str], brief: bool = True) -> Runnable:
         with self._lock:
-            if (which, swept) not in self._sessions:
-                self._sessions[which, swept] = self._loaded(which, swept)
-            return self._sessions[which, swept]
+            if (which, swept, brief) not in self._sessions:
+                self._sessions[which, swept, brief] = self._loaded(which, swept, brief)
+            return self._sessions[which, swept, brief]
 
-    def _loaded(self, which: Which, swept: Collection[str]) -> Runnable:
+    def _loaded(self, which: Which, swept: Collection[str], brief: bool) -> Runnable:
         program = self.programs.first if which == "first" else self.programs.later
         asked = over_time(swept, thinned=which == "thinned")
         ready = prepare(program, self._backend.order, asked)
-        loaded = self._backend.load(ready, self._wanted_device)
+        loaded = self._backend.load(ready, replace(self._placement, brief=brief))
         return Members(loaded, swept) if swept else loaded
 
     def thinned(self, specification: RunSpecification) -> int:

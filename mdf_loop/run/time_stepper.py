@@ -50,6 +50,7 @@ class TimeStepper:
         total: how many there will be.
         first: the number of the first one.
         clock: the time of each, from the beginning of the run or of the state it begins with.
+        native: of each loop, by name, `native`, or `standard: ` and why.
     """
 
     def __init__(self, session: TimeSession, specification: RunSpecification, bound: Bound) -> None:
@@ -58,6 +59,7 @@ class TimeStepper:
         self.total = specification.steps or 0
         self.first = 0 if start is None else int(start["step"])
         self.clock = _clock(start, specification.dt)
+        self.native: dict[str, str] = {}
         self._session = session
         self._specification = specification
         self._bound = bound
@@ -111,6 +113,7 @@ class TimeStepper:
     def _first_one(self, stopping: Stopping) -> Block:
         session = self._session
         made = session.first.run(session.given(self._bound, 0), stopping)
+        self.native.update(session.first.native)
         rows = {name: self._first_row(name, array) for name, array in made.items()}
         self._go_to(1, session.held(made), rows, session.sets(made, 0))
         return self._block(range(1), rows, 0)
@@ -132,7 +135,7 @@ class TimeStepper:
         steps, rows = _cut(number, min(most, self._reached.alike * every), every)
         held = self._reached.held
         assert held is not None
-        session = self._session.later(held, thinned=every > 1)
+        session = self._session.later(held, self.total, thinned=every > 1)
         given = self._session.given(self._bound, self.done, self.done + steps)
         feeds = self._session.going_on(session, given, held, steps, rows, self._specification.dt)
         try:
@@ -142,6 +145,7 @@ class TimeStepper:
                 raise
             self._reached = replace(self._reached, alike=1)
             return self._further(most, stopping)
+        self.native.update(session.native)
         self._go_to(steps, self._session.held(made), made, self._session.sets(made, 1))
         first = number + steps // max(rows, 1) - 1
         numbers = range(first, number + steps, every) if _is_kept(first, every) else range(0)

@@ -14,6 +14,7 @@ from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.inputs import bind_types
 from mdf_loop.reading.program import read_once
 from mdf_loop.run.backend import PROGRAM_BACKENDS
+from mdf_loop.run.device import Placement
 
 
 def accept(document: Document, inputs: Mapping[str, Any], options: Options) -> Reading:
@@ -24,7 +25,7 @@ def accept(document: Document, inputs: Mapping[str, Any], options: Options) -> R
     """
     reading = read_for_run(document, inputs, options)
     ready = prepare(reading.program, CHECK, asked=evaluation())
-    PROGRAM_BACKENDS["onnxruntime"].load(ready, "cpu")
+    PROGRAM_BACKENDS["onnxruntime"].load(ready, Placement("cpu", native="off"))
     return reading
 
 

@@ -21,6 +21,7 @@ from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
 from tests.passes.sketch import Sketch, text
+from tests.placements import STANDARD
 
 WHERE = "$.graphs[0].nodes['A']"
 SENTENCE = 'it\'s too large: "x" > 1'
@@ -42,7 +43,7 @@ def guarded(dtype: str, shape: tuple[int | str, ...] | None) -> Program:
 
 
 def on_runtime(made: Program, arrays: dict[str, Any]) -> dict[str, Any]:
-    return Session(prepare(made, ONNXRUNTIME), "cpu").run(arrays)
+    return Session(prepare(made, ONNXRUNTIME), STANDARD).run(arrays)
 
 
 ARRAYS = [

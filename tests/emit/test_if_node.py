@@ -14,6 +14,7 @@ from mdf_loop.lower.choice import choose
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.onnxruntime.session import Session
 from tests.models.choices import choices, everywhere, program, repeat
+from tests.placements import STANDARD
 
 
 def given(b: ModelBuilder) -> tuple[Value, Value]:
@@ -132,5 +133,5 @@ def test_operations_without_a_kernel_are_composed_inside_of_their_branch() -> No
     kinds = [getattr(operation, "op_type", "") for operation in choice.then.ops]
     assert len(kinds) > 1
     assert "Tan" not in kinds
-    made = Session(ready, "cpu").run({"go": np.array(True), "x": np.array([0.5, 1.0])})["y"]
+    made = Session(ready, STANDARD).run({"go": np.array(True), "x": np.array([0.5, 1.0])})["y"]
     np.testing.assert_allclose(made, np.tan([0.5, 1.0]), rtol=1e-15)

@@ -12,6 +12,7 @@ from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
 from tests.passes.sketch import Sketch
+from tests.placements import STANDARD
 
 
 def recorded_by_the_loop(program: Program) -> int:
@@ -29,7 +30,7 @@ def test_as_many_rows_as_iterations(n: int) -> None:
     program = s.program(**{f"r{k}": recorded.stack for k, recorded in enumerate(loop.recorded)})
     assert recorded_by_the_loop(prepare(program, ONNXRUNTIME)) == 1
     arrays = {"n": np.array(n), "x0": np.zeros(2), "a": np.array([1.5, -0.0])}
-    made = Session(prepare(program, ONNXRUNTIME), "cpu").run(arrays)
+    made = Session(prepare(program, ONNXRUNTIME), STANDARD).run(arrays)
     for name, array in interpret(program, arrays).items():
         assert (made[name].dtype, made[name].shape) == (array.dtype, array.shape)
         assert made[name].tobytes() == array.tobytes()
@@ -40,7 +41,7 @@ def test_a_loop_that_does_nothing_else_is_none() -> None:
     loop = s.loop(s.body.op("Add", s.x, s.a), s.a)
     program = prepare(s.program(rows=loop.recorded[0].stack), ONNXRUNTIME)
     assert "Loop" not in [node.op_type for node in to_onnx(program).graph.node]
-    made = Session(program, "cpu").run(
+    made = Session(program, STANDARD).run(
         {"n": np.array(3), "a": np.array([1.5, 2.0]), "x0": np.ones(2)}
     )
     assert made["rows"].tolist() == [[1.5, 2.0]] * 3

@@ -19,6 +19,7 @@ from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
 from tests.passes.sketch import Sketch
+from tests.placements import STANDARD
 
 
 def plain(program: Program) -> onnx.ModelProto:
@@ -123,7 +124,7 @@ def test_rows_are_scanned_with_equal_bits(axis: int, backward: bool, n: int) -> 
     rows = np.random.default_rng(1).standard_normal((9, 2) if axis == 0 else (2, 9))
     arrays = {"n": np.array(n), "x0": np.array([0.1, -0.0]), "rows": rows, "a": np.zeros(2)}
     same_bits(program, **arrays)
-    made = Session(prepare(program, ONNXRUNTIME), "cpu").run(arrays)
+    made = Session(prepare(program, ONNXRUNTIME), STANDARD).run(arrays)
     meant = interpret(program, arrays)
     np.testing.assert_array_equal(made["rows_again"], meant["rows_again"])
     np.testing.assert_allclose(made["trace"], meant["trace"], rtol=1e-12)
@@ -161,7 +162,7 @@ def test_a_row_that_does_not_exist_fails_as_a_position_does(backward: bool) -> N
     with pytest.raises(
         RunError, match=r"position -?\d does not exist: the axis has positions -3 to 2"
     ):
-        Session(program, "cpu").run(arrays)
+        Session(program, STANDARD).run(arrays)
 
 
 # --- which loops --------------------------------------------------------------------------------
@@ -172,7 +173,7 @@ def test_a_condition_that_is_read_is_true() -> None:
     leave = s.body.op("Add", s.x, s.a)
     loop = s.loop(leave, leave, s.go_in, condition_out=s.go_in)
     program = s.program(rows=loop.recorded[0].stack, go=loop.recorded[1].stack)
-    made = Session(prepare(program, ONNXRUNTIME), "cpu").run(
+    made = Session(prepare(program, ONNXRUNTIME), STANDARD).run(
         {"n": np.array(3), "x0": np.zeros(2), "a": np.ones(2)}
     )
     assert made["go"].tolist() == [True, True, True]
@@ -247,5 +248,5 @@ def test_a_failure_in_a_scan_names_its_place() -> None:
     program = prepare(s.program(rows=loop.recorded[0].stack), ONNXRUNTIME)
     arrays = {"n": np.array(3), "x0": np.zeros(2), "a": np.zeros(2)}
     with pytest.raises(RunError, match="a whole number was divided by zero") as caught:
-        Session(program, "cpu").run(arrays)
+        Session(program, STANDARD).run(arrays)
     assert caught.value.findings[0].where == "$.graphs[0].nodes['A']"

@@ -20,6 +20,7 @@ from mdf_loop.lower.choice import Words, choose
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
 from tests.models.choices import choices, everywhere, program, repeat
+from tests.placements import STANDARD
 
 
 class Given:
@@ -108,7 +109,7 @@ def test_a_branch_that_is_taken_fails_at_its_place() -> None:
             "element",
         )
     p = program(g.b, (*g.inputs, index), element=element)
-    session = Session(p, "cpu")
+    session = Session(p, STANDARD)
     given = values(False, (7, 8), (0, 0)) | {"k": np.array(9)}
     assert session.run(given)["element"] == 0
     with pytest.raises(RunError, match="position 9 does not exist") as caught:
@@ -369,7 +370,7 @@ def test_rows_that_a_choice_makes_unequal_are_found() -> None:
     with pytest.raises(RecordShapeError):
         interpret(p, values(True))
     with pytest.raises(RecordShapeError, match=r"has shape \[2\] at first, but \[4\]"):
-        Session(p, "cpu").run(values(True))
+        Session(p, STANDARD).run(values(True))
 
 
 def test_a_while_loop_goes_on_as_a_choice_says() -> None:

@@ -14,6 +14,7 @@ from mdf_loop.pipeline import LEGAL, prepare
 from mdf_loop.reading import bind, read
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
+from tests.placements import STANDARD
 
 DTYPES = ("float64", "float32", "float16")
 
@@ -61,7 +62,7 @@ def test_as_in_numpy(expression: str, dtype: str) -> None:
     program, arrays = read(document), bind(document, {"x": x, "y": y}, Options()).arrays
     digits = 8 if expression in SIGNS else 0
     same(interpret(program, arrays)["A.z"], expected, digits)
-    same(Session(prepare(program, LEGAL), "cpu").run(arrays)["A.z"], expected, digits)
+    same(Session(prepare(program, LEGAL), STANDARD).run(arrays)["A.z"], expected, digits)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from mdf_loop.ir.check import check
 from mdf_loop.pipeline import ONNXRUNTIME, SIMPLIFY, prepare
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
+from tests.placements import STANDARD
 
 CPU = "CPUExecutionProvider"
 Body = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
@@ -85,7 +86,7 @@ def everywhere(program: Program, **given: Any) -> dict[str, np.ndarray]:
     agree(interpret(optimised, arrays), expected)
     ready = prepare(program, ONNXRUNTIME)
     for candidate in (program, optimised, ready):
-        agree(Session(candidate, "cpu").run(arrays), expected)
+        agree(Session(candidate, STANDARD).run(arrays), expected)
     saved = portable(to_onnx(ready))
     if all(output.value.shape is not None for output in ready.outputs):  # ONNX wants their rank
         onnx.checker.check_model(saved, full_check=True)

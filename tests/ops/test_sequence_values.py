@@ -19,6 +19,7 @@ from mdf_loop.pipeline import LEGAL, ONNXRUNTIME, prepare
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
 from tests.ops.op_running import program_of
+from tests.placements import STANDARD
 
 BFLOAT16 = ml_dtypes.bfloat16
 HALVES = {"bfloat16": BFLOAT16, "float16": np.float16}
@@ -125,7 +126,7 @@ def test_a_type_is_an_attribute():
     (node,) = (n for n in to_onnx(program).graph.node if n.op_type == "Optional")
     assert type_of(helper.get_node_attr_value(node, "type")) == ("sequence(int64)", None)
     assert "type=sequence(int64)" in str(program)
-    assert Session(program, "cpu").run({})["y"] is interpret(program, {})["y"] is None
+    assert Session(program, STANDARD).run({})["y"] is interpret(program, {})["y"] is None
 
 
 def test_constant_text():
@@ -135,7 +136,7 @@ def test_constant_text():
     made = {"y": b.op("Gather", words_, x), "z": b.op("Identity", b.constant(np.array("ß")))}
     outputs = tuple(starmap(Output, made.items()))
     program = Program("p", (Input(x),), tuple(b.ops), outputs)
-    made = Session(prepare(program, ONNXRUNTIME), "cpu").run({"x": np.array(1)})
+    made = Session(prepare(program, ONNXRUNTIME), STANDARD).run({"x": np.array(1)})
     assert made["y"].tolist() == ["", "d e"]
     assert made["z"].tolist() == "ß"
 
@@ -166,7 +167,7 @@ def test_text_is_moved_as_onnx_says(op_type, arrays, attributes):
     """ONNX Runtime's own Gather copies only the first text of each row."""
     program = program_of(op_type, arrays, **attributes)
     feeds = {f"x{k}": array for k, array in enumerate(arrays)}
-    made = Session(prepare(program, ONNXRUNTIME), "cpu").run(feeds)["y0"]
+    made = Session(prepare(program, ONNXRUNTIME), STANDARD).run(feeds)["y0"]
     assert made.tolist() == interpret(program, feeds)["y0"].tolist()
 
 
@@ -199,7 +200,7 @@ def test_parts_of_every_kind(dtype, known, split, attributes):
     known = known if split is not None else ()
     program = program_of("SplitToSequence", arrays, constant=known, **attributes)
     feeds = {f"x{k}": array for k, array in enumerate(arrays) if k not in known}
-    made = Session(prepare(program, ONNXRUNTIME), "cpu").run(feeds)["y0"]
+    made = Session(prepare(program, ONNXRUNTIME), STANDARD).run(feeds)["y0"]
     meant = interpret(program, feeds)["y0"]
     assert [part.tolist() for part in made] == [part.tolist() for part in meant]
     assert {part.dtype for part in made} == {np.dtype(dtype)}
@@ -207,7 +208,7 @@ def test_parts_of_every_kind(dtype, known, split, attributes):
 
 def test_parts_that_do_not_fit_fail():
     arrays = [NUMBERS.astype(np.int8), np.array([1, 1])]
-    session = Session(prepare(program_of("SplitToSequence", arrays), ONNXRUNTIME), "cpu")
+    session = Session(prepare(program_of("SplitToSequence", arrays), ONNXRUNTIME), STANDARD)
     with pytest.raises(
         RunError, match="the parts of onnx::SplitToSequence do not make up its axis"
     ):
@@ -241,7 +242,7 @@ def test_one_half_gives_the_exact_result_rounded_once(dtype, op_type):
 def _check_once(program, arrays):
     """onnx's reference computes in numpy, whose halves are right: float32 and rounded once."""
     feeds = {f"x{k}": array for k, array in enumerate(arrays)}
-    made = Session(prepare(program, ONNXRUNTIME), "cpu").run(feeds)["y0"]
+    made = Session(prepare(program, ONNXRUNTIME), STANDARD).run(feeds)["y0"]
     meant = interpret(program, feeds)["y0"]
     assert made.dtype == meant.dtype
     with np.errstate(invalid="ignore"):  # nan
@@ -253,7 +254,7 @@ def test_sums_of_bfloat16_are_right_beyond_doubt():
     rng = np.random.default_rng(4)
     x, y = (rng.normal(size=5000).astype(BFLOAT16) for _ in range(2))
     program = program_of("Mul", [x, y])
-    made = Session(prepare(program, ONNXRUNTIME), "cpu").run({"x0": x, "x1": y})["y0"]
+    made = Session(prepare(program, ONNXRUNTIME), STANDARD).run({"x0": x, "x1": y})["y0"]
     exact = x.astype(np.float64) * y.astype(np.float64)
     steps = [np.nextafter(made, np.array(side, BFLOAT16)) for side in (-np.inf, np.inf)]
     error = abs(made.astype(np.float64) - exact)

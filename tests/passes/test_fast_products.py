@@ -10,6 +10,7 @@ from mdf_loop.ir import Program, Value
 from mdf_loop.passes import fast_products
 from mdf_loop.run.onnxruntime.session import Session
 from tests.passes.sketch import straight, text
+from tests.placements import STANDARD
 
 RNG = np.random.default_rng(11)
 
@@ -51,7 +52,7 @@ def test_the_same_sums(rows: int, length: int, constant: bool) -> None:
     arrays = {"r": RNG.normal(size=length)}
     if not constant:
         arrays["W"] = RNG.normal(size=(rows, length))
-    plain, made = (Session(p, "cpu").run(arrays)["y"] for p in (program, fast))
+    plain, made = (Session(p, STANDARD).run(arrays)["y"] for p in (program, fast))
     np.testing.assert_allclose(made, plain, rtol=0, atol=1e-12 * np.abs(plain).max())
 
 

@@ -16,6 +16,7 @@ from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.onnxruntime.session import Session
 from tests.models.loops import loop_model
 from tests.passes.sketch import Sketch, text
+from tests.placements import STANDARD
 from tests.run.segment_running import by_chance, cut, opened, ready, run, same, same_outputs
 
 # --- what the segments are --------------------------------------------------------------------------
@@ -145,7 +146,7 @@ def test_a_loop_is_cut_where_no_sequence_goes_over_it() -> None:
     assert [type(segment) for segment in segments] == [Straight, LoopSegment]
     crossed = source.replace("    parameters:", CROSSING + "    parameters:")
     program, arrays = opened(crossed.replace("z: {", "b: {value: at}, z: {"))
-    assert float(Session(program, "cpu").run(arrays)["A.b"]) == 1.5
+    assert float(Session(program, STANDARD).run(arrays)["A.b"]) == 1.5
     assert in_segments(program) is None
 
 
@@ -166,7 +167,7 @@ def watched(program: Program, arrays: Mapping[str, Any], most: int = 3) -> dict[
             stepper.take(block)
 
     reached = run(segments, arrays, follower)
-    same_outputs(reached.outputs, Session(program, "cpu").run(arrays))
+    same_outputs(reached.outputs, Session(program, STANDARD).run(arrays))
     return {name: np.concatenate([part[name] for part in seen]) for name in seen[0]}
 
 
@@ -208,7 +209,7 @@ def test_watching_costs_no_bits() -> None:
     segments = cut(program, watch=True)
     assert segments is not None
     reached = run(segments, arrays, by_chance(np.random.default_rng(0)))
-    same_outputs(reached.outputs, Session(program, "cpu").run(arrays))
+    same_outputs(reached.outputs, Session(program, STANDARD).run(arrays))
 
 
 def test_what_is_scanned_is_given_chunk_by_chunk() -> None:

@@ -14,6 +14,7 @@ from mdf_loop.pipeline import LEGAL, SIMPLIFY, prepare
 from mdf_loop.reading import bind, read
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
+from tests.placements import STANDARD
 from tests.soak import times
 from tests.strategies.loops import by_python, graph, loops
 
@@ -43,7 +44,7 @@ def test_all_engines_agree(loop: dict[str, object]) -> None:
     for name, array in plain.items():
         np.testing.assert_array_equal(after[name], array)
     for candidate in (prepare(p, LEGAL) for p in (program, optimised)):
-        made = Session(candidate, "cpu").run(arrays)
+        made = Session(candidate, STANDARD).run(arrays)
         for name, array in plain.items():
             agree(made[name], array)
             assert made[name].dtype == array.dtype

@@ -24,6 +24,7 @@ from mdf_loop.pipeline import LEGAL, prepare
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
 from tests.ops.op_running import legal_run, program_of, run
+from tests.placements import STANDARD
 
 TRAPPING = ("int32", "int64")
 DIVISIONS = ("Div", "Mod")
@@ -271,7 +272,7 @@ def test_the_rest_as_of_c_is_exact_for_64_bits(dtype: str) -> None:
     assert prepare(legal, LEGAL) is legal
     np.testing.assert_array_equal(run(legal, [x, y])[0], np.fmod(x, y))
     with pytest.raises(RunError, match="a whole number was divided by zero"):
-        Session(legal, "cpu").run({"x0": x, "x1": np.zeros_like(y)})
+        Session(legal, STANDARD).run({"x0": x, "x1": np.zeros_like(y)})
 
 
 # --- the rest stays -------------------------------------------------------------------------------
@@ -282,7 +283,7 @@ def test_a_division_by_zero_is_an_error_as_before(op_type: str) -> None:
     x = np.array([1, 2])
     program = prepare(program_of(op_type, [x, x]), LEGAL)
     with pytest.raises(RunError, match="a whole number was divided by zero") as caught:
-        Session(program, "cpu").run({"x0": x, "x1": np.array([1, 0])})
+        Session(program, STANDARD).run({"x0": x, "x1": np.array([1, 0])})
     assert "$.here" in str(caught.value)
 
 

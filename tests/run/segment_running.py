@@ -23,6 +23,7 @@ from mdf_loop.run.onnxruntime.session import Session
 from mdf_loop.run.segments import Follower, Reached, Segments, run_in_segments
 from tests.conftest import document_of
 from tests.models.loops import loop_model
+from tests.placements import STANDARD
 
 NEWTON = loop_model(
     {"cond": True, "v_initial": "(1.0,)"},
@@ -165,7 +166,7 @@ def same(program: Program, arrays: Mapping[str, Any], seed: int, *, breaks: bool
     segments = cut(program)
     if segments is None:
         return False
-    unbroken = Session(program, "cpu").run(arrays)
+    unbroken = Session(program, STANDARD).run(arrays)
     reached = run(segments, arrays, by_chance(np.random.default_rng(seed), breaks=breaks))
     assert (reached.stopped_by, reached.missing) == (None, {})
     same_outputs(reached.outputs, unbroken)

@@ -19,6 +19,7 @@ from mdf_loop.run.outputs import LoopReport
 from mdf_loop.run.segments import follow_loop, run_in_segments
 from tests.models.growing import GROWING_ROW
 from tests.models.loops import loop_model
+from tests.placements import STANDARD
 from tests.run.segment_running import (
     CHAIN,
     NEWTON,
@@ -92,7 +93,7 @@ def stopped(source: Any, follower: Any, **inputs: Any) -> Any:
     program, arrays = opened(source, **inputs)
     segments = cut(program)
     assert segments is not None
-    return run(segments, arrays, follower), Session(program, "cpu").run(arrays)
+    return run(segments, arrays, follower), Session(program, STANDARD).run(arrays)
 
 
 def test_stopped_what_comes_after_is_computed_with_what_was_reached() -> None:
@@ -208,7 +209,7 @@ def test_an_error_in_an_iteration_names_its_place() -> None:
     sentences = []
     for attempt in (
         lambda: run(segments, arrays, by_chance(np.random.default_rng(0), 2)),
-        lambda: Session(program, "cpu").run(arrays),
+        lambda: Session(program, STANDARD).run(arrays),
     ):
         with pytest.raises(RunError) as caught:
             attempt()
@@ -225,7 +226,7 @@ def test_several_threads_use_the_same_pieces() -> None:
     segments = cut(program)
     assert segments is not None
     starts = [0.1 * k for k in range(8)]
-    alone = [Session(program, "cpu").run({**arrays, "x": np.array(x)}) for x in starts]
+    alone = [Session(program, STANDARD).run({**arrays, "x": np.array(x)}) for x in starts]
     made: dict[int, Any] = {}
 
     def work(number: int) -> None:

@@ -26,7 +26,7 @@ rows (see `emit.scan_node`) are left out."""
 _CUDA = "CUDAExecutionProvider"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Placed:
     """A model that the runtime has on a device."""
 

@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from mdf_loop.emit import SessionModel
+from mdf_loop.emit.loop_node import write_loop
+from mdf_loop.emit.scan_node import write_scan
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Data, Program
+from mdf_loop.native.choice import natives_of
+from mdf_loop.native.node import writer
+from mdf_loop.native.operator import keep, register
 from mdf_loop.onnx_session import session_options
 from mdf_loop.pipeline import LOADED, prepare
 from mdf_loop.run.control.stopping import Stopped, Stopping
-from mdf_loop.run.device import Device
+from mdf_loop.run.device import USUAL, Device, Placement
 from mdf_loop.run.onnxruntime.arrays import fed, narrow_ends, owned, taken
 from mdf_loop.run.onnxruntime.device_race import open_session
 from mdf_loop.run.onnxruntime.runtime_errors import load_error, onnxruntime_errors, run_error
@@ -30,7 +35,7 @@ class Session:
     """
 
     def __init__(
-        self, program: Program, device: str = "auto", whole: Program | None = None
+        self, program: Program, placement: Placement = USUAL, whole: Program | None = None
     ) -> None:
         import onnxruntime
 
@@ -44,13 +49,20 @@ class Session:
         most = self._sizes.most_elements if whole is None else sizes(whole).most_elements
         if most <= SMALL:
             options.intra_op_num_threads = 1
-        model = SessionModel(prepare(program, LOADED))
+        loaded = prepare(program, LOADED)
+        natives = natives_of(loaded, placement.native, brief=placement.brief)
+        self.native = natives.said
+        operators = tuple(natives.loops.values())
+        domain = register(options, operators)
+        writers = (writer(natives.loops, write_own) for write_own in (write_scan, write_loop))
+        model = SessionModel(loaded, *writers)
         self._nodes = model.nodes
         self._apart = {name: owned(array) for name, array in model.apart.items()}
         if self._apart:
             options.add_external_initializers(list(self._apart), list(self._apart.values()))
         try:
-            self._session = open_session(model, device, options)
+            self._session = open_session(model, placement.device, options)
+            keep(self._session, domain, operators)
         except LoopError:
             raise
         except onnxruntime_errors() as error:

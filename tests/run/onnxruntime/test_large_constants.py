@@ -20,6 +20,7 @@ from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Input, Output, Program
 from mdf_loop.run.onnxruntime import session
 from mdf_loop.run.onnxruntime.session import Session
+from tests.placements import STANDARD
 
 DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool")
 
@@ -48,7 +49,7 @@ def test_constants_given_apart_are_the_same_numbers(
     proto, apart = model.for_cpu, model.apart
     assert list(apart) == [tensor.name for tensor in proto.graph.initializer]
     assert not any(tensor.raw_data for tensor in proto.graph.initializer)
-    made = Session(program, "cpu").run({"rows": np.array([2, 0])})["y"]
+    made = Session(program, STANDARD).run({"rows": np.array([2, 0])})["y"]
     assert made.dtype == typed.dtype
     np.testing.assert_array_equal(made, typed[[2, 0]])
 

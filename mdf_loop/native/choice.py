@@ -1,0 +1,136 @@
+"""Which loops of a program are native, decided before it runs: by the program, and by how much there is to do.
+
+How much there is decides only where both ways give the same bits: a run that is cut into several, or
+told to do a few steps more, never changes its numbers for that.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from mdf_loop.errors import Finding, raise_findings
+from mdf_loop.ir import Array, Loop, Op, Operation, Program, Value, bodies, walk
+from mdf_loop.native.operator import NativeLoop, operator_of, trampoline
+from mdf_loop.native.support import Form, NotNative, constants_in, form_of
+from mdf_loop.ops import row_of
+from mdf_loop.ops.registry import Bits
+
+NATIVE = "native"
+LITTLE = 50_000
+"""Operations of all iterations together that take less time than to make machine code of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Natives:
+    """What was decided.
+
+    Attributes:
+        loops: the operators of native loops.
+        said: of each loop, by name, `native`, or `standard: ` and why.
+    """
+
+    loops: Mapping[Loop, NativeLoop] = field(default_factory=dict)
+    said: Mapping[str, str] = field(default_factory=dict)
+
+
+def natives_of(program: Program, mode: str = "auto", *, brief: bool = False) -> Natives:
+    """Decide for each loop of a program.
+
+    Args:
+        program: prepared for ONNX Runtime.
+        mode: `auto`; `off`, no loop; `require`, each loop.
+        brief: whether the program has little to do, as `is_little` says it.
+
+    Raises:
+        UnsupportedError: a loop is required to be native and cannot be; each one with its reason.
+    """
+    look = _Look(constants_in(program), mode, brief)
+    look.at(program.ops)
+    if mode == "require":
+        raise_findings(
+            Finding(
+                "UnsupportedError",
+                f"the loop '{loop.name}' cannot be native: {why}",
+                loop.where,
+                "change what is named, or run it with native='auto'",
+            )
+            for loop, why in look.standard
+        )
+    return Natives(look.loops, look.said)
+
+
+class _Look:
+    """Goes through a program, from loops to those inside of them."""
+
+    def __init__(self, known: Mapping[Value, Array], mode: str, brief: bool) -> None:
+        self.loops: dict[Loop, NativeLoop] = {}
+        self.said: dict[str, str] = {}
+        self.standard: list[tuple[Loop, str]] = []
+        self._known = known
+        self._mode = mode
+        self._brief = brief
+
+    def at(self, ops: Iterable[Operation]) -> None:
+        """Decide for the loops among operations."""
+        for operation in ops:
+            if isinstance(operation, Loop):
+                self._loop(operation)
+            else:
+                for body in bodies(operation):
+                    self.at(body.ops)
+
+    def _loop(self, loop: Loop) -> None:
+        try:
+            self.loops[loop] = self._native(loop)
+        except NotNative as reason:
+            self.said[loop.name] = f"standard: {reason}"
+            self.standard.append((loop, str(reason)))
+            self.at(loop.ops)
+            return
+        for each in walk((loop,)):
+            if isinstance(each, Loop):
+                self.said[each.name] = NATIVE
+
+    def _native(self, loop: Loop) -> NativeLoop:
+        if self._mode == "off":
+            raise NotNative("native loops are off")
+        if problem := unavailable():
+            raise NotNative(problem)
+        form = form_of(loop, self._known)
+        if self._mode == "auto" and self._is_brief(loop) and has_same_bits(form):
+            raise NotNative("there is little to do")
+        from mdf_loop.native.kernel import kernel_of
+
+        return operator_of(kernel_of(form), f"loop_{len(self.loops)}")
+
+    def _is_brief(self, loop: Loop) -> bool:
+        trip = None if loop.trip_count is None else self._known.get(loop.trip_count)
+        return self._brief if trip is None else is_little(loop.ops, int(trip.item()))
+
+
+def is_little(ops: Iterable[Operation], iterations: int) -> bool:
+    """Whether so many iterations of operations take less time than to make machine code of them."""
+    return iterations * sum(1 for _ in walk(ops)) < LITTLE
+
+
+def has_same_bits(form: Form) -> bool:
+    """Whether a loop gives, native or not, the same bits."""
+    return not form.lanes or all(map(_is_fixed, walk(form.loop.ops)))
+
+
+def _is_fixed(operation: Operation) -> bool:
+    return not isinstance(operation, Op) or row_of(operation.op_type).bits is not Bits.OPEN
+
+
+@functools.cache
+def unavailable() -> str | None:
+    """Why there are no native loops on this machine; None if there are."""
+    from importlib.util import find_spec
+
+    if trampoline() is None:
+        return "there is none for this system and processor"
+    if find_spec("llvmlite") is None:
+        return "llvmlite is not installed"
+    return None

@@ -1,0 +1,9 @@
+"""Where tests run programs."""
+
+from mdf_loop.run.device import Placement
+
+STANDARD = Placement("cpu", native="off")
+"""On the CPU, by ONNX Runtime's own operators alone."""
+
+NATIVE = Placement("cpu")
+"""On the CPU, loops as machine code where they can be."""
