@@ -24,7 +24,7 @@ from mdf_loop.lower.psyneulink import is_foreign, known_formula, origin_hint
 from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.syntax import names_in
 from mdf_loop.ops import onnx_schema
-from mdf_loop.ops.registry import title
+from mdf_loop.ops.registry import own_names, title
 from mdf_loop.suggestion import suggestion
 
 
@@ -54,7 +54,7 @@ def _formula(name: str, metadata: Mapping[str, Any]) -> tuple[str, Sequence[str]
         if foreign is not None:
             return foreign.text, foreign.arguments
         known = [*(k for k in _registry() if "::" not in k), "onnx::Loop", "case_of"]
-        known += [f"onnx::{op}" for op in onnx_schema.operator_names()]
+        known += [title(op) for op in (*onnx_schema.operator_names(), *own_names())]
         hint = origin_hint(name, metadata) or _did_you_mean(name, known)
         raise UnknownFunctionError(f"unknown function '{name}'", hint=hint)
     text: str = entry["expression_string"]

@@ -1,4 +1,4 @@
-"""The types that operations give, by onnx's inference for one node."""
+"""The types that operations give: as their rows say, else by onnx's inference for one node."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
-from onnx import helper, numpy_helper, shape_inference
+from onnx import defs, helper, numpy_helper, shape_inference
 
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Array, Shape, type_text
-from mdf_loop.ir.types import type_of, type_proto
+from mdf_loop.ir.types import dtype_words, onnx_word, type_of, type_proto
 from mdf_loop.ops.onnx_schema import node_of, schema_at
 from mdf_loop.ops.opset import ir_version, opset_of
 from mdf_loop.ops.registry import row_of, title
@@ -30,8 +30,6 @@ def infer(
         OperandError: the operator cannot take these inputs; the sentence shows them.
     """
     row = row_of(op_type)
-    if row.types is not None:
-        return list(row.types(inputs, attributes, constants))
     if row.typed_by_types:
         return list(_inferred_again(op_type, tuple(inputs), tuple(attributes.items()), n_outputs))
     return _inferred(op_type, inputs, attributes, constants, n_outputs)
@@ -54,6 +52,11 @@ def _inferred(
     constants: Mapping[int, Array],
     n_outputs: int,
 ) -> list[tuple[str, Shape]]:
+    row = row_of(op_type)
+    if row.schema is not None:
+        _refuse_other_dtypes(op_type, row.schema.inputs, inputs, attributes)
+    if row.types is not None:
+        return list(row.types(inputs, attributes, constants))
     node = node_of(op_type, [entry is not None for entry in inputs], n_outputs, attributes)
     types = {f"i{k}": type_proto(*entry) for k, entry in enumerate(inputs) if entry is not None}
     data = {f"i{k}": numpy_helper.from_array(array) for k, array in constants.items()}
@@ -69,8 +72,31 @@ def _inferred(
             ir_version(opset),
         )
     except Exception as error:  # noqa: BLE001 - onnx raises classes of its C++ part
-        raise _operand_error(op_type, inputs, attributes, error) from None
+        said = str(error).strip()
+        reason = said.splitlines()[-1].split("] ")[-1] if said else ""
+        raise _operand_error(op_type, inputs, attributes, reason) from None
     return [_output_type(op_type, found.get(f"o{k}")) for k in range(n_outputs)]
+
+
+def _refuse_other_dtypes(
+    op_type: str,
+    formals: Sequence[defs.OpSchema.FormalParameter],
+    inputs: Sequence[tuple[str, Shape] | None],
+    attributes: Mapping[str, Any],
+) -> None:
+    """Refuse dtypes that an operation's own schema does not list, and two where it wants one."""
+    met: dict[str, tuple[str, str]] = {}
+    for k, entry in enumerate(inputs):
+        if entry is None:
+            continue
+        formal, dtype = formals[min(k, len(formals) - 1)], entry[0]
+        first, wanted = met.setdefault(formal.type_str, (formal.name, dtype))
+        reason = f"{first} and {formal.name} must have one dtype" if dtype != wanted else ""
+        if onnx_word(dtype) not in formal.types:
+            listed = [word for word in dtype_words() if onnx_word(word) in formal.types]
+            reason = f"{formal.name} must be {' or '.join(listed)}"
+        if reason:
+            raise _operand_error(op_type, inputs, attributes, reason)
 
 
 def _output_type(op_type: str, proto: onnx.TypeProto | None) -> tuple[str, Shape]:
@@ -86,7 +112,7 @@ def _operand_error(
     op_type: str,
     inputs: Sequence[tuple[str, Shape] | None],
     attributes: Mapping[str, Any],
-    error: Exception,
+    reason: str,
 ) -> OperandError:
     formals = schema_at(op_type, opset_of(op_type, inputs, attributes)).inputs
     shown = []
@@ -95,5 +121,4 @@ def _operand_error(
         if entry is not None:
             shown.append(f"{formal}: {type_text(*entry)}")
     shown += [f"{key}={value}" for key, value in attributes.items()]
-    reason = str(error).strip().splitlines()[-1].split("] ")[-1] if str(error).strip() else ""
     return OperandError(f"{title(op_type)} cannot take ({', '.join(shown)}): {reason}")

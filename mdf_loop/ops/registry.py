@@ -4,7 +4,7 @@
 
 Rows stand in the families beside this file (`elementwise`, `movement`, `reductions`, ...); what the
 compiler asks about an operation, it asks here. An operation that has a row needs nothing else: one
-that ONNX has takes its schema, types and meaning from ONNX; any other says these itself.
+that ONNX has takes its schema, types and meaning from ONNX; any other says all three itself.
 
     row_of("Gather").may_fail(op, known)
 """
@@ -132,7 +132,11 @@ class Row:
             a loop with it is run by ONNX Runtime's own kernels.
         opset: the lowest opset that has it, where ONNX's schemas alone do not tell.
         newer_forms: (opset, form): how it is said from an opset on, where it was said differently before.
-        schema, types, meaning: what ONNX says of its own operations, of any other one.
+        schema, types, meaning: of an operation that ONNX lacks all three, of ONNX's own none but
+            a meaning that mends the reference's. The schema's domain is `mdf_loop.` and a family,
+            as in `mdf_loop.signals::Cube`: models and errors call it so. The schema's types are
+            checked before `types` is asked. Without a kernel it is `composed`, or says why it is
+            `not_composed`.
     """
 
     name: str
@@ -197,6 +201,11 @@ def title(op_type: str) -> str:
 def names() -> Collection[str]:
     """All operations that have a row."""
     return _ROWS.keys()
+
+
+def own_names() -> Collection[str]:
+    """Operations that ONNX lacks."""
+    return [row.name for row in rows() if row.schema is not None]
 
 
 def rows() -> Collection[Row]:

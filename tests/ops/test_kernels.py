@@ -42,11 +42,16 @@ def asked(op: Op) -> bool:
     )
 
 
+OWN = {row.name for row in rows() if row.schema is not None}
+"""Operations that ONNX lacks, of which the runtime knows nothing."""
+
+
 def test_every_operator_with_tensors_has_a_sample():
-    assert set(SAMPLES) | NOT_TENSORS == set(onnx_schema.operator_names())
+    assert set(SAMPLES) | NOT_TENSORS == {*onnx_schema.operator_names(), *OWN}
 
 
-SURE = sorted(row.name for row in rows() if row.has_kernel is not no and row.name != "Constant")
+PROMISED = {row.name for row in rows() if row.has_kernel is not no}
+SURE = sorted(PROMISED - OWN - {"Constant"})
 
 
 @pytest.mark.parametrize("op_type", SURE)

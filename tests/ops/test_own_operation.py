@@ -1,5 +1,5 @@
 """An operation that ONNX lacks is one row: with it models call it, and it is interpreted, composed on
-ONNX Runtime, batched in a sweep, drawn and listed; without it, it is unknown.
+ONNX Runtime, batched in a sweep, drawn and explained; without it, it is unknown.
 """
 
 from __future__ import annotations
@@ -107,6 +107,34 @@ def test_what_is_wrong_with_a_call_is_said_by_its_own_name() -> None:
         _with_function({"function": "tests::Cube", "args": {"Q": "x"}})
     with pytest.raises(UnknownFunctionError, match="Cube"):
         _with_function({"function": "onnx::Cube", "args": {"X": "x"}})
+
+
+def test_who_misses_its_name_is_told_it() -> None:
+    with pytest.raises(UnknownFunctionError, match="did you mean 'tests::Cube'"):
+        _with_function({"function": "tests::Cuube", "args": {"X": "x"}})
+
+
+def test_dtypes_that_its_schema_does_not_list_are_refused() -> None:
+    said = r"tests::Cube cannot take \(X: int64\[3\]\): X must be float64 or float32"
+    with pytest.raises(OperandError, match=said):
+        mdf_loop.read(MODEL, {"x": np.array([1, 2, 3])})
+    b = Builder()
+    with pytest.raises(OperandError, match=r"tests::Cube cannot take \(X: bool\[\]\)"):
+        b.op("Cube", b.constant(np.array(True)))
+
+
+def test_operands_of_one_type_have_one_dtype() -> None:
+    schema = defs.OpSchema(
+        "Cubes", "tests", 1, inputs=[FORMAL("X", "T"), FORMAL("Y", "T")],
+        outputs=[FORMAL("Z", "T")], type_constraints=[FLOATS],
+    )  # fmt: skip
+    b = Builder()
+    x, y = b.constant(np.array(2.0)), b.constant(np.array(2.0, np.float32))
+    cubes = Row(name="Cubes", schema=schema, types=CUBE.types, meaning=lambda x, y: x * y)
+    with registered(cubes):
+        assert b.constant_of(b.op("Cubes", x, x)) == 4.0
+        with pytest.raises(OperandError, match="X and Y must have one dtype"):
+            b.op("Cubes", x, y)
 
 
 def _with_function(function: dict[str, Any]) -> None:

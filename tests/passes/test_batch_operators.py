@@ -10,7 +10,7 @@ import pytest
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ops import row_of
-from mdf_loop.ops.registry import rows
+from mdf_loop.ops.registry import rows, title
 from mdf_loop.passes.batching.batch import batch
 from tests.ops.op_running import program_of
 from tests.ops.operator_samples import NOT_TENSORS, SAMPLES, F
@@ -96,7 +96,7 @@ def test_an_operator_without_a_rule_is_refused_by_name(op_type: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         batch(program, ["x0"])
     sentence = str(caught.value)
-    assert f"onnx::{op_type} cannot be computed for many values at once" in sentence
+    assert f"{title(op_type)} cannot be computed for many values at once" in sentence
     assert "at $.here" in sentence
     assert "hint: run the values one after the other" in sentence
 
