@@ -24,9 +24,9 @@ from mdf_loop.outline import (
 )
 from mdf_loop.outline.order import in_order
 from mdf_loop.outline.over_time import over_time
-from mdf_loop.outline.parts import ArgumentOutline
 from mdf_loop.outline.pseudocode import fixed, pseudocode
 from mdf_loop.outline.text import formulas, shortened, value_text
+from mdf_loop.outline.values import ArgumentOutline
 from mdf_loop.outline.words import delay_text, headline, selector_text, slice_text, sources
 from mdf_loop.visible import on_one_line
 
@@ -112,8 +112,7 @@ def _node(node: NodeOutline) -> Iterator[str]:
             yield shortened(", ".join(constants), 100)
         return
     for block in node.blocks:
-        word = "choice" if isinstance(block, ChoiceOutline) else "loop"
-        yield f"{word} {block.id}: {headline(block)}"
+        yield f"{block.word} {block.id}: {headline(block)}"
     yield from (shortened(text, 100) for text in said)
 
 
@@ -151,22 +150,29 @@ def _decisions(document: Document) -> Iterator[str]:
 
 
 def _block(block: Block, indent: str = "") -> Iterator[str]:
-    is_choice = isinstance(block, ChoiceOutline)
-    yield f"{indent}{'Choice' if is_choice else 'Loop'} {block.full_name}: {block.kind}"
+    yield f"{indent}{block.word.capitalize()} {block.full_name}: {block.kind}"
     inner = indent + "  "
-    said = _choice_sentences(block) if isinstance(block, ChoiceOutline) else mode_sentences(block)
-    yield from (inner + line for line in said)
+    sentences, facts = _said(block)
+    yield from (inner + line for line in sentences)
     yield from (f"{inner}Not known: {note}" for note in block.notes)
     if not indent:  # the outermost one's code holds that of the inner ones
         yield ""
         yield from (f"{inner}    {line}" for line in pseudocode(block))
         yield ""
-    facts = _choice_facts(block) if isinstance(block, ChoiceOutline) else _facts(block)
     yield from (inner + line for line in facts)
     for body in block.bodies:
         for nested in blocks_of(body):
             yield ""
             yield from _block(nested, inner)
+
+
+def _said(block: Block) -> tuple[Iterator[str], Iterator[str]]:
+    """How it goes, in sentences; and what goes in and out, in lines."""
+    match block:
+        case LoopOutline():
+            return mode_sentences(block), _facts(block)
+        case ChoiceOutline():
+            return _choice_sentences(block), _choice_facts(block)
 
 
 def _choice_sentences(choice: ChoiceOutline) -> Iterator[str]:

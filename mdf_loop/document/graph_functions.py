@@ -1,6 +1,8 @@
 """Functions that own graphs: which they are, and which arguments are graphs.
 
-A new one is a line in `BODIES`, and a reader (`mdf_loop.reading.readers`).
+A new one is a line in `BODIES`, a reader (`mdf_loop.reading.readers`) and an outline (`BLOCKS` in
+`mdf_loop.outline.graphs`). If the outlines that there are do not say what it does, it has a class of
+its own (`Block` in `mdf_loop.outline.parts`), which an element draws (`mdf_loop.drawing.owners`).
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     drawing.save("model.svg")             # or png, pdf, dot
     print(drawing.dot)
 
-One file per element: `nodes`, `frames` (with its `rails`), `owners` (nodes that own loops),
-`graphs` (edges, cycles, inputs and outputs), `legend`. `theme` has colours and signs, `canvas`
-collects DOT text, `render` makes pixels of it.
+One file per element: `frames` (loops) and `choices`, with their `rails`; `owners` (nodes that own
+these, by the table `ELEMENTS`), `nodes` (all others) and `small` ones; `graphs` (edges, cycles, inputs and
+outputs), `legend`. `theme` has colours and signs, `canvas` collects DOT text, `render` makes pixels of it.
 """
 
 from mdf_loop.drawing.picture import Drawing, draw

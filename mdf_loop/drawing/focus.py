@@ -51,15 +51,5 @@ def _inside(node: NodeOutline, ids: frozenset[str]) -> NodeOutline:
     """The node with its bodies narrowed too, if that is where the chosen nodes are."""
     if node.id in ids or not _holds(node, ids):
         return node
-    loops = (replace(loop, body=loop.body and focused(loop.body, ids)) for loop in node.loops)
-    choices = (
-        replace(
-            choice,
-            branches=tuple(
-                replace(branch, body=branch.body and focused(branch.body, ids))
-                for branch in choice.branches
-            ),
-        )
-        for choice in node.choices
-    )
-    return replace(node, loops=tuple(loops), choices=tuple(choices))
+    blocks = (block.with_bodies(lambda body: focused(body, ids)) for block in node.blocks)
+    return replace(node, blocks=tuple(blocks))

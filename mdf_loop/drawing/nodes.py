@@ -47,7 +47,7 @@ def draw_box(canvas: Canvas, node: NodeOutline, said: Iterable[str]) -> Wires:
     """One box: the node's title and some lines; all edges end at the box."""
     name = canvas.name(node.id)
     content = lines(*title(node, canvas), *said)
-    kind = "loop" if node.loops else "choice" if node.choices else "node"
+    kind = next((block.word for block in node.blocks), "node")
     canvas.node(
         name, content, kind, node.path, shape="box", style="rounded,filled", fillcolor=PAPER
     )

@@ -1,4 +1,4 @@
-"""A node that owns loops or choices: its frames, and the formulas before, between and after them."""
+"""A node that owns graphs: its frames, and the formulas before, between and after them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdf_loop.lower import names_in
 from mdf_loop.outline import Block, ChoiceOutline, ItemOutline, LoopOutline, NodeOutline
 from mdf_loop.outline.loops import result_reads
 from mdf_loop.outline.text import formulas, shortened, value_text
-from mdf_loop.outline.words import closed, headline
+from mdf_loop.outline.words import closed
 
 Drawer: TypeAlias = Callable[[Canvas, Any, View, GraphDrawer], Frame]
 
@@ -26,7 +26,7 @@ ELEMENTS: Mapping[type[Block], Drawer] = {LoopOutline: draw_frame, ChoiceOutline
 
 
 def draw_owner(canvas: Canvas, node: NodeOutline, view: View, draw_graph: GraphDrawer) -> Wires:
-    """Draw a node with loops or choices, as one box if the view does not open it."""
+    """Draw a node that owns graphs, as one box if the view does not open it."""
     if not view.opens(node):
         return draw_box(canvas, node, [_signature(block) for block in node.blocks])
     formulas_ = _formulas(node)
@@ -47,14 +47,11 @@ def draw_owner(canvas: Canvas, node: NodeOutline, view: View, draw_graph: GraphD
 
 def _signature(block: Block) -> str:
     """`for i in range(M=10)` and `(b) → (b_final, values)` on two lines."""
-    if isinstance(block, LoopOutline):
-        said = headline(block)
-        read = [pair.initial for pair in block.carried] + [part.source for part in block.slices]
-    else:
-        said, read = closed(block), [capture.name for capture in block.captures]
-    given = ", ".join(value_text(name, 24) for name in read)
+    given = ", ".join(value_text(name, 24) for name in block.given)
     named = ", ".join(port for ports in block.result_ports for port in ports)
-    return lines(styled(said, size=NORMAL), styled(shortened(f"({given}) → ({named})", 80)))
+    return lines(
+        styled(closed(block), size=NORMAL), styled(shortened(f"({given}) → ({named})", 80))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +130,10 @@ def _draw_parts(
 def _wire_results(
     canvas: Canvas, node: NodeOutline, entry: Arrival, frames: dict[str, Frame]
 ) -> None:
-    """Edges from the results of loops that an expression reads."""
-    for loop_id, frame in frames.items():
+    """Edges from the results of frames that an expression reads."""
+    for block_id, frame in frames.items():
         for text in entry.expressions:
-            for k in result_reads(text, loop_id):
+            for k in result_reads(text, block_id):
                 results = frame.results if k is None else frame.results[k : k + 1]
                 for end in results:
                     canvas.edge(end, entry.end, entry.kind, node.path)

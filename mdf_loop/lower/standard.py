@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from mdf_loop.build import located
+from mdf_loop.document.graph_functions import BODIES
 from mdf_loop.errors import LoopError, OperandError, UnknownFunctionError, UnsupportedError
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.expression import lower_expression
@@ -53,7 +54,7 @@ def _formula(name: str, metadata: Mapping[str, Any]) -> tuple[str, Sequence[str]
         foreign = known_formula(name, metadata)
         if foreign is not None:
             return foreign.text, foreign.arguments
-        known = [*(k for k in _registry() if "::" not in k), "onnx::Loop", "case_of"]
+        known = [*(k for k in _registry() if "::" not in k), *BODIES]
         known += [title(op) for op in (*onnx_schema.operator_names(), *own_names())]
         hint = origin_hint(name, metadata) or _did_you_mean(name, known)
         raise UnknownFunctionError(f"unknown function '{name}'", hint=hint)

@@ -8,16 +8,11 @@ from dataclasses import replace
 from mdf_loop.document.bodies import WrittenBody, written_bodies, written_body
 from mdf_loop.errors import LoopError
 from mdf_loop.outline.loops import argument_of, port_type, taking_ports
-from mdf_loop.outline.parts import (
-    BranchOutline,
-    CaptureOutline,
-    ChoiceOutline,
-    JoinOutline,
-    OutputOutline,
-)
+from mdf_loop.outline.parts import BranchOutline, ChoiceOutline, OutputOutline
 from mdf_loop.outline.scope import OutlineScope, captured
 from mdf_loop.outline.site import Site, output_names
 from mdf_loop.outline.text import value_text
+from mdf_loop.outline.values import CaptureOutline, JoinOutline
 from mdf_loop.reading.branch_graphs import branch_role
 from mdf_loop.reading.entries import expressions
 from mdf_loop.reading.owned_graph import owned_graph

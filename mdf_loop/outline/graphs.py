@@ -17,13 +17,10 @@ from mdf_loop.outline.cycles import cycle_groups, feedback_edges
 from mdf_loop.outline.loops import outline_loop
 from mdf_loop.outline.parts import (
     Block,
-    CaptureOutline,
-    ChoiceOutline,
     EdgeOutline,
     GraphOutline,
     InputOutline,
     ItemOutline,
-    LoopOutline,
     NodeOutline,
     OutputOutline,
     PortOutline,
@@ -32,10 +29,11 @@ from mdf_loop.outline.scans import outline_map, outline_scan
 from mdf_loop.outline.schedule import node_conditions, termination_texts
 from mdf_loop.outline.scope import OutlineScope, body_inputs, local_names
 from mdf_loop.outline.site import Site
+from mdf_loop.outline.values import CaptureOutline
 from mdf_loop.reading import open_ports
 from mdf_loop.reading.parameters import condition_fields
 
-_BLOCKS: dict[str, Callable[[Site], Block]] = {
+BLOCKS: dict[str, Callable[[Site], Block]] = {
     "onnx::Loop": outline_loop,
     "onnx::Scan": outline_scan,
     "onnx::SequenceMap": outline_map,
@@ -133,18 +131,16 @@ class _Reader:
         self, node: Any, where: str, condition: str, place: OutlineScope | None
     ) -> NodeOutline:
         path = f"{where}.nodes['{node.id}']"
-        blocks = tuple(self._blocks(node, path, place))
         return NodeOutline(
             id=node.id,
             path=path,
             inputs=tuple(self._port(p, f"{path}.input_ports['{p.id}']") for p in node.input_ports),
             items=tuple(self._items(node, path)),
-            loops=tuple(block for block in blocks if isinstance(block, LoopOutline)),
+            blocks=tuple(self._blocks(node, path, place)),
             outputs=tuple(
                 self._port(p, f"{path}.output_ports['{p.id}']") for p in node.output_ports
             ),
             condition=condition,
-            choices=tuple(block for block in blocks if isinstance(block, ChoiceOutline)),
         )
 
     def _port(self, port: Any, path: str) -> PortOutline:
@@ -161,7 +157,7 @@ class _Reader:
             name = graph_function(item.function)
             if name is not None:
                 where = f"{path}.{kind}['{item.id}']"
-                yield _BLOCKS[name](
+                yield BLOCKS[name](
                     Site(item, node, path, where, self.document, self.notes, place, self._body)
                 )
 

@@ -10,18 +10,12 @@ from typing import Any
 from mdf_loop import ir
 from mdf_loop.errors import LoopError
 from mdf_loop.outline.annotation import Annotations
-from mdf_loop.outline.parts import (
-    ArgumentOutline,
-    CarriedOutline,
-    GraphOutline,
-    LoopOutline,
-    RecordedOutline,
-    ResultOutline,
-)
+from mdf_loop.outline.parts import GraphOutline, LoopOutline
 from mdf_loop.outline.scope import captured, known_value, literal_value
 from mdf_loop.outline.site import Site
 from mdf_loop.outline.slices import outline_delay, outline_slice, recorded_words
 from mdf_loop.outline.text import followed
+from mdf_loop.outline.values import ArgumentOutline, CarriedOutline, RecordedOutline, ResultOutline
 from mdf_loop.reading.loop_forms import LoopForm, carried_expressions, loop_form
 from mdf_loop.reading.signature import Signature, find_signature
 

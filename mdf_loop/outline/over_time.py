@@ -19,9 +19,6 @@ from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.outline.annotation import annotate_over_time
 from mdf_loop.outline.graphs import outline_with
 from mdf_loop.outline.parts import (
-    ArgumentOutline,
-    CaptureOutline,
-    CarriedOutline,
     EdgeOutline,
     GraphOutline,
     InputOutline,
@@ -30,9 +27,9 @@ from mdf_loop.outline.parts import (
     NodeOutline,
     OutputOutline,
     PortOutline,
-    RecordedOutline,
 )
 from mdf_loop.outline.scope import known_value
+from mdf_loop.outline.values import ArgumentOutline, CaptureOutline, CarriedOutline, RecordedOutline
 
 
 def outline_over_time(source: Source) -> GraphOutline:
@@ -53,7 +50,7 @@ def over_time(graph: GraphOutline, document: Document) -> GraphOutline:
         id=loop.owner,
         path=graph.path,
         inputs=tuple(PortOutline(i.name, i.path, i.type) for i in graph.inputs),
-        loops=(loop,),
+        blocks=(loop,),
         outputs=tuple(PortOutline(name, graph.path) for name in recorded),
     )
     return replace(

@@ -6,13 +6,23 @@ it is empty where nothing is known. `path` is the place in the MDF document.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from mdf_loop.ir import Array
+from mdf_loop.outline.values import (
+    ArgumentOutline,
+    CaptureOutline,
+    CarriedOutline,
+    DelayOutline,
+    JoinOutline,
+    RecordedOutline,
+    ResultOutline,
+    SliceOutline,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,89 +60,6 @@ class ItemOutline:
 
 
 @dataclass(frozen=True, slots=True)
-class ArgumentOutline:
-    """A trip count or a start condition: its expression, and its value if that is fixed."""
-
-    expression: Any
-    value: Any | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CarriedOutline:
-    """A carried value: `enter` is `initial` first, then what the last iteration's `leave` was.
-
-    `ports` are the output ports of the node that give the final value.
-    """
-
-    initial: Any | None
-    enter: str
-    leave: str
-    ports: tuple[str, ...] = ()
-    type: str = ""
-    initial_value: Any | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedOutline:
-    """A scan output: the body's output of every iteration, stacked on a new first axis.
-
-    `how` says in words what is different: `axis 1`, `last iteration first`, `padded to 10`.
-    """
-
-    name: str
-    ports: tuple[str, ...] = ()
-    type: str = ""
-    how: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SliceOutline:
-    """A sliced value: in iteration i, `name` is `source[indices]`, such as `x[:, i]`.
-
-    `how` says in words what is different: `backwards`, `parts of 2`.
-    """
-
-    name: str
-    source: Any
-    indices: str
-    how: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DelayOutline:
-    """A delayed value: `name` is what `of` was `back` iterations ago, at first rows of `initial`."""
-
-    name: str
-    of: str
-    back: int = 1
-    initial: Any | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CaptureOutline:
-    """A value that the body reads from outside: where it comes from, its value if it is fixed.
-
-    `kind` says what it is there: input port, parameter, function, argument, carried value,
-    iteration number or condition; `owner` is the id of the node (or loop) that has it.
-    """
-
-    name: str
-    kind: str
-    owner: str
-    path: str
-    value: Any | None = None
-    type: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ResultOutline:
-    """Something else that a loop tells and a port takes, such as the iterations run."""
-
-    name: str
-    ports: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class LoopOutline:
     """A loop: mode, arguments, carried values, recorded values, captures, body.
 
@@ -142,6 +69,8 @@ class LoopOutline:
     `continues` is the body's condition as it is written there; `in_the_middle` says that it is
     tested there; `strict` that the body reads only what it is given; `notes` what is not known.
     """
+
+    word: ClassVar[str] = "loop"
 
     id: str
     owner: str
@@ -168,6 +97,16 @@ class LoopOutline:
     def bodies(self) -> tuple[GraphOutline, ...]:
         """The body, if it is known."""
         return () if self.body is None else (self.body,)
+
+    def with_bodies(self, change: BodyChange) -> LoopOutline:
+        """The loop with a changed body."""
+        return replace(self, body=self.body and change(self.body))
+
+    @property
+    def given(self) -> Iterator[Any]:
+        """What it is given, in short: initial values and what it goes along."""
+        yield from (pair.initial for pair in self.carried)
+        yield from (part.source for part in self.slices)
 
     @property
     def expressions(self) -> Iterator[Any]:
@@ -196,15 +135,6 @@ class LoopOutline:
 
 
 @dataclass(frozen=True, slots=True)
-class JoinOutline:
-    """A result of a choice: each branch has an output for it; `ports` of the node take it."""
-
-    name: str
-    ports: tuple[str, ...] = ()
-    type: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class BranchOutline:
     """A branch: when it is taken, its graph, and its outputs in the order of the results.
 
@@ -224,6 +154,8 @@ class ChoiceOutline:
     `captures` are those of all branches together; `notes` say what is not known.
     """
 
+    word: ClassVar[str] = "choice"
+
     id: str
     owner: str
     path: str
@@ -238,6 +170,16 @@ class ChoiceOutline:
     def bodies(self) -> tuple[GraphOutline, ...]:
         """The graphs of the branches that are known."""
         return tuple(branch.body for branch in self.branches if branch.body is not None)
+
+    def with_bodies(self, change: BodyChange) -> ChoiceOutline:
+        """The choice with changed graphs of its branches."""
+        made = (replace(each, body=each.body and change(each.body)) for each in self.branches)
+        return replace(self, branches=tuple(made))
+
+    @property
+    def given(self) -> Iterator[Any]:
+        """What it is given, in short: what its branches read."""
+        yield from (capture.name for capture in self.captures)
 
     @property
     def expressions(self) -> Iterator[Any]:
@@ -262,12 +204,15 @@ class ChoiceOutline:
 
 
 Block: TypeAlias = LoopOutline | ChoiceOutline
-"""Something that owns graphs."""
+"""Something that owns graphs. A new kind is a member: mypy and a test name what does not know it."""
+
+BodyChange: TypeAlias = "Callable[[GraphOutline], GraphOutline]"
+"""Makes another graph of a body."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOutline:
-    """A node: ports, what computes in it, its loops and choices, and when it may run.
+    """A node: ports, what computes in it, its blocks (what owns graphs), and when it may run.
 
     `condition` are the scheduler's words; `before_test` marks a body's node that its loop's
     condition needs, where the condition is tested in the middle.
@@ -277,16 +222,15 @@ class NodeOutline:
     path: str
     inputs: tuple[PortOutline, ...] = ()
     items: tuple[ItemOutline, ...] = ()
-    loops: tuple[LoopOutline, ...] = ()
+    blocks: tuple[Block, ...] = ()
     outputs: tuple[PortOutline, ...] = ()
     condition: str = ""
-    choices: tuple[ChoiceOutline, ...] = ()
     before_test: bool = False
 
     @property
-    def blocks(self) -> tuple[Block, ...]:
-        """Everything in it that owns graphs."""
-        return (*self.loops, *self.choices)
+    def loops(self) -> tuple[LoopOutline, ...]:
+        """The loops among its blocks."""
+        return tuple(block for block in self.blocks if isinstance(block, LoopOutline))
 
     @property
     def constant(self) -> Array | None:

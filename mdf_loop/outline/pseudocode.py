@@ -16,7 +16,6 @@ from collections.abc import Iterator
 
 from mdf_loop.outline.order import in_order
 from mdf_loop.outline.parts import (
-    ArgumentOutline,
     Block,
     BranchOutline,
     ChoiceOutline,
@@ -29,6 +28,7 @@ from mdf_loop.outline.parts import (
 )
 from mdf_loop.outline.scope import literal_value
 from mdf_loop.outline.text import formulas, value_text
+from mdf_loop.outline.values import ArgumentOutline
 from mdf_loop.outline.words import delay_text, selector_text, slice_text, sources
 
 INDENT = "    "
@@ -38,7 +38,11 @@ REMARK = 40
 
 def pseudocode(block: Block) -> Iterator[str]:
     """The lines of a loop or a choice, without indentation of its own."""
-    yield from _choice(block) if isinstance(block, ChoiceOutline) else _loop(block)
+    match block:
+        case LoopOutline():
+            return _loop(block)
+        case ChoiceOutline():
+            return _choice(block)
 
 
 def _loop(loop: LoopOutline) -> Iterator[str]:

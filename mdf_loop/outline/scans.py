@@ -11,17 +11,11 @@ from typing import Any
 from mdf_loop.document.bodies import written_body
 from mdf_loop.errors import LoopError
 from mdf_loop.outline.loops import no_loop, port_type, taking_ports
-from mdf_loop.outline.parts import (
-    CaptureOutline,
-    CarriedOutline,
-    GraphOutline,
-    LoopOutline,
-    RecordedOutline,
-    SliceOutline,
-)
+from mdf_loop.outline.parts import GraphOutline, LoopOutline
 from mdf_loop.outline.scope import captured, known_value
 from mdf_loop.outline.site import Site, output_names
 from mdf_loop.outline.slices import outline_slice, recorded_words
+from mdf_loop.outline.values import CaptureOutline, CarriedOutline, RecordedOutline, SliceOutline
 from mdf_loop.reading.entries import expressions
 from mdf_loop.reading.loop_forms import carried_expressions
 from mdf_loop.reading.owned_graph import OwnedGraph, Role, owned_graph

@@ -13,7 +13,8 @@ from typing import Any
 
 from mdf_loop.document.graph_functions import BODIES, graph_function
 from mdf_loop.lower import names_in
-from mdf_loop.outline.parts import Block, CaptureOutline, InputOutline
+from mdf_loop.outline.parts import Block, InputOutline
+from mdf_loop.outline.values import CaptureOutline
 from mdf_loop.reading.parameters import condition_fields
 
 

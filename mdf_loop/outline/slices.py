@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdf_loop.outline.parts import DelayOutline, SliceOutline
 from mdf_loop.outline.text import value_text
+from mdf_loop.outline.values import DelayOutline, SliceOutline
 from mdf_loop.reading.delays import DelayForm
 from mdf_loop.reading.recordings import RecordingForm
 from mdf_loop.reading.slices import SliceForm

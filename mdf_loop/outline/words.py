@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from mdf_loop.outline.parts import (
-    ArgumentOutline,
-    Block,
-    ChoiceOutline,
-    DelayOutline,
-    LoopOutline,
-    SliceOutline,
-)
+from mdf_loop.outline.parts import Block, ChoiceOutline, LoopOutline
 from mdf_loop.outline.text import named, value_text
+from mdf_loop.outline.values import ArgumentOutline, DelayOutline, SliceOutline
 
 _NAMED_CASES = 4
 """Up to so many branches are named one by one."""
@@ -18,14 +12,25 @@ _NAMED_CASES = 4
 
 def headline(block: Block) -> str:
     """`for i in range(M=10) while keepgoing`, `scan over x`, `if hot … else …`, and so on."""
-    if isinstance(block, ChoiceOutline):
-        return _choice(block)
-    if block.in_the_middle:
-        return f"{_middle(block)} while {_next(block)}, tested in the middle"
-    return _loop(block)
+    match block:
+        case LoopOutline():
+            return _loop(block)
+        case ChoiceOutline():
+            return _choice(block)
+
+
+def closed(block: Block) -> str:
+    """A block whose graphs are not shown: as its headline, but `if hot (2 branches)`."""
+    match block:
+        case LoopOutline():
+            return _loop(block)
+        case ChoiceOutline():
+            return _closed_choice(block)
 
 
 def _loop(loop: LoopOutline) -> str:
+    if loop.in_the_middle:
+        return f"{_middle(loop)} while {_next(loop)}, tested in the middle"
     match loop.kind:
         case "for":
             return _for(loop)
@@ -102,8 +107,7 @@ def _choice(choice: ChoiceOutline) -> str:
     return f"case of {selector_text(choice)}: {', '.join(said)}"
 
 
-def closed(choice: ChoiceOutline) -> str:
-    """A choice whose branches are not shown: `if hot (2 branches)`."""
+def _closed_choice(choice: ChoiceOutline) -> str:
     word = "if" if choice.kind == "if" else "case of"
     count = len(choice.branches)
     return f"{word} {selector_text(choice)} ({count} {'branch' if count == 1 else 'branches'})"

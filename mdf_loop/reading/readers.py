@@ -26,14 +26,15 @@ class Reading:
 Reader: TypeAlias = Callable[[ModelBuilder, Any, Any, str, Scope, Document], Reading]
 """(builder, function or parameter, its node, its path, names, document) -> results."""
 
-_READERS: dict[str, Reader] = {}
+READERS: dict[str, Reader] = {}
+"""Function -> what reads it; `reads` fills it."""
 
 
 def reads(function: str) -> Callable[[Reader], Reader]:
     """Register the reader of a function."""
 
     def register(reader: Reader) -> Reader:
-        _READERS[function] = reader
+        READERS[function] = reader
         return reader
 
     return register
@@ -45,4 +46,4 @@ def read_graph_function(
     """The results of a function or parameter that owns graphs."""
     name = graph_function(item.function)
     assert name is not None
-    return _READERS[name](b, item, node, where, scope, document)
+    return READERS[name](b, item, node, where, scope, document)

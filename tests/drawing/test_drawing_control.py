@@ -1,17 +1,43 @@
 """What a picture shows of choices, scans, slices, and models of other systems."""
 
 import time
+from dataclasses import fields
 
 import numpy as np
 import pytest
 
 from mdf_loop.document.loading import model_of
 from mdf_loop.drawing import draw
+from mdf_loop.drawing.frames import draw_frame
+from mdf_loop.drawing.owners import ELEMENTS
+from mdf_loop.outline import LoopOutline
+from mdf_loop.outline.graphs import BLOCKS
+from mdf_loop.outline.loops import outline_loop
 from tests.drawing.dot_text import edges, shown
 
 
 def graph_of(**nodes):
     return {"g": {"nodes": nodes}}
+
+
+def test_what_owns_graphs_is_drawn_by_the_element_of_its_outline(models, monkeypatch):
+    class Repeat(LoopOutline):
+        word = "repeat"
+
+    drawn = []
+
+    def outline_repeat(site):
+        made = outline_loop(site)
+        return Repeat(**{field.name: getattr(made, field.name) for field in fields(made)})
+
+    def draw_repeat(canvas, repeat, view, draw_graph):
+        drawn.append(repeat.full_name)
+        return draw_frame(canvas, repeat, view, draw_graph)
+
+    monkeypatch.setitem(BLOCKS, "onnx::Loop", outline_repeat)
+    monkeypatch.setitem(ELEMENTS, Repeat, draw_repeat)
+    draw(models / "sample.yaml")
+    assert drawn == ["halving.halve"]
 
 
 # --- choices ------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def code(block):
 
 def test_everything_about_an_if():
     (loop,) = node_of("branches", "regulate").loops
-    (choice,) = loop.body.nodes[1].choices
+    (choice,) = loop.body.nodes[1].blocks
     assert (choice.full_name, choice.kind) == ("heater.choice", "if")
     assert choice.selector.expression == "cold"
     assert [branch.title for branch in choice.branches] == ["if cold", "else"]
@@ -72,7 +72,7 @@ def test_an_if_as_pseudo_code():
 
 
 def test_everything_about_a_case():
-    (choice,) = node_of("cases", "animal").choices
+    (choice,) = node_of("cases", "animal").blocks
     assert headline(choice) == "case of mode: 0, 1, 2, else"
     assert [b.title for b in choice.branches] == ["mode = 0", "mode = 1", "mode = 2", "else"]
     assert choice.branches[2].body.path == "$.graphs['jump']"
@@ -90,7 +90,7 @@ def test_a_case_without_default_ends_in_an_error():
     }
     call = {"function": "case_of", "args": {"index": "k", "branches": [branch] * 6}}
     node = {"input_ports": {"k": {"default_value": 0}}, "functions": {"f": call}}
-    (choice,) = outline({"g": {"nodes": {"n": node}}}).nodes[0].choices
+    (choice,) = outline({"g": {"nodes": {"n": node}}}).nodes[0].blocks
     assert headline(choice) == "case of k: 0 … 5"
     assert code(choice)[-2:] == ["    case _:", "        raise"]
 
@@ -117,7 +117,7 @@ def test_a_branch_that_contains_its_choice_is_a_note():
 
     graphs = {"main": {"nodes": main}, "g": {"nodes": inner}}
     model = model_of({"m": {"format": "ModECI MDF v0.4", "graphs": graphs}})
-    (choice,) = outline(model).nodes[0].choices
+    (choice,) = outline(model).nodes[0].blocks
     assert "again" in choice.notes[0]
 
 

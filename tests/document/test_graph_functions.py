@@ -1,0 +1,33 @@
+"""Functions that own graphs: how they may be spelled, and that each is read, outlined and drawn."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from mdf_loop.document.graph_functions import BODIES, graph_function, is_loop
+from mdf_loop.drawing.owners import ELEMENTS
+from mdf_loop.outline import Block
+from mdf_loop.outline.graphs import BLOCKS
+from mdf_loop.reading.readers import READERS
+
+
+@pytest.mark.parametrize("written", ["onnx::Loop", "Loop", "loop", "ONNX::loop"])
+def test_a_loop_may_be_spelled_in_several_ways(written: str) -> None:
+    assert graph_function(written) == "onnx::Loop"
+    assert is_loop(written)
+
+
+def test_what_owns_no_graphs_is_none_of_them() -> None:
+    assert [graph_function(name) for name in ("onnx::Tan", None, {"a": 1})] == [None] * 3
+    assert not is_loop("onnx::If")
+
+
+def test_each_has_a_reader_and_an_outline() -> None:
+    assert READERS.keys() == BODIES.keys()
+    assert BLOCKS.keys() == BODIES.keys()
+
+
+def test_each_kind_of_outline_has_an_element() -> None:
+    assert ELEMENTS.keys() == set(get_args(Block))
