@@ -9,6 +9,9 @@ from typing import Any
 
 from mdf_loop.document.yaml_text import key_twice, read_yaml
 
+SUFFIXES = (".json", ".yaml", ".yml", ".bson")
+"""How files of MDF end."""
+
 
 def parse(path: Path) -> Any:
     """The plain content of a JSON, YAML or BSON file; a key twice in one mapping is an error."""

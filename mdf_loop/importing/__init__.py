@@ -13,7 +13,7 @@ from typing import Any
 from mdf_loop.document.loading import model_of
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.graph_writer import Content
-from mdf_loop.paths import path_of
+from mdf_loop.paths import noted, path_of
 
 
 def _onnx(path: Path) -> Content:
@@ -30,7 +30,8 @@ def _openvino(path: Path) -> Content:
 
 
 READERS: dict[str, Callable[[Path], Content]] = {".onnx": _onnx, ".xml": _openvino}
-"""Suffix of a file -> what reads it."""
+"""Suffix of a file -> what reads it. The file itself is noted already, so that nothing is written over
+it; a reader notes only what it reads besides (`mdf_loop.paths.noted`)."""
 
 
 def read_foreign(path: str | Path) -> Content:
@@ -41,7 +42,21 @@ def read_foreign(path: str | Path) -> Content:
         UnsupportedError: it holds what MDF or ONNX Runtime cannot say; it is named.
     """
     source = path_of(path, "the model")
-    return READERS[source.suffix.lower()](source)
+    return _read(READERS[source.suffix.lower()], source)
+
+
+def _read(reader: Callable[[Path], Content], path: Path) -> Content:
+    """What a reader makes of a file; what it stumbles over is an error of the file."""
+    try:
+        return reader(noted(path))
+    except RecursionError:
+        raise ModelError(f"'{path.name}' is nested too deeply to be read") from None
+    except (OSError, ValueError) as error:
+        why = "it is no text" if isinstance(error, UnicodeError) else error
+        raise ModelError(
+            f"'{path.name}' cannot be read: {why}"[:400],
+            hint=f"is it a {path.suffix} file, and was it copied completely?",
+        ) from None
 
 
 def from_onnx(source: Any) -> Any:
@@ -58,7 +73,7 @@ def from_onnx(source: Any) -> Any:
     from mdf_loop.importing.onnx_model import content_of_onnx
 
     if isinstance(source, str | os.PathLike):
-        return model_of(_onnx(path_of(source, "the model")))
+        return model_of(_read(_onnx, path_of(source, "the model")))
     if not hasattr(source, "graph") or not hasattr(source, "opset_import"):
         raise ModelError(
             f"cannot import {type(source).__name__}", hint="give a path, or an onnx.ModelProto"

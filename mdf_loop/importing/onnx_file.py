@@ -19,7 +19,6 @@ from mdf_loop.importing.onnx_references import settle_references
 from mdf_loop.importing.onnx_tensors import check_tensor, load_external, tensors_in
 from mdf_loop.importing.onnx_text import check_text
 from mdf_loop.ir.types import LARGEST_FILE
-from mdf_loop.paths import noted
 
 _HINT = "is it an ONNX model, and was it copied completely?"
 
@@ -93,7 +92,7 @@ def _bytes(path: Path) -> bytes:
                 str(path),
                 "store the large tensors as external data",
             )
-        content = noted(path).read_bytes()
+        content = path.read_bytes()
     except FileNotFoundError:
         raise ModelError(f"there is no file '{path}'", str(path)) from None
     except (OSError, ValueError) as error:

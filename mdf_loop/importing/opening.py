@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from mdf_loop.document import parsing
 from mdf_loop.document.document import Document, document_of
 from mdf_loop.document.loading import clear_errors, graph_of, model_of
-from mdf_loop.document.parsing import parse
 from mdf_loop.document.structure import graph_findings, model_findings
 from mdf_loop.document.tensors import files_in
 from mdf_loop.document.texts import broken_texts
@@ -24,7 +24,8 @@ from mdf_loop.paths import noted, noting, path_of
 Source: TypeAlias = Any
 """A path, a modeci_mdf `Model` or `Graph`, or the dict of a model or graph."""
 
-SUFFIXES = (".json", ".yaml", ".yml", ".bson", *READERS)
+SUFFIXES = (*parsing.SUFFIXES, *READERS)
+"""How files end that a model is read from."""
 
 
 def open_document(source: Source) -> Document:
@@ -71,15 +72,15 @@ def _load(path: Path) -> Any:
         raise ModelError(f"there is no file '{path}'", hint="check the path")
     if path.is_dir():
         raise ModelError(
-            f"'{path}' is a folder, not a model", hint="name a .json, .yaml or .bson file"
+            f"'{path}' is a folder, not a model", hint=f"name a {' or '.join(SUFFIXES)} file"
         )
     if path.suffix.lower() not in SUFFIXES:
         raise ModelError(
             f"'{path.name}' does not end in {', '.join(SUFFIXES)}",
-            hint="MDF models are JSON, YAML or BSON files",
+            hint=f"models of MDF end in {', '.join(parsing.SUFFIXES)}; others are imported",
         )
     if path.suffix.lower() in READERS:
         return model_of(read_foreign(path), name=path.name)
     with clear_errors(f"'{path.name}'"):
-        content = parse(noted(path))
+        content = parsing.parse(noted(path))
     return model_of(content, files_in(path.parent), path.name)

@@ -25,7 +25,8 @@ ROOT = HERE.parents[1]
 DRAWN = ROOT / "tests" / "drawing" / "models"
 CASES = ROOT.parent / "shared" / "cases"
 
-READERS = ("mdf", "onnx", "ir")
+READERS = {"mdf": ".yaml", "onnx": ".onnx", "ir": ".xml"}
+"""What is fuzzed of what reads models, and how its files end: each importer is among them."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,9 @@ def corpus(reader: str, stored: bool = False) -> tuple[Seed, ...]:
     }[reader]
     seeds = [*(functools.partial(_from_path, path) for path in paths()), *more()]
     if stored:
-        suffix = {"mdf": ".yaml", "onnx": ".onnx", "ir": ".xml"}[reader]
-        found = (p for p in sorted(CASES.glob(f"*/*{suffix}")) if p.stat().st_size < 100_000)
+        found = (
+            p for p in sorted(CASES.glob(f"*/*{READERS[reader]}")) if p.stat().st_size < 100_000
+        )
         seeds += [functools.partial(_from_path, path) for path in found]
     return tuple(functools.cache(seed) for seed in seeds)
 

@@ -11,7 +11,6 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 
 from mdf_loop.errors import ModelError
-from mdf_loop.paths import noted
 
 LARGEST_FILE = 2**30
 """An IR's structure is small; its numbers lie in the .bin file."""
@@ -30,7 +29,7 @@ def read_xml(path: Path) -> Element:
         size = path.stat().st_size
         if size > LARGEST_FILE:
             raise ModelError(f"the file has {size} bytes, more than {LARGEST_FILE}", str(path))
-        text = noted(path).read_bytes()
+        text = path.read_bytes()
     except OSError as error:
         raise ModelError(f"the file cannot be read: {error.strerror}", str(path)) from None
     parser = XMLParser(target=_Careful(path))

@@ -1,0 +1,79 @@
+"""A reader of files of another system: what it need not care for, and where it is fuzzed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import InputError, ModelError
+from mdf_loop.importing import READERS, from_onnx, read_foreign
+from mdf_loop.importing.graph_writer import Content
+from tests.fuzz.mutations import STRUCTURES
+from tests.fuzz.seeds import READERS as FUZZED
+
+
+def toy(path: Path) -> Content:
+    """One number, doubled."""
+    node = {"output_ports": {"y": {"value": f"2 * {float(path.read_text())}"}}}
+    return {"toy": {"graphs": {"g": {"nodes": {"n": node}}}}}
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that a reader reads which knows nothing but its format."""
+    monkeypatch.setitem(READERS, ".xml", toy)
+    path = tmp_path / "model.xml"
+    path.write_text("1.5")
+    return path
+
+
+def test_a_reader_is_all_that_a_file_needs(model: Path) -> None:
+    assert mdf_loop.compile(model).run()["n.y"] == 3.0
+
+
+def test_what_a_reader_has_read_is_not_written_over(model: Path) -> None:
+    link, rows = model.with_name("out.onnx"), model.with_name("out.npz")
+    link.symlink_to(model)
+    rows.symlink_to(model)
+    compiled = mdf_loop.compile(model)
+    for write in (lambda: compiled.save(link), lambda: compiled.run().save(rows)):
+        with pytest.raises(InputError, match="the model or what it is given is read from there"):
+            write()
+    assert model.read_text() == "1.5"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"\xff\xfe\x00", "'model.xml' cannot be read: it is no text"),
+        (b"one", "'model.xml' cannot be read: could not convert string to float: 'one'"),
+    ],
+)
+def test_what_a_reader_stumbles_over_is_an_error_of_the_file(
+    model: Path, content: bytes, sentence: str
+) -> None:
+    model.write_bytes(content)
+    with pytest.raises(ModelError, match=sentence) as caught:
+        mdf_loop.compile(model)
+    assert "is it a .xml file, and was it copied completely?" in str(caught.value)
+
+
+def test_a_file_that_nests_too_deeply(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(path: Path) -> Content:
+        return endless(path)
+
+    monkeypatch.setitem(READERS, ".xml", endless)
+    with pytest.raises(ModelError, match=r"'model\.xml' is nested too deeply"):
+        read_foreign(model)
+
+
+def test_a_file_that_is_gone_is_said_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="there is no file"):
+        from_onnx(tmp_path / "none.onnx")
+
+
+def test_each_reader_is_fuzzed() -> None:
+    assert {*READERS} <= {*FUZZED.values()}
+    assert STRUCTURES.keys() == FUZZED.keys()
