@@ -22,8 +22,8 @@ from mdf_loop.memory_limit import checked_limit
 from mdf_loop.paths import path_of
 
 ENGINES = ("onnxruntime", "interpreter", "modeci")
-"""Words for what runs a model (see `run.backend`): ONNX Runtime, the numpy interpreter, which is slow
-and obviously right, or modeci_mdf's own engine."""
+"""Words for what runs a model: those of `run.backend.BACKENDS`, which stands above this. ONNX Runtime,
+the numpy interpreter, which is slow and obviously right, or modeci_mdf's own engine."""
 
 NAN = ("ignore", "stop", "error")
 """Words for what happens when a value becomes nan or infinite."""

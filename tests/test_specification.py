@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,11 @@ import numpy as np
 import pytest
 
 import mdf_loop
+from mdf_loop.cli import run_command
 from mdf_loop.errors import InputError
-from mdf_loop.specification import RunSpecification, specify
+from mdf_loop.specification import ENGINES, RunSpecification, specify
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference" / "python-api.md"
 
 MODEL = {"g": {"nodes": {"A": {"output_ports": {"o": {"value": "1.5"}}}}}}
 
@@ -88,6 +92,14 @@ def test_every_word_has_its_place() -> None:
 def test_what_means_nothing_is_refused(words: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         specify(**words)
+
+
+def test_every_word_for_an_engine_is_in_the_help_and_the_reference() -> None:
+    (option,) = (each for each in run_command.command.params if each.name == "engine")
+    said = str(option.to_info_dict()["help"])
+    assert not [word for word in ENGINES if not re.search(rf"\b{word}\b", said)]
+    (row,) = re.findall(r"^\| `engine` .*", REFERENCE.read_text(), re.MULTILINE)
+    assert set(re.findall(r'"(\w+)"', row)) == set(ENGINES)
 
 
 def test_what_is_read_for_it_depends_on_no_number() -> None:

@@ -1,4 +1,4 @@
-"""Random loops through every engine: Python itself, the interpreter, ONNX Runtime, with and
+"""Random loops through every engine: Python itself, the interpreter, every back end, with and
 without passes. Expressions are generated as text, so Python's own evaluation is the judge."""
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from mdf_loop.lower.builder import Options
 from mdf_loop.passes import report_loops
 from mdf_loop.pipeline import LEGAL, SIMPLIFY, prepare
 from mdf_loop.reading import bind, read
+from mdf_loop.run.backend import PROGRAM_BACKENDS
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
 from tests.placements import STANDARD
@@ -43,8 +44,9 @@ def test_all_engines_agree(loop: dict[str, object]) -> None:
     after = interpret(optimised, arrays)
     for name, array in plain.items():
         np.testing.assert_array_equal(after[name], array)
-    for candidate in (prepare(p, LEGAL) for p in (program, optimised)):
-        made = Session(candidate, STANDARD).run(arrays)
+    ready = [(backend.load, backend.order) for backend in PROGRAM_BACKENDS.values()]
+    for load, order in (*ready, (Session, LEGAL)):
+        made = load(prepare(report_loops(program), order), STANDARD).run(arrays)
         for name, array in plain.items():
             agree(made[name], array)
             assert made[name].dtype == array.dtype
