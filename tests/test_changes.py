@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from mdf_loop.changes import changes
-from mdf_loop.passes import drop_unused, hoist_invariants, merge_equal
+from mdf_loop.passes.simplify.drop_unused import drop_unused
+from mdf_loop.passes.simplify.hoist_invariants import hoist_invariants
+from mdf_loop.passes.simplify.merge_equal import merge_equal
 from tests.passes.sketch import Sketch
 
 

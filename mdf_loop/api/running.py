@@ -16,7 +16,7 @@ from mdf_loop.api.prepared import Evaluation, Prepared
 from mdf_loop.errors import InputError, LoopError, NotFiniteError, UnknownNameError
 from mdf_loop.ir import Data, Loop, StoppedBy
 from mdf_loop.memory_limit import limited
-from mdf_loop.passes import drop_unused
+from mdf_loop.passes.simplify.drop_unused import drop_unused
 from mdf_loop.paths import noting, path_of, refuse_clashes
 from mdf_loop.randomness import SAVED, refuse_random
 from mdf_loop.reading.binding import Bound

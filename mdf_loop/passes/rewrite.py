@@ -33,7 +33,7 @@ from mdf_loop.ir import (
 )
 from mdf_loop.ir.substitute import substitute
 
-Rule: TypeAlias = Callable[[Builder, Op, tuple[Value | None, ...]], tuple[Value | None, ...] | None]
+Rule: TypeAlias = Callable[[Builder, Op], tuple[Value | None, ...] | None]
 """What replaces an operation, output by output (None for one not wanted); None keeps it."""
 
 
@@ -70,7 +70,7 @@ def _body(b: Builder, body: Body, rule: Rule, swaps: dict[Value, Value]) -> tupl
 def _op(b: Builder, op: Op, rule: Rule, swaps: dict[Value, Value]) -> None:
     before = len(b.ops)
     with b.at(op.where, op.outputs[0].name):
-        answer = rule(b, op, op.inputs)
+        answer = rule(b, op)
     if answer is None:
         b.ops.append(op)
         return

@@ -16,7 +16,7 @@ from mdf_loop.ir import Array, Gives, Takes, Value
 from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.lower.builder import Options
 from mdf_loop.native.choice import is_little
-from mdf_loop.passes import drop_unused
+from mdf_loop.passes.simplify.drop_unused import drop_unused
 from mdf_loop.pipeline import over_time, prepare
 from mdf_loop.randomness import OVER_TIME, refuse_random
 from mdf_loop.reading.binding import Bound

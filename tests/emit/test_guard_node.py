@@ -15,8 +15,10 @@ from mdf_loop.errors import RunError
 from mdf_loop.ir import Guard, Input, Op, Output, Program, Value
 from mdf_loop.ir.check import check
 from mdf_loop.ir.types import dtype_name
-from mdf_loop.passes import hoist_invariants, lazy_choices, merge_equal
 from mdf_loop.passes.batching.batch import batch
+from mdf_loop.passes.simplify.hoist_invariants import hoist_invariants
+from mdf_loop.passes.simplify.lazy_choices import lazy_choices
+from mdf_loop.passes.simplify.merge_equal import merge_equal
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session

@@ -10,7 +10,7 @@ from mdf_loop import ir
 from mdf_loop.errors import OperandError, UnknownFunctionError
 from mdf_loop.lower import lower_function
 from mdf_loop.lower.psyneulink import FORMULAS
-from mdf_loop.passes import drop_unused
+from mdf_loop.passes.simplify.drop_unused import drop_unused
 from tests.lower.lower_machine import Lowered, assert_same
 
 X = np.array([[0.5, -1.0, 2.0], [0.0, 0.25, -0.75]])

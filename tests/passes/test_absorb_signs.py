@@ -7,7 +7,8 @@ import pytest
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Value
-from mdf_loop.passes import absorb_signs, drop_unused
+from mdf_loop.passes.simplify.absorb_signs import absorb_signs
+from mdf_loop.passes.simplify.drop_unused import drop_unused
 from tests.passes.sketch import SPECIAL, same_bits, straight, text
 
 GRID = tuple(part.reshape(-1) for part in np.meshgrid(SPECIAL, SPECIAL))

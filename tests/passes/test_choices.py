@@ -9,7 +9,10 @@ import numpy as np
 from mdf_loop.ir import Program, Value
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
-from mdf_loop.passes import drop_true_conditions, drop_unused, hoist_invariants, report_loops
+from mdf_loop.passes.report_loops import report_loops
+from mdf_loop.passes.simplify.drop_true_conditions import drop_true_conditions
+from mdf_loop.passes.simplify.drop_unused import drop_unused
+from mdf_loop.passes.simplify.hoist_invariants import hoist_invariants
 from tests.models.choices import choices, everywhere, program, repeat
 
 

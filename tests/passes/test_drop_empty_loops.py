@@ -9,7 +9,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.ir import Carried, Loop, Program, Recorded
-from mdf_loop.passes import drop_empty_loops
+from mdf_loop.passes.simplify.drop_empty_loops import drop_empty_loops
 from tests.passes.sketch import Sketch, same_bits, text
 
 GIVEN = {"n": np.array(3), "x0": np.array([1.0, -0.0]), "a": np.array([2.0, np.nan])}

@@ -7,7 +7,7 @@ import pytest
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Value
-from mdf_loop.passes import drop_neutral
+from mdf_loop.passes.simplify.drop_neutral import drop_neutral
 from tests.passes.sketch import SPECIAL, same_bits, straight, text
 
 

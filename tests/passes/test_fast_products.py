@@ -7,7 +7,7 @@ import pytest
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Program, Value
-from mdf_loop.passes import fast_products
+from mdf_loop.passes.simplify.fast_products import fast_products
 from mdf_loop.run.onnxruntime.session import Session
 from tests.passes.sketch import straight, text
 from tests.placements import STANDARD

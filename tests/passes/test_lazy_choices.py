@@ -16,8 +16,8 @@ import mdf_loop
 from mdf_loop.ir import If, Program, Value, walk
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.guards import guarded
-from mdf_loop.passes import lazy_choices
 from mdf_loop.passes.simplify.costs import cost
+from mdf_loop.passes.simplify.lazy_choices import lazy_choices
 from mdf_loop.pipeline import SIMPLIFY
 from tests.models.choices import choices, everywhere, repeat
 from tests.models.choices import program as whole

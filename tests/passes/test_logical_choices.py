@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from mdf_loop.build import Builder
-from mdf_loop.passes import drop_unused, logical_choices
+from mdf_loop.passes.simplify.drop_unused import drop_unused
+from mdf_loop.passes.simplify.logical_choices import logical_choices
 from tests.passes.sketch import same_bits, straight, text
 
 TRUTH = np.array(list(itertools.product([False, True], repeat=2)))

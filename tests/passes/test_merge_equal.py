@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mdf_loop.build import Builder
-from mdf_loop.passes import merge_equal
+from mdf_loop.passes.simplify.merge_equal import merge_equal
 from tests.passes.sketch import SPECIAL, Sketch, same_bits, straight, text
 
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from mdf_loop.importing.opening import open_document
 from mdf_loop.lower.builder import Options
-from mdf_loop.passes import report_loops
+from mdf_loop.passes.report_loops import report_loops
 from mdf_loop.pipeline import LEGAL, SIMPLIFY, prepare
 from mdf_loop.reading import bind, read
 from mdf_loop.run.backend import PROGRAM_BACKENDS

@@ -15,24 +15,24 @@ from tests.models.choices import everywhere, program
 from tests.ops.op_running import session_of
 
 
-def keep(b, op, inputs):
+def keep(b, op):
     return None
 
 
-def tan_by_sin_and_cos(b, op, inputs):
+def tan_by_sin_and_cos(b, op):
     if op.op_type != "Tan":
         return None
-    return (b.op("Div", b.op("Sin", inputs[0]), b.op("Cos", inputs[0])),)
+    return (b.op("Div", b.op("Sin", op.inputs[0]), b.op("Cos", op.inputs[0])),)
 
 
-def without_identity(b, op, inputs):
-    return (inputs[0],) if op.op_type == "Identity" else None
+def without_identity(b, op):
+    return (op.inputs[0],) if op.op_type == "Identity" else None
 
 
-def negative_as_product(b, op, inputs):
+def negative_as_product(b, op):
     if op.op_type != "Neg":
         return None
-    return (b.op("Mul", inputs[0], b.constant(np.array(-1.0))),)
+    return (b.op("Mul", op.inputs[0], b.constant(np.array(-1.0))),)
 
 
 def nested(op_type: str) -> Program:
@@ -163,9 +163,9 @@ def test_old_constants_are_used_again_and_values_known():
     program = Program("p", (Input(x),), tuple(b.ops), (Output("y", y),))
     seen = []
 
-    def rule(b, op, inputs):
-        seen.extend(b.constant_of(v) for v in inputs)
-        return negative_as_product(b, op, inputs)
+    def rule(b, op):
+        seen.extend(b.constant_of(v) for v in op.inputs)
+        return negative_as_product(b, op)
 
     after = rewrite(program, rule)
     assert [o.value for o in after.ops if isinstance(o, Constant)] == [minus]
@@ -184,8 +184,8 @@ def test_outputs_given_twice_and_outputs_not_wanted():
     one, two, _ = b.multi("Split", x, b.constant(np.array([1, 1, 2])), n_outputs=3, axis=0)
     program = Program("p", (Input(x),), tuple(b.ops), (Output("one", one), Output("two", two)))
 
-    def rule(b, op, inputs):
-        first = b.op("Slice", inputs[0], b.constant(np.array([0])), b.constant(np.array([1])))
+    def rule(b, op):
+        first = b.op("Slice", op.inputs[0], b.constant(np.array([0])), b.constant(np.array([1])))
         return first, first, None
 
     after = rewrite(program, rule)
@@ -195,7 +195,7 @@ def test_outputs_given_twice_and_outputs_not_wanted():
 
 
 def test_errors_of_a_rule_tell_the_place():
-    def rule(b, op, inputs):
+    def rule(b, op):
         raise UnsupportedError("cannot")
 
     with pytest.raises(UnsupportedError, match=r"cannot\n  at \$\.inner"):

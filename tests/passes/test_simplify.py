@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from mdf_loop.ir import Carried
-from mdf_loop.passes import drop_true_conditions, drop_unused, hoist_invariants, report_loops
+from mdf_loop.passes.report_loops import report_loops
+from mdf_loop.passes.simplify.drop_true_conditions import drop_true_conditions
+from mdf_loop.passes.simplify.drop_unused import drop_unused
+from mdf_loop.passes.simplify.hoist_invariants import hoist_invariants
 from mdf_loop.pipeline import SIMPLIFY, prepare
 from tests.passes.sketch import Sketch, text
 

@@ -26,7 +26,7 @@ def compose(program: Program) -> Program:
     return rewrite(program, _rule)
 
 
-def _rule(b: Builder, op: Op, inputs: tuple[Value | None, ...]) -> tuple[Value | None, ...] | None:
+def _rule(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
     composed = row_of(op.op_type).composed
     if composed is None or not (lacks_kernel(op) and is_composed(op)):
         return None

@@ -37,7 +37,7 @@ def safe_divisions(program: Program) -> Program:
     known = _Known()
     known.learn(walk(program.ops))
 
-    def rule(b: Builder, op: Op, _: tuple[Value | None, ...]) -> tuple[Value | None, ...] | None:
+    def rule(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
         return None if not _traps(op) or known.excludes(op) else (_divided(b, op),)
 
     return rewrite(program, rule)

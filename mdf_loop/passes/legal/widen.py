@@ -43,7 +43,7 @@ def widen(program: Program) -> Program:
     return rewrite(program, _rule)
 
 
-def _rule(b: Builder, op: Op, inputs: tuple[Value | None, ...]) -> tuple[Value, ...] | None:
+def _rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
     return _widened(b, op) if lacks_kernel(op) and not is_composed(op) else None
 
 
@@ -104,7 +104,7 @@ def _runs(op: Op | None) -> bool:
 
 def _not_rounded_once(op: Op) -> UnsupportedError:
     return UnsupportedError(
-        f"onnx::{op.op_type} of bfloat16 has no kernel, and would be rounded differently in float32",
+        f"{title(op.op_type)} of bfloat16 has no kernel, and would be rounded differently in float32",
         op.where,
         "cast to float32 before it, and back after it",
     )

@@ -39,9 +39,7 @@ class _Signs:
         self.scaled: dict[Value, tuple[Op, int]] = {}
         self.readers = _readers(program)
 
-    def rule(
-        self, b: Builder, op: Op, inputs: tuple[Value | None, ...]
-    ) -> tuple[Value | None, ...] | None:
+    def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
         """The operation without a change of sign, if it can do without."""
         made = op.outputs[0]
         if made.dtype not in _FLOATS:

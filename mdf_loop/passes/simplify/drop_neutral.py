@@ -32,9 +32,7 @@ class _Neutral:
     def __init__(self) -> None:
         self.no_negative_zero: set[Value] = set()
 
-    def rule(
-        self, b: Builder, op: Op, inputs: tuple[Value | None, ...]
-    ) -> tuple[Value | None, ...] | None:
+    def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
         """The operand that the operation gives, if it is one of them."""
         given = self._given(b, op)
         if given is None:

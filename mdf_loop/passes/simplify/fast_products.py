@@ -28,7 +28,7 @@ def fast_products(program: Program) -> Program:
     return rewrite(program, _rule)
 
 
-def _rule(b: Builder, op: Op, inputs: tuple[Value | None, ...]) -> tuple[Value | None, ...] | None:
+def _rule(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
     if op.op_type != "MatMul":
         return None
     matrix, vector = (value for value in op.inputs if value is not None)

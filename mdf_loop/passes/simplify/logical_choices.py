@@ -25,9 +25,7 @@ class _Choices:
     def __init__(self) -> None:
         self.element_of: dict[Value, Value] = {}
 
-    def rule(
-        self, b: Builder, op: Op, inputs: tuple[Value | None, ...]
-    ) -> tuple[Value | None, ...] | None:
+    def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
         """`And` or `Or` for a `Where` that gives its own condition in one of its cases."""
         made, source = op.outputs[0], op.inputs[0] if op.inputs else None
         if op.op_type == "Reshape" and source is not None and _is_single(source, made):
