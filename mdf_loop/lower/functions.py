@@ -1,6 +1,7 @@
 """The functions an expression may call: Python's builtins, `math.` and `numpy.`.
 
-A family is a file; it adds its functions with `@names("numpy.exp")`.
+A family is a file; it adds its functions with `@names("numpy.exp")`, and is imported in
+`lower/__init__.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Function:
         return self.lower(b, *positional, **named)
 
 
-_FUNCTIONS: dict[str, Function] = {}
+FUNCTIONS: dict[str, Function] = {}
+"""Functions by name; `names` fills it."""
 
 constants: dict[str, float] = {
     f"{module}.{name}": value
@@ -48,7 +50,7 @@ constants: dict[str, float] = {
 _RANDOM = ("draws random numbers", "give the noise as an input, or run modeci_mdf's own engine")
 _NO_OP = ("is no operation of ONNX, nor an exact composition of some", "")
 _LISTS = ("gives a list of arrays", "write slices, e.g. x[:3]")
-_REFUSED = {
+REFUSED = {
     "numpy.empty": ("has no defined value", "write numpy.zeros"),
     "numpy.empty_like": ("has no defined value", "write numpy.zeros_like"),
     "numpy.split": _LISTS,
@@ -64,7 +66,7 @@ _REFUSED = {
     },
     **{f"math.{name}": _NO_OP for name in ("frexp", "ldexp", "isqrt", "fma", "sumprod")},
 }
-"""Functions that are known but cannot be compiled: why, and what to do."""
+"""Functions that are known but cannot be compiled: why, and what to do. One that now can is taken out."""
 
 
 def names(*spellings: str) -> Callable[[_F], _F]:
@@ -72,9 +74,9 @@ def names(*spellings: str) -> Callable[[_F], _F]:
 
     def register(call: _F) -> _F:
         for spelling in spellings:
-            if spelling in _FUNCTIONS:
+            if spelling in FUNCTIONS:
                 raise ValueError(f"the function '{spelling}' is defined twice")
-            _FUNCTIONS[spelling] = Function(call, Parameters(spelling, call))
+            FUNCTIONS[spelling] = Function(call, Parameters(spelling, call))
         return call
 
     return register
@@ -82,11 +84,11 @@ def names(*spellings: str) -> Callable[[_F], _F]:
 
 def function(name: str) -> Function:
     """The function of that name, or an error with a suggestion."""
-    if name in _FUNCTIONS:
-        return _FUNCTIONS[name]
+    if name in FUNCTIONS:
+        return FUNCTIONS[name]
     random = "random" in name.split(".")
-    if random or name in _REFUSED:
-        why, hint = _RANDOM if random else _REFUSED[name]
+    if random or name in REFUSED:
+        why, hint = _RANDOM if random else REFUSED[name]
         raise UnsupportedError(f"'{name}' {why}, so it cannot be compiled", hint=hint)
     raise UnknownFunctionError(f"unknown function '{name}'", hint=_did_you_mean(name))
 
@@ -95,9 +97,9 @@ def _did_you_mean(name: str) -> str:
     """The name with its module, if only that is missing, or else the nearest name."""
     bare = name.removeprefix("np.")
     for qualified in (bare, f"numpy.{bare}", f"math.{bare}"):
-        if qualified in _FUNCTIONS or qualified in constants:
+        if qualified in FUNCTIONS or qualified in constants:
             return f"write '{qualified}'"
-    close = difflib.get_close_matches(name, _FUNCTIONS, n=1)
+    close = difflib.get_close_matches(name, FUNCTIONS, n=1)
     return f"did you mean '{close[0]}'?" if close else ""
 
 
@@ -109,4 +111,4 @@ def qualified_hint(name: str) -> str:
 
 def function_names() -> tuple[str, ...]:
     """Every function an expression may call."""
-    return tuple(sorted(_FUNCTIONS))
+    return tuple(sorted(FUNCTIONS))

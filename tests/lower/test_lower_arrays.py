@@ -1,4 +1,7 @@
-"""Array functions of `numpy.`: reductions, shapes, products, order, creation; against numpy."""
+"""Array functions of `numpy.`: reductions, shapes, products, order, creation; against numpy.
+
+The families `arrays`, `ordering`, `products`, `reductions` and `shapes`.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Functions of one and two numbers: `numpy.` and `math.`, against Python."""
+"""Functions of one and two numbers: `numpy.` and `math.`, against Python.
+
+The families `elementary`, `logic`, `python_math` and `rounding`.
+"""
 
 import math
 

@@ -1,4 +1,7 @@
-"""Operators, subscripts and the language of expressions, against Python's own `eval`."""
+"""Operators, subscripts and the language of expressions, against Python's own `eval`.
+
+Among them the family `builtins`.
+"""
 
 import operator
 import time

@@ -153,7 +153,7 @@ REFUSED: dict[str, Type] = {
 """What none can."""
 
 TYPES = {**COMPILED, **REFUSED}
-"""Every type of conditions that graph-scheduler has."""
+"""The types of conditions that graph_scheduler has, no more and no fewer."""
 
 
 def read_condition(

@@ -70,7 +70,7 @@ class Written(Arguments):
     # --- arguments ------------------------------------------------------------------------------
 
     def needed(self, *names: str) -> Any:
-        """The same, but it must be there."""
+        """The argument of the first of these names that is there, as `get` gives it; one must be."""
         value = self.get(*names)
         if value is None:
             meant = difflib.get_close_matches(names[0], self.arguments, n=1)
