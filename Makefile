@@ -27,10 +27,10 @@ GET_VENV = { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
   apt-get update -qq && apt-get install -y -qq python3-venv; } >&2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test cover lowest soak docs bench fuzz clean
+.PHONY: help demo quick test cover lowest soak docs bench trampolines fuzz clean
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 demo: $(VENV)/installed ## run and draw three models; results in demo-output/
 	$(BIN)/mdf-loop demo
@@ -62,6 +62,9 @@ docs: $(VENV)/installed-dev ## write the generated parts of docs/reference/ anew
 
 bench: $(VENV)/installed-dev ## measure and print; see docs/benchmarks.md
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+trampolines: $(VENV)/installed-dev ## write the files by which ONNX Runtime takes native loops
+	$(BIN)/python .ci/trampolines.py
 
 fuzz: $(VENV)/installed-dev ## break models, files and commands in 10 000 ways, or INPUTS=100000, from the seed FIRST=0 on
 	$(BIN)/python -m tests.fuzz.run --stored --count $(INPUTS) --first $(FIRST)

@@ -111,7 +111,7 @@ def unbroken(compiled: Compiled, steps: int, every: int = 1) -> Callable[[], Row
 
     def run() -> Rows:
         held = session.held(session.first.run(session.given(bound, 0)))
-        later = session.later(held, thinned=every > 1)
+        later = session.later(held, steps, thinned=every > 1)
         given = session.given(bound, 1, steps)
         made = later.run(session.going_on(later, given, held, rows * every, rows, DT))
         return {name: made[name] for name in session.programs.recorded}

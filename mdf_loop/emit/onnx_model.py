@@ -5,7 +5,7 @@ What ONNX Runtime gets wrong or refuses is kept from it: see `loop_node`, `if_no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -62,7 +62,7 @@ class SessionModel:
     """A program as a model for ONNX Runtime, and apart from it the large constants by name.
 
     They are copied nowhere, and may be larger than a file can be. The CPU provider is given loops
-    as `outermost` and `inner` write them, others plain ones. `nodes` are what those of both are for.
+    as `outermost` and `inner` write them, others plain ones; `more` are inputs that those read. `nodes` are what those of both are for.
 
     Raises:
         ModelError, UnsupportedError: as `to_onnx`.
@@ -73,17 +73,19 @@ class SessionModel:
         program: Program,
         outermost: LoopWriter = write_scan,
         inner: LoopWriter = write_loop,
+        more: Sequence[Value] = (),
     ) -> None:
         refuse_nothing(program.name, program.outputs)
         _refuse_too_deep(program.ops)
         _refuse_too_large([c for c in _constants(program) if c.array.nbytes < LARGE])
         self._program = program
+        self._more = more
         self.nodes = Nodes()
-        self.for_cpu, self.apart = _with_apart(_model(program, outermost, self.nodes, inner))
+        self.for_cpu, self.apart = _with_apart(_model(program, outermost, self.nodes, inner, more))
 
     def for_others(self) -> onnx.ModelProto:
         """The model for other providers, with the same constants apart."""
-        return _with_apart(_model(self._program, write_loop, self.nodes))[0]
+        return _with_apart(_model(self._program, write_loop, self.nodes, more=self._more))[0]
 
 
 def _with_apart(model: oir.Model) -> tuple[onnx.ModelProto, dict[str, Array]]:
@@ -158,6 +160,7 @@ def _model(
     write_outermost: LoopWriter,
     nodes: Nodes,
     write_inner: LoopWriter = write_loop,
+    more: Sequence[Value] = (),
 ) -> oir.Model:
     writer = Writer(program, nodes)
 
@@ -166,6 +169,7 @@ def _model(
 
     given = {entry.value for entry in program.inputs}
     inputs = [writer.declare(entry.value, entry.value.name) for entry in program.inputs]
+    inputs += [writer.declare(value, value.name) for value in more]
     scope = OnnxScope(writer, given)
     for output in program.outputs:
         if output.value not in given:

@@ -18,6 +18,7 @@ from mdf_loop.ops import row_of
 from mdf_loop.ops.registry import Bits
 
 NATIVE = "native"
+BRIEF = "standard: there is little to do"
 LITTLE = 50_000
 """Operations of all iterations together that take less time than to make machine code of them."""
 
@@ -100,7 +101,7 @@ class _Look:
             raise NotNative(problem)
         form = form_of(loop, self._known)
         if self._mode == "auto" and self._is_brief(loop) and has_same_bits(form):
-            raise NotNative("there is little to do")
+            raise NotNative(BRIEF.removeprefix("standard: "))
         from mdf_loop.native.kernel import kernel_of
 
         return operator_of(kernel_of(form), f"loop_{len(self.loops)}")

@@ -20,7 +20,7 @@ from types import MappingProxyType
 import numpy as np
 
 from mdf_loop.ir import Carried, Guard, If, Loop, Op, Operation, Scanned, Value
-from mdf_loop.native.support import Form, is_single
+from mdf_loop.native.support import STOP, Form, is_single
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import BYTES, STORED, Code, Failure, Text
 
@@ -32,11 +32,14 @@ MOST_COPIED = 60
 
 FUNCTION = "loop"
 
+STOPPED = 99999
+"""What the function gives where it was told to stop."""
+
 NOTHING: Mapping[Value, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class _Block:
     """How many lanes are computed at once: `copies` vectors of `width`."""
 
     width: int = 1
@@ -49,20 +52,20 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class LoopText:
     """The text of a loop's code, and why it may fail."""
 
     text: str
     failures: tuple[Failure, ...]
 
 
-def write_lanes(form: Form, width: int) -> Written:
+def write_lanes(form: Form, width: int) -> LoopText:
     """The code of a loop with lanes, or of single numbers.
 
     i64 loop(i64 trip, i64* extents, ptr* in, ptr* out)
     """
     if not form.lanes:
-        one = _Writer(form, Block())
+        one = _Writer(form, _Block())
         one.write(FUNCTION)
         return _kernel((one.text,), "")
     count = _known_count(form)
@@ -71,7 +74,7 @@ def write_lanes(form: Form, width: int) -> Written:
     wide.write("wide")
     if count is not None and count >= block.lanes:
         return _kernel((wide.text,), _either(form, "wide", "wide", 1))
-    narrow = _Writer(form, Block(), wide.text.failures)
+    narrow = _Writer(form, _Block(), wide.text.failures)
     narrow.write("narrow")
     return _kernel((wide.text, narrow.text), _either(form, "wide", "narrow", block.lanes))
 
@@ -85,12 +88,12 @@ def _power_below(number: int) -> int:
     return int(2 ** int(math.log2(number)))
 
 
-def _block(form: Form, width: int, count: int | None) -> Block:
+def _block(form: Form, width: int, count: int | None) -> _Block:
     """Large enough to keep the processor busy, small enough for its registers."""
     copies = COPIES if len(form.loop.ops) <= MOST_COPIED else 1
     if count is not None:
         copies = max(1, min(copies, count // width))
-    return Block(width, copies)
+    return _Block(width, copies)
 
 
 def _either(form: Form, large: str, small: str, least: int) -> str:
@@ -119,10 +122,10 @@ def extent_names(form: Form) -> list[str]:
     return list(dict.fromkeys(e for shape in shapes for e in shape if isinstance(e, str)))
 
 
-def _kernel(texts: tuple[Text, ...], entry: str) -> Written:
+def _kernel(texts: tuple[Text, ...], entry: str) -> LoopText:
     declared = {name: line for text in texts for name, line in text.declared.items()}
     lines = [line for text in texts for line in text.lines]
-    return Written("\n".join((*declared.values(), *lines, entry)), tuple(texts[0].failures))
+    return LoopText("\n".join((*declared.values(), *lines, entry)), tuple(texts[0].failures))
 
 
 # --- the function ---------------------------------------------------------------------------------
@@ -142,7 +145,7 @@ Cells = dict[Value, _Cell]
 class _Writer:
     """Writes the function for blocks of one size."""
 
-    def __init__(self, form: Form, block: Block, failures: list[Failure] | None = None) -> None:
+    def __init__(self, form: Form, block: _Block, failures: list[Failure] | None = None) -> None:
         self.text = Text(failures=[] if failures is None else failures)
         many = bool(form.lanes)
         self.form = form
@@ -150,6 +153,7 @@ class _Writer:
         self.one = Code(self.text, 1, many)
         self.wide = Code(self.text, block.width, many)
         self.memory: dict[Value, str] = {}
+        self.told = ""
 
     def write(self, name: str) -> None:
         """The whole function; of single numbers it is the loop's own."""
@@ -160,6 +164,8 @@ class _Writer:
         for k, value in enumerate(form.inputs):
             self.memory[value] = self._pointer("%in", k)
         outs = [self._pointer("%out", k) for k in range(len(form.outputs))]
+        address = code.put(f"load i64, ptr {self.memory[STOP]}")
+        self.told = code.put(f"inttoptr i64 {address} to ptr")
         self._check_rows()
         if form.lanes:
             self._blocks(outs)
@@ -359,6 +365,7 @@ class _Writer:
         both = code.put(f"and i1 {more}, {goes}")
         code.line(f"br i1 {both}, label %{body}, label %{done}")
         code.label(body)
+        self._look()
         self._iteration(loop, dict(cells), (i, go, last), places, start, stacks)
         following = code.put(f"add i64 {i}, 1")
         code.line(f"store i64 {following}, ptr {number}")
@@ -370,6 +377,17 @@ class _Writer:
         if loop.last_condition is not None:
             made[loop.last_condition] = _Cell((code.put(f"load i1, ptr {last}"),), True)
         return made
+
+    def _look(self) -> None:
+        """End all if somebody wants that."""
+        code, text = self.one, self.text
+        told = code.put(f"load volatile i64, ptr {self.told}")
+        ends = code.put(f"icmp ne i64 {told}, 0")
+        stopped, goes_on = text.name("stopped"), text.name("goes_on")
+        code.line(f"br i1 {ends}, label %{stopped}, label %{goes_on}")
+        code.label(stopped)
+        code.line(f"ret i64 {STOPPED}")
+        code.label(goes_on)
 
     def _condition(self, value: Value | None, cells: Cells) -> str:
         return "true" if value is None else self._cell(value, cells).registers[0]

@@ -30,6 +30,10 @@ from mdf_loop.ops.registry import title
 Extents = tuple[int | str, ...]
 
 
+STOP = Value("told to stop", "int64", ())
+"""Where a number is that is 0 as long as loops are to go on: its address."""
+
+
 class NotNative(Exception):  # noqa: N818 - no error: the loop is standard
     """Why a loop has no form: it is standard, since ..."""
 
@@ -61,9 +65,9 @@ class Form:
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """All that it is given, besides the trip count."""
+        """All that it is given, besides the trip count; last where it is told to stop."""
         rows = (scanned.rows for scanned in self.loop.scanned)
-        return tuple(dict.fromkeys((*self.arrays, *rows)))
+        return (*dict.fromkeys((*self.arrays, *rows)), STOP)
 
     @property
     def outputs(self) -> tuple[tuple[Value, bool], ...]:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mdf_loop.errors import RecordShapeError
+from mdf_loop.errors import InputError, RecordShapeError
 from mdf_loop.ir import Array
+from mdf_loop.native.choice import BRIEF, NATIVE
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stepper import Block, data_bytes
 from mdf_loop.run.control.stopping import Stopping
@@ -145,7 +146,7 @@ class TimeStepper:
                 raise
             self._reached = replace(self._reached, alike=1)
             return self._further(most, stopping)
-        self.native.update(session.native)
+        self._be_as_before(session.native)
         self._go_to(steps, self._session.held(made), made, self._session.sets(made, 1))
         first = number + steps // max(rows, 1) - 1
         numbers = range(first, number + steps, every) if _is_kept(first, every) else range(0)
@@ -181,6 +182,20 @@ class TimeStepper:
         }
         return Block(numbers, rows, watched)
 
+    def _be_as_before(self, native: Mapping[str, str]) -> None:
+        """Note which loops are native.
+
+        Raises:
+            InputError: one was before, and cannot be now.
+        """
+        for name, said in native.items():
+            if self.native.get(name) == NATIVE and said not in (NATIVE, BRIEF):
+                raise InputError(
+                    f"the loop '{name}' was native in the run that goes on, and is not here: {said}",
+                    hint="go on where it can be native (see mdf-loop doctor), or begin the run anew",
+                )
+        self.native.update(native)
+
     # --- checkpoints --------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Array]:
@@ -188,7 +203,8 @@ class TimeStepper:
         held, ran = self._reached.held or {}, self._ran
         kept = {f"state {name}": array for name, array in held.items()}
         order = {} if ran is None else {"ran": np.array(json.dumps(ran.runs))}
-        return {"done": np.array(self.done), **order, **kept}
+        native = np.array(json.dumps(self.native))
+        return {"done": np.array(self.done), "native": native, **order, **kept}
 
     def restore(self, parts: Snapshot) -> None:
         """Go on from there."""
@@ -198,8 +214,17 @@ class TimeStepper:
         )  # what is held may be nothing
         held = self._session.restored(parts.under("state "), self._bound) if begun else None
         self._ran = _ran(parts, done) if "ran" in parts else None
+        self.native = _native(parts)
         mark = None if self._ran is None else self._ran.mark()
         self._reached = self._before = _Reached(done, held, mark, self.total)
+
+
+def _native(parts: Snapshot) -> dict[str, str]:
+    """Which loops were native."""
+    said = parts.content("native") if "native" in parts else {}
+    if not isinstance(said, dict) or not all(isinstance(text, str) for text in said.values()):
+        raise parts.wrong("native", "which loops were native")
+    return said
 
 
 def _ran(parts: Snapshot, done: int) -> OrderOfExecution:

@@ -47,6 +47,7 @@ def test_json_is_one_object_of_the_documented_shape(cli, sample):
         },
         "loops": {"loop_node.loop_1": {"iterations": 2, "stopped_by": "condition"}},
         "device": "cpu",
+        "native": {"loop_node.loop_1": "standard: it has rows, and a condition ends it"},
         "precision": "float64",
     }
 

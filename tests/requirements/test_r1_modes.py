@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import mdf_loop
 from mdf_loop.errors import EndlessLoopError
 from mdf_loop.ir import StoppedBy
+from mdf_loop.run.control.stopping import Stopped, Stopping
 
 DOUBLING = """
 nodes:
@@ -228,28 +230,20 @@ def test_r1_01_an_endless_run_can_be_cancelled_from_another_thread(mdf):
     compiled = mdf_loop.compile(mdf(ENDLESS), device="cpu", max_iterations=2**62)
     _, _, session = compiled.prepare({})
     outcome = {}
+    stopping = Stopping()
 
     def run():
-        try:
-            session.run({})
-        except KeyboardInterrupt:
-            outcome["interrupted"] = time.perf_counter()
+        with stopping, suppress(Stopped):
+            session.run({}, stopping)
+        outcome["interrupted"] = time.perf_counter()
 
-    made = []
-    original = session._run_options
-    session._run_options = lambda: made.append(original()) or made[-1]
-    try:
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        while not made:
-            time.sleep(0.01)
-        time.sleep(0.1)
-        assert thread.is_alive(), "an endless loop ended by itself"
-        asked = time.perf_counter()
-        made[0].terminate = True
-        thread.join(10)
-    finally:
-        session._run_options = original
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    time.sleep(0.2)
+    assert thread.is_alive(), "an endless loop ended by itself"
+    asked = time.perf_counter()
+    stopping.ask(StoppedBy.INTERRUPTED)
+    thread.join(10)
     assert outcome["interrupted"] - asked < 5
 
 

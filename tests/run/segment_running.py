@@ -147,7 +147,7 @@ def cut(program: Program, *, watch: bool = False) -> Segments | None:
         names = [output.name for output in segment.program.outputs]
         assert len(set(names)) == len(names) > 0
     assert any(isinstance(segment, LoopSegment) for segment in segments)
-    return Segments(program, segments, PROGRAM_BACKENDS["onnxruntime"], "cpu")
+    return Segments(program, segments, PROGRAM_BACKENDS["onnxruntime"], STANDARD)
 
 
 def run(segments: Segments, arrays: Mapping[str, Any], follower: Follower) -> Reached:

@@ -13,10 +13,12 @@ from mdf_loop.importing.opening import open_document
 from mdf_loop.ir import StoppedBy
 from mdf_loop.run.backend import BACKENDS, PROGRAM_BACKENDS, DocumentBackend
 from mdf_loop.run.control.stopping import Stopped, Stopping
+from mdf_loop.run.device import Placement
 from mdf_loop.run.interpreted import Interpreted
 from mdf_loop.specification import ENGINES
 from tests.models.loops import loop_model
 from tests.ops.op_running import in_a_loop, program_of
+from tests.placements import STANDARD
 
 GROWING = loop_model(
     {"M": 50, "v_initial": "(1.0,)"},
@@ -52,7 +54,7 @@ def test_sessions_of_the_runtime_are_made_in_one_place() -> None:
 def test_back_ends_for_programs_give_the_same() -> None:
     program = in_a_loop("Neg", np.array([0.5, -0.25]))
     made = [
-        backend.load(program, "cpu").run({"x0": np.array([0.5, -0.25])})["y0"]
+        backend.load(program, STANDARD).run({"x0": np.array([0.5, -0.25])})["y0"]
         for backend in PROGRAM_BACKENDS.values()
     ]
     for one in made[1:]:
@@ -120,7 +122,7 @@ def test_the_interpreter_ends_between_iterations_and_has_one_device() -> None:
         with pytest.raises(Stopped):
             runnable.run({"x0": np.ones(1)}, stopping)
     with pytest.raises(DeviceError, match="the interpreter computes on the CPU"):
-        Interpreted(runnable.program, "cuda")
+        Interpreted(runnable.program, Placement("cuda"))
 
 
 def test_what_the_interpreter_cannot_compute_has_its_place() -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
+
+import numpy as np
 
 from mdf_loop.emit import SessionModel
 from mdf_loop.emit.loop_node import write_loop
 from mdf_loop.emit.scan_node import write_scan
 from mdf_loop.errors import LoopError
-from mdf_loop.ir import Data, Program
+from mdf_loop.ir import Array, Data, Program
 from mdf_loop.native.choice import natives_of
 from mdf_loop.native.node import writer
 from mdf_loop.native.operator import keep, register
+from mdf_loop.native.support import STOP
 from mdf_loop.onnx_session import session_options
 from mdf_loop.pipeline import LOADED, prepare
 from mdf_loop.run.control.stopping import Stopped, Stopping
@@ -54,8 +58,9 @@ class Session:
         self.native = natives.said
         operators = tuple(natives.loops.values())
         domain = register(options, operators)
-        writers = (writer(natives.loops, write_own) for write_own in (write_scan, write_loop))
-        model = SessionModel(loaded, *writers)
+        outermost, inner = (writer(natives.loops, write) for write in (write_scan, write_loop))
+        self._can_be_told = bool(operators)
+        model = SessionModel(loaded, outermost, inner, (STOP,) if operators else ())
         self._nodes = model.nodes
         self._apart = {name: owned(array) for name, array in model.apart.items()}
         if self._apart:
@@ -98,13 +103,37 @@ class Session:
         self._sizes.refuse()
         options = self._run_options()
         feeds = fed(arrays, self._narrow)
+        if self._can_be_told:
+            number = np.zeros((), np.int64)
+            feeds = {**feeds, STOP.name: np.array(number.ctypes.data)}
+            computation: Any = Told(options, number)
+        else:
+            computation = options
         try:
-            stopping.begins(options)
+            stopping.begins(computation)
             made = self._session.run(self.names, feeds, options)
         except onnxruntime_errors() as error:
             if options.terminate:
                 raise Stopped from None
             raise run_error(error, self._nodes) from None
         finally:
-            stopping.ends(options)
+            stopping.ends(computation)
         return taken(dict(zip(self.names, made, strict=True)), self._narrow_outputs)
+
+
+class Told:
+    """What tells a run to end, native loops in it too: they look at a number that is 0 until then."""
+
+    def __init__(self, options: Any, number: Array) -> None:
+        self._options = options
+        self._number = number
+
+    @property
+    def terminate(self) -> bool:
+        """Whether it is to end."""
+        return bool(self._options.terminate)
+
+    @terminate.setter
+    def terminate(self, ends: bool) -> None:
+        self._options.terminate = ends
+        self._number[...] = ends

@@ -423,12 +423,12 @@ def test_results_of_a_store_that_was_changed(model, here, change):
 
 
 def test_a_run_goes_on_with_a_store_whose_metadata_is_lost(model, here):
-    stopped(model)
+    done = stopped(model)["add.x"].size
     Path("x.zarr/zarr.json").write_bytes(b"")
     with pytest.raises(InputError, match="its metadata are damaged"):
         run(model, overwrite=True)
-    results = run(model, steps=200_000, resume="c")
-    assert results["add.x"][-1] == 200_000.0
+    results = run(model, steps=done + 100, resume="c")
+    assert results["add.x"][-1] == done + 100.0
     assert rows_of() == 1.0
     assert "run" in attributes()
 
