@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mdf_loop.native import machine
-from mdf_loop.native.lanes import FUNCTION, extent_names, write_lanes
-from mdf_loop.native.support import Form
+from mdf_loop.native.lanes import COUNT, FUNCTION, write_lanes
+from mdf_loop.native.support import Form, extent_names
 from mdf_loop.ops.native.code import Failure
 from mdf_loop.recent import Recent
 
@@ -32,11 +32,17 @@ class Kernel:
     code: machine.Machine
     extents: Sequence[str]
     failures: Sequence[Failure]
+    scratch: int = 0
 
     @property
     def address(self) -> int:
         """Where its function is."""
-        return self.code.address
+        return self.code.addresses[0]
+
+    @property
+    def count(self) -> int | None:
+        """Where the function is that counts its iterations before."""
+        return self.code.addresses[1] if self.form.counts else None
 
 
 def kernel_of(form: Form) -> Kernel:
@@ -45,6 +51,7 @@ def kernel_of(form: Form) -> Kernel:
     with _LOCK:
         code = _MADE.get(written.text)
         if code is None:
-            code = machine.compiled(written.text, FUNCTION)
+            names = (FUNCTION, COUNT) if written.counts else (FUNCTION,)
+            code = machine.compiled(written.text, names)
             _MADE.put(written.text, code)
-    return Kernel(form, code, extent_names(form), written.failures)
+    return Kernel(form, code, extent_names(form), written.failures, written.scratch)

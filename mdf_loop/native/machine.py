@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,11 +49,11 @@ class Machine:
     """Code that runs as long as this lives."""
 
     engine: Any
-    address: int
+    addresses: tuple[int, ...]
 
 
-def compiled(text: str, name: str) -> Machine:
-    """The function of this name, as machine code.
+def compiled(text: str, names: Sequence[str]) -> Machine:
+    """The functions of these names, as machine code.
 
     Several threads may ask at once.
     """
@@ -67,4 +68,4 @@ def compiled(text: str, name: str) -> Machine:
         passes.getModulePassManager().run(module, passes)
         engine = llvm.create_mcjit_compiler(module, target)
         engine.finalize_object()
-        return Machine(engine, engine.get_function_address(name))
+        return Machine(engine, tuple(engine.get_function_address(name) for name in names))

@@ -37,6 +37,7 @@ class _Operator(ctypes.Structure):
         ("functions", ctypes.c_void_p * 25),
         ("name", ctypes.c_char_p),
         ("loop", ctypes.c_void_p),
+        ("count", ctypes.c_void_p),
         ("runtime", ctypes.c_void_p),
         ("inputs", ctypes.c_int64),
         ("outputs", ctypes.c_int64),
@@ -85,6 +86,7 @@ def operator_of(kernel: Kernel, name: str) -> NativeLoop:
     structure = _Operator(
         name=name.encode(),
         loop=kernel.address,
+        count=kernel.count,
         inputs=len(types),
         outputs=len(made) + len(own),
         extents=len(names),
@@ -93,7 +95,7 @@ def operator_of(kernel: Kernel, name: str) -> NativeLoop:
         where=kept[2],
         given=kept[3],
         shapes=kept[4],
-        scratch=0,
+        scratch=kernel.scratch,
     )
     return NativeLoop(name, kernel, structure, kept)
 

@@ -55,6 +55,16 @@ class Form:
     captured: tuple[Value, ...]
 
     @property
+    def many(self) -> bool:
+        """Whether it has an axis of lanes, whatever its extent."""
+        return bool(self.lanes)
+
+    @property
+    def counts(self) -> bool:
+        """Whether its iterations are counted before, since its rows are as many."""
+        return self.loop.condition is not None and bool(self.loop.recorded)
+
+    @property
     def arrays(self) -> tuple[Value, ...]:
         """What it is given whole: captured, and what enters the first iteration."""
         loop = self.loop
@@ -133,8 +143,6 @@ def _check_loop(loop: Loop, *, outermost: bool) -> None:
         raise NotNative("nothing ends it")
     if not outermost and has_rows:
         raise NotNative("a loop in it has rows")
-    if loop.condition is not None and has_rows:
-        raise NotNative("it has rows, and a condition ends it")
     ends = (loop.trip_count, loop.condition, loop.condition_out)
     if any(value is not None and not is_single(value) for value in ends):
         raise NotNative("what ends it is an array")
@@ -184,3 +192,9 @@ def _lanes(value: Value) -> Extents:
 
 def _shown(shape: Extents) -> str:
     return f"[{', '.join(map(str, shape))}]"
+
+
+def extent_names(form: Form) -> list[str]:
+    """The extents that are known only when it runs, in order."""
+    shapes = (value.shape or () for value in form.inputs)
+    return list(dict.fromkeys(e for shape in shapes for e in shape if isinstance(e, str)))

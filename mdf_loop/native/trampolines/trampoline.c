@@ -28,7 +28,7 @@ enum { VERSION = 17, MOST_AXES = 16, MOST_EXTENTS = 16 };
 
 typedef struct Operator Operator;
 
-/* 0, or which of the loop's checks has failed. */
+/* How many iterations, or 0; minus which of the loop's checks has failed. */
 typedef int64_t (*Loop)(int64_t trip, const int64_t* extents, void* const* in, void* const* out);
 
 struct Operator {
@@ -40,7 +40,7 @@ struct Operator {
         release_alias;
   } op;
   const char* name;
-  Loop loop;
+  Loop loop, count; /* count: how many iterations there will be, if that is to be known */
   Runtime runtime;
   int64_t inputs, outputs, extents;
   const int32_t* input_types;
@@ -93,9 +93,9 @@ static Status extents_of(const Operator* op, void* context, int64_t* extents) {
 }
 
 /* One extent of a shape, as `Operator.shapes` has it. */
-static int64_t extent_of(int64_t said, int64_t trip, const int64_t* extents) {
+static int64_t extent_of(int64_t said, int64_t iterations, const int64_t* extents) {
   if (said >= 0) return said;
-  return said == -1 ? (trip < 0 ? 0 : trip) : extents[-2 - said];
+  return said == -1 ? iterations : extents[-2 - said];
 }
 
 /* An array that has as many elements as the loop will read. */
@@ -146,20 +146,23 @@ static Status compute(const Operator* op, void* context) {
   const int64_t* shape = op->given;
   for (int64_t k = 1; k < op->inputs; k++) {
     int64_t elements = 1, axes = *shape++;
-    while (axes--) elements *= extent_of(*shape++, *trip, extents);
+    while (axes--) elements *= extent_of(*shape++, 0, extents);
     if ((status = input_data(op, context, k, elements, in + k))) return status;
   }
   void** out = in + op->inputs;
+  int64_t iterations = *trip < 0 ? 0 : *trip;
+  if (op->count) iterations = op->count(*trip, extents, in + 1, 0);
+  if (iterations < 0) return failure(op, -iterations);
   shape = op->shapes;
   for (int64_t k = 0; k < given; k++) {
     int64_t dimensions[MOST_AXES], axes = *shape++;
     for (int64_t axis = 0; axis < axes; axis++)
-      dimensions[axis] = extent_of(*shape++, *trip, extents);
+      dimensions[axis] = extent_of(*shape++, iterations, extents);
     if ((status = output_data(op, context, k, dimensions, axes, out + k))) return status;
   }
   out[given] = out + given + 1; /* the loop's own memory */
-  int64_t failed = op->loop(*trip, extents, in + 1, out);
-  return failed ? failure(op, failed) : 0;
+  int64_t failed = op->loop(iterations, extents, in + 1, out);
+  return failed < 0 ? failure(op, -failed) : 0;
 }
 
 /* --- registering ------------------------------------------------------------------------------- */

@@ -40,7 +40,7 @@ class Failure:
 class Text:
     """What is written: lines of the function, places in its frame, functions of others that it calls.
 
-    Where the k-th of `failures` happens the function ends with k + 1.
+    Where the k-th of `failures` happens the function ends with -(k + 1).
     """
 
     lines: list[str] = field(default_factory=list)
@@ -111,7 +111,7 @@ class Code:
         wrong, right = self.text.name("wrong"), self.text.name("right")
         self.line(f"br i1 {truth}, label %{wrong}, label %{right}")
         self.label(wrong)
-        self.line(f"ret i64 {1 + self.text.failures.index(failure)}")
+        self.line(f"ret i64 -{1 + self.text.failures.index(failure)}")
         self.label(right)
 
     # --- numbers ------------------------------------------------------------------------------

@@ -1,0 +1,347 @@
+"""The code of loops, choices and checks, whatever a form does with arrays.
+
+A value is a `Cell` while code is written: one number in a register, or what the form makes of an
+array. What is different each time that a place in the code is reached (a carried value, what a choice
+gives) has a place in memory, of which LLVM makes registers where it can.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from mdf_loop.ir import Carried, Guard, If, Loop, Op, Operation, Recorded, Scanned, Value
+from mdf_loop.native.support import STOP, Form, extent_names, is_single
+from mdf_loop.ops.native.code import BYTES, STORED, Code, Failure, Text
+
+STOPPED = 99999
+"""What a function gives where it was told to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopText:
+    """The text of a loop's code, and why it may fail.
+
+    Attributes:
+        counts: whether it has a second function, that counts the iterations.
+        scratch: bytes of memory that it needs.
+    """
+
+    text: str
+    failures: tuple[Failure, ...]
+    counts: bool = False
+    scratch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A value: registers (one, if it is a single number), or the pointer to an array."""
+
+    registers: tuple[str, ...] = ()
+    single: bool = False
+    pointer: str = ""
+
+
+Cells: TypeAlias = dict[Value, Cell]
+Place: TypeAlias = tuple[str, ...]
+
+
+class Writer(ABC):
+    """Writes functions of a loop.
+
+    Attributes:
+        one: for single numbers.
+        memory: the pointers of what the function is given.
+        stacks: the pointers of what it gives; none where it only counts iterations.
+    """
+
+    def __init__(self, form: Form, failures: list[Failure]) -> None:
+        self.form = form
+        self.text = Text(failures=failures)
+        self.one = Code(self.text, 1, form.many)
+        self.memory: dict[Value, str] = {}
+        self.stacks: dict[Value, str] = {}
+        self._told = ""
+
+    def begin(self, *, counts: bool = False) -> None:
+        """Load all pointers."""
+        code, form = self.one, self.form
+        for k, value in enumerate(form.inputs):
+            self.memory[value] = self.pointer("%in", k)
+        if not counts:
+            for k, (value, _) in enumerate(form.outputs):
+                self.stacks[value] = self.pointer("%out", k)
+        address = code.put(f"load i64, ptr {self.memory[STOP]}")
+        self._told = code.put(f"inttoptr i64 {address} to ptr")
+        if form.loop.condition is None:
+            self._check_rows("%trip", 0)
+
+    def pointer(self, array: str, position: int) -> str:
+        """One of an array of pointers."""
+        at = self.one.put(f"getelementptr ptr, ptr {array}, i64 {position}")
+        return self.one.put(f"load ptr, ptr {at}")
+
+    def function(self, head: str) -> str:
+        """All that was written, as a function."""
+        text = self.text
+        return "\n".join([f"{head} {{", "entry:", *text.frame, *text.lines, "}"])
+
+    # --- what a form does with arrays -------------------------------------------------------------
+
+    @abstractmethod
+    def op(self, op: Op, cells: Cells) -> None:
+        """Write an operation."""
+
+    @abstractmethod
+    def array_place(self, value: Value) -> Place:
+        """A place for an array."""
+
+    @abstractmethod
+    def keep_array(self, value: Value, cell: Cell, place: Place) -> None:
+        """Put an array into its place."""
+
+    @abstractmethod
+    def kept_array(self, value: Value, place: Place) -> Cell:
+        """What is in the place."""
+
+    @abstractmethod
+    def array_row(self, scanned: Scanned, number: str) -> Cell:
+        """A row of what is scanned."""
+
+    @abstractmethod
+    def record(self, recorded: Recorded, cell: Cell, number: str) -> None:
+        """Write a row."""
+
+    @abstractmethod
+    def check(self, cell: Cell, failure: Failure) -> None:
+        """Fail where a truth of an array does not hold."""
+
+    @abstractmethod
+    def flush(self, cells: Cells) -> None:
+        """Write the operations that were put off."""
+
+    # --- single numbers in memory -----------------------------------------------------------------
+
+    def load(self, code: Code, dtype: str, pointer: str, place: str = "0") -> str:
+        """Numbers from an array, as many as the code has lanes."""
+        at = code.put(f"getelementptr {STORED[dtype]}, ptr {pointer}, i64 {place}")
+        made = code.put(f"load {code.stored(dtype)}, ptr {at}, align {BYTES[dtype]}")
+        if dtype != "bool":
+            return made
+        return code.put(f"trunc {code.stored(dtype)} {made} to {code.type(dtype)}")
+
+    def store(self, code: Code, dtype: str, register: str, pointer: str, place: str = "0") -> None:
+        """Numbers into an array."""
+        kind = code.stored(dtype)
+        if dtype == "bool":
+            register = code.put(f"zext {code.type(dtype)} {register} to {kind}")
+        at = code.put(f"getelementptr {STORED[dtype]}, ptr {pointer}, i64 {place}")
+        code.line(f"store {kind} {register}, ptr {at}, align {BYTES[dtype]}")
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def cell(self, value: Value, cells: Cells) -> Cell:
+        """A value, a constant too."""
+        if value in cells:
+            return cells[value]
+        number = self.form.numbers[value].reshape(-1)[0]
+        return Cell((self.one.number(number, value.dtype),), True)
+
+    def register(self, value: Value, cells: Cells) -> str:
+        """The register of a single number."""
+        return self.cell(value, cells).registers[0]
+
+    # --- operations -------------------------------------------------------------------------------
+
+    def ops(self, ops: Iterable[Operation], cells: Cells) -> None:
+        """Write operations in order."""
+        for operation in ops:
+            if isinstance(operation, Op):
+                self.op(operation, cells)
+                continue
+            self.flush(cells)
+            if isinstance(operation, Guard):
+                self._guard(operation, cells)
+            elif isinstance(operation, If):
+                self._choice(operation, cells)
+            elif isinstance(operation, Loop):
+                cells.update(self.loop(operation, cells))
+        self.flush(cells)
+
+    def _guard(self, guard: Guard, cells: Cells) -> None:
+        failure, ok = Failure(guard.sentence, guard.where), self.cell(guard.ok, cells)
+        if ok.single:
+            wrong = self.one.binary("xor", "bool", ok.registers[0], "true")
+            self.one.fail_if(wrong, failure)
+        else:
+            self.check(ok, failure)
+        cells[guard.made] = self.cell(guard.value, cells)
+
+    def _choice(self, choice: If, cells: Cells) -> None:
+        """Only the branch that is chosen is computed."""
+        code, text = self.one, self.text
+        labels = [text.name(stem) for stem in ("then", "otherwise", "chosen")]
+        places = {value: self._place(value) for value in choice.outputs}
+        truth = self.register(choice.condition, cells)
+        code.line(f"br i1 {truth}, label %{labels[0]}, label %{labels[1]}")
+        for label, branch in zip(labels, (choice.then, choice.otherwise), strict=False):
+            code.label(label)
+            inside = dict(cells)
+            self.ops(branch.ops, inside)
+            for value, leaf in zip(choice.outputs, branch.leaves, strict=True):
+                self._keep(value, self.cell(leaf, inside), places[value])
+            code.line(f"br label %{labels[2]}")
+        code.label(labels[2])
+        cells.update((value, self._kept(value, places[value])) for value in choice.outputs)
+
+    # --- places -----------------------------------------------------------------------------------
+
+    def _place(self, value: Value) -> Place:
+        if is_single(value):
+            return (self.one.place(self.one.type(value.dtype)),)
+        return self.array_place(value)
+
+    def _keep(self, value: Value, cell: Cell, place: Place) -> None:
+        if is_single(value):
+            kind = self.one.type(value.dtype)
+            self.one.line(f"store {kind} {cell.registers[0]}, ptr {place[0]}")
+        else:
+            self.keep_array(value, cell, place)
+
+    def _kept(self, value: Value, place: Place) -> Cell:
+        if is_single(value):
+            kind = self.one.type(value.dtype)
+            return Cell((self.one.put(f"load {kind}, ptr {place[0]}"),), True)
+        return self.kept_array(value, place)
+
+    # --- loops ------------------------------------------------------------------------------------
+
+    def loop(self, loop: Loop, cells: Cells) -> Cells:
+        """All iterations; what the loop gives, but its rows."""
+        code, text = self.one, self.text
+        number, go, last = code.place("i64"), code.place("i1"), code.place("i1")
+        places = {c: self._place(c.enter) for c in loop.carried}
+        begun = "true" if loop.condition is None else self.register(loop.condition, cells)
+        code.line(f"store i64 0, ptr {number}")
+        for place in (go, last):
+            code.line(f"store i1 {begun}, ptr {place}")
+        for carried in loop.carried:
+            self._keep(carried.enter, self.cell(carried.initial, cells), places[carried])
+        trip = self._trip(loop, cells)
+        again, body, done = (text.name(stem) for stem in ("again", "body", "done"))
+        code.line(f"br label %{again}")
+        code.label(again)
+        i = code.put(f"load i64, ptr {number}")
+        more = code.put(f"icmp slt i64 {i}, {trip}")
+        both = code.put(f"and i1 {more}, {code.put(f'load i1, ptr {go}')}")
+        code.line(f"br i1 {both}, label %{body}, label %{done}")
+        code.label(body)
+        self._look()
+        self._iteration(loop, dict(cells), (i, go, last), places)
+        following = code.put(f"add i64 {i}, 1")
+        code.line(f"store i64 {following}, ptr {number}")
+        code.line(f"br label %{again}")
+        code.label(done)
+        made: Cells = {c.final: self._kept(c.enter, places[c]) for c in loop.carried}
+        if loop.count is not None:
+            made[loop.count] = Cell((code.put(f"load i64, ptr {number}"),), True)
+        if loop.last_condition is not None:
+            made[loop.last_condition] = Cell((code.put(f"load i1, ptr {last}"),), True)
+        self.iterations = number
+        return made
+
+    def _look(self) -> None:
+        """End all if somebody wants that."""
+        code, text = self.one, self.text
+        told = code.put(f"load volatile i64, ptr {self._told}")
+        ends = code.put(f"icmp ne i64 {told}, 0")
+        stopped, goes_on = text.name("stopped"), text.name("goes_on")
+        code.line(f"br i1 {ends}, label %{stopped}, label %{goes_on}")
+        code.label(stopped)
+        code.line(f"ret i64 -{STOPPED}")
+        code.label(goes_on)
+
+    def _trip(self, loop: Loop, cells: Cells) -> str:
+        if loop is self.form.loop:
+            return "%trip"
+        if loop.trip_count is not None:
+            return self.register(loop.trip_count, cells)
+        return str(np.iinfo(np.int64).max if loop.bound is None else loop.bound)
+
+    def _iteration(
+        self,
+        loop: Loop,
+        cells: Cells,
+        control: tuple[str, str, str],
+        places: Mapping[Carried, Place],
+    ) -> None:
+        i, go, last = control
+        code = self.one
+        iteration = i
+        if loop.first is not None:
+            iteration = code.put(f"add i64 {i}, {self.register(loop.first, cells)}")
+        cells[loop.iteration] = Cell((iteration,), True)
+        cells[loop.condition_in] = Cell((code.put(f"load i1, ptr {go}"),), True)
+        for carried in loop.carried:
+            cells[carried.enter] = self._kept(carried.enter, places[carried])
+        if loop.condition is not None:
+            self._check_rows(i, 1)
+        for scanned in loop.scanned:
+            cells[scanned.row] = self._row(scanned, i)
+        self.ops(loop.ops, cells)
+        for recorded in loop.recorded if self.stacks else ():
+            cell = self.cell(recorded.row, cells)
+            if is_single(recorded.row):
+                stack = self.stacks[recorded.stack]
+                self.store(code, recorded.row.dtype, cell.registers[0], stack, i)
+            else:
+                self.record(recorded, cell, i)
+        self.leave(loop, cells, places)
+        if loop.condition_out is not None:
+            out = self.register(loop.condition_out, cells)
+            for place in (last, *((go,) if loop.condition is not None else ())):
+                code.line(f"store i1 {out}, ptr {place}")
+
+    def leave(self, loop: Loop, cells: Cells, places: Mapping[Carried, Place]) -> None:
+        """Put what leaves an iteration where the next one finds it, all at once."""
+        for carried in loop.carried:
+            self._keep(carried.enter, self.cell(carried.leave, cells), places[carried])
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def _row(self, scanned: Scanned, i: str) -> Cell:
+        """The row of an iteration."""
+        number = i
+        if scanned.backward:
+            last = self.one.put(f"sub i64 {self._rows(scanned)}, 1")
+            number = self.one.put(f"sub i64 {last}, {i}")
+        if not is_single(scanned.row):
+            return self.array_row(scanned, number)
+        pointer = self.memory[scanned.rows]
+        return Cell((self.load(self.one, scanned.row.dtype, pointer, number),), True)
+
+    def _rows(self, scanned: Scanned) -> str:
+        """How many rows there are."""
+        assert scanned.rows.shape is not None
+        return self.extent(scanned.rows.shape[0])
+
+    def extent(self, extent: int | str) -> str:
+        """An extent, which may be known only when it runs."""
+        if isinstance(extent, int):
+            return str(extent)
+        place = extent_names(self.form).index(extent)
+        at = self.one.put(f"getelementptr i64, ptr %extents, i64 {place}")
+        return self.one.put(f"load i64, ptr {at}")
+
+    def _check_rows(self, number: str, more: int) -> None:
+        """Fail where there are fewer rows than so many, and `more`."""
+        for scanned in self.form.loop.scanned:
+            wanted = self.one.put(f"add i64 {number}, {more}")
+            few = self.one.put(f"icmp slt i64 {self._rows(scanned)}, {wanted}")
+            sentence = f"the loop has more iterations than '{scanned.rows.name}' has rows"
+            hint = "give a row for each iteration"
+            self.one.fail_if(few, Failure(sentence, self.form.loop.where, hint))
