@@ -10,8 +10,12 @@ _LEAST = {"int64": -(2**63), "int32": -(2**31)}
 
 
 def cast(code: Code, op: Op, x: str, *_: str) -> str:
+    """`Cast`."""
+    return converted(code, first(op), x, op.outputs[0].dtype)
+
+
+def converted(code: Code, source: str, x: str, target: str) -> str:
     """The nearest number towards zero, of a whole one; what has none is the smallest whole number."""
-    source, target = first(op), op.outputs[0].dtype
     if source == target:
         return x
     if target == "bool":

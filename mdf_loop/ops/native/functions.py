@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mdf_loop.ir import Op
 from mdf_loop.ops.native.arithmetic import Form, first
-from mdf_loop.ops.native.code import Code
+from mdf_loop.ops.native.code import Code, is_float
+from mdf_loop.ops.native.conversions import converted
 
 
 def of_library(name: str) -> Form:
@@ -20,8 +21,14 @@ exp, log, sin, cos, tanh = map(of_library, ("exp", "log", "sin", "cos", "tanh"))
 
 
 def power(code: Code, op: Op, x: str, y: str) -> str:
-    """`x ** y`."""
-    return code.library("pow", first(op), x, y)
+    """`x ** y`; of two dtypes in float64, then as the first."""
+    dtype, other = first(op), op.inputs[1]
+    assert other is not None
+    if dtype == other.dtype and is_float(dtype):
+        return code.library("pow", dtype, x, y)
+    base = converted(code, dtype, x, "float64")
+    made = code.library("pow", "float64", base, converted(code, other.dtype, y, "float64"))
+    return converted(code, "float64", made, dtype)
 
 
 def sigmoid(code: Code, op: Op, x: str) -> str:
