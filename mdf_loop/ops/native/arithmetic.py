@@ -58,14 +58,17 @@ def absolute(code: Code, op: Op, x: str) -> str:
 
 
 def sign(code: Code, op: Op, x: str) -> str:
-    """-1, 0 or 1; that of nan is 0."""
+    """-1, 0 or 1; that of nan is nan."""
     dtype = first(op)
     less, more = ("olt", "ogt") if is_float(dtype) else ("slt", "sgt")
     zero = code.number(0, dtype)
     above = code.compare(more, dtype, x, zero)
     below = code.compare(less, dtype, x, zero)
     positive = code.choose(above, dtype, code.number(1, dtype), zero)
-    return code.choose(below, dtype, code.number(-1, dtype), positive)
+    made = code.choose(below, dtype, code.number(-1, dtype), positive)
+    if not is_float(dtype):
+        return made
+    return code.choose(code.compare("uno", dtype, x, x), dtype, x, made)
 
 
 def reciprocal(code: Code, op: Op, x: str) -> str:
@@ -83,8 +86,11 @@ def rounded(name: str) -> Form:
 
 
 def where(code: Code, op: Op, truth: str, a: str, b: str) -> str:
-    """`a` where it is true, else `b`."""
-    return code.choose(truth, op.outputs[0].dtype, a, b)
+    """`a` where it is true, else `b`; a -0.0 of `a` becomes 0.0, as in ONNX Runtime's kernel."""
+    dtype = op.outputs[0].dtype
+    if is_float(dtype):
+        a = code.binary("fadd", dtype, a, code.number(0, dtype))
+    return code.choose(truth, dtype, a, b)
 
 
 def logical(word: str) -> Form:
@@ -129,8 +135,10 @@ def _of_two(code: Code, dtype: str, word: str, a: str, b: str) -> str:
 
 
 def relu(code: Code, op: Op, x: str) -> str:
-    """`max(x, 0)`."""
-    return _of_two(code, first(op), "gt", x, code.number(0, first(op)))
+    """`max(x, 0)`; -0.0 stays what it is."""
+    dtype, zero = first(op), code.number(0, first(op))
+    less = code.compare("olt" if is_float(dtype) else "slt", dtype, x, zero)
+    return code.choose(less, dtype, zero, x)
 
 
 # --- quotients and rests --------------------------------------------------------------------------
@@ -151,9 +159,10 @@ def rest(code: Code, op: Op, a: str, b: str) -> str:
     if is_float(dtype):
         return code.library("fmod", dtype, a, b)
     _refuse_zero(code, op, b)
+    if op.attributes.get("fmod"):  # of which `safe_divisions` thinks that it cannot trap
+        by_one = code.compare("eq", dtype, b, code.number(-1, dtype))
+        return code.binary("srem", dtype, a, code.choose(by_one, dtype, code.number(1, dtype), b))
     left = code.binary("srem", dtype, a, b)
-    if op.attributes.get("fmod"):
-        return left
     zero = code.number(0, dtype)
     some = code.compare("ne", dtype, left, zero)
     signs = code.binary("xor", dtype, left, b)
