@@ -7,3 +7,6 @@ STANDARD = Placement("cpu", native="off")
 
 NATIVE = Placement("cpu")
 """On the CPU, loops as machine code where they can be."""
+
+REQUIRED = Placement("cpu", native="require")
+"""On the CPU, all loops as machine code."""

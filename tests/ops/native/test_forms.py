@@ -1,0 +1,129 @@
+"""Every form of an operation in machine code, of every dtype: what ONNX Runtime's own kernel gives.
+
+A form that is added to a row is tried here without being named.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import RunError, UnsupportedError
+from mdf_loop.ir import Input, Loop, Output, Program, Recorded, Scanned, Value
+from mdf_loop.pipeline import ONNXRUNTIME, prepare
+from mdf_loop.run.interpret import interpret
+from mdf_loop.run.onnxruntime.session import Session
+from tests.placements import REQUIRED, STANDARD
+from tests.strategies.native_operations import Call, calls, combined, same_bits
+
+CLOSE = {"float64": 1e-12, "float32": 2e-6}
+"""Relative difference of functions that libraries round apart."""
+
+
+KNOWN = {("Where", "bool"): "it has uint8"}
+"""What is not native, since the standard one has no kernel of these dtypes either."""
+
+WITH_FORM = calls(lambda call: (call.name, call.dtypes[-1]) not in KNOWN)
+
+
+def rows_of(call: Call, given: list[np.ndarray]) -> Program:
+    """A loop that scans operands of a call, and records what it gives."""
+    b = Builder()
+    inputs = [
+        b.new(dtype, array.shape, f"x{k}")
+        for k, (dtype, array) in enumerate(zip(call.dtypes, given, strict=True))
+    ]
+    count = given[0].shape[0]
+    inside = b.body()
+    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
+    scanned = tuple(Scanned(v, inside.new(v.dtype, v.shape[1:], "row")) for v in inputs)
+    with inside.at("$.here"):
+        row = call.made(inside, *(each.row for each in scanned))
+    stack = b.new(row.dtype, (count, *(row.shape or ())), "stack")
+    trip = b.constant(np.array(count))
+    ops = tuple(inside.ops)
+    b.append(
+        Loop("loop", trip, None, i, go, None, (), (Recorded(row, stack),), ops, scanned, where="$")
+    )
+    return program(b, inputs, stack)
+
+
+def program(b: Builder, inputs: list[Value], made: Value) -> Program:
+    raw = Program("p", tuple(map(Input, inputs)), tuple(b.ops), (Output("y", made),))
+    return prepare(raw, ONNXRUNTIME)
+
+
+def native_and_standard(call: Call, given: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """What machine code and ONNX Runtime's kernels give."""
+    ready = rows_of(call, given)
+    feeds = {f"x{k}": array for k, array in enumerate(given)}
+    feeds = {entry.value.name: feeds[entry.value.name] for entry in ready.inputs}
+    made = Session(ready, REQUIRED).run(feeds)["y"]
+    return made, Session(ready, STANDARD).run(feeds)["y"]
+
+
+def operands(call: Call) -> list[np.ndarray]:
+    given = combined(call.dtypes)
+    if not call.divides:
+        return given
+    kept = given[1] != 0
+    return [array[kept] for array in given]
+
+
+def compare(call: Call, made: np.ndarray, expected: np.ndarray, *, exact: bool) -> None:
+    if exact or made.dtype.kind != "f":
+        assert same_bits(made, expected)
+        return
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(made, expected, rtol=CLOSE[str(made.dtype)], atol=1e-37)
+
+
+@pytest.mark.parametrize("call", WITH_FORM, ids=str)
+def test_of_arrays(call: Call) -> None:
+    given = [array[np.newaxis] for array in operands(call)]
+    made, expected = native_and_standard(call, given)
+    compare(call, made, expected, exact=call.is_exact)
+
+
+@pytest.mark.parametrize("call", WITH_FORM, ids=str)
+def test_of_single_numbers(call: Call) -> None:
+    made, expected = native_and_standard(call, operands(call))
+    compare(call, made, expected, exact=call.is_exact or "float32" not in call.dtypes)
+
+
+@pytest.mark.parametrize("call", calls(lambda call: call.divides), ids=str)
+@pytest.mark.parametrize("shape", [(3,), (1, 3)])
+def test_division_by_zero(call: Call, shape: tuple[int, ...]) -> None:
+    given = [np.ones(shape, dtype) for dtype in call.dtypes]
+    given[1][..., -1] = 0
+    ready = rows_of(call, given)
+    feeds = {f"x{k}": array for k, array in enumerate(given)}
+    said = []
+    for placement in (REQUIRED, STANDARD):
+        try:
+            said.append(Session(ready, placement).run(feeds)["y"].tolist())
+        except RunError as error:
+            said.append(error.findings)
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("call", [call for call in WITH_FORM if call.is_fixed], ids=str)
+def test_what_it_means(call: Call) -> None:
+    given = [array[np.newaxis] for array in operands(call)]
+    ready = rows_of(call, given)
+    feeds = {f"x{k}": array for k, array in enumerate(given)}
+    with np.errstate(all="ignore"):
+        meant = interpret(ready, feeds)["y"]
+    made = Session(ready, REQUIRED).run(feeds)["y"]
+    if call.name == "Where":  # ONNX Runtime's kernel makes a -0.0 that it takes first 0.0
+        made, meant = made + 0, meant + 0
+    assert same_bits(made, meant)
+
+
+@pytest.mark.parametrize("name", [name for name, _ in KNOWN])
+def test_what_is_not_native(name: str) -> None:
+    for call in calls(lambda call: call.name == name):
+        if reason := KNOWN.get((call.name, call.dtypes[-1])):
+            with pytest.raises(UnsupportedError, match=reason):
+                Session(rows_of(call, operands(call)), REQUIRED)

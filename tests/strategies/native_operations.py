@@ -1,0 +1,148 @@
+"""Operations that machine code has a form of: in which dtypes they can be called, and with what numbers.
+
+What ONNX's schemas say is enough, so a new form is found here without being named.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Value
+from mdf_loop.ops import row_of
+from mdf_loop.ops.native.code import TYPES
+from mdf_loop.ops.onnx_schema import schema
+from mdf_loop.ops.registry import Bits, rows
+
+DTYPES = tuple(TYPES)
+"""The dtypes of machine code."""
+
+MOST = 3
+"""Operands that an operation of any number of them is given."""
+
+_ONNX = {"double": "float64", "float": "float32"}
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operation with the dtypes of its operands, and attributes."""
+
+    name: str
+    dtypes: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is rounded at most once."""
+        return row_of(self.name).bits is not Bits.OPEN
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether all of its bits are fixed."""
+        return row_of(self.name).bits is Bits.FIXED
+
+    @property
+    def divides(self) -> bool:
+        """Whether a divisor of zero is an error."""
+        whole = self.dtypes[0] in ("int64", "int32")
+        return self.name in ("Div", "Mod") and whole
+
+    def made(self, b: Builder, *operands: Value) -> Value:
+        """Its result."""
+        return b.op(self.name, *operands, **self.attributes)
+
+    def __str__(self) -> str:
+        more = (f"{key}={value}" for key, value in self.attributes.items())
+        return f"{self.name}-{'-'.join((*self.dtypes, *more))}"
+
+
+def _words(formal: Any, constraints: Mapping[str, list[str]]) -> list[str]:
+    allowed = constraints.get(formal.type_str, [formal.type_str])
+    words = (word.removeprefix("tensor(").removesuffix(")") for word in allowed)
+    return [each for word in words if (each := _ONNX.get(word, word)) in DTYPES]
+
+
+def _typed(name: str) -> Iterator[tuple[str, ...]]:
+    """The dtypes of operands that the schema takes; of any number, one to `MOST`."""
+    said = schema(name)
+    constraints = {c.type_param_str: c.allowed_type_strs for c in said.type_constraints}
+    formals = list(said.inputs)
+    letters = list(dict.fromkeys(formal.type_str for formal in formals))
+    choices = [_words(next(f for f in formals if f.type_str == x), constraints) for x in letters]
+    for combination in itertools.product(*choices):
+        dtypes = dict(zip(letters, combination, strict=True))
+        counts = (1, 2, MOST) if said.max_input > len(formals) else (len(formals),)
+        for count in counts:
+            yield tuple(dtypes[formals[min(k, len(formals) - 1)].type_str] for k in range(count))
+
+
+def _attributes(name: str, dtypes: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
+    if name == "Cast":
+        for code in (11, 1, 7, 6, 9):  # as in onnx.TensorProto
+            yield {"to": code}
+    elif name == "Mod":
+        if not dtypes[0].startswith("float"):
+            yield {}
+        yield {"fmod": 1}
+    else:
+        yield {}
+
+
+def calls(wanted: Callable[[Call], bool] = lambda call: True) -> list[Call]:
+    """All calls of operations with a form, in a fixed order."""
+    names = sorted(row.name for row in rows() if row.native)
+    found = (
+        Call(name, dtypes, attributes)
+        for name in names
+        for dtypes in _typed(name)
+        for attributes in _attributes(name, dtypes)
+    )
+    return [call for call in found if wanted(call)]
+
+
+# --- numbers ----------------------------------------------------------------------------------
+
+_FLOATS = (
+    *(0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, 0.1, -0.7, 7.25, 100.5),
+    *(np.inf, -np.inf, np.nan),
+)
+_EXTREMES = {
+    "float64": (5e-324, -2.3e-308, 1.7e308, -1.7e308, 2.0**31, -(2.0**31) - 1, 2.0**63, 1e16 + 2),
+    "float32": (1e-45, -1.2e-38, 3.4e38, -3.4e38, 2.0**31, 2.0**24 + 2, -(2.0**31), 2.0**63),
+}
+_WHOLE = (0, 1, -1, 2, -2, 3, -3, 7, -7, 10, 100, -1000)
+
+
+def hard(dtype: str) -> np.ndarray:
+    """Numbers that are hard: zeros of both signs, nan, the ends of the dtype."""
+    if dtype == "bool":
+        return np.array([False, True])
+    if dtype.startswith("float"):
+        return np.array((*_FLOATS, *_EXTREMES[dtype]), dtype)
+    ends = np.iinfo(dtype)
+    return np.array((*_WHOLE, ends.max, ends.min, ends.max - 1, ends.min + 1), dtype)
+
+
+def combined(dtypes: tuple[str, ...]) -> list[np.ndarray]:
+    """Hard numbers for each operand: each with each."""
+    pools = [hard(dtype) for dtype in dtypes]
+    grids = np.meshgrid(*pools, indexing="ij")
+    return [np.ascontiguousarray(grid.ravel()) for grid in grids]
+
+
+def same_bits(made: np.ndarray, expected: np.ndarray) -> bool:
+    """Whether all bits are equal; one nan is as good as another."""
+    if made.dtype != expected.dtype or made.shape != expected.shape:
+        return False
+    return made.tobytes() == expected.tobytes() or _plain(made) == _plain(expected)
+
+
+def _plain(array: np.ndarray) -> bytes:
+    if array.dtype.kind != "f":
+        return array.tobytes()
+    return np.where(np.isnan(array), np.array(np.nan, array.dtype), array).tobytes()
