@@ -1,0 +1,203 @@
+"""Machine code written as formulas.
+
+    x = Number(code, register)
+    y = fma(x, x, 1.0) / choose(x < 0.0, 2.0, x)
+
+Each sign is one instruction of all lanes, rounded once; `fma(a, b, c)` is a * b + c, rounded once. A
+processor without it calls the system's library, which gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mdf_loop.ops.native.code import Code, is_float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Number:
+    """A register in formulas: of floats, of whole numbers (which wrap) or of truth values."""
+
+    code: Code
+    register: str
+    dtype: str = "float64"
+
+    def like(self, value: Number | float) -> Number:
+        """A constant of the same dtype; a number stays what it is."""
+        if isinstance(value, Number):
+            return value
+        return Number(self.code, self.code.number(value, self.dtype), self.dtype)
+
+    def _binary(self, floats: str, whole: str, a: Number, b: Number) -> Number:
+        word = floats if is_float(self.dtype) else whole
+        return Number(
+            self.code, self.code.binary(word, self.dtype, a.register, b.register), a.dtype
+        )
+
+    def _compare(self, floats: str, whole: str, other: Number | float) -> Number:
+        word = floats if is_float(self.dtype) else whole
+        b = self.like(other).register
+        return Number(self.code, self.code.compare(word, self.dtype, self.register, b), "bool")
+
+    def __add__(self, other: Number | float) -> Number:
+        return self._binary("fadd", "add", self, self.like(other))
+
+    def __radd__(self, other: float) -> Number:
+        return self.like(other) + self
+
+    def __sub__(self, other: Number | float) -> Number:
+        return self._binary("fsub", "sub", self, self.like(other))
+
+    def __rsub__(self, other: float) -> Number:
+        return self.like(other) - self
+
+    def __mul__(self, other: Number | float) -> Number:
+        return self._binary("fmul", "mul", self, self.like(other))
+
+    def __rmul__(self, other: float) -> Number:
+        return self.like(other) * self
+
+    def __truediv__(self, other: Number | float) -> Number:
+        return self._binary("fdiv", "", self, self.like(other))
+
+    def __rtruediv__(self, other: float) -> Number:
+        return self.like(other) / self
+
+    def __neg__(self) -> Number:
+        negated = self.code.put(f"fneg {self.code.type(self.dtype)} {self.register}")
+        return Number(self.code, negated, self.dtype)
+
+    def __abs__(self) -> Number:
+        return Number(self.code, self.code.intrinsic("fabs", self.dtype, self.register), self.dtype)
+
+    def __and__(self, other: Number | int) -> Number:
+        return self._binary("", "and", self, self.like(other))
+
+    def __or__(self, other: Number | int) -> Number:
+        return self._binary("", "or", self, self.like(other))
+
+    def __xor__(self, other: Number | int) -> Number:
+        return self._binary("", "xor", self, self.like(other))
+
+    def __lshift__(self, places: int) -> Number:
+        return self._binary("", "shl", self, self.like(places))
+
+    def __rshift__(self, places: int) -> Number:
+        """Zeros come in from the left."""
+        return self._binary("", "lshr", self, self.like(places))
+
+    def __lt__(self, other: Number | float) -> Number:
+        return self._compare("olt", "slt", other)
+
+    def __gt__(self, other: Number | float) -> Number:
+        return self._compare("ogt", "sgt", other)
+
+    def __le__(self, other: Number | float) -> Number:
+        return self._compare("ole", "sle", other)
+
+    def __ge__(self, other: Number | float) -> Number:
+        return self._compare("oge", "sge", other)
+
+    def is_same(self, other: Number | float) -> Number:
+        """Whether both are equal; nan equals nothing."""
+        return self._compare("oeq", "eq", other)
+
+    def is_nan(self) -> Number:
+        """Whether it is nan."""
+        return self._compare("uno", "", self)
+
+    def bits(self) -> Number:
+        """What a float64 is in memory, as a whole number."""
+        return Number(
+            self.code, self.code.cast("bitcast", "float64", self.register, "int64"), "int64"
+        )
+
+    def float(self) -> Number:
+        """The float64 that has these bits."""
+        return Number(self.code, self.code.cast("bitcast", "int64", self.register, "float64"))
+
+
+def fma(a: Number, b: Number | float, c: Number | float) -> Number:
+    """`a * b + c`, rounded once."""
+    registers = (each.register for each in (a, a.like(b), a.like(c)))
+    return Number(a.code, a.code.intrinsic("fma", a.dtype, *registers), a.dtype)
+
+
+def choose(truth: Number, a: Number, b: Number | float) -> Number:
+    """`a` where it is true, else `b`."""
+    register = truth.code.choose(truth.register, a.dtype, a.register, a.like(b).register)
+    return Number(a.code, register, a.dtype)
+
+
+def exceeds(x: Number, size: float) -> Number:
+    """Whether |x| is larger, or x is nan."""
+    bound = x.like(size).register
+    return Number(x.code, x.code.compare("ugt", x.dtype, abs(x).register, bound), "bool")
+
+
+def with_sign(size: Number, sign: Number) -> Number:
+    """A size that is not negative, with the sign of another number."""
+    register = size.code.intrinsic("copysign", size.dtype, size.register, sign.register)
+    return Number(size.code, register, size.dtype)
+
+
+def polynomial(x: Number, square: Number, coefficients: Sequence[float]) -> Number:
+    """`c[0] + c[1] x + c[2] x**2 + ...`; `square` is `x * x`.
+
+    Those of even and of odd powers are summed side by side: as many instructions as one by one, half
+    the waiting.
+    """
+    even, odd = horner(square, coefficients[::2]), horner(square, coefficients[1::2])
+    return fma(odd, x, even)
+
+
+def horner(x: Number, coefficients: Sequence[float]) -> Number:
+    """`c[0] + x (c[1] + x (c[2] + ...))`."""
+    made = x.like(coefficients[-1])
+    for c in coefficients[-2::-1]:
+        made = fma(made, x, c)
+    return made
+
+
+def where_rare(truth: Number, usual: Number, remedy: Callable[[], Number]) -> Number:
+    """The remedy where it is true in any lane, else what is usual: only then it is computed.
+
+    A remedy gives each lane what depends on this lane alone, and what is usual where it is not true:
+    whether others are rare then makes no difference.
+    """
+    (made,) = all_where_rare(truth, (usual,), lambda: (remedy(),))
+    return made
+
+
+def all_where_rare(
+    truth: Number, usual: Sequence[Number], remedy: Callable[[], Sequence[Number]]
+) -> list[Number]:
+    """`where_rare` of several numbers at once."""
+    code = truth.code
+    places = [code.place(code.type(number.dtype)) for number in usual]
+
+    def keep(numbers: Sequence[Number]) -> None:
+        for place, number in zip(places, numbers, strict=True):
+            code.line(f"store {code.type(number.dtype)} {number.register}, ptr {place}")
+
+    keep(usual)
+    rare, after = code.text.name("rare"), code.text.name("after")
+    code.line(f"br i1 {_any(truth)}, label %{rare}, label %{after}")
+    code.label(rare)
+    keep(remedy())
+    code.line(f"br label %{after}")
+    code.label(after)
+    loads = (f"load {code.type(each.dtype)}, ptr" for each in usual)
+    registers = [code.put(f"{load} {place}") for load, place in zip(loads, places, strict=True)]
+    return [Number(code, r, each.dtype) for r, each in zip(registers, usual, strict=True)]
+
+
+def _any(truth: Number) -> str:
+    """Whether it is true in any lane: one truth."""
+    code = truth.code
+    if code.width == 1:
+        return truth.register
+    kind, name = code.type("bool"), f"llvm.vector.reduce.or.v{code.width}i1"
+    code.text.declared[name] = f"declare i1 @{name}({kind})"
+    return code.put(f"call i1 @{name}({kind} {truth.register})")
