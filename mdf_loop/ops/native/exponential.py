@@ -1,0 +1,160 @@
+"""exp, exp(x) - 1, tanh and the logistic function, of many lanes.
+
+All are made of `exp(x) = 2**k exp(r)` with x = k log(2) + r and |r| <= log(2) / 2 (Cody and Waite 1980:
+log(2) in two parts), and of one polynomial for exp(r), found by Remez' exchange
+(`benchmarks/coefficients.py`). The errors given are the largest of several million numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdf_loop.ops.native.formula import (
+    Number,
+    choose,
+    exceeds,
+    fma,
+    polynomial,
+    where_rare,
+    with_sign,
+)
+
+PER_LOG2 = float.fromhex("0x1.71547652b82fep+0")
+"""1 / log(2)."""
+
+LOG2 = (float.fromhex("0x1.62e42fefa39efp-1"), float.fromhex("0x1.abc9e3b39803fp-56"))
+"""log(2), and what that leaves."""
+
+EXP = (
+    0.5,
+    0.16666666666666674,
+    0.04166666666666658,
+    0.008333333333322543,
+    0.0013888888888942802,
+    0.00019841269884128808,
+    2.4801587197113855e-05,
+    2.755724599326958e-06,
+    2.7557388471278567e-07,
+    2.5108476460216325e-08,
+    2.0878378582644316e-09,
+)
+"""(exp(r) - 1 - r) / r**2 = EXP[0] + EXP[1] r + ...; exp(r) - 1 is then right to 0.02 * 2**-53."""
+
+BIAS = 1023
+"""What is added to the exponent k of 2**k where it is stored."""
+
+WHOLE = 1.5 * 2.0**52 + BIAS
+"""A sum with this is rounded to a whole number, which, with the bias, is in its last bits."""
+
+LARGE = 708.0
+"""Up to this size exp(x) is neither infinite nor subnormal."""
+
+LEAST, MOST = -746.0, 709.79
+"""Below and above them exp(x) is 0 and infinite."""
+
+FLAT = 20.0
+"""From here on tanh(x) is 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """`x = k log(2) + r + rest`; where |x| is larger than exp can use this means nothing."""
+
+    biased: Number
+    """Bits whose last eleven are those of k + BIAS."""
+
+    r: Number
+    rest: Number
+
+    def scale(self) -> Number:
+        """`2**k` where it is normal."""
+        return (self.biased << 52).float()
+
+    def scaled(self, value: Number) -> Number:
+        """`2**k * value` for a value near 1 and k from -1076 to 1024, rounded once: in two factors."""
+        half = self.biased >> 1
+        first, second = half + BIAS // 2, self.biased - half + (BIAS + 1) // 2
+        return value * (first << 52).float() * (second << 52).float()
+
+
+def reduced(x: Number) -> Reduced:
+    """The nearest k and what is left."""
+    shifted = fma(x, PER_LOG2, WHOLE)
+    k = shifted - WHOLE
+    most = fma(k, -LOG2[0], x)
+    r = fma(k, -LOG2[1], most)
+    return Reduced(shifted.bits(), r, fma(k, -LOG2[1], most - r))
+
+
+def exp(x: Number) -> Number:
+    """`e**x`; error: 0.88 ulp."""
+    at = reduced(x)
+    near_one = _near_one(at.r)
+    zero = x.like(0.0)
+    return where_rare(exceeds(x, LARGE), near_one * at.scale(), lambda: _far(x, at, near_one, zero))
+
+
+def _near_one(r: Number) -> Number:
+    """`exp(r)`."""
+    return fma(fma(r, polynomial(r, r * r, EXP), 1.0), r, 1.0)
+
+
+def _far(x: Number, at: Reduced, near_one: Number, least: Number) -> Number:
+    """`exp(x)` of every x; where it vanishes, the least value."""
+    above = choose(x < LEAST, least, at.scaled(near_one))
+    known = choose(x > MOST, x.like(np.inf), above)
+    return choose(x.is_nan(), x, known)
+
+
+def expm1(x: Number) -> Number:
+    """`e**x - 1`, also where this is small; error: 1.25 ulp."""
+    large, small = _less_one(reduced(x))
+
+    def remedy() -> Number:
+        at = reduced(x)
+        far = _far(x, at, _near_one(at.r), x.like(0.0))
+        return choose(exceeds(x, LARGE), far - 1.0, large + small)
+
+    return with_sign(where_rare(exceeds(x, LARGE), large + small, remedy), x)
+
+
+def _less_one(at: Reduced) -> tuple[Number, Number]:
+    """`exp(x) - 1` as a sum of a large and a small number, unless x is large.
+
+    With s = 2**k and exp(r) - 1 = r + m: (s - 1 + s r) + s m.
+    """
+    scale, square = at.scale(), at.r * at.r
+    m = fma(square, polynomial(at.r, square, EXP), at.rest)
+    less = scale - 1.0
+    large = fma(scale, at.r, less)
+    return large, fma(scale, m, fma(scale, at.r, less - large))
+
+
+def tanh(x: Number) -> Number:
+    """`d / (d + 2)` with d = exp(2 |x|) - 1; error: 1.00 ulp."""
+    size = abs(x)
+    bounded = choose(size > FLAT, x.like(FLAT), size)
+    large, small = _less_one(reduced(bounded + bounded))
+    above = large + small
+    above_rest = small - (above - large)
+    below = above + 2.0
+    below_rest = above - (below - 2.0) + above_rest
+    return with_sign(_quotient(above, above_rest, below, below_rest), x)
+
+
+def _quotient(above: Number, above_rest: Number, below: Number, below_rest: Number) -> Number:
+    """`(above + above_rest) / (below + below_rest)`, from a quotient and what it leaves."""
+    part = 1.0 / below
+    quotient = above * part
+    left = fma(-quotient, below, above) + above_rest
+    return fma(fma(-quotient, below_rest, left), part, quotient)
+
+
+def sigmoid(x: Number) -> Number:
+    """`1 / (1 + exp(-x))`, below 0 `e / (1 + e)` with e = exp(x); error: 1.47 ulp."""
+    small = exp(-abs(x))
+    below = small + 1.0
+    above = choose(x < 0.0, small, 1.0)
+    return _quotient(above, x.like(0.0), below, small - (below - 1.0))

@@ -1,0 +1,87 @@
+"""log and log(1 + x) of many lanes.
+
+    x = 2**k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2);  s = f / (2 + f)
+    log(1 + f) = log((1 + s) / (1 - s)) = f - (f**2 / 2 - s (f**2 / 2 + s**2 (LOG[0] + LOG[1] s**2 + ...)))
+
+The form is that of FreeBSD's msun (`e_log.c`); the polynomial was found by Remez' exchange
+(`benchmarks/coefficients.py`). The errors given are the largest of several million numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdf_loop.ops.native.formula import Number, choose, fma, polynomial, where_rare, with_sign
+
+LOG = (
+    0.6666666666666734,
+    0.3999999999941727,
+    0.28571428741818855,
+    0.22222198630731724,
+    0.18183561380144894,
+    0.15314124766263848,
+    0.1479521853627614,
+)
+"""(log((1 + s) / (1 - s)) - 2 s) / s**3 = LOG[0] + LOG[1] s**2 + ...; log(1 + f) is right to 0.02 * 2**-53."""
+
+LOG2 = (float.fromhex("0x1.62e42fefa3800p-1"), float.fromhex("0x1.ef35793c76730p-45"))
+"""log(2): of so few bits that a product with k is exact, and what that leaves."""
+
+SQRT_HALF = 0x3FE6A09E667F3BCD
+ONE = 0x3FF0000000000000
+LEAST_NORMAL = 0x0010000000000000
+FRACTION = 2**52 - 1
+TWO_52 = 0x4330000000000000
+"""Bits of numbers, and those of a number's fraction."""
+
+RAISED = 54
+"""By so many powers of two a subnormal number is raised."""
+
+
+def log(x: Number) -> Number:
+    """The natural logarithm; error: 0.84 ulp."""
+
+    def remedy() -> Number:
+        subnormal = x < 2.0**-1022
+        raised = choose(subnormal, x * 2.0**RAISED, x)
+        return _at_ends(x, _log(raised, choose(subnormal, x.like(-RAISED), 0.0), x.like(0.0)))
+
+    return where_rare(_unusual(x), _log(x, x.like(0.0), x.like(0.0)), remedy)
+
+
+def log1p(x: Number) -> Number:
+    """`log(1 + x)`, also where x is small; error: 0.88 ulp."""
+    total = 1.0 + x
+    other = total - 1.0
+    lost = (1.0 - (total - other)) + (x - other)
+    usual = _log(total, x.like(0.0), lost / total)
+    made = where_rare(_unusual(total), usual, lambda: _at_ends(total, usual))
+    return with_sign(made, x)
+
+
+def _unusual(x: Number) -> Number:
+    """Whether it is no positive normal number."""
+    above = x.bits() - LEAST_NORMAL
+    bound = above.like(0x7FE0000000000000).register
+    return Number(x.code, x.code.compare("uge", "int64", above.register, bound), "bool")
+
+
+def _at_ends(x: Number, usual: Number) -> Number:
+    """The logarithm of x, which may be one of 0, infinite or less than 0."""
+    above = choose(x < np.inf, usual, x)
+    positive = choose(x > 0.0, above, x.like(np.nan))
+    return choose(x.is_same(0.0), x.like(-np.inf), positive)
+
+
+def _log(x: Number, more: Number, rest: Number) -> Number:
+    """`log(x) + more * log(2) + rest` of a normal x, with a small rest."""
+    shifted = x.bits() + (ONE - SQRT_HALF)
+    k = ((shifted >> 52) | TWO_52).float() - (2.0**52 + 1023) + more
+    f = ((shifted & FRACTION) + SQRT_HALF).float() - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    half = 0.5 * f * f
+    inner = fma(s, fma(z, polynomial(z, z * z, LOG), half), k * LOG2[1])
+    whole = k * LOG2[0]
+    large = whole + f
+    return large + ((f - (large - whole)) - (half - inner) + rest)

@@ -1,0 +1,175 @@
+"""Own functions of many lanes: the same bits at every width, close to the true value, right at the ends."""
+
+from __future__ import annotations
+
+import itertools
+import platform
+
+import numpy as np
+import pytest
+
+from mdf_loop.native import machine
+from mdf_loop.ops.native import exponential, logarithm, trigonometric
+from tests.ops.native.over_arrays import MP, WIDTHS, bits, over_arrays, ulps
+from tests.soak import times
+
+INF, NAN = np.inf, np.nan
+TINY, LEAST_NORMAL, HUGE = 5e-324, 2.0**-1022, np.finfo(float).max
+LOG_TINY, LOG_LEAST, LOG_HUGE = map(MP.log, (TINY, LEAST_NORMAL, HUGE))
+SIN_1, SIN_HUGE = map(MP.sin, (1, HUGE))
+
+OWN = {
+    "exp": (exponential.exp, MP.exp, 0.9),
+    "expm1": (exponential.expm1, MP.expm1, 1.3),
+    "tanh": (exponential.tanh, MP.tanh, 1.05),
+    "sigmoid": (exponential.sigmoid, lambda x: 1 / (1 + MP.exp(-x)), 1.5),
+    "log": (logarithm.log, MP.log, 0.9),
+    "log1p": (logarithm.log1p, MP.log1p, 0.95),
+    "sin": (trigonometric.sin, MP.sin, 0.85),
+    "cos": (trigonometric.cos, MP.cos, 0.85),
+}
+"""The function, the true one, and how many units in the last place it is wrong at most."""
+
+SIZES = (1e-323, 2e-308, 1e-20, 1e-8, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e5, 1e9, 1e22, 1e308)
+"""Each pair of neighbours is a region of both signs, in which all magnitudes are tried."""
+
+NEAR = {
+    "exp": [(-746, -707), (707, 710), (-0.5, 0.5)],
+    "expm1": [(-0.5, 0.5), (-40, -30), (707, 710), (0.34, 0.42)],
+    "tanh": [(-0.2, 0.2), (0.15, 0.25), (18, 21)],
+    "sigmoid": [(-746, -707), (-5, 5), (-40, -30)],
+    "log": [(0.5, 2.0), (0.69, 0.72), (1.38, 1.44), (0.999, 1.001)],
+    "log1p": [(-1, -0.9), (-0.5, 0.5), (0.25, 0.45), (-0.31, -0.28)],
+    "sin": [(-0.8, 0.8), (-10, 10), (2.0**24 - 5, 2.0**24 + 5)],
+    "cos": [(-0.8, 0.8), (-10, 10), (2.0**24 - 5, 2.0**24 + 5)],
+}
+"""Regions in which the way of computing changes, or the error is largest."""
+
+
+def regions(name: str, count: int) -> list[np.ndarray]:
+    """Arguments by region."""
+    rng = np.random.default_rng(11)
+    near = [rng.uniform(low, high, count) for low, high in NEAR[name]]
+    made = []
+    for low, high in itertools.pairwise(SIZES):
+        size = np.exp(rng.uniform(np.log(low), np.log(high), count))
+        made.append(size if name == "log" else size * rng.choice([-1, 1], count))
+    if name in ("sin", "cos"):
+        whole = rng.integers(1, 2**40, count) * (np.pi / 2)
+        near += [whole, np.rint(whole) * 2.0**200]
+    if name == "log1p":
+        made = [x[x > -1] for x in made]
+    return near + made
+
+
+SPECIAL = np.array(
+    [0.0, -0.0, INF, -INF, NAN, 1.0, -1.0, TINY, -TINY, LEAST_NORMAL, -LEAST_NORMAL, HUGE, -HUGE]
+)
+AT_SPECIAL = {
+    "exp": [1, 1, INF, 0, NAN, np.e, 1 / np.e, 1, 1, 1, 1, INF, 0],
+    "expm1": [0, -0.0, INF, -1, NAN, np.expm1(1), np.expm1(-1), *SPECIAL[7:11], INF, -1],
+    "tanh": [0, -0.0, 1, -1, NAN, np.tanh(1), np.tanh(-1), *SPECIAL[7:11], 1, -1],
+    "sigmoid": [0.5, 0.5, 1, 0, NAN, 1 / (1 + np.exp(-1)), 1 / (1 + np.e), *[0.5] * 4, 1, 0],
+    "log": [*[-INF] * 2, INF, NAN, NAN, 0, NAN, LOG_TINY, NAN, LOG_LEAST, NAN, LOG_HUGE, NAN],
+    "log1p": [0, -0.0, INF, NAN, NAN, np.log(2), -INF, *SPECIAL[7:11], LOG_HUGE, NAN],
+    "sin": [0, -0.0, NAN, NAN, NAN, SIN_1, -SIN_1, *SPECIAL[7:11], SIN_HUGE, -SIN_HUGE],
+    "cos": [1, 1, NAN, NAN, NAN, *[np.cos(1)] * 2, 1, 1, 1, 1, *[MP.cos(HUGE)] * 2],
+}
+EXACT = (0.0, 0.5, 1.0, TINY, LEAST_NORMAL)
+"""Sizes of results that are met bit for bit."""
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_special_arguments(name):
+    own, _, _ = OWN[name]
+    expected = np.array([float(value) for value in AT_SPECIAL[name]])
+    for width in WIDTHS:
+        y = over_arrays(own, width)(SPECIAL)
+        np.testing.assert_allclose(y, expected, rtol=3e-16, atol=0)
+        exact = np.isin(np.abs(expected), EXACT)
+        np.testing.assert_array_equal(bits(y[exact]), bits(expected[exact]))
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_lane_has_the_same_bits_at_every_width(name):
+    own, _, _ = OWN[name]
+    x = np.concatenate([*regions(name, 10_000), SPECIAL])
+    x = np.random.default_rng(2).permutation(x)
+    alone = bits(over_arrays(own, 1)(x))
+    for width in WIDTHS[1:]:
+        np.testing.assert_array_equal(bits(over_arrays(own, width)(x)), alone)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="these are x86")
+@pytest.mark.parametrize("processor", ["x86-64", "haswell", "znver4"])
+@pytest.mark.parametrize("name", OWN)
+def test_the_same_bits_on_every_processor(name, processor, monkeypatch):
+    """Also on one without fma."""
+    own, _, _ = OWN[name]
+    x = np.concatenate([*regions(name, 3_000), SPECIAL])
+    here = bits(over_arrays(own, 1)(x))
+    monkeypatch.setattr(machine, "_processor", lambda: (processor, ""))
+    for width in WIDTHS:
+        there = over_arrays.__wrapped__(own, width)
+        np.testing.assert_array_equal(bits(there(x)), here)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_lanes_that_are_rare_change_nothing_in_others(name):
+    own, _, _ = OWN[name]
+    usual = np.random.default_rng(5).uniform(0.1, 5, 1000)
+    among = np.repeat(usual, 2)
+    among[1::2] = np.resize(SPECIAL, 1000)
+    calculated = over_arrays(own, 8)
+    np.testing.assert_array_equal(bits(calculated(among)[::2]), bits(calculated(usual)))
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_close_to_the_true_value(name):
+    _close(name, 40)
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+@pytest.mark.parametrize("name", OWN)
+def test_close_to_the_true_value_everywhere(name):
+    _close(name, times(2_000, 100_000))
+
+
+def _close(name: str, count: int) -> None:
+    own, exact, most = OWN[name]
+    for x in regions(name, count):
+        y = over_arrays(own, 8)(x)
+        errors = ulps(exact, y, x)
+        worst = int(np.argmax(errors))
+        assert errors[worst] <= most, f"{name}({x[worst]!r}) = {y[worst]!r}: {errors[worst]} ulp"
+
+
+@pytest.mark.parametrize(("name", "sign"), [("tanh", -1), ("sin", -1), ("cos", 1)])
+def test_odd_and_even(name, sign):
+    x = np.concatenate(regions(name, 100))
+    y, mirrored = (over_arrays(OWN[name][0], 8)(side) for side in (x, -x))
+    np.testing.assert_array_equal(bits(y), bits(sign * mirrored))
+
+
+CLOSEST = 6381956970095103 * 2.0**797
+"""Of all float64 the one closest to a multiple of pi / 2 (Muller, Elementary Functions, 2016)."""
+
+
+def test_the_angle_closest_to_a_multiple_of_half_pi():
+    x = np.array([CLOSEST, -CLOSEST])
+    for own, exact in ((trigonometric.cos, MP.cos), (trigonometric.sin, MP.sin)):
+        assert ulps(exact, over_arrays(own, 2)(x), x).max() < 0.85
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_float32_is_rounded_from_float64(name):
+    own, _, _ = OWN[name]
+    x = np.concatenate([*regions(name, 200), SPECIAL])
+    with np.errstate(over="ignore", under="ignore"):
+        narrow = x.astype(np.float32)
+        expected = over_arrays(own, 8)(narrow.astype(np.float64)).astype(np.float32)
+    for width in WIDTHS:
+        given = over_arrays(own, width, dtype="float32")(narrow)
+        np.testing.assert_array_equal(bits(given), bits(expected))
