@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import Array, Loop, Op, Operation, Program, Value, bodies, walk
 from mdf_loop.native.operator import NativeLoop, operator_of, trampoline
-from mdf_loop.native.support import Form, NotNative, constants_in, form_of
+from mdf_loop.native.support import Form, constants_in, form_of
 from mdf_loop.ops import row_of
+from mdf_loop.ops.native.code import NotNative
 from mdf_loop.ops.registry import Bits
 
 NATIVE = "native"
@@ -118,7 +119,7 @@ def is_little(ops: Iterable[Operation], iterations: int) -> bool:
 
 def has_same_bits(form: Form) -> bool:
     """Whether a loop gives, native or not, the same bits."""
-    return not form.lanes or all(map(_is_fixed, walk(form.loop.ops)))
+    return not form.many or all(map(_is_fixed, walk(form.loop.ops)))
 
 
 def _is_fixed(operation: Operation) -> bool:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mdf_loop.native import machine
-from mdf_loop.native.lanes import COUNT, FUNCTION, write_lanes
+from mdf_loop.native.lanes import write_lanes
+from mdf_loop.native.steps import write_steps
 from mdf_loop.native.support import Form, extent_names
+from mdf_loop.native.writer import COUNT, FUNCTION
 from mdf_loop.ops.native.code import Failure
 from mdf_loop.recent import Recent
 
@@ -46,8 +48,13 @@ class Kernel:
 
 
 def kernel_of(form: Form) -> Kernel:
-    """The kernel of a loop in its form."""
-    written = write_lanes(form, machine.width())
+    """The kernel of a loop in its form.
+
+    Raises:
+        NotNative: an operation of it has no code.
+    """
+    write = write_steps if form.steps else write_lanes
+    written = write(form, machine.width())
     with _LOCK:
         code = _MADE.get(written.text)
         if code is None:

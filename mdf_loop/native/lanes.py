@@ -18,18 +18,15 @@ from dataclasses import dataclass
 
 from mdf_loop.ir import Op, Recorded, Scanned, Value
 from mdf_loop.native.support import Form, extent_names, is_single
-from mdf_loop.native.writer import Cell, Cells, LoopText, Place, Writer
+from mdf_loop.native.writer import COUNT, FUNCTION, TAKEN, Cells, LoopText, Place, Writer
 from mdf_loop.ops import row_of
-from mdf_loop.ops.native.code import Code, Failure
+from mdf_loop.ops.native.code import Cell, Code, Failure
 
 COPIES = 4
 """Vectors of lanes side by side in a block (measured: one 117, four 44 us a step of 100 000 cells)."""
 
 MOST_COPIED = 60
 """Operations of a body from which on there is one vector in a block: registers are few."""
-
-FUNCTION, COUNT = "loop", "count"
-_TAKEN = "(i64 %trip, ptr %extents, ptr noalias %in, ptr noalias %out)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,7 @@ def write_lanes(form: Form, width: int) -> LoopText:
     failures: list[Failure] = []
     if not form.lanes:
         writers = [_Lanes(form, _Block(), failures)]
-        parts = [writers[0].whole(f"define i64 @{FUNCTION}{_TAKEN}")]
+        parts = [writers[0].whole(f"define i64 @{FUNCTION}{TAKEN}")]
     else:
         count = _known_count(form)
         block = _block(form, width, count)
@@ -65,7 +62,7 @@ def write_lanes(form: Form, width: int) -> LoopText:
         parts.append(_either(form, "wide", "narrow" if len(writers) > 1 else "wide", block.lanes))
     if form.counts:
         writers.append(_Lanes(form, _Block(), failures))
-        parts.append(writers[-1].counting(f"define i64 @{COUNT}{_TAKEN}"))
+        parts.append(writers[-1].counting(f"define i64 @{COUNT}{TAKEN}"))
     declared = {name: line for each in writers for name, line in each.text.declared.items()}
     return LoopText("\n".join((*declared.values(), *parts)), tuple(failures), form.counts)
 
@@ -86,7 +83,7 @@ def _block(form: Form, width: int, count: int | None) -> _Block:
 
 def _either(form: Form, large: str, small: str, least: int) -> str:
     """The function that counts the lanes and takes the code for so many."""
-    lines = [f"define i64 @{FUNCTION}{_TAKEN} {{"]
+    lines = [f"define i64 @{FUNCTION}{TAKEN} {{"]
     total = str(math.prod(e for e in form.lanes if isinstance(e, int)))
     for k, name in enumerate(e for e in form.lanes if isinstance(e, str)):
         at = extent_names(form).index(name)
@@ -158,7 +155,7 @@ class _Lanes(Writer):
         code.line("br label %next_block")
         code.label("no_block")
         code.line("ret i64 0")
-        return self.function(f"define internal i64 @{name}{_TAKEN}")
+        return self.function(f"define internal i64 @{name}{TAKEN}")
 
     def _all(self, start: str) -> None:
         """All iterations of one block, and what it gives."""

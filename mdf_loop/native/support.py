@@ -1,7 +1,8 @@
 """Which form a loop has in machine code, or why it has none.
 
 A loop has *lanes* where everything in it is computed number by number: each lane is then a loop of its
-own. Its values are single numbers, or arrays of one shape, the lanes.
+own. Its values are single numbers, or arrays of one shape, the lanes. Any other one is run in *steps*,
+if all shapes are known: then its writer says whether each operation has code.
 """
 
 from __future__ import annotations
@@ -12,10 +13,8 @@ from dataclasses import dataclass
 from mdf_loop.ir import (
     Array,
     Constant,
-    If,
     Loop,
     Op,
-    Operation,
     Program,
     Value,
     bodies,
@@ -24,7 +23,7 @@ from mdf_loop.ir import (
     walk,
 )
 from mdf_loop.ops import row_of
-from mdf_loop.ops.native.code import TYPES
+from mdf_loop.ops.native.code import TYPES, NotNative
 from mdf_loop.ops.registry import title
 
 Extents = tuple[int | str, ...]
@@ -34,30 +33,30 @@ STOP = Value("told to stop", "int64", ())
 """Where a number is that is 0 as long as loops are to go on: its address."""
 
 
-class NotNative(Exception):  # noqa: N818 - no error: the loop is standard
-    """Why a loop has no form: it is standard, since ..."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
     """A loop as machine code computes it.
 
     Attributes:
         lanes: the shape of its arrays, without axes of one element in front; of a loop of single
-            numbers nothing.
-        numbers: single numbers that are known.
+            numbers, or in steps, nothing.
+        known: constants.
+        numbers: those of them that are single numbers.
         captured: what the body reads from outside, and arrays that are constants inside.
+        steps: whether it is run in steps, since arrays read each other.
     """
 
     loop: Loop
     lanes: Extents
+    known: Mapping[Value, Array]
     numbers: Mapping[Value, Array]
     captured: tuple[Value, ...]
+    steps: bool = False
 
     @property
     def many(self) -> bool:
-        """Whether it has an axis of lanes, whatever its extent."""
-        return bool(self.lanes)
+        """Whether it has arrays, whatever their extents."""
+        return self.steps or bool(self.lanes)
 
     @property
     def counts(self) -> bool:
@@ -106,33 +105,36 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
         NotNative: it has none; the text says why.
     """
     for operation in walk((loop,)):
-        _check(operation, outermost=operation is loop)
+        if isinstance(operation, Loop):
+            _check_loop(operation, outermost=operation is loop)
     numbers = {value: array for value, array in known.items() if array.size == 1}
     made = set(_made(loop))
     rows = {scanned.rows for scanned in loop.scanned}
     captured = tuple(v for v in _read(loop) if v not in made and v not in numbers)
-    shapes = {_lanes(value) for value in (*made, *captured)} - {()}
-    if len(shapes) > 1:
-        shown = " and ".join(sorted(_shown(shape) for shape in shapes))
-        raise NotNative(f"it has arrays of several shapes: {shown}")
     if any(v.shape is None for v in rows):
         raise NotNative("the shape of what it scans is known only when it runs")
-    return Form(loop, next(iter(shapes), ()), numbers, captured)
+    shapes = {_bare(value) for value in (*made, *captured)} - {()}
+    operations = (op for op in walk(loop.ops) if isinstance(op, Op))
+    other = next((op for op in operations if not _is_by_number(op)), None)
+    if len(shapes) < 2 and other is None:
+        return Form(loop, next(iter(shapes), ()), known, numbers, captured)
+    if all(isinstance(extent, int) for shape in shapes for extent in shape):
+        return Form(loop, (), known, numbers, captured, steps=True)
+    if other is not None:
+        raise NotNative(
+            f"it has {title(other.op_type)} of arrays whose shape is known when it runs"
+        )
+    shown = " and ".join(sorted(_shown(shape) for shape in shapes))
+    raise NotNative(f"it has arrays of several shapes: {shown}")
+
+
+def _is_by_number(op: Op) -> bool:
+    """Whether an operation is computed number by number."""
+    row = row_of(op.op_type)
+    return row.in_order or (row.elementwise and row.native is not None)
 
 
 # --- what no form has -----------------------------------------------------------------------------
-
-
-def _check(operation: Operation, *, outermost: bool) -> None:
-    """Refuse what no form can compute."""
-    if isinstance(operation, Op):
-        row = row_of(operation.op_type)
-        if not (row.in_order or (row.elementwise and row.native)):
-            raise NotNative(f"it has {title(operation.op_type)}")
-    elif isinstance(operation, Loop):
-        _check_loop(operation, outermost=outermost)
-    elif isinstance(operation, If) and not is_single(operation.condition):
-        raise NotNative("it has a choice by an array")
 
 
 def _check_loop(loop: Loop, *, outermost: bool) -> None:
@@ -179,7 +181,7 @@ def _read(loop: Loop) -> Iterable[Value]:
     return found
 
 
-def _lanes(value: Value) -> Extents:
+def _bare(value: Value) -> Extents:
     """The shape without axes of one element in front; nothing for one number."""
     if value.dtype not in TYPES:
         raise NotNative(f"it has {value.dtype}")

@@ -16,10 +16,14 @@ import numpy as np
 
 from mdf_loop.ir import Carried, Guard, If, Loop, Op, Operation, Recorded, Scanned, Value
 from mdf_loop.native.support import STOP, Form, extent_names, is_single
-from mdf_loop.ops.native.code import BYTES, STORED, Code, Failure, Text
+from mdf_loop.ops.native.code import BYTES, STORED, Cell, Code, Failure, Text
 
 STOPPED = 99999
 """What a function gives where it was told to stop."""
+
+FUNCTION, COUNT = "loop", "count"
+TAKEN = "(i64 %trip, ptr %extents, ptr noalias %in, ptr noalias %out)"
+"""The function that runs a loop, and the one that counts its iterations before; what they are given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +39,6 @@ class LoopText:
     failures: tuple[Failure, ...]
     counts: bool = False
     scratch: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A value: registers (one, if it is a single number), or the pointer to an array."""
-
-    registers: tuple[str, ...] = ()
-    single: bool = False
-    pointer: str = ""
 
 
 Cells: TypeAlias = dict[Value, Cell]
@@ -144,7 +139,7 @@ class Writer(ABC):
 
     # --- values -----------------------------------------------------------------------------------
 
-    def cell(self, value: Value, cells: Cells) -> Cell:
+    def cell(self, value: Value, cells: Mapping[Value, Cell]) -> Cell:
         """A value, a constant too."""
         if value in cells:
             return cells[value]

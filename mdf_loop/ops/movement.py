@@ -18,6 +18,7 @@ from mdf_loop.ops.failing import (
     unless_fixed_and_known,
     unless_known,
 )
+from mdf_loop.ops.native import moves as native
 from mdf_loop.ops.newer_forms import counted_parts, of_reduction
 from mdf_loop.ops.registry import Bits, Row, no, yes
 from mdf_loop.ops.sure_kernels import NUMBERS, PLAIN, first_dtype
@@ -135,6 +136,7 @@ _VARIES = "the shape of its result would differ from value to value"
 CHOSEN = (
     _indexed(
         name="Gather",
+        native_whole=native.gather,
         may_fail=index_outside,
         wrong_kernel=_wrong_gather,
         batched=selection.gather,

@@ -6,12 +6,14 @@ from mdf_loop.ops import sure_kernels
 from mdf_loop.ops.batching import products as batching
 from mdf_loop.ops.compositions import arithmetic
 from mdf_loop.ops.costs import product, summation
+from mdf_loop.ops.native import products as native
 from mdf_loop.ops.registry import Row, no
 from mdf_loop.ops.sure_kernels import NUMBERS
 
 ROWS = (
     Row(
         name="MatMul",
+        native_whole=native.matmul,
         may_fail=no,
         work=product,
         typed_by_types=True,

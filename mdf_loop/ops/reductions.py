@@ -10,6 +10,7 @@ from mdf_loop.ops.compositions import reductions as composing
 from mdf_loop.ops.compositions import selection
 from mdf_loop.ops.costs import transcendental
 from mdf_loop.ops.failing import no_axis, unless_fixed, unless_known
+from mdf_loop.ops.native import reductions as native
 from mdf_loop.ops.newer_forms import axes_as_operand
 from mdf_loop.ops.registry import Bits, Row, no, yes
 from mdf_loop.ops.sure_kernels import FLOATS, NUMBERS
@@ -29,20 +30,21 @@ _along = partial(Row, may_fail=no, batched=batching.along_axis)
 ROWS = (
     _summed(
         name="ReduceSum",
+        native_whole=native.total,
         has_kernel=sure_kernels.indexed(NUMBERS),
         newer_forms=(),
         batched=batching.reduce_sum,
         composed=composing.whole_sum,
     ),
-    _summed(name="ReduceProd", composed=composing.whole_product),
+    _summed(name="ReduceProd", native_whole=native.product, composed=composing.whole_product),
     _summed(name="ReduceL1", composed=composing.whole_l1),
     _summed(name="ReduceSumSquare", composed=composing.whole_square_sum),
     _reduced(name="ReduceL2"),
     _reduced(name="ReduceLogSum"),
     _reduced(name="ReduceLogSumExp", work=transcendental),
-    _reduced(name="ReduceMean"),
-    _reduced(name="ReduceMax", bits=Bits.ONCE),
-    _reduced(name="ReduceMin", bits=Bits.ONCE),
+    _reduced(name="ReduceMean", native_whole=native.mean),
+    _reduced(name="ReduceMax", native_whole=native.largest, bits=Bits.ONCE),
+    _reduced(name="ReduceMin", native_whole=native.smallest, bits=Bits.ONCE),
     _along(name="ArgMax", bits=Bits.ONCE, may_fail=unless_fixed, never_negative=yes),
     _along(name="ArgMin", bits=Bits.ONCE, may_fail=unless_fixed, never_negative=yes),
     _along(name="Hardmax", bits=Bits.ONCE, may_fail=unless_fixed, composed=selection.hardmax),

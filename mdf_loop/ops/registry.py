@@ -25,6 +25,7 @@ from mdf_loop.ir import OPSET, Array, Data, Op, Shape, Value
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
     from mdf_loop.ops.batching.lane import Lane, Operands
+    from mdf_loop.ops.native.code import Arrays, Cell
 
 Known: TypeAlias = Callable[[Value | None], Array | None]
 """The array of a value, if it is known now."""
@@ -57,6 +58,9 @@ Batched: TypeAlias = "Callable[[Lane, Op, Operands], Sequence[Value]]"
 
 Native: TypeAlias = "Callable[..., str]"
 """`form(code: Code, op, *registers)`: writes machine code for lanes; the register of the result."""
+
+NativeWhole: TypeAlias = "Callable[[Arrays, Op, Mapping[Value, Cell]], Cell]"
+"""Writes machine code for an operation on whole arrays, whose cells are given."""
 
 
 class Bits(Enum):
@@ -130,6 +134,7 @@ class Row:
         not_composed: why it is not, as the end of a sentence.
         native: how machine code computes it element by element, of dtypes in `ops.native.code`; None:
             a loop with it is run by ONNX Runtime's own kernels.
+        native_whole: how machine code computes it, of whole arrays.
         opset: the lowest opset that has it, where ONNX's schemas alone do not tell.
         newer_forms: (opset, form): how it is said from an opset on, where it was said differently before.
         schema, types, meaning: of an operation that ONNX lacks all three, of ONNX's own none but
@@ -159,6 +164,7 @@ class Row:
     composed: Composition | None = None
     not_composed: str = ""
     native: Native | None = None
+    native_whole: NativeWhole | None = None
     opset: Opset = ours
     newer_forms: Sequence[tuple[int, Form]] = ()
     schema: defs.OpSchema | None = None

@@ -121,13 +121,14 @@ def extreme(word: str) -> Form:
     def form(code: Code, op: Op, *registers: str) -> str:
         made, *others = registers
         for other in others:
-            made = _of_two(code, first(op), word, made, other)
+            made = of_two(code, first(op), word, made, other)
         return made
 
     return form
 
 
-def _of_two(code: Code, dtype: str, word: str, a: str, b: str) -> str:
+def of_two(code: Code, dtype: str, word: str, a: str, b: str) -> str:
+    """The larger (`gt`) or smaller (`lt`) of two numbers; nan if one is nan."""
     if not is_float(dtype):
         return code.choose(code.compare(f"s{word}", dtype, a, b), dtype, a, b)
     larger = code.choose(code.compare(f"o{word}", dtype, a, b), dtype, a, b)

@@ -12,11 +12,13 @@ Source: LLVM Language Reference.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+
+from mdf_loop.ir import Array, Value
 
 TYPES = {"float64": "double", "float32": "float", "int64": "i64", "int32": "i32", "bool": "i1"}
 """What a number of a dtype is in a register."""
@@ -27,6 +29,19 @@ STORED = {**TYPES, "bool": "i8"}
 BYTES = {"float64": 8, "float32": 4, "int64": 8, "int32": 4, "bool": 1}
 
 
+class NotNative(Exception):  # noqa: N818 - no error: the loop is standard
+    """Why a loop has no machine code: it is standard, since ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A value: registers (one, if it is a single number), or the pointer to an array."""
+
+    registers: tuple[str, ...] = ()
+    single: bool = False
+    pointer: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a run fails: the sentence, the place in the model, what to do."""
@@ -34,6 +49,58 @@ class Failure:
     sentence: str
     where: str
     hint: str = ""
+
+
+class Arrays(Protocol):
+    """Where the code of whole arrays is written: arrays in memory, numbers in registers.
+
+    Attributes:
+        one: for single numbers.
+        wide: for as many as the processor computes at once.
+    """
+
+    text: Text
+    one: Code
+    wide: Code
+
+    def shape(self, value: Value) -> tuple[int, ...]:
+        """The extents of an array."""
+
+    def known(self, value: Value | None) -> Array | None:
+        """The array of a value, if it is known now."""
+
+    def cell(self, value: Value, cells: Mapping[Value, Cell]) -> Cell:
+        """A value, a constant too."""
+
+    def as_cell(self, value: Value, pointer: str) -> Cell:
+        """What is in memory, a single number in a register."""
+
+    def buffer(self, value: Value) -> str:
+        """Memory for an array."""
+
+    def pointer_of(self, value: Value, cell: Cell) -> str:
+        """Where an array is."""
+
+    def at(self, dtype: str, pointer: str, place: str) -> str:
+        """Where an element is."""
+
+    def times(self, number: str, factor: int) -> str:
+        """A product of numbers of elements."""
+
+    def load(self, code: Code, dtype: str, pointer: str, place: str = "0") -> str:
+        """Numbers from an array, as many as the code has lanes."""
+
+    def store(self, code: Code, dtype: str, register: str, pointer: str, place: str = "0") -> None:
+        """Numbers into an array."""
+
+    def copy(self, target: str, source: str, size: int) -> None:
+        """Copy bytes."""
+
+    def over(self, count: int, write: Callable[[Code, str], None]) -> None:
+        """Code for all elements: as many at once as can be, the rest one by one."""
+
+    def repeat(self, begin: str, end: str, step: int, write: Callable[[str], None]) -> None:
+        """Code for each `step`-th number from `begin` on, below `end`."""
 
 
 @dataclass(slots=True)
