@@ -16,9 +16,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from mdf_loop.ir import Op, Recorded, Scanned, Value
+from mdf_loop.ir import Loop, Op, Recorded, Scanned, Value
 from mdf_loop.native.support import Form, extent_names, is_single
-from mdf_loop.native.writer import COUNT, FUNCTION, TAKEN, Cells, LoopText, Place, Writer
+from mdf_loop.native.writer import COUNT, FUNCTION, TAKEN, Cells, FormWriter, LoopText, Place
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import Cell, Code, Failure
 
@@ -101,7 +101,7 @@ def _either(form: Form, large: str, small: str, least: int) -> str:
     return "\n".join(lines)
 
 
-class _Lanes(Writer):
+class _Lanes(FormWriter):
     """Writes a function for blocks of one size."""
 
     def __init__(self, form: Form, block: _Block, failures: list[Failure]) -> None:
@@ -240,6 +240,13 @@ class _Lanes(Writer):
 
     def flush(self, cells: Cells) -> None:
         """Nothing is put off."""
+
+    def prepare_rows(self, loop: Loop, cells: Cells) -> None:
+        """Loops inside have none."""
+
+    def stacked(self, loop: Loop) -> Cells:
+        """Loops inside have none."""
+        return {}
 
     def check(self, cell: Cell, failure: Failure) -> None:
         """Fail where it does not hold in one of the lanes."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from mdf_loop.ir import Array, Carried, Loop, Op, Recorded, Scanned, Value, bodies, reads, walk
 from mdf_loop.native.support import Form, is_single
-from mdf_loop.native.writer import FUNCTION, TAKEN, Cells, LoopText, Place, Writer
+from mdf_loop.native.writer import COUNT, FUNCTION, TAKEN, Cells, FormWriter, LoopText, Place
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native import moves
 from mdf_loop.ops.native.code import BYTES, STORED, Cell, Code, Failure, NotNative
@@ -39,18 +39,20 @@ def write_steps(form: Form, width: int) -> LoopText:
         NotNative: it has an operation that has no code.
     """
     failures: list[Failure] = []
-    writer = _Steps(form, width, failures)
-    parts = [writer.whole(f"define i64 @{FUNCTION}{TAKEN}")]
-    declared = dict(writer.text.declared)
+    writers = [_Steps(form, width, failures)]
+    parts = [writers[0].whole(f"define i64 @{FUNCTION}{TAKEN}")]
     if form.counts:
-        raise NotNative("it has rows of arrays, and a condition ends it")
-    if writer.scratch > MOST_BYTES:
+        writers.append(_Steps(form, width, failures))
+        parts.append(writers[1].whole(f"define i64 @{COUNT}{TAKEN}", counts=True))
+    scratch = max(writer.scratch for writer in writers)
+    if scratch > MOST_BYTES:
         raise NotNative("its arrays are large")
+    declared = {name: line for each in writers for name, line in each.text.declared.items()}
     text = "\n".join((*declared.values(), *parts))
-    return LoopText(text, tuple(failures), form.counts, writer.scratch + LINE)
+    return LoopText(text, tuple(failures), form.counts, scratch + LINE)
 
 
-class _Steps(Writer):
+class _Steps(FormWriter):
     """Writes the function.
 
     Attributes:
@@ -67,10 +69,10 @@ class _Steps(Writer):
         self._group: list[Op] = []
         self._readers = _readers(form.loop)
 
-    def whole(self, head: str) -> str:
-        """All of it."""
+    def whole(self, head: str, *, counts: bool = False) -> str:
+        """All of it; or what `counts` the iterations, and writes nothing."""
         code, form = self.one, self.form
-        self.begin()
+        self.begin(counts=counts)
         self._memory = self._aligned(self.pointer("%out", len(form.outputs)))
         begin = len(self.text.lines)
         cells: Cells = {}
@@ -83,10 +85,11 @@ class _Steps(Writer):
                 else Cell(pointer=pointer)
             )
         after = self.loop(form.loop, cells)
-        for value, rows in form.outputs:
+        for value, rows in form.outputs if not counts else ():
             if not rows:
                 self.give(value, after[value], self.stacks[value])
-        code.line("ret i64 0")
+        made = code.put(f"load i64, ptr {self.iterations}")
+        code.line(f"ret i64 {made}")
         self.text.lines[begin:begin] = self._buffers
         return self.function(head)
 
@@ -290,6 +293,23 @@ class _Steps(Writer):
         far = self.one.put(f"mul i64 {number}, {_bytes(scanned.row)}")
         pointer = self.memory[scanned.rows]
         return Cell(pointer=self.one.put(f"getelementptr i8, ptr {pointer}, i64 {far}"))
+
+    def prepare_rows(self, loop: Loop, cells: Cells) -> None:
+        """Those that are scanned lie in memory; recorded ones have some of their own."""
+        for scanned in loop.scanned:
+            rows = self.cell(scanned.rows, cells)
+            self.memory[scanned.rows] = self.pointer_of(scanned.rows, rows)
+        trip = None if loop.trip_count is None else self.known(loop.trip_count)
+        for recorded in loop.recorded:
+            extent = _shape(recorded.stack)[0]
+            if loop.condition is not None or trip is None or max(int(trip.item()), 0) != extent:
+                raise NotNative("a loop in it has rows, and how many is known only when it runs")
+            self.stacks[recorded.stack] = self.buffer(recorded.stack)
+
+    def stacked(self, loop: Loop) -> Cells:
+        """What is in that memory."""
+        stacks = [recorded.stack for recorded in loop.recorded]
+        return {stack: self.as_cell(stack, self.stacks[stack]) for stack in stacks}
 
     def record(self, recorded: Recorded, cell: Cell, number: str) -> None:
         """Copy a row."""

@@ -15,9 +15,11 @@ from mdf_loop.ir import (
     Constant,
     Loop,
     Op,
+    Operation,
     Program,
     Value,
     bodies,
+    is_fixed,
     reads,
     results,
     walk,
@@ -116,7 +118,7 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
     shapes = {_bare(value) for value in (*made, *captured)} - {()}
     operations = (op for op in walk(loop.ops) if isinstance(op, Op))
     other = next((op for op in operations if not _is_by_number(op)), None)
-    if len(shapes) < 2 and other is None:
+    if len(shapes) < 2 and other is None and not any(map(_has_rows, walk(loop.ops))):
         return Form(loop, next(iter(shapes), ()), known, numbers, captured)
     if all(isinstance(extent, int) for shape in shapes for extent in shape):
         return Form(loop, (), known, numbers, captured, steps=True)
@@ -126,6 +128,10 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
         )
     shown = " and ".join(sorted(_shown(shape) for shape in shapes))
     raise NotNative(f"it has arrays of several shapes: {shown}")
+
+
+def _has_rows(operation: Operation) -> bool:
+    return isinstance(operation, Loop) and bool(operation.recorded or operation.scanned)
 
 
 def _is_by_number(op: Op) -> bool:
@@ -138,13 +144,13 @@ def _is_by_number(op: Op) -> bool:
 
 
 def _check_loop(loop: Loop, *, outermost: bool) -> None:
-    has_rows = bool(loop.recorded or loop.scanned)
     if loop.dynamic_shapes:
         raise NotNative("what it carries may change its shape")
     if loop.kind == "endless" and loop.bound is None:
         raise NotNative("nothing ends it")
-    if not outermost and has_rows:
-        raise NotNative("a loop in it has rows")
+    rows = (recorded.stack for recorded in loop.recorded)
+    if not outermost and not all(is_fixed(stack.shape) for stack in rows):
+        raise NotNative("a loop in it has rows, and how many is known only when it runs")
     ends = (loop.trip_count, loop.condition, loop.condition_out)
     if any(value is not None and not is_single(value) for value in ends):
         raise NotNative("what ends it is an array")

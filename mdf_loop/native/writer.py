@@ -45,7 +45,7 @@ Cells: TypeAlias = dict[Value, Cell]
 Place: TypeAlias = tuple[str, ...]
 
 
-class Writer(ABC):
+class FormWriter(ABC):
     """Writes functions of a loop.
 
     Attributes:
@@ -110,6 +110,14 @@ class Writer(ABC):
     @abstractmethod
     def record(self, recorded: Recorded, cell: Cell, number: str) -> None:
         """Write a row."""
+
+    @abstractmethod
+    def prepare_rows(self, loop: Loop, cells: Cells) -> None:
+        """Let a loop inside find the rows that it scans, and a place for those that it records."""
+
+    @abstractmethod
+    def stacked(self, loop: Loop) -> Cells:
+        """The rows that a loop inside has recorded."""
 
     @abstractmethod
     def check(self, cell: Cell, failure: Failure) -> None:
@@ -227,6 +235,8 @@ class Writer(ABC):
         for carried in loop.carried:
             self._keep(carried.enter, self.cell(carried.initial, cells), places[carried])
         trip = self._trip(loop, cells)
+        if loop is not self.form.loop:
+            self.prepare_rows(loop, cells)
         again, body, done = (text.name(stem) for stem in ("again", "body", "done"))
         code.line(f"br label %{again}")
         code.label(again)
@@ -242,6 +252,8 @@ class Writer(ABC):
         code.line(f"br label %{again}")
         code.label(done)
         made: Cells = {c.final: self._kept(c.enter, places[c]) for c in loop.carried}
+        if loop is not self.form.loop:
+            made.update(self.stacked(loop))
         if loop.count is not None:
             made[loop.count] = Cell((code.put(f"load i64, ptr {number}"),), True)
         if loop.last_condition is not None:
@@ -288,7 +300,9 @@ class Writer(ABC):
         for scanned in loop.scanned:
             cells[scanned.row] = self._row(scanned, i)
         self.ops(loop.ops, cells)
-        for recorded in loop.recorded if self.stacks else ():
+        for recorded in loop.recorded:
+            if recorded.stack not in self.stacks:  # only counted
+                continue
             cell = self.cell(recorded.row, cells)
             if is_single(recorded.row):
                 stack = self.stacks[recorded.stack]

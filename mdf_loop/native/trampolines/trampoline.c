@@ -151,7 +151,8 @@ static Status compute(const Operator* op, void* context) {
   }
   void** out = in + op->inputs;
   int64_t iterations = *trip < 0 ? 0 : *trip;
-  if (op->count) iterations = op->count(*trip, extents, in + 1, 0);
+  out[given] = out + given + 1; /* the loop's own memory */
+  if (op->count) iterations = op->count(*trip, extents, in + 1, out);
   if (iterations < 0) return failure(op, -iterations);
   shape = op->shapes;
   for (int64_t k = 0; k < given; k++) {
@@ -160,7 +161,6 @@ static Status compute(const Operator* op, void* context) {
       dimensions[axis] = extent_of(*shape++, iterations, extents);
     if ((status = output_data(op, context, k, dimensions, axes, out + k))) return status;
   }
-  out[given] = out + given + 1; /* the loop's own memory */
   int64_t failed = op->loop(iterations, extents, in + 1, out);
   return failed < 0 ? failure(op, -failed) : 0;
 }

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops import onnx_schema
 from mdf_loop.ops.native.arithmetic import of_two
 from mdf_loop.ops.native.code import Arrays, Cell, Code, NotNative, is_float
 from mdf_loop.ops.native.products import PARTS, Join, added, in_pairs
@@ -60,14 +59,14 @@ def _parts(writer: Arrays, op: Op, shape: tuple[int, ...]) -> tuple[int, int, bo
     Raises:
         NotNative: neither the first nor the last axes are left out.
     """
-    axes = onnx_schema.attribute(op.op_type, op.attributes, "axes")
+    axes = op.attributes.get("axes")
     if axes is None and len(op.inputs) > 1 and op.inputs[1] is not None:
         axes = writer.known(op.inputs[1])
         if axes is None:
             raise NotNative(f"it has {title(op.op_type)} along axes that are computed")
     gone = sorted({int(axis) % len(shape) for axis in np.ravel(axes)} if axes is not None else ())
     if not gone:
-        if onnx_schema.attribute(op.op_type, op.attributes, "noop_with_empty_axes"):
+        if op.attributes.get("noop_with_empty_axes"):
             raise NotNative(f"it has {title(op.op_type)} along no axis")
         return 1, math.prod(shape), True
     inner = math.prod(shape[axis] for axis in gone)
