@@ -42,6 +42,10 @@ class _Block:
         return self.width * self.copies
 
 
+_NONE = _Block(copies=0)
+"""Only single numbers are computed."""
+
+
 def write_lanes(form: Form, width: int) -> LoopText:
     """The code of a loop with lanes, or of single numbers.
 
@@ -59,9 +63,13 @@ def write_lanes(form: Form, width: int) -> LoopText:
         if count is None or count < block.lanes:
             writers.append(_Lanes(form, _Block(), failures))
             parts.append(writers[1].blocks("narrow"))
-        parts.append(_either(form, "wide", "narrow" if len(writers) > 1 else "wide", block.lanes))
+        if not count:
+            writers.append(_Lanes(form, _NONE, failures))
+            parts.append(writers[-1].whole(f"define internal i64 @none{TAKEN}"))
+        small = "wide" if count is not None and count >= block.lanes else "narrow"
+        parts.append(_either(form, "wide", small, block.lanes, "wide" if count else "none"))
     if form.counts:
-        writers.append(_Lanes(form, _Block(), failures))
+        writers.append(_Lanes(form, _NONE, failures))
         parts.append(writers[-1].counting(f"define i64 @{COUNT}{TAKEN}"))
     declared = {name: line for each in writers for name, line in each.text.declared.items()}
     return LoopText("\n".join((*declared.values(), *parts)), tuple(failures), form.counts)
@@ -81,7 +89,7 @@ def _block(form: Form, width: int, count: int | None) -> _Block:
     return _Block(width, max(1, min(copies, count // width)))
 
 
-def _either(form: Form, large: str, small: str, least: int) -> str:
+def _either(form: Form, large: str, small: str, least: int, none: str) -> str:
     """The function that counts the lanes and takes the code for so many."""
     lines = [f"define i64 @{FUNCTION}{TAKEN} {{"]
     total = str(math.prod(e for e in form.lanes if isinstance(e, int)))
@@ -93,7 +101,10 @@ def _either(form: Form, large: str, small: str, least: int) -> str:
         total = f"%n{k}"
     given = "(i64 %trip, ptr %extents, ptr %in, ptr %out)"
     lines += [
-        f"  %large = icmp sge i64 {total}, {least}",
+        f"  %none = icmp eq i64 {total}, 0",
+        "  br i1 %none, label %n, label %some",
+        f"n:\n  %c = call i64 @{none}{given}\n  ret i64 %c",
+        f"some:\n  %large = icmp sge i64 {total}, {least}",
         "  br i1 %large, label %l, label %s",
         f"l:\n  %a = call i64 @{large}{given}\n  ret i64 %a",
         f"s:\n  %b = call i64 @{small}{given}\n  ret i64 %b\n}}",
@@ -120,7 +131,7 @@ class _Lanes(FormWriter):
     # --- functions ----------------------------------------------------------------------------
 
     def whole(self, head: str) -> str:
-        """A loop of single numbers."""
+        """All iterations of a loop of single numbers, or of them alone."""
         self.begin()
         self._all("0")
         self.one.line("ret i64 0")
@@ -190,8 +201,8 @@ class _Lanes(FormWriter):
     def _at(self, start: str) -> list[str]:
         """Where each copy begins."""
         width = self._block.width
-        more = (self.one.put(f"add i64 {start}, {k * width}") for k in range(1, self._block.copies))
-        return [start, *more]
+        copies = range(self._block.copies)
+        return [start if k == 0 else self.one.put(f"add i64 {start}, {k * width}") for k in copies]
 
     def _row_start(self, number: str) -> str:
         before = self.one.put(f"mul i64 {number}, {self._count}")
