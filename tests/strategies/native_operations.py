@@ -47,6 +47,12 @@ class Call:
         return row_of(self.name).bits is Bits.FIXED
 
     @property
+    def gives_floats(self) -> bool:
+        """Whether the result is of the dtype of the operands, which is one with a point."""
+        compares = self.name in ("Equal", "IsNaN") or self.name.startswith(("Greater", "Less"))
+        return self.dtypes[0].startswith("float") and not compares and self.name != "Cast"
+
+    @property
     def divides(self) -> bool:
         """Whether a divisor of zero is an error."""
         whole = self.dtypes[0] in ("int64", "int32")

@@ -1,0 +1,108 @@
+"""Random native loops give what standard ones give, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from mdf_loop.errors import RunError
+from mdf_loop.ir import Program, loops
+from mdf_loop.ir.check import check
+from mdf_loop.pipeline import ONNXRUNTIME, prepare
+from mdf_loop.run.device import Placement
+from mdf_loop.run.interpret import interpret
+from mdf_loop.run.onnxruntime.session import Session
+from tests.placements import REQUIRED, STANDARD
+from tests.soak import times
+from tests.strategies.native_loops import EXACT, FIXED_BITS, SINGLE, SMOOTH, Case, native_loops
+from tests.strategies.native_operations import same_bits
+
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
+
+Made = dict[str, np.ndarray] | str
+random = settings(
+    max_examples=times(75, 12_500),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def ready(case: Case) -> Program:
+    assert check(case.program) == ()
+    return prepare(case.program, ONNXRUNTIME)
+
+
+def feeds(program: Program, case: Case) -> Mapping[str, Any]:
+    return {entry.value.name: case.arrays[entry.value.name] for entry in program.inputs}
+
+
+def run(program: Program, case: Case, placement: Placement) -> Made:
+    """The outputs, or the sentence of the error."""
+    session = Session(program, placement)
+    try:
+        return session.run(feeds(program, case))
+    except RunError as error:
+        return error.findings[0].what
+
+
+def meant(program: Program, case: Case) -> Made:
+    with np.errstate(all="ignore"):
+        try:
+            return interpret(program, feeds(program, case))
+        except RunError as error:
+            return error.findings[0].what
+
+
+def agree(made: Made, expected: Made) -> None:
+    """The same bits, or an error: which of several checks fails first is open.
+
+    No rows are nothing, of whatever shape.
+    """
+    if isinstance(made, str) or isinstance(expected, str):
+        assert isinstance(made, str) == isinstance(expected, str), (made, expected)
+        return
+    assert list(made) == list(expected)
+    for name, array in expected.items():
+        if array.shape[:1] != (0,) or made[name].shape[:1] != (0,):
+            assert same_bits(made[name], array), (name, made[name], array)
+
+
+def near(made: Made, expected: Made) -> None:
+    assert not isinstance(made, str)
+    assert not isinstance(expected, str)
+    for name, array in expected.items():
+        if array.shape[:1] != (0,) or made[name].shape[:1] != (0,):
+            np.testing.assert_allclose(made[name], array, rtol=1e-12, atol=1e-12, strict=True)
+
+
+@random
+@given(native_loops(EXACT))
+def test_exact_operations(case: Case) -> None:
+    program = ready(case)
+    agree(run(program, case, REQUIRED), run(program, case, STANDARD))
+
+
+@random
+@given(native_loops(FIXED_BITS))
+def test_what_they_mean(case: Case) -> None:
+    program = ready(case)
+    agree(run(program, case, REQUIRED), meant(program, case))
+
+
+@random
+@given(native_loops(SINGLE))
+def test_single_numbers(case: Case) -> None:
+    program = ready(case)
+    agree(run(program, case, REQUIRED), run(program, case, STANDARD))
+
+
+@random
+@given(native_loops(SMOOTH))
+def test_functions(case: Case) -> None:
+    program = ready(case)
+    near(run(program, case, REQUIRED), run(program, case, STANDARD))
+    assert all(said == "native" for said in Session(program, REQUIRED).native.values())
+    assert len(list(loops(program))) <= len(Session(program, REQUIRED).native)

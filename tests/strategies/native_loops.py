@@ -1,0 +1,376 @@
+"""Random programs of one outermost loop that can be machine code, and numbers for them.
+
+Everything that a form takes is drawn: single numbers and lanes of any shape, extents known when it
+runs, all ways to end, rows from both ends, choices, loops inside, checks that fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import (
+    Branch,
+    Carried,
+    If,
+    Input,
+    Loop,
+    Output,
+    Program,
+    Recorded,
+    Scanned,
+    Shape,
+    Value,
+)
+from tests.strategies.native_operations import DTYPES, Call, calls, hard
+
+FIXED = ((2,), (3,), (7,), (8,), (33,), (1000,), (2, 3), (1, 5), (4, 1), (0,))
+NAMED = (("n",), ("n",), ("n",), (2, "n"), ("n", "m"), (1, "n"), ("n", 1))
+EXTENTS = (0, 1, 2, 3, 7, 8, 33, 1000)
+MANY = 100_003
+MOST_ROWS = 6
+"""Iterations that the outermost loop has at most."""
+
+ENDS = ("for", "for", "for", "for-while", "while", "bounded", "endless")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What kind of loops is wanted: of which operations, whether smooth, with how many lanes."""
+
+    calls: Sequence[Call]
+    smooth: bool = False
+    lanes: Sequence[Shape] = (*FIXED, *NAMED, (), ())
+    dtypes: Sequence[str] = DTYPES
+
+
+class Case:
+    """A program, and arrays for it."""
+
+    def __init__(self, program: Program, arrays: Mapping[str, np.ndarray]) -> None:
+        self.program = program
+        self.arrays = arrays
+
+    def __repr__(self) -> str:
+        return f"{self.program}\n{dict(self.arrays)}"
+
+
+# --- numbers ----------------------------------------------------------------------------------
+
+
+def numbers(seed: int, dtype: str, shape: tuple[int, ...], hardness: float) -> np.ndarray:
+    """Small numbers, of which a part is hard."""
+    rng = np.random.default_rng(seed)
+    if dtype == "bool":
+        return np.asarray(rng.random(shape) < 0.5)
+    if dtype.startswith("float"):
+        plain = rng.uniform(-2, 2, shape).astype(dtype)
+    else:
+        plain = rng.integers(-9, 10, shape).astype(dtype)
+    chosen = rng.choice(hard(dtype), shape)
+    return np.asarray(np.where(rng.random(shape) < hardness, chosen, plain), dtype)
+
+
+# --- programs ---------------------------------------------------------------------------------
+
+
+class Grower:
+    """Appends what hypothesis draws."""
+
+    def __init__(self, draw: st.DrawFn, kind: Kind) -> None:
+        self.draw = draw
+        self.kind = kind
+        self.lanes: Shape = draw(st.sampled_from(kind.lanes))
+        self.extents = {
+            name: draw(st.sampled_from(EXTENTS)) for name in self.lanes or () if name in ("n", "m")
+        }
+        if list(self.extents) == ["n"] and draw(st.integers(0, 40)) == 0:
+            self.extents["n"] = MANY
+        self.dtypes = draw(st.lists(st.sampled_from(kind.dtypes), min_size=1, max_size=3))
+        self.hardness = 0.0 if kind.smooth else draw(st.sampled_from([0.0, 0.05, 0.5]))
+        self.inputs: list[Value] = []
+        self.arrays: dict[str, np.ndarray] = {}
+        self.checks = 0
+
+    # --- what is given ------------------------------------------------------------------------
+
+    def given(self, b: Builder, dtype: str, shape: Shape, name: str, array: object = None) -> Value:
+        """An input of the program."""
+        value = b.new(dtype, shape, name)
+        extents = {**self.extents, "time": MOST_ROWS}
+        known = tuple(extents.get(extent, extent) for extent in shape or ())
+        if array is None:
+            seed = self.draw(st.integers(0, 2**32 - 1))
+            array = numbers(seed, dtype, known, self.hardness)
+        self.inputs.append(value)
+        self.arrays[value.name] = np.asarray(array, dtype)
+        return value
+
+    def case(self) -> Case:
+        """The whole program."""
+        b = Builder()
+        b.where = "$.model"
+        pool = [b.constant(np.array(self.draw(st.sampled_from(list(hard("int64")[:10])))))]
+        for dtype in self.dtypes:
+            single = self.draw(st.sampled_from([(), (), (1,)]))
+            pool.append(self.given(b, dtype, single, "s"))
+            if self.lanes:
+                pool.append(self.given(b, dtype, self.lanes, "x"))
+        outputs = self.outermost(b, pool)
+        named = (Output(f"y{k}", value) for k, value in enumerate(outputs))
+        program = Program("p", tuple(map(Input, self.inputs)), tuple(b.ops), tuple(named))
+        return Case(program, self.arrays)
+
+    # --- the outermost loop -------------------------------------------------------------------
+
+    def outermost(self, b: Builder, pool: list[Value]) -> list[Value]:
+        """What a loop over what is in the pool gives."""
+        draw = self.draw
+        ends, most = draw(st.sampled_from(ENDS)), draw(st.sampled_from([0, 1, 2, 3, MOST_ROWS]))
+        trip = self.whole(b, most, "trip") if ends in ("for", "for-while") else None
+        condition = self.flag(b, pool) if ends not in ("for", "endless") else None
+        begin = draw(st.sampled_from([0, 0, -5, 9]))
+        first = self.whole(b, begin, "first") if begin else None
+        inside = b.body()
+        i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
+        scanned = [self.scanned(b, inside) for _ in range(draw(st.integers(0, 2)))]
+        initials = [self.pick(pool) for _ in range(draw(st.integers(1, 4)))]
+        enters = [inside.new(v.dtype, v.shape, "enter") for v in initials]
+        around = [*pool, i, go, *enters, *(each.row for each in scanned)]
+        made = self.grow(inside, around, 2, draw(st.integers(1, 6)))
+        leaves = [self.fit(inside, made, v.dtype, v.shape) for v in enters]
+        rows = [self.pick(made[-6:]) for _ in range(draw(st.integers(0, 2)))]
+        out = None
+        if condition is not None or draw(st.integers(0, 3)) == 0:
+            out = self.flag(inside, made)
+        if ends == "while":
+            assert out is not None
+            more = inside.op("Less", i, b.constant(np.array(begin + most - 1)))
+            out = inside.op("And", out, more)
+        number = most if ends == "for" and trip not in self.inputs else "rows"
+        stacks = [Recorded(v, b.new(v.dtype, (number, *(v.shape or ())), "stack")) for v in rows]
+        finals = [b.new(v.dtype, v.shape, "final") for v in initials]
+        count = b.new("int64", (), "count") if draw(st.booleans()) else None
+        last = b.new("bool", (), "last") if out is not None and draw(st.booleans()) else None
+        b.append(
+            Loop(
+                "A.f",
+                trip,
+                condition,
+                i,
+                go,
+                out,
+                tuple(map(Carried, initials, enters, leaves, finals)),
+                tuple(stacks),
+                tuple(inside.ops),
+                tuple(scanned),
+                first,
+                most if ends in ("bounded", "endless") else None,
+                count=count,
+                last_condition=last,
+                where="$.loop",
+            )
+        )
+        told = [value for value in (count, last) if value is not None]
+        return [*finals, *(r.stack for r in stacks), *told]
+
+    def whole(self, b: Builder, number: int, name: str) -> Value:
+        """A number that is known, or given from outside."""
+        if self.draw(st.booleans()):
+            return b.constant(np.array(number))
+        return self.given(b, "int64", (), name, number)
+
+    def scanned(self, b: Builder, inside: Builder) -> Scanned:
+        shape = self.draw(st.sampled_from([self.lanes, ()])) or ()
+        count = self.draw(st.sampled_from([MOST_ROWS, MOST_ROWS + 1, "time"]))
+        rows = self.given(b, self.dtype(), (count, *shape), "rows")
+        row = inside.new(rows.dtype, shape, "row")
+        return Scanned(rows, row, 0, self.draw(st.booleans()))
+
+    # --- bodies -------------------------------------------------------------------------------
+
+    def grow(self, b: Builder, around: Sequence[Value], depth: int, least: int) -> list[Value]:
+        """The values that can be read, with those that a few new statements make."""
+        pool = list(around)
+        kinds = [self.op] * 8 + [self.constant, self.moved]
+        if not self.kind.smooth:
+            kinds += [self.guard]
+        if depth:
+            kinds += [self.choice, self.choice, self.inner]
+        for _ in range(self.draw(st.integers(least, least + 3))):
+            pool += self.draw(st.sampled_from(kinds))(b, pool, depth)
+        return pool
+
+    def dtype(self) -> str:
+        return self.draw(st.sampled_from(self.dtypes))
+
+    def pick(self, pool: Sequence[Value]) -> Value:
+        return self.draw(st.sampled_from(list(pool)))
+
+    def operand(self, b: Builder, pool: Sequence[Value], dtype: str) -> Value:
+        """Any value of a dtype."""
+        value = self.pick([v for v in pool if v.dtype == dtype] or pool)
+        return self.converted(b, value, dtype)
+
+    def converted(self, b: Builder, value: Value, dtype: str) -> Value:
+        codes = {"float64": 11, "float32": 1, "int64": 7, "int32": 6, "bool": 9}
+        return value if value.dtype == dtype else b.op("Cast", value, to=codes[dtype])
+
+    def fit(self, b: Builder, pool: Sequence[Value], dtype: str, shape: Shape) -> Value:
+        """A value of a dtype and shape, rather a late one."""
+        alike = [value for value in pool if value.shape == shape]
+        if not alike:
+            return self.filled(b, pool, dtype, shape)
+        best = [value for value in alike if value.dtype == dtype]
+        return self.converted(b, self.pick((best or alike)[-4:]), dtype)
+
+    def filled(self, b: Builder, pool: Sequence[Value], dtype: str, shape: Shape) -> Value:
+        """A single number in another shape."""
+        single = next(value for value in pool if value.shape in ((), (1,)))
+        wanted = b.constant(np.array(shape, np.int64))
+        op_type = "Reshape" if shape in ((), (1,)) else "Expand"
+        return self.converted(b, b.op(op_type, single, wanted), dtype)
+
+    def flag(self, b: Builder, pool: Sequence[Value]) -> Value:
+        """One truth."""
+        single = [v for v in pool if v.shape == ()]
+        number = self.pick(single)
+        if self.kind.smooth:  # no last bit decides
+            return b.constant(np.array(self.draw(st.booleans())))
+        if number.dtype == "bool":
+            return number
+        limit = b.constant(np.array(self.draw(st.integers(-3, 3)), number.dtype))
+        return b.op(self.draw(st.sampled_from(["Less", "GreaterOrEqual"])), number, limit)
+
+    # --- statements ---------------------------------------------------------------------------
+
+    def op(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
+        call = self.draw(st.sampled_from(self.kind.calls))
+        operands = [self.operand(b, pool, dtype) for dtype in call.dtypes]
+        if self.kind.smooth:
+            operands = [tamed(b, value) for value in operands]
+        if call.divides and self.draw(st.integers(0, 9)):
+            nothing = b.constant(np.zeros((), call.dtypes[1]))
+            one = b.constant(np.ones((), call.dtypes[1]))
+            operands[1] = b.op("Where", b.op("Equal", operands[1], nothing), one, operands[1])
+        self.checks += 1
+        with b.at(f"$.ops[{self.checks}]"):
+            made = call.made(b, *operands)
+        known = (made.shape or ()) in ((), (1,)) or _ends_with(made.shape, self.lanes)
+        return [made] if known else []
+
+    def constant(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
+        dtype, shapes = self.dtype(), [(), (1,)]
+        if self.lanes and not self.extents:
+            shapes.append(self.lanes)
+        shape = self.draw(st.sampled_from(shapes))
+        seed = self.draw(st.integers(0, 2**32 - 1))
+        return [b.constant(numbers(seed, dtype, shape, self.hardness))]
+
+    def moved(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
+        """The same elements in another shape."""
+        value = self.pick(pool)
+        if value.shape == () or (value.shape == self.lanes and self.draw(st.booleans())):
+            return [b.op("Unsqueeze", value, b.constant(np.array([0])))]
+        if value.shape and value.shape[0] == 1 and value.shape != self.lanes:
+            return [b.op("Squeeze", value, b.constant(np.array([0])))]
+        return [b.op("Identity", value)]
+
+    def guard(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
+        """A value that is read if a truth holds: rather often, but not always."""
+        ok = self.flag(b, pool)
+        if self.draw(st.integers(0, 4)):
+            ok = b.op("Or", ok, b.op("Not", ok))
+        self.checks += 1
+        with b.at(f"$.ops[{self.checks}]"):
+            return [b.guard(self.pick(pool), ok, f"check {self.checks} is none")]
+
+    def choice(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
+        wanted = [self.pick(pool) for _ in range(self.draw(st.integers(1, 2)))]
+        branches = []
+        condition = self.flag(b, pool)
+        for _ in range(2):
+            inside = b.body()
+            made = self.grow(inside, pool, depth - 1, 0)
+            leaves = tuple(self.fit(inside, made, v.dtype, v.shape) for v in wanted)
+            branches.append(Branch(tuple(inside.ops), leaves))
+        outputs = tuple(b.new(v.dtype, v.shape, "chosen") for v in wanted)
+        b.append(If(b.name("choice"), condition, *branches, outputs, "$.choice"))
+        return list(outputs)
+
+    def inner(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
+        """A loop inside: counted, with a condition, or both."""
+        initials = [self.pick(pool) for _ in range(self.draw(st.integers(1, 2)))]
+        counted, asked = self.draw(st.sampled_from([(True, False), (False, True), (True, True)]))
+        trip = b.constant(np.array(self.draw(st.integers(0, 3)))) if counted else None
+        condition = self.flag(b, pool) if asked else None
+        inside = b.body()
+        j, go = inside.new("int64", (), "j"), inside.new("bool", (), "go")
+        enters = [inside.new(v.dtype, v.shape, "enter") for v in initials]
+        made = self.grow(inside, [*pool, j, go, *enters], depth - 1, 1)
+        leaves = [self.fit(inside, made, v.dtype, v.shape) for v in enters]
+        out = None
+        if asked:
+            most = b.constant(np.array(self.draw(st.integers(0, 3))))
+            out = inside.op("And", self.flag(inside, made), inside.op("Less", j, most))
+        finals = [b.new(v.dtype, v.shape, "final") for v in initials]
+        carried = tuple(map(Carried, initials, enters, leaves, finals))
+        count = b.new("int64", (), "count") if self.draw(st.booleans()) else None
+        ops, name = tuple(inside.ops), b.name("inner")
+        b.append(
+            Loop(
+                *(name, trip, condition, j, go, out, carried, (), ops),
+                count=count,
+                where="$.inner",
+            )
+        )
+        return finals if count is None else [*finals, count]
+
+
+def _ends_with(shape: Shape, lanes: Shape) -> bool:
+    """Whether a shape is that of the lanes, but for axes of one element in front."""
+    front = len(shape or ()) - len(lanes or ())
+    return (
+        bool(lanes)
+        and 0 <= front <= 2
+        and (shape or ())[front:] == lanes
+        and all(extent == 1 for extent in (shape or ())[:front])
+    )
+
+
+def tamed(b: Builder, x: Value) -> Value:
+    """`1.5 + x / (1 + |x|)`: where all functions are smooth, and none is steep."""
+    one, more = (b.constant(np.array(number, x.dtype)) for number in (1.0, 1.5))
+    return b.op("Add", more, b.op("Div", x, b.op("Add", one, b.op("Abs", x))))
+
+
+# --- kinds ------------------------------------------------------------------------------------
+
+
+def _known(call: Call) -> bool:
+    """Whether it is native: a choice of truth values has no kernel."""
+    return (call.name, call.dtypes[-1]) != ("Where", "bool")
+
+
+FIXED_BITS = Kind(calls(lambda call: call.is_fixed and _known(call)))
+EXACT = Kind(calls(lambda call: call.is_exact and _known(call)))
+SINGLE = Kind(calls(lambda c: _known(c) and (c.is_exact or "float32" not in c.dtypes)), lanes=[()])
+"""Single numbers, of which functions of float64 are those of ONNX Runtime."""
+
+_JUMPS = ("Ceil", "Floor", "Round", "Mod", "Sign", "Where")
+SMOOTH = Kind(
+    calls(lambda c: set(c.dtypes) == {"float64"} and c.name not in _JUMPS and c.gives_floats),
+    smooth=True,
+    dtypes=("float64",),
+)
+"""All operations of float64 that change as little as their operands do."""
+
+
+@st.composite
+def native_loops(draw: st.DrawFn, kind: Kind) -> Case:
+    """A program of a kind, and arrays for it."""
+    return Grower(draw, kind).case()
