@@ -66,6 +66,11 @@ TABLES = {
         lambda z: z / (2 + z),
         *(6, mpf(2) ** -60, (3 - 2 * mp.sqrt(2)) ** 2),
     ),
+    "POWER: (log((1 + s) / (1 - s)) - 2 s - 2 / 3 s**3) / s**5, of z = s**2": (
+        rest(lambda k: mpf(2) / (2 * k + 5)),
+        lambda z: z**2 / 2,
+        *(7, mpf(2) ** -60, (3 - 2 * mp.sqrt(2)) ** 2),
+    ),
     "SIN: (sin(r) - r) / r**3, of z = r**2": (
         rest(lambda k: (-1) ** (k + 1) / mp.factorial(2 * k + 3)),
         lambda z: z,

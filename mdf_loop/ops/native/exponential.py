@@ -92,8 +92,7 @@ def exp(x: Number) -> Number:
     """`e**x`; error: 0.88 ulp."""
     at = reduced(x)
     near_one = _near_one(at.r)
-    zero = x.like(0.0)
-    return where_rare(exceeds(x, LARGE), near_one * at.scale(), lambda: _far(x, at, near_one, zero))
+    return where_rare(exceeds(x, LARGE), near_one * at.scale(), lambda: far(x, at, near_one))
 
 
 def _near_one(r: Number) -> Number:
@@ -101,21 +100,21 @@ def _near_one(r: Number) -> Number:
     return fma(fma(r, polynomial(r, r * r, EXP), 1.0), r, 1.0)
 
 
-def _far(x: Number, at: Reduced, near_one: Number, least: Number) -> Number:
-    """`exp(x)` of every x; where it vanishes, the least value."""
-    above = choose(x < LEAST, least, at.scaled(near_one))
+def far(x: Number, at: Reduced, near_one: Number) -> Number:
+    """`exp(x)` of every x: where it is infinite, subnormal or nothing, too; `near_one` is exp(r)."""
+    above = choose(x < LEAST, x.like(0.0), at.scaled(near_one))
     known = choose(x > MOST, x.like(np.inf), above)
     return choose(x.is_nan(), x, known)
 
 
 def expm1(x: Number) -> Number:
     """`e**x - 1`, also where this is small; error: 1.25 ulp."""
-    large, small = _less_one(reduced(x))
+    at = reduced(x)
+    large, small = _less_one(at)
 
     def remedy() -> Number:
-        at = reduced(x)
-        far = _far(x, at, _near_one(at.r), x.like(0.0))
-        return choose(exceeds(x, LARGE), far - 1.0, large + small)
+        there = far(x, at, _near_one(at.r)) - 1.0
+        return choose(exceeds(x, LARGE), there, large + small)
 
     return with_sign(where_rare(exceeds(x, LARGE), large + small, remedy), x)
 

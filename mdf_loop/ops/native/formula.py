@@ -71,6 +71,12 @@ class Number:
     def __abs__(self) -> Number:
         return Number(self.code, self.code.intrinsic("fabs", self.dtype, self.register), self.dtype)
 
+    def floor(self) -> Number:
+        """The nearest whole number that is not larger."""
+        return Number(
+            self.code, self.code.intrinsic("floor", self.dtype, self.register), self.dtype
+        )
+
     def __and__(self, other: Number | int) -> Number:
         return self._binary("", "and", self, self.like(other))
 
@@ -93,12 +99,6 @@ class Number:
     def __gt__(self, other: Number | float) -> Number:
         return self._compare("ogt", "sgt", other)
 
-    def __le__(self, other: Number | float) -> Number:
-        return self._compare("ole", "sle", other)
-
-    def __ge__(self, other: Number | float) -> Number:
-        return self._compare("oge", "sge", other)
-
     def is_same(self, other: Number | float) -> Number:
         """Whether both are equal; nan equals nothing."""
         return self._compare("oeq", "eq", other)
@@ -106,6 +106,12 @@ class Number:
     def is_nan(self) -> Number:
         """Whether it is nan."""
         return self._compare("uno", "", self)
+
+    def is_outside(self, low: int, end: int) -> Number:
+        """Whether a whole number is not one from `low` on that is less than `end`."""
+        above, bound = self - low, self.like(end - low)
+        truth = self.code.compare("uge", self.dtype, above.register, bound.register)
+        return Number(self.code, truth, "bool")
 
     def bits(self) -> Number:
         """What a float64 is in memory, as a whole number."""

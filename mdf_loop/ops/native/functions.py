@@ -14,6 +14,7 @@ from mdf_loop.ops.native.arithmetic import Form, first
 from mdf_loop.ops.native.code import Code, is_float
 from mdf_loop.ops.native.conversions import converted
 from mdf_loop.ops.native.formula import Number
+from mdf_loop.ops.native.power import power as own_power
 
 Own = Callable[..., Number]
 """Own code: registers of float64 to one."""
@@ -47,10 +48,13 @@ def power(code: Code, op: Op, x: str, y: str) -> str:
     """`x ** y`; of two dtypes in float64, then as the first."""
     dtype, other = first(op), op.inputs[1]
     assert other is not None
-    if dtype == other.dtype and is_float(dtype):
+    if dtype == other.dtype and is_float(dtype) and not code.many:
         return code.library("pow", dtype, x, y)
-    base = converted(code, dtype, x, "float64")
-    made = code.library("pow", "float64", base, converted(code, other.dtype, y, "float64"))
+    wide = converted(code, dtype, x, "float64"), converted(code, other.dtype, y, "float64")
+    if code.many:
+        made = of_many(code, "float64", own_power, *wide)
+    else:
+        made = code.library("pow", "float64", *wide)
     return converted(code, "float64", made, dtype)
 
 

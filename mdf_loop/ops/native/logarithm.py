@@ -32,6 +32,7 @@ ONE = 0x3FF0000000000000
 LEAST_NORMAL = 0x0010000000000000
 FRACTION = 2**52 - 1
 TWO_52 = 0x4330000000000000
+INFINITE = 0x7FF0000000000000
 """Bits of numbers, and those of a number's fraction."""
 
 RAISED = 54
@@ -61,9 +62,7 @@ def log1p(x: Number) -> Number:
 
 def _unusual(x: Number) -> Number:
     """Whether it is no positive normal number."""
-    above = x.bits() - LEAST_NORMAL
-    bound = above.like(0x7FE0000000000000).register
-    return Number(x.code, x.code.compare("uge", "int64", above.register, bound), "bool")
+    return x.bits().is_outside(LEAST_NORMAL, INFINITE)
 
 
 def _at_ends(x: Number, usual: Number) -> Number:
@@ -75,13 +74,18 @@ def _at_ends(x: Number, usual: Number) -> Number:
 
 def _log(x: Number, more: Number, rest: Number) -> Number:
     """`log(x) + more * log(2) + rest` of a normal x, with a small rest."""
-    shifted = x.bits() + (ONE - SQRT_HALF)
-    k = ((shifted >> 52) | TWO_52).float() - (2.0**52 + 1023) + more
-    f = ((shifted & FRACTION) + SQRT_HALF).float() - 1.0
+    k, f = split(x)
     s = f / (2.0 + f)
     z = s * s
     half = 0.5 * f * f
-    inner = fma(s, fma(z, polynomial(z, z * z, LOG), half), k * LOG2[1])
-    whole = k * LOG2[0]
+    inner = fma(s, fma(z, polynomial(z, z * z, LOG), half), (k + more) * LOG2[1])
+    whole = (k + more) * LOG2[0]
     large = whole + f
     return large + ((f - (large - whole)) - (half - inner) + rest)
+
+
+def split(x: Number) -> tuple[Number, Number]:
+    """The k and the f of a normal x."""
+    shifted = x.bits() + (ONE - SQRT_HALF)
+    k = ((shifted >> 52) | TWO_52).float() - (2.0**52 + 1023)
+    return k, ((shifted & FRACTION) + SQRT_HALF).float() - 1.0

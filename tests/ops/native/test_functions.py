@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import platform
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from mdf_loop.native import machine
 from mdf_loop.ops.native import exponential, logarithm, trigonometric
+from mdf_loop.ops.native.power import power
 from tests.ops.native.over_arrays import MP, WIDTHS, bits, over_arrays, ulps
 from tests.soak import times
 
@@ -100,21 +102,6 @@ def test_a_lane_has_the_same_bits_at_every_width(name):
         np.testing.assert_array_equal(bits(over_arrays(own, width)(x)), alone)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="these are x86")
-@pytest.mark.parametrize("processor", ["x86-64", "haswell", "znver4"])
-@pytest.mark.parametrize("name", OWN)
-def test_the_same_bits_on_every_processor(name, processor, monkeypatch):
-    """Also on one without fma."""
-    own, _, _ = OWN[name]
-    x = np.concatenate([*regions(name, 3_000), SPECIAL])
-    here = bits(over_arrays(own, 1)(x))
-    monkeypatch.setattr(machine, "_processor", lambda: (processor, ""))
-    for width in WIDTHS:
-        there = over_arrays.__wrapped__(own, width)
-        np.testing.assert_array_equal(bits(there(x)), here)
-
-
 @pytest.mark.parametrize("name", OWN)
 def test_lanes_that_are_rare_change_nothing_in_others(name):
     own, _, _ = OWN[name]
@@ -144,6 +131,120 @@ def _close(name: str, count: int) -> None:
         errors = ulps(exact, y, x)
         worst = int(np.argmax(errors))
         assert errors[worst] <= most, f"{name}({x[worst]!r}) = {y[worst]!r}: {errors[worst]} ulp"
+
+
+# --- powers ---------------------------------------------------------------------------------------
+
+
+def powers(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Bases and exponents by region: what is common, every size, every size of results."""
+    rng = np.random.default_rng(13)
+    sizes = np.exp(rng.uniform(-740, 709, (2, count)))
+    close = rng.uniform(0.5, 2.0, count)
+    nearer = 1 + rng.uniform(-1e-6, 1e-6, count)
+    results = rng.uniform(-744, 709, (3, count))
+    whole = rng.integers(-20, 20, count).astype(float)
+    return [
+        (rng.uniform(0.1, 10, count), rng.uniform(-10, 10, count)),
+        (sizes[0], results[0] / np.log(sizes[0])),
+        (sizes[0], sizes[1] * rng.choice([-1, 1], count)),
+        (close, results[1] / np.log(close)),
+        (nearer, results[2] / np.log(nearer)),
+        (rng.uniform(-10, 10, count), whole),
+    ]
+
+
+def special_powers() -> tuple[np.ndarray, np.ndarray]:
+    """Each special number to the power of each."""
+    more = [0.5, 2, 3, 4, 2.0**53 - 1, 2.0**53, 2.0**53 + 2]
+    some = np.concatenate([SPECIAL, more, np.negative(more)])
+    return tuple(each.ravel() for each in np.meshgrid(some, some))
+
+
+@np.errstate(all="ignore")
+def test_special_powers():
+    """As C has them: the library's, rounded otherwise."""
+    x, y = special_powers()
+    expected = np.array([_power(*pair) for pair in zip(x.tolist(), y.tolist(), strict=True)])
+    for width in WIDTHS:
+        made = over_arrays(power, width, 2)(x, y)
+        np.testing.assert_allclose(made, expected, rtol=3e-16, atol=0)
+        np.testing.assert_array_equal(np.signbit(made), np.signbit(expected))
+
+
+def _power(x: float, y: float) -> float:
+    """Python's power is that of C, but for its errors."""
+    try:
+        return math.pow(x, y)
+    except OverflowError:
+        return -INF if x < 0 and y % 2 == 1 else INF
+    except ValueError:
+        odd = y % 2 == 1
+        return math.copysign(INF, x if odd else 1) if x == 0 else NAN
+
+
+def test_powers_have_the_same_bits_at_every_width():
+    x, y = (np.concatenate(each) for each in zip(*powers(30_000), special_powers(), strict=True))
+    alone = bits(over_arrays(power, 1, 2)(x, y))
+    for width in WIDTHS[1:]:
+        np.testing.assert_array_equal(bits(over_arrays(power, width, 2)(x, y)), alone)
+
+
+def test_powers_are_close_to_the_true_value():
+    _powers_are_close(100)
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+def test_powers_are_close_to_the_true_value_everywhere():
+    _powers_are_close(times(2_000, 100_000))
+
+
+def _powers_are_close(count: int) -> None:
+    for x, y in powers(count):
+        made = over_arrays(power, 8, 2)(x, y)
+        errors = ulps(MP.power, made, x, y)
+        worst = int(np.argmax(errors))
+        said = f"{x[worst]!r} ** {y[worst]!r} = {made[worst]!r}: {errors[worst]} ulp"
+        assert errors[worst] <= 1.05, said
+
+
+def test_a_power_that_is_a_whole_number_is_met():
+    x, y = (each.ravel() for each in np.meshgrid(np.arange(-30.0, 31), np.arange(11.0)))
+    exact = np.array([float(int(a) ** int(b)) for a, b in zip(x, y, strict=True)])
+    met = np.abs(exact) < 2.0**53
+    np.testing.assert_array_equal(over_arrays(power, 8, 2)(x, y)[met], exact[met])
+
+
+def test_a_square_is_a_product():
+    x = np.concatenate([*regions("sin", 1000), SPECIAL])
+    with np.errstate(all="ignore"):
+        expected = x * x
+    made = over_arrays(power, 8, 2)(x, np.full_like(x, 2.0))
+    np.testing.assert_array_equal(bits(made), bits(expected))
+
+
+# --- processors -----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="these are x86")
+@pytest.mark.parametrize("processor", ["x86-64", "haswell", "znver4"])
+@pytest.mark.parametrize("name", [*OWN, "power"])
+def test_the_same_bits_on_every_processor(name, processor, monkeypatch):
+    """Also on one without fma."""
+    if name == "power":
+        own, x = power, [np.concatenate(each) for each in zip(*powers(3_000), strict=True)]
+    else:
+        own, x = OWN[name][0], [np.concatenate([*regions(name, 3_000), SPECIAL])]
+    here = bits(over_arrays(own, 1, len(x))(*x))
+    monkeypatch.setattr(machine, "_processor", lambda: (processor, ""))
+    for width in WIDTHS:
+        there = over_arrays.__wrapped__(own, width, len(x))
+        np.testing.assert_array_equal(bits(there(*x)), here)
+
+
+# --- sides, dtypes --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "sign"), [("tanh", -1), ("sin", -1), ("cos", 1)])
