@@ -105,7 +105,7 @@ class Arrays(Protocol):
 
 @dataclass(slots=True)
 class Text:
-    """What is written: lines of the function, places in its frame, functions of others that it calls.
+    """What is written: lines of the function, places in its frame, functions that it calls.
 
     Where the k-th of `failures` happens the function ends with -(k + 1).
     """
@@ -166,17 +166,20 @@ class Code:
         """Begin a block."""
         self.text.lines.append(f"{name}:")
 
+    def any(self, truth: str) -> str:
+        """Whether it is true in any lane: one truth."""
+        if self.width == 1:
+            return truth
+        kind, name = self.type("bool"), f"llvm.vector.reduce.or.v{self.width}i1"
+        self.text.declared[name] = f"declare i1 @{name}({kind})"
+        return self.put(f"call i1 @{name}({kind} {truth})")
+
     def fail_if(self, truth: str, failure: Failure) -> None:
         """End the function where it is true in any lane."""
-        kind = self.type("bool")
-        if self.width > 1:
-            name = f"llvm.vector.reduce.or.v{self.width}i1"
-            self.text.declared[name] = f"declare i1 @{name}({kind})"
-            truth = self.put(f"call i1 @{name}({kind} {truth})")
         if failure not in self.text.failures:
             self.text.failures.append(failure)
         wrong, right = self.text.name("wrong"), self.text.name("right")
-        self.line(f"br i1 {truth}, label %{wrong}, label %{right}")
+        self.line(f"br i1 {self.any(truth)}, label %{wrong}, label %{right}")
         self.label(wrong)
         self.line(f"ret i64 -{1 + self.text.failures.index(failure)}")
         self.label(right)

@@ -189,7 +189,7 @@ def all_where_rare(
 
     keep(usual)
     rare, after = code.text.name("rare"), code.text.name("after")
-    code.line(f"br i1 {_any(truth)}, label %{rare}, label %{after}")
+    code.line(f"br i1 {code.any(truth.register)}, label %{rare}, label %{after}")
     code.label(rare)
     keep(remedy())
     code.line(f"br label %{after}")
@@ -197,13 +197,3 @@ def all_where_rare(
     loads = (f"load {code.type(each.dtype)}, ptr" for each in usual)
     registers = [code.put(f"{load} {place}") for load, place in zip(loads, places, strict=True)]
     return [Number(code, r, each.dtype) for r, each in zip(registers, usual, strict=True)]
-
-
-def _any(truth: Number) -> str:
-    """Whether it is true in any lane: one truth."""
-    code = truth.code
-    if code.width == 1:
-        return truth.register
-    kind, name = code.type("bool"), f"llvm.vector.reduce.or.v{code.width}i1"
-    code.text.declared[name] = f"declare i1 @{name}({kind})"
-    return code.put(f"call i1 @{name}({kind} {truth.register})")
