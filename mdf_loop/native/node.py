@@ -37,7 +37,10 @@ def _write(outer: OnnxScope, native: NativeLoop) -> None:
         trip = scope.values[loop.trip_count]
     else:
         trip = scope.constant(np.array(ENDLESS if loop.bound is None else loop.bound))
-    inputs = [trip, *(scope.values[value] for value in form.inputs)]
+    inputs = [trip]
+    for value in form.inputs:  # constants may stand in the body
+        inside = value not in scope.values
+        inputs.append(scope.constant(form.known[value]) if inside else scope.values[value])
     outputs = [outer.define(value) for value, _ in form.outputs]
     memory = oir.Value(name=scope.fresh("memory"), type=value_type("uint8"))
     name = outer.node(native.name, inputs, [*outputs, memory], {}, loop.where, DOMAIN)

@@ -24,6 +24,9 @@ from mdf_loop.ops.native.code import Failure
 
 DOMAIN = "mdf_loop"
 
+_NAME = ctypes.create_string_buffer(DOMAIN.encode())
+"""The domain, where ONNX Runtime finds it."""
+
 _LOCK = threading.Lock()
 _RELEASED: list[Any] = []
 """What belonged to sessions that are gone: freed when the next one comes."""
@@ -151,10 +154,9 @@ def register(options: Any, operators: Sequence[NativeLoop]) -> int | None:
         pointers = (ctypes.c_void_p * len(operators))(
             *(ctypes.addressof(each.structure) for each in operators)
         )
-        name = ctypes.c_char_p(DOMAIN.encode())
         ctypes.c_void_p.in_dll(library, "mdf_loop_operators").value = ctypes.addressof(pointers)
         ctypes.c_int64.in_dll(library, "mdf_loop_count").value = len(operators)
-        ctypes.c_char_p.in_dll(library, "mdf_loop_name").value = name.value
+        ctypes.c_void_p.in_dll(library, "mdf_loop_name").value = ctypes.addressof(_NAME)
         options.register_custom_ops_library(path)
         domain: int = ctypes.c_void_p.in_dll(library, "mdf_loop_domain").value or 0
         return domain

@@ -8,7 +8,7 @@ if all shapes are known: then its writer says whether each operation has code.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mdf_loop.ir import (
     Array,
@@ -110,16 +110,21 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
         if isinstance(operation, Loop):
             _check_loop(operation, outermost=operation is loop)
     numbers = {value: array for value, array in known.items() if array.size == 1}
-    made = set(_made(loop))
+    made = dict.fromkeys(_made(loop))
     rows = {scanned.rows for scanned in loop.scanned}
     captured = tuple(v for v in _read(loop) if v not in made and v not in numbers)
     if any(v.shape is None for v in rows):
         raise NotNative("the shape of what it scans is known only when it runs")
-    shapes = {_bare(value) for value in (*made, *captured)} - {()}
+    shapes = {_bare(value) for value in (*made, *captured, *_around(loop))} - {()}
     operations = (op for op in walk(loop.ops) if isinstance(op, Op))
     other = next((op for op in operations if not _is_by_number(op)), None)
     if len(shapes) < 2 and other is None and not any(map(_has_rows, walk(loop.ops))):
-        return Form(loop, next(iter(shapes), ()), known, numbers, captured)
+        form = Form(loop, next(iter(shapes), ()), known, numbers, captured)
+        if not {extent for extent in form.lanes if isinstance(extent, str)} <= {
+            *extent_names(form)
+        }:
+            raise NotNative(f"the shape {_shown(form.lanes)} is known only when it runs")
+        return form
     if all(isinstance(extent, int) for shape in shapes for extent in shape):
         return Form(loop, (), known, numbers, captured, steps=True)
     if other is not None:
@@ -170,6 +175,15 @@ def _made(loop: Loop) -> Iterator[Value]:
             yield from body.inputs
         if operation is not loop:
             yield from results(operation)
+
+
+def _around(loop: Loop) -> Iterator[Value]:
+    """What enters and leaves the loop, rows as one of them."""
+    for carried in loop.carried:
+        yield from (carried.initial, carried.final)
+    stacks = (recorded.stack for recorded in loop.recorded)
+    for rows in (*(scanned.rows for scanned in loop.scanned), *stacks):
+        yield replace(rows, shape=None if rows.shape is None else rows.shape[1:])
 
 
 def _read(loop: Loop) -> Iterable[Value]:
