@@ -1,0 +1,243 @@
+"""Why a loop is standard: each reason, and what is native though it looks otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import (
+    Branch,
+    Carried,
+    Constant,
+    If,
+    Input,
+    Loop,
+    Output,
+    Program,
+    Recorded,
+    Scanned,
+    Shape,
+    Value,
+)
+from mdf_loop.pipeline import ONNXRUNTIME, prepare
+from mdf_loop.run.onnxruntime.session import Session
+from tests.placements import NATIVE, REQUIRED, STANDARD
+
+
+class Sketch:
+    """A program of one loop, of which a test says what is special."""
+
+    def __init__(self) -> None:
+        self.b = Builder()
+        self.inside = self.b.body()
+        self.i = self.inside.new("int64", (), "i")
+        self.go = self.inside.new("bool", (), "go")
+        self.inputs: list[Value] = []
+        self.carried: list[Carried] = []
+        self.recorded: list[Recorded] = []
+        self.scanned: list[Scanned] = []
+
+    def given(self, dtype: str = "float64", shape: Shape = (), name: str = "x") -> Value:
+        self.inputs.append(self.b.new(dtype, shape, name))
+        return self.inputs[-1]
+
+    def carry(
+        self, initial: Value, step: Callable[[Value], Value], enter: Shape = None, **more: Any
+    ) -> Value:
+        inner = self.inside.new(initial.dtype, enter or initial.shape, "enter")
+        final = self.b.new(initial.dtype, more.get("final", inner.shape), "final")
+        self.carried.append(Carried(initial, inner, step(inner), final))
+        return final
+
+    def record(self, row: Value, extent: int | str = 3) -> Value:
+        stack = self.b.new(row.dtype, (extent, *(row.shape or ())), "stack")
+        self.recorded.append(Recorded(row, stack))
+        return stack
+
+    def scan(self, rows: Value, shape: Shape = (), axis: int = 0) -> Value:
+        row = self.inside.new(rows.dtype, shape, "row")
+        self.scanned.append(Scanned(rows, row, axis))
+        return row
+
+    def program(self, made: Value, **more: Any) -> Program:
+        trip = self.b.constant(np.array(3))
+        parts = (tuple(self.carried), tuple(self.recorded), tuple(self.inside.ops))
+        plain = {"condition": None, "condition_out": None, "trip_count": trip, **more}
+        self.b.append(
+            Loop(
+                *("A.f", plain.pop("trip_count"), plain.pop("condition"), self.i, self.go),
+                *(plain.pop("condition_out"), *parts, tuple(self.scanned)),
+                **plain,
+            )
+        )
+        inputs = tuple(map(Input, self.inputs))
+        raw = Program("p", inputs, tuple(self.b.ops), (Output("y", made),))
+        return prepare(raw, ONNXRUNTIME)
+
+
+def text() -> Program:
+    s = Sketch()
+    return s.program(s.carry(s.given("string"), lambda v: s.inside.op("Identity", v)))
+
+
+def small_floats() -> Program:
+    s = Sketch()
+    x = s.given("float16", (3,))
+    return s.program(s.carry(x, lambda v: s.inside.op("Neg", v)))
+
+
+def changing_shape() -> Program:
+    s = Sketch()
+    x = s.given("float64", ("n",))
+    final = s.carry(x, lambda v: s.inside.op("Concat", v, v, axis=0), final=("m",))
+    return s.program(final, dynamic_shapes=True)
+
+
+def inner_rows() -> Program:
+    """A loop inside records as many rows as a condition lets it."""
+    s = Sketch()
+    x, flag = s.given("float64", (3,)), s.given("bool", (), "flag")
+    inner = s.inside.body()
+    j, go = inner.new("int64", (), "j"), inner.new("bool", (), "go")
+    row = inner.op("Add", x, inner.op("Cast", j, to=11))
+    stack = s.inside.new("float64", ("rows", 3), "rows")
+    three = s.b.constant(np.array(3))
+    ops, rows = tuple(inner.ops), (Recorded(row, stack),)
+    s.inside.append(Loop("A.g", three, flag, j, go, flag, (), rows, ops))
+    total = s.inside.op("ReduceSum", stack, s.b.constant(np.array([0])), keepdims=0)
+    return s.program(s.carry(x, lambda v: s.inside.op("Add", v, total)))
+
+
+def second_axis() -> Program:
+    s = Sketch()
+    row = s.scan(s.given("float64", (2, 3)), (2,), axis=1)
+    return s.program(s.record(s.inside.op("Neg", row)))
+
+
+def unknown_rank() -> Program:
+    s = Sketch()
+    x = s.given("float64", None)
+    return s.program(s.carry(x, lambda v: s.inside.op("Neg", v)))
+
+
+def rows_of_unknown_rank() -> Program:
+    s = Sketch()
+    row = s.scan(s.given("float64", None))
+    return s.program(s.record(s.inside.op("Neg", row)))
+
+
+def several_shapes() -> Program:
+    s = Sketch()
+    x, y = s.given("float64", ("n",)), s.given("float64", ("m",), "w")
+    s.carry(x, lambda v: s.inside.op("Neg", v))
+    return s.program(s.carry(y, lambda v: s.inside.op("Neg", v)))
+
+
+def reduced() -> Program:
+    s = Sketch()
+    x = s.given("float64", ("n",))
+    return s.program(
+        s.carry(x, lambda v: s.inside.op("Sub", v, s.inside.op("ReduceSum", v, keepdims=0)))
+    )
+
+
+def expanded() -> Program:
+    """As many numbers as only a number says."""
+    s = Sketch()
+    x, shape = s.given(), s.given("int64", (1,), "shape")
+    number = s.inside.op("Cast", s.i, to=11)
+    return s.program(s.record(s.inside.op("Expand", s.inside.op("Add", x, number), shape)))
+
+
+def another_name_inside() -> Program:
+    s = Sketch()
+    x = s.given("float64", ("n",))
+    return s.program(s.carry(x, lambda v: s.inside.op("Add", v, v), ("m",)))
+
+
+def another_name_outside() -> Program:
+    s = Sketch()
+    x = s.given("float64", ("n",))
+    return s.program(s.carry(x, lambda v: s.inside.op("Add", v, v), final=("m",)))
+
+
+def rows_by_another_name() -> Program:
+    s = Sketch()
+    row = s.scan(s.given("float64", (5, "n")), ("m",))
+    return s.program(s.record(s.inside.op("Neg", row)))
+
+
+def rows_of_another_extent() -> Program:
+    """What is known of the row is not known of the rows."""
+    s = Sketch()
+    row = s.scan(s.given("float64", (5, "n")), (4,))
+    return s.program(s.record(s.inside.op("Neg", row)))
+
+
+def no_code() -> Program:
+    s = Sketch()
+    x = s.given("float64", (2, 3, 3))
+    return s.program(s.carry(x, lambda v: s.inside.op("MatMul", v, v)))
+
+
+def chosen_truths() -> Program:
+    s = Sketch()
+    x = s.given("bool", (3,))
+    return s.program(s.carry(x, lambda v: s.inside.op("Where", v, x, s.inside.op("Not", v))))
+
+
+def differing_branches() -> Program:
+    s = Sketch()
+    x, y = s.given("float64", (3,)), s.given("float64", (2,), "w")
+    flag, z = s.given("bool", (), "flag"), s.inside.new("float64", None, "z")
+    s.inside.append(If("if", flag, Branch((), (x,)), Branch((), (y,)), (z,)))
+    return s.program(s.record(z))
+
+
+STANDARDS = {
+    text: "it has string",
+    small_floats: "it has float16",
+    changing_shape: "what it carries may change its shape",
+    inner_rows: "a loop in it has rows, and how many is known only when it runs",
+    second_axis: "it scans an axis that is not the first",
+    unknown_rank: "the shape of 'enter' is known only when it runs",
+    rows_of_unknown_rank: "the shape of what it scans is known only when it runs",
+    several_shapes: "it has arrays of several shapes: [m] and [n]",
+    reduced: "it has onnx::ReduceSum of arrays whose shape is known when it runs",
+    expanded: "the shape [d] is known only when it runs",
+    another_name_inside: "it has arrays of several shapes: [m] and [n]",
+    another_name_outside: "it has arrays of several shapes: [m] and [n]",
+    rows_by_another_name: "it has arrays of several shapes: [m] and [n]",
+    rows_of_another_extent: "it has arrays of several shapes: [4] and [n]",
+    no_code: "it has onnx::MatMul of arrays of more than two axes",
+    chosen_truths: "it has uint8",
+    differing_branches: "the shape of 'z' is known only when it runs",
+}
+"""Programs, and why their loops are standard."""
+
+
+@pytest.mark.parametrize("make", STANDARDS, ids=lambda make: make.__name__)
+def test_reasons(make: Callable[[], Program]) -> None:
+    program, reason = make(), STANDARDS[make]
+    assert Session(program, NATIVE).native["A.f"] == f"standard: {reason}"
+    with pytest.raises(UnsupportedError) as error:
+        Session(program, REQUIRED)
+    assert error.value.findings[0].what == f"the loop 'A.f' cannot be native: {reason}"
+
+
+def test_constants_in_the_body() -> None:
+    """Where passes put none."""
+    s = Sketch()
+    x = s.given("float64", (3,))
+    inside = Value("inside", "float64", (3,))
+    s.inside.ops.append(Constant(inside, np.array([1.0, 2.0, 4.0])))
+    prepared = s.program(s.carry(x, lambda v: s.inside.op("Add", v, inside)))
+    plain = Program("p", prepared.inputs, tuple(s.b.ops), prepared.outputs)
+    given = {"x": np.array([0.5, -1.0, 3.0])}
+    made = Session(plain, REQUIRED).run(given)["y"]
+    np.testing.assert_array_equal(made, Session(plain, STANDARD).run(given)["y"], strict=True)
