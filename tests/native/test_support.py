@@ -64,7 +64,7 @@ class Sketch:
         self.scanned.append(Scanned(rows, row, axis))
         return row
 
-    def program(self, made: Value, **more: Any) -> Program:
+    def program(self, *made: Value, **more: Any) -> Program:
         trip = self.b.constant(np.array(3))
         parts = (tuple(self.carried), tuple(self.recorded), tuple(self.inside.ops))
         plain = {"condition": None, "condition_out": None, "trip_count": trip, **more}
@@ -76,7 +76,8 @@ class Sketch:
             )
         )
         inputs = tuple(map(Input, self.inputs))
-        raw = Program("p", inputs, tuple(self.b.ops), (Output("y", made),))
+        outputs = tuple(Output(f"y{k}", value) for k, value in enumerate(made))
+        raw = Program("p", inputs, tuple(self.b.ops), outputs)
         return prepare(raw, ONNXRUNTIME)
 
 
@@ -134,8 +135,7 @@ def rows_of_unknown_rank() -> Program:
 def several_shapes() -> Program:
     s = Sketch()
     x, y = s.given("float64", ("n",)), s.given("float64", ("m",), "w")
-    s.carry(x, lambda v: s.inside.op("Neg", v))
-    return s.program(s.carry(y, lambda v: s.inside.op("Neg", v)))
+    return s.program(*(s.carry(each, lambda v: s.inside.op("Neg", v)) for each in (x, y)))
 
 
 def reduced() -> Program:
@@ -239,5 +239,5 @@ def test_constants_in_the_body() -> None:
     prepared = s.program(s.carry(x, lambda v: s.inside.op("Add", v, inside)))
     plain = Program("p", prepared.inputs, tuple(s.b.ops), prepared.outputs)
     given = {"x": np.array([0.5, -1.0, 3.0])}
-    made = Session(plain, REQUIRED).run(given)["y"]
-    np.testing.assert_array_equal(made, Session(plain, STANDARD).run(given)["y"], strict=True)
+    made = Session(plain, REQUIRED).run(given)["y0"]
+    np.testing.assert_array_equal(made, Session(plain, STANDARD).run(given)["y0"], strict=True)
