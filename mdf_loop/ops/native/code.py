@@ -197,10 +197,10 @@ class Code:
         return f"<{', '.join([f'{kind} {scalar}'] * self.width)}>"
 
     def spread(self, register: str, dtype: str) -> str:
-        """The one number of a register in all lanes."""
-        if self.width == 1:
-            return register
+        """The one number of a register in all lanes; a constant stays one."""
         kind, wide = TYPES[dtype], self.type(dtype)
+        if self.width == 1 or not register.startswith("%"):
+            return self.splat(register, kind)
         first = self.put(f"insertelement {wide} poison, {kind} {register}, i32 0")
         return self.put(
             f"shufflevector {wide} {first}, {wide} poison, <{self.width} x i32> zeroinitializer"

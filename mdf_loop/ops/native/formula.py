@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mdf_loop.ops.native.code import Code, is_float
+from mdf_loop.ops.native.code import Code, Text, is_float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,3 +197,27 @@ def all_where_rare(
     loads = (f"load {code.type(each.dtype)}, ptr" for each in usual)
     registers = [code.put(f"{load} {place}") for load, place in zip(loads, places, strict=True)]
     return [Number(code, r, each.dtype) for r, each in zip(registers, usual, strict=True)]
+
+
+def called(name: str, own: Callable[..., Number], *given: Number) -> Number:
+    """`own(*given)` by a function of its own, whose text is there once however often it is called."""
+    code = given[0].code
+    full = f"{name}_{code.width}"
+    if full not in code.text.declared:
+        code.text.declared.update(_function(full, own, *given))
+    taken = ", ".join(f"{code.type(each.dtype)} {each.register}" for each in given)
+    made = code.put(f"call {code.type('float64')} @{full}({taken})")
+    return Number(code, made)
+
+
+def _function(name: str, own: Callable[..., Number], *like: Number) -> dict[str, str]:
+    """A function of numbers like these, and what it calls: text by name."""
+    code = Code(Text(), like[0].code.width)
+    inputs = [Number(code, f"%in{k}", each.dtype) for k, each in enumerate(like)]
+    made = own(*inputs)
+    kind = code.type(made.dtype)
+    code.line(f"ret {kind} {made.register}")
+    taken = ", ".join(f"{code.type(each.dtype)} {each.register}" for each in inputs)
+    head = f"define internal {kind} @{name}({taken}) noinline nounwind willreturn memory(none) {{"
+    lines = [head, "entry:", *code.text.frame, *code.text.lines, "}"]
+    return {**code.text.declared, name: "\n".join(lines)}

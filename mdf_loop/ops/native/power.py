@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdf_loop.ops.native.exponential import EXP, LARGE, far, reduced
-from mdf_loop.ops.native.formula import Number, choose, exceeds, fma, polynomial, where_rare
+from mdf_loop.ops.native.formula import Number, called, choose, exceeds, fma, polynomial, where_rare
 from mdf_loop.ops.native.logarithm import INFINITE, LOG2, RAISED, split
 
 POWER = (
@@ -59,6 +59,17 @@ def power(x: Number, y: Number) -> Number:
 
     `x ** 2` is `x * x`; what is a whole number is met.
     """
+    for n, known in KNOWN.items():
+        if y.register == y.like(n).register:
+            return known(x)
+    made = called("power", _power, x, y)
+    for n, known in KNOWN.items():
+        made = choose(y.is_same(n), known(x), made)
+    return made
+
+
+def _power(x: Number, y: Number) -> Number:
+    """`x ** y` of any y."""
     exponent = _times(y, _log(abs(x)))
     at = reduced(exponent.large)
     near_one = _near_one(total(at.r, at.rest + exponent.small))
@@ -67,10 +78,7 @@ def power(x: Number, y: Number) -> Number:
         return _at_ends(x, y, far(exponent.large, at, near_one))
 
     rare = exceeds(exponent.large, LARGE) | x.bits().is_outside(1, INFINITE)
-    made = where_rare(rare, near_one * at.scale(), remedy)
-    for n, known in ((4.0, _fourth(x)), (3.0, _cube(x)), (2.0, x * x)):
-        made = choose(y.is_same(n), known, made)
-    return made
+    return where_rare(rare, near_one * at.scale(), remedy)
 
 
 def _log(x: Number) -> Pair:
@@ -114,6 +122,11 @@ def _near_one(x: Pair) -> Number:
 # --- what is known --------------------------------------------------------------------------------
 
 
+def _square(x: Number) -> Number:
+    """`x ** 2`."""
+    return x * x
+
+
 def _cube(x: Number) -> Number:
     """`x ** 3`, rounded nearly once."""
     square = x * x
@@ -132,6 +145,10 @@ def _corrected(made: Number, lost: Number) -> Number:
     """The sum, unless it has no more digits: 0, infinite or nan."""
     better = made + lost
     return choose(made.is_same(0.0) | better.is_nan(), made, better)
+
+
+KNOWN = {2.0: _square, 3.0: _cube, 4.0: _fourth}
+"""What is done for an exponent, whether it is a constant or not."""
 
 
 def _at_ends(x: Number, y: Number, usual: Number) -> Number:
