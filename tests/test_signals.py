@@ -38,7 +38,7 @@ def as_before() -> Iterator[None]:
 
 def run(progress: Callable[[Any], object]) -> mdf_loop.Results:
     """A run of some chunks, and a callback in each."""
-    return mdf_loop.compile(WALK["g"], device="cpu").run(
+    return mdf_loop.compile(WALK["g"], native="off").run(
         steps=300_000, only=["walk.x"], progress=progress
     )
 

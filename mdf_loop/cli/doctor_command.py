@@ -10,13 +10,16 @@ import click
 
 from mdf_loop.cli.show import show
 
-PACKAGES = ("mdf-loop", "modeci-mdf", "onnx", "onnx-ir", "onnxruntime", "onnxruntime-gpu", "numpy")
+PACKAGES = (
+    *("mdf-loop", "modeci-mdf", "onnx", "onnx-ir", "onnxruntime", "onnxruntime-gpu", "llvmlite"),
+    "numpy",
+)
 
 
 @click.command("doctor")
 def command() -> None:
     """Show versions, devices and drawing: what works here and what to do about the rest."""
-    for line in (*_versions(), *_runtime(), *_drawing(), *_plugin()):
+    for line in (*_versions(), *_runtime(), *_native(), *_drawing(), *_plugin()):
         show(line)
 
 
@@ -48,6 +51,22 @@ def _runtime() -> Iterator[str]:
             except LoopError as error:
                 problem = error.findings[0].what
         yield f"{device:16} not usable: {problem}"
+
+
+def _native() -> Iterator[str]:
+    from mdf_loop.native.choice import unavailable
+
+    problem = unavailable()
+    if problem is not None:
+        yield f"{'native loops':16} off: {problem}"
+        return
+    from mdf_loop.native import machine
+
+    fused = "with" if machine.fuses() else "without"
+    yield (
+        f"{'native loops':16} work on {machine.name()}: {machine.width()} float64 at once, "
+        f"{fused} FMA (a sample gives what Python gives)"
+    )
 
 
 def _drawing() -> Iterator[str]:

@@ -62,6 +62,16 @@ def device_option(command: _F) -> _F:
     )
 
 
+def native_option(command: _F) -> _F:
+    """`--native`, for commands that run a model compiled."""
+    return click.option(
+        "--native",
+        default="auto",
+        show_default=True,
+        help="Run loops as machine code: auto, those that can be; off; require.",
+    )(command)
+
+
 def compile_options(command: _F) -> _F:
     """What decides about the program that a model becomes."""
     for option in (

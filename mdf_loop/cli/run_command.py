@@ -17,6 +17,7 @@ from mdf_loop.cli.options import (
     device_option,
     input_options,
     model_argument,
+    native_option,
     set_option,
     time_options,
 )
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from mdf_loop.results.data import Results
     from mdf_loop.specification import RunControls, RunSpecification
 
-_COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll")
+_COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll", "native")
 """The options about the program that the model becomes, as `compile` takes them."""
 
 
@@ -62,6 +63,7 @@ _COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll")
 )
 @compile_options
 @device_option
+@native_option
 @stopping_options
 @click.option(
     "--output",

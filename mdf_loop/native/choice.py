@@ -98,11 +98,11 @@ class _Look:
     def _native(self, loop: Loop) -> NativeLoop:
         if self._mode == "off":
             raise NotNative("native loops are off")
-        if problem := unavailable():
-            raise NotNative(problem)
         form = form_of(loop, self._known)
         if self._mode == "auto" and self._is_brief(loop) and has_same_bits(form):
             raise NotNative(BRIEF.removeprefix("standard: "))
+        if problem := unavailable():
+            raise NotNative(problem)
         from mdf_loop.native.kernel import kernel_of
 
         return operator_of(kernel_of(form), f"loop_{len(self.loops)}")
@@ -118,12 +118,13 @@ def is_little(ops: Iterable[Operation], iterations: int) -> bool:
 
 
 def has_same_bits(form: Form) -> bool:
-    """Whether a loop gives, native or not, the same bits."""
-    return not form.many or all(map(_is_fixed, walk(form.loop.ops)))
+    """Whether a loop gives, native or not, the same bits.
 
-
-def _is_fixed(operation: Operation) -> bool:
-    return not isinstance(operation, Op) or row_of(operation.op_type).bits is not Bits.OPEN
+    A function of one float64 is the system library's in both.
+    """
+    operations = (op for op in walk(form.loop.ops) if isinstance(op, Op))
+    rounded = [op for op in operations if row_of(op.op_type).bits is Bits.OPEN]
+    return all(not form.many and op.outputs[0].dtype == "float64" for op in rounded)
 
 
 @functools.cache
@@ -135,4 +136,6 @@ def unavailable() -> str | None:
         return "there is none for this system and processor"
     if find_spec("llvmlite") is None:
         return "llvmlite is not installed"
-    return None
+    from mdf_loop.native.machine import problem
+
+    return problem()

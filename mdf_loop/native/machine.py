@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import platform
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,6 +43,39 @@ def width() -> int:
     if features.get("avx512f"):
         return 8
     return 4 if features.get("avx2") else 2
+
+
+def name() -> str:
+    """What LLVM calls this processor."""
+    return _processor()[0]
+
+
+def fuses() -> bool:
+    """Whether the processor multiplies and adds in one operation."""
+    return "+fma," in f"{_processor()[1]}," or platform.machine().lower() in ("arm64", "aarch64")
+
+
+SAMPLE = """
+define double @sample(double %x) {
+  %y = fmul double %x, %x
+  %z = fsub double %y, 0x3FF8000000000000
+  ret double %z
+}
+"""
+
+
+@functools.cache
+def problem() -> str | None:
+    """Why machine code cannot be made, or is wrong here; None if all is well."""
+    import ctypes
+
+    try:
+        made = compiled(SAMPLE, ("sample",))
+    except Exception as error:  # noqa: BLE001 - llvmlite and the system raise anything
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        return f"no machine code can be made here: {first}"
+    found = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(made.addresses[0])(2.5)
+    return None if found == 2.5 * 2.5 - 1.5 else f"a sample gives {found} instead of 4.75"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

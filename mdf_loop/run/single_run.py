@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from mdf_loop.errors import RunError
+from mdf_loop.errors import MemoryLimitError, RunError
 from mdf_loop.ir import Array, Data, Program, StoppedBy, bodies, is_fixed, results
 from mdf_loop.passes.segments.in_segments import in_segments
 from mdf_loop.pipeline import evaluation, prepare
@@ -90,7 +90,8 @@ class SingleRun:
         signalled = None
         if controls.is_patient and not segments.is_long(arrays):
             made = None
-            with Stopping(PATIENCE, grace=0.0) as attempt, contextlib.suppress(Stopped):
+            trouble = (Stopped, MemoryLimitError)  # rows of all iterations at once may be too many
+            with Stopping(PATIENCE, grace=0.0) as attempt, contextlib.suppress(*trouble):
                 made = self.session.run(arrays, attempt)
             signalled = attempt.signalled
             if made is not None:

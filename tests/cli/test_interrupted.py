@@ -137,7 +137,7 @@ def test_a_run_over_time_gives_and_saves_what_it_has_reached(
 ):
     names = {"--output": "out.npz", "--final-state": "state.npz", "--plot": "plot.png"}
     files = [word for name, file in names.items() for word in (name, tmp_path / file)]
-    words = ("--steps", LONG, "--dt", 1e-6, "--every", 1000, "--every", "20ms", "--device", "cpu")
+    words = ("--steps", LONG, "--dt", 1e-6, "--every", 1000, "--every", "20ms", "--native", "off")
     process = started(
         *(decay, *words, "--checkpoint", tmp_path / "checkpoint", *files),
         *(["--json"] if as_json else []),
@@ -229,7 +229,7 @@ def test_a_terminal_that_is_closed(decay, tmp_path):
     """Its progress and its output have nowhere to go; what was reached is saved."""
     process, terminal = pty.fork()
     if process == 0:
-        words = ("--steps", LONG, "--every", 1000, "--device", "cpu", "--every", "20ms")
+        words = ("--steps", LONG, "--every", 1000, "--native", "off", "--every", "20ms")
         files = ("--output", tmp_path / "out.npz", "--checkpoint", tmp_path / "checkpoint")
         code = IMPORTED + MAIN
         os.execv(

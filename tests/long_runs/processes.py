@@ -187,7 +187,11 @@ class Forks:
         It is `compile(model, **options).run(**words)`, in the folder of the model. What it printed
         is in `said` there, how far it was and when in `ticks`.
         """
-        request = {"model": str(model), "options": dict(options or {}), "words": words}
+        request = {
+            "model": str(model),
+            "options": {"native": "off", **(options or {})},
+            "words": words,
+        }
         process = int(self._ask(request))
         if after is not None:
             time.sleep(after)

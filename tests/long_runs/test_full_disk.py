@@ -140,6 +140,7 @@ def test_rows_that_are_streamed(disk, unbroken, saved_at, every):
 @pytest.mark.slow
 def test_the_checkpoint(disk, unbroken):
     words = ("--steps", STEPS, "--output", "rows.npz", "--checkpoint", "disk/run.checkpoint")
+    words += ("--native", "off")
     ended = disk.run(*words, "--every", "50ms", "--json")
     sentence = f"cannot write '{disk.place}/run.checkpoint': No space left on device"
     assert full(ended, "disk/run.checkpoint") == f"DiskFullError: {sentence}"

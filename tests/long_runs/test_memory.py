@@ -11,7 +11,7 @@ from tests.long_runs.processes import ENDLESS, WALK, peak_of, saved
 
 pytestmark = pytest.mark.slow
 
-FEW, MANY, LONG = 1_000, 10_000_000, 2_000_000
+FEW, MANY, LONG = 100_000, 10_000_000, 2_000_000
 MORE = 60.0
 """MB that a run may take besides the arrays that were asked for."""
 

@@ -147,7 +147,8 @@ def test_an_order_of_execution_that_was_not_asked_for_then(tmp_path: Path) -> No
 def test_time_limits_and_chunks_as_they_are(output: str | None, tmp_path: Path) -> None:
     """Nothing is changed for the test: the run is stopped again and again until it is done."""
     model, more = MODELS["neuron"]
-    case = Case(model, {**more, "steps": 100_000, "reduce": {"fn.v": ["mean", "max"]}})
+    asked = {**more, "steps": 20_000_000, "every": 1000, "reduce": {"fn.v": ["mean", "max"]}}
+    case = Case(model, asked)
     stored = {} if output is None else {"output": tmp_path / output}
     file, stops = tmp_path / "run.checkpoint", 0
     while True:

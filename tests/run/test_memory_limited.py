@@ -197,7 +197,7 @@ def test_a_run_over_time_saves_what_it_has_reached(
 ) -> None:
     path, store, saved = (str(tmp_path / name) for name in ("m.json", "m.zarr", "m.ckpt"))
     Path(path).write_text(json.dumps({"m": {"graphs": WALK}}))
-    options = ["run", path, "--steps", "300000", "--every", "100", "--quiet", "--device", "cpu"]
+    options = ["run", path, "--steps", "300000", "--every", "100", "--quiet", "--native", "off"]
     options += ["--checkpoint", saved, "--output", store]
     looks = itertools.count()
     monkeypatch.setattr(stopping, "LOOKS", 0.02)
