@@ -144,3 +144,74 @@ def test_both_are_called_in_turns(cost_of_a_call, tmp_path: Path) -> None:
     )
     cost_of_a_call.medians(turns, 3, 2)
     assert calls == ["ours", "ours", "plain", "plain"] * (3 + cost_of_a_call.WARM)
+
+
+# --- native loops --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def native():
+    return _imported("native")
+
+
+@pytest.fixture(scope="module")
+def small_cases(native):
+    """All cases but those that are as others, only wider."""
+    return [case for case in native.CASES if case.name not in ("FN 1e5", "FN 1e5, recorded")]
+
+
+@pytest.mark.slow
+def test_all_ways_give_the_same_numbers(native, small_cases) -> None:
+    for case in small_cases:
+        expected = native.by_numpy(case.system(4), case.iterations(4))
+        for way, make in native.ways_of(case, 4).items():
+            if way in ("numba", "numba, fresh", "JAX"):
+                continue
+            native.check(case, way, make()(), expected)
+
+
+def test_thresholds_are_of_cases(native) -> None:
+    names = {case.name for case in native.CASES}
+    assert {name for name, _ in native.THRESHOLDS} <= names
+    assert len(names) == len(native.CASES)
+
+
+def test_other_numbers_are_not_timed(native) -> None:
+    case = native.CASES[0]
+    made = native.by_numpy(case.system(4), 3)
+    other = {name: array + 1e-8 for name, array in made.items()}
+    with pytest.raises(AssertionError, match="FN 1, recorded, ours: v"):
+        native.check(case, "ours", other, made)
+
+
+def test_a_ratio_that_is_missed_is_named(native) -> None:
+    best = {
+        "ours": 2.0,
+        "standard": 100.0,
+        "ours, loop": 1.0,
+        "standard, loop": 400.0,
+        "numba": 0.5,
+    }
+    measured = native.Measured(10, best, {}, {"time": "native"})
+    text, missed = native.ratios({"FN 1, recorded": measured})
+    assert "| FN 1, recorded | loop | 2 (≤ 1.2) |  (≤ 1.3) | 400 (≥ 300) |" in text
+    assert missed == [
+        "FN 1, recorded, run: standard / ours is 50, not at least 80",
+        "FN 1, recorded, loop: ours / numba is 2, not at most 1.2",
+    ]
+
+
+@pytest.mark.slow
+def test_a_line_for_each_case_and_a_bar_for_each_way(native, monkeypatch, capsys, tmp_path) -> None:
+    figure = tmp_path / "native.svg"
+    asked = ["--only", "FN 1, rec", "--steps", "20", "--rounds", "1", "--figure", str(figure)]
+    monkeypatch.setattr(sys, "argv", ["native.py", *asked])
+    monkeypatch.setattr(native.onnxruntime_session, "SMALL", 1)
+    monkeypatch.setattr(native, "THRESHOLDS", {})
+    monkeypatch.setattr(native, "has", lambda peer: False)
+    assert native.main() == 0
+    shown = capsys.readouterr().out
+    assert "numba is not installed: left out" in shown
+    assert "| FN 1, recorded | 20 |" in shown
+    assert "standard: there is little to do |" in shown
+    assert "</svg>" in figure.read_text(encoding="utf-8")
