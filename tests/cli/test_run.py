@@ -47,7 +47,7 @@ def test_json_is_one_object_of_the_documented_shape(cli, sample):
         },
         "loops": {"loop_node.loop_1": {"iterations": 2, "stopped_by": "condition"}},
         "device": "cpu",
-        "native": {"loop_node.loop_1": "standard: it has rows, and a condition ends it"},
+        "native": {"loop_node.loop_1": "standard: there is little to do"},
         "precision": "float64",
     }
 
