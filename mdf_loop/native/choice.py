@@ -20,8 +20,11 @@ from mdf_loop.ops.registry import Bits
 
 NATIVE = "native"
 BRIEF = "standard: there is little to do"
-LITTLE = 50_000
-"""Operations of all iterations together that take less time than to make machine code of them."""
+LITTLE = 10_000.0
+"""Microseconds that all iterations together take ONNX Runtime, at least: machine code takes longer to make."""
+
+_CALL = 0.2
+"""Microseconds of an operation besides its work (see `ops.costs`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +46,7 @@ def natives_of(program: Program, mode: str = "auto", *, brief: bool = False) -> 
     Args:
         program: prepared for ONNX Runtime.
         mode: `auto`; `off`, no loop; `require`, each loop.
-        brief: whether the program has little to do, as `is_little` says it.
+        brief: whether the program has little to do, less than `LITTLE`.
 
     Raises:
         UnsupportedError: a loop is required to be native and cannot be; each one with its reason.
@@ -109,12 +112,14 @@ class _Look:
 
     def _is_brief(self, loop: Loop) -> bool:
         trip = None if loop.trip_count is None else self._known.get(loop.trip_count)
-        return self._brief if trip is None else is_little(loop.ops, int(trip.item()))
+        return self._brief if trip is None else int(trip.item()) * work_of(loop.ops) < LITTLE
 
 
-def is_little(ops: Iterable[Operation], iterations: int) -> bool:
-    """Whether so many iterations of operations take less time than to make machine code of them."""
-    return iterations * sum(1 for _ in walk(ops)) < LITTLE
+def work_of(ops: Iterable[Operation]) -> float:
+    """Microseconds that operations take ONNX Runtime at least, those in bodies once."""
+    return sum(
+        _CALL + (row_of(op.op_type).work(op) if isinstance(op, Op) else 0.0) for op in walk(ops)
+    )
 
 
 def has_same_bits(form: Form) -> bool:

@@ -20,10 +20,13 @@ from mdf_loop.ir import Loop, Op, Recorded, Scanned, Value
 from mdf_loop.native.support import Form, extent_names, is_single
 from mdf_loop.native.writer import COUNT, FUNCTION, TAKEN, Cells, FormWriter, LoopText, Place
 from mdf_loop.ops import row_of
-from mdf_loop.ops.native.code import Cell, Code, Failure
+from mdf_loop.ops.native.code import BYTES, STORED, Cell, Code, Failure
 
 COPIES = 4
 """Vectors of lanes side by side in a block (measured: one 117, four 44 us a step of 100 000 cells)."""
+
+LINE, MANY = 64, 256
+"""Bytes of a line of the cache; so many lanes have rows that are written past it."""
 
 MOST_COPIED = 60
 """Operations of a body from which on there is one vector in a block: registers are few."""
@@ -121,12 +124,16 @@ class _Lanes(FormWriter):
         self._wide = Code(self.text, block.width, form.many)
         self._start = "0"
         self._count = "1"
+        self._aligned: dict[str, str] = {}
 
     def begin(self, *, counts: bool = False) -> None:
         """Load all pointers, count the lanes."""
         super().begin(counts=counts)
         for extent in map(self.extent, self.form.lanes):
             self._count = self.one.put(f"mul i64 {self._count}, {extent}")
+        for recorded in self.form.loop.recorded if self.stacks else ():
+            if not is_single(recorded.row):
+                self._streams(self.stacks[recorded.stack], recorded.row.dtype)
 
     # --- functions ----------------------------------------------------------------------------
 
@@ -213,9 +220,39 @@ class _Lanes(FormWriter):
         return self._loaded(scanned.row, self.memory[scanned.rows], self._row_start(number))
 
     def record(self, recorded: Recorded, cell: Cell, number: str) -> None:
-        """Write the block's part of a row."""
-        stack = self.stacks[recorded.stack]
-        self._store(recorded.row, cell, stack, self._row_start(number))
+        """Write the block's part of a row: of many lanes past the cache, which they would only empty."""
+        row, stack, start = recorded.row, self.stacks[recorded.stack], self._row_start(number)
+        if BYTES[row.dtype] * self._block.width < LINE or row.dtype == "bool":
+            self._store(row, cell, stack, start)
+            return
+        text, code = self.text, self.one
+        past, through, done = (text.name(stem) for stem in ("past", "through", "written"))
+        code.line(f"br i1 {self._streams(stack, row.dtype)}, label %{past}, label %{through}")
+        code.label(through)
+        self._store(row, cell, stack, start)
+        code.line(f"br label %{done}")
+        code.label(past)
+        kind = self._wide.type(row.dtype)
+        text.declared["!nontemporal"] = "!0 = !{i32 1}"
+        for k, place in enumerate(self._at(start)):
+            at = code.put(f"getelementptr {STORED[row.dtype]}, ptr {stack}, i64 {place}")
+            register = self._copy(cell, k, row.dtype)
+            code.line(f"store {kind} {register}, ptr {at}, align {LINE}, !nontemporal !0")
+        code.line(f"br label %{done}")
+        code.label(done)
+
+    def _streams(self, stack: str, dtype: str) -> str:
+        """Whether every block of every row begins with a line of the cache, and there are many."""
+        if stack not in self._aligned:
+            code = self.one
+            begin = code.put(f"ptrtoint ptr {stack} to i64")
+            size = code.put(f"mul i64 {self._count}, {BYTES[dtype]}")
+            both = code.put(f"or i64 {begin}, {size}")
+            rest = code.put(f"and i64 {both}, {LINE - 1}")
+            even = code.put(f"icmp eq i64 {rest}, 0")
+            many = code.put(f"icmp sge i64 {self._count}, {MANY}")
+            self._aligned[stack] = code.put(f"and i1 {even}, {many}")
+        return self._aligned[stack]
 
     # --- operations ---------------------------------------------------------------------------
 

@@ -162,7 +162,7 @@ def register(options: Any, operators: Sequence[NativeLoop]) -> int | None:
         return domain
 
 
-def keep(session: Any, domain: int | None, operators: Sequence[NativeLoop]) -> None:
-    """Let operators and their domain live until the session is gone."""
+def keep(options: Any, domain: int | None, operators: Sequence[NativeLoop]) -> None:
+    """Let operators and their domain live until the session is gone that has these options."""
     if domain is not None:
-        weakref.finalize(session, _RELEASED.append, (domain, tuple(operators))).atexit = False
+        weakref.finalize(options, _RELEASED.append, (domain, tuple(operators))).atexit = False

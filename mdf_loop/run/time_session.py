@@ -15,7 +15,7 @@ from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Gives, Takes, Value
 from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.lower.builder import Options
-from mdf_loop.native.choice import is_little
+from mdf_loop.native.choice import LITTLE, work_of
 from mdf_loop.passes.simplify.drop_unused import drop_unused
 from mdf_loop.pipeline import over_time, prepare
 from mdf_loop.randomness import OVER_TIME, refuse_random
@@ -70,6 +70,7 @@ class TimeSession:
         self._placement = placement
         self._sessions: dict[tuple[Which, frozenset[str], bool], Runnable] = {}
         self._lock = threading.Lock()
+        self._work = work_of(programs.later.ops)
         self._after = programs.later.gives(Gives.STATE)
         self._before = programs.later.takes(Takes.STATE)
         self.has_run = programs.later.gives(Gives.HAS_RUN)
@@ -93,7 +94,7 @@ class TimeSession:
             for name, value in self.carried.items()
             if is_swept(held[name], value)
         }
-        brief = is_little(self.programs.later.ops, steps)
+        brief = steps * self._work < LITTLE
         return self._made("thinned" if thinned else "later", self.swept | swept, brief)
 
     def make_ready(self) -> None:

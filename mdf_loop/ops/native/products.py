@@ -39,7 +39,7 @@ def matmul(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     if max(_size(left), _size(right)) > MOST or made.dtype == "bool":
         raise NotNative("it has a large onnx::MatMul")
     x, y = (writer.pointer_of(v, writer.cell(v, cells)) for v in (a, b))
-    if len(right) == 1:
+    if len(right) == 1 or right[1] == 1:
         return _rows_times_vector(writer, made, x, y, left)
     target = writer.buffer(made)
     rows, inner = left if len(left) == 2 else (1, left[0])
@@ -116,38 +116,54 @@ def _columns(
 
 def _rows_times_vector(writer: Arrays, made: Value, x: str, y: str, left: tuple[int, ...]) -> Cell:
     rows, inner = left if len(left) == 2 else (1, left[0])
-    if len(left) == 1:
-        return Cell((_dot(writer, made.dtype, x, y, inner),), True)
     target = writer.buffer(made)
+    many = rows // SIDE * SIDE
 
-    def row(number: str) -> None:
-        first = writer.at(made.dtype, x, writer.times(number, inner))
-        writer.store(
-            writer.one, made.dtype, _dot(writer, made.dtype, first, y, inner), target, number
-        )
+    def some(side: int) -> Callable[[str], None]:
+        def write(number: str) -> None:
+            first = writer.at(made.dtype, x, writer.times(number, inner))
+            for k, total in enumerate(_dots(writer, made.dtype, (first, y), inner, side)):
+                place = writer.one.put(f"add i64 {number}, {k}")
+                writer.store(writer.one, made.dtype, total, target, place)
 
-    writer.repeat("0", str(rows), 1, row)
+        return write
+
+    writer.repeat("0", str(many), SIDE, some(SIDE))
+    writer.repeat(str(many), str(rows), 1, some(1))
     return writer.as_cell(made, target)
 
 
-def _dot(writer: Arrays, dtype: str, x: str, y: str, inner: int) -> str:
-    """Eight sums of every eighth term, added in pairs; then the terms that are left, in order."""
+def _dots(
+    writer: Arrays, dtype: str, pointers: tuple[str, str], inner: int, side: int
+) -> list[str]:
+    """Rows times a vector, side by side.
+
+    Of each are eight sums of every eighth term, added in pairs; then the terms that are left, in order.
+    """
     parts, one = Code(writer.text, PARTS, True), writer.one
     kind, many = parts.type(dtype), inner // PARTS * PARTS
-    place = parts.place(kind)
-    parts.line(f"store {kind} {parts.number(0, dtype)}, ptr {place}")
+    sums = [parts.place(kind) for _ in range(side)]
+    for place in sums:
+        parts.line(f"store {kind} {parts.number(0, dtype)}, ptr {place}")
+    rows = [writer.at(dtype, pointers[0], str(k * inner)) for k in range(side)]
 
     def terms(number: str) -> None:
-        a, b = (writer.load(parts, dtype, pointer, number) for pointer in (x, y))
-        made = _fused(parts, dtype, a, b, parts.put(f"load {kind}, ptr {place}"))
-        parts.line(f"store {kind} {made}, ptr {place}")
+        factor = writer.load(parts, dtype, pointers[1], number)
+        for row, place in zip(rows, sums, strict=True):
+            weight = writer.load(parts, dtype, row, number)
+            total = parts.put(f"load {kind}, ptr {place}")
+            made = _fused(parts, dtype, weight, factor, total)
+            parts.line(f"store {kind} {made}, ptr {place}")
 
     writer.repeat("0", str(many), PARTS, terms)
-    total = in_pairs(one, dtype, parts.put(f"load {kind}, ptr {place}"), added)
-    for number in range(many, inner):
-        a, b = (writer.load(one, dtype, pointer, str(number)) for pointer in (x, y))
-        total = _fused(one, dtype, a, b, total)
-    return total
+    made = []
+    for row, place in zip(rows, sums, strict=True):
+        total = in_pairs(one, dtype, parts.put(f"load {kind}, ptr {place}"), added)
+        for number in range(many, inner):
+            a, b = (writer.load(one, dtype, pointer, str(number)) for pointer in (row, pointers[1]))
+            total = _fused(one, dtype, a, b, total)
+        made.append(total)
+    return made
 
 
 def added(code: Code, dtype: str, a: str, b: str) -> str:

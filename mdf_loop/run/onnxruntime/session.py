@@ -67,7 +67,7 @@ class Session:
             options.add_external_initializers(list(self._apart), list(self._apart.values()))
         try:
             self._session = open_session(model, placement.device, options)
-            keep(self._session, domain, operators)
+            keep(options, domain, operators)
         except LoopError:
             raise
         except onnxruntime_errors() as error:
