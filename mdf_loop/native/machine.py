@@ -30,10 +30,16 @@ def _processor() -> tuple[str, str]:
 
 
 def _target() -> Any:
-    """What code is made for; each engine owns one."""
+    """What code is made for; one that has made code is large, each engine owns another."""
     name, features = _processor()
     target = _llvm().Target.from_default_triple()
     return target.create_target_machine(cpu=name, features=features, opt=2)
+
+
+@functools.cache
+def _maker() -> Any:
+    """The target of all code: used by one thread at a time."""
+    return _target()
 
 
 @functools.cache
@@ -97,9 +103,12 @@ def compiled(text: str, names: Sequence[str]) -> Machine:
         module.verify()
         options = llvm.create_pipeline_tuning_options(speed_level=1)
         options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-        target = _target()
-        passes = llvm.create_pass_builder(target, options)
+        passes = llvm.create_pass_builder(_maker(), options)
         passes.getModulePassManager().run(module, passes)
-        engine = llvm.create_mcjit_compiler(module, target)
+        code = llvm.ObjectFileRef.from_data(_maker().emit_object(module))
+        empty = llvm.parse_assembly("")
+        engine = llvm.create_mcjit_compiler(empty, _target())
+        engine.remove_module(empty)
+        engine.add_object_file(code)
         engine.finalize_object()
         return Machine(engine, tuple(engine.get_function_address(name) for name in names))
