@@ -30,7 +30,9 @@ from tests.strategies.native_operations import DTYPES, Call, calls, hard
 
 FIXED = ((2,), (3,), (7,), (8,), (33,), (1000,), (2, 3), (1, 5), (4, 1), (0,))
 NAMED = (("n",), ("n",), ("n",), (2, "n"), ("n", "m"), (1, "n"), ("n", 1))
-EXTENTS = (0, 1, 2, 3, 7, 8, 33, 1000)
+EXTENTS = (0, 2, 3, 7, 8, 33, 1000)
+"""For extents that have a name; of one lane ONNX Runtime may choose another zero (`Where`)."""
+
 MANY = 100_003
 MOST_ROWS = 6
 """Iterations that the outermost loop has at most."""
@@ -357,7 +359,7 @@ def _known(call: Call) -> bool:
 
 
 FIXED_BITS = Kind(calls(lambda call: call.is_fixed and _known(call)))
-EXACT = Kind(calls(lambda call: call.is_exact and _known(call)))
+EXACT = Kind(calls(lambda call: call.is_exact and _known(call) and not call.loses_signs))
 SINGLE = Kind(calls(lambda c: _known(c) and (c.is_exact or "float32" not in c.dtypes)), lanes=[()])
 """Single numbers, of which functions of float64 are those of ONNX Runtime."""
 

@@ -47,6 +47,11 @@ class Call:
         return row_of(self.name).bits is Bits.FIXED
 
     @property
+    def loses_signs(self) -> bool:
+        """Whether ONNX Runtime gives one or the other zero, depending on where the number stands."""
+        return self.name in ("Max", "Min") and self.dtypes[0].startswith("float")
+
+    @property
     def gives_floats(self) -> bool:
         """Whether the result is of the dtype of the operands, which is one with a point."""
         compares = self.name in ("Equal", "IsNaN") or self.name.startswith(("Greater", "Less"))

@@ -1,0 +1,261 @@
+"""Native loops as operators of ONNX Runtime: nothing crashes, waits or stays behind."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import LoopError, RunError
+from mdf_loop.ir import (
+    Carried,
+    Input,
+    Loop,
+    Output,
+    Program,
+    Scanned,
+    Shape,
+    StoppedBy,
+    Value,
+)
+from mdf_loop.memory_limit import resident
+from mdf_loop.native import operator
+from mdf_loop.pipeline import ONNXRUNTIME, prepare
+from mdf_loop.run.control.stopping import Stopped, Stopping
+from mdf_loop.run.onnxruntime.session import Session
+from tests.placements import REQUIRED, STANDARD
+from tests.soak import times
+
+LONG = 2**62
+MB = 1 << 20
+
+
+def adding(shape: Shape = ("n",), by: float = 1.0, *, endless: bool = False) -> Program:
+    """`x + by`, `trip` times; or as long as `x[...] < 0.5` holds for a number that never changes."""
+    b = Builder()
+    x, trip, flag = b.new("float64", shape, "x"), b.new("int64", (), "trip"), b.new("bool", (), "f")
+    inside = b.body()
+    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
+    enter = inside.new("float64", shape, "enter")
+    leave = inside.op("Add", enter, b.constant(np.array(by)))
+    condition = inside.op("Or", flag, inside.op("Less", i, trip)) if endless else None
+    final = b.new("float64", shape, "final")
+    b.append(
+        Loop(
+            "A.f",
+            None if endless else trip,
+            flag if endless else None,
+            i,
+            go,
+            condition,
+            (Carried(x, enter, leave, final),),
+            (),
+            tuple(inside.ops),
+            where="$.loop",
+        )
+    )
+    return whole(b, [x, trip, flag], final)
+
+
+def scanning(rows: Shape) -> Program:
+    """The last of `trip` rows."""
+    b = Builder()
+    given, trip = b.new("float64", rows, "rows"), b.new("int64", (), "trip")
+    x = b.new("float64", (rows or ())[1:], "x")
+    inside = b.body()
+    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
+    enter, row = inside.new("float64", x.shape, "enter"), inside.new("float64", x.shape, "row")
+    leave = inside.op("Add", inside.op("Mul", enter, b.constant(np.array(0.0))), row)
+    final = b.new("float64", x.shape, "final")
+    carried, ops = (Carried(x, enter, leave, final),), tuple(inside.ops)
+    b.append(Loop("A.f", trip, None, i, go, None, carried, (), ops, (Scanned(given, row),)))
+    return whole(b, [given, trip, x], final)
+
+
+def whole(b: Builder, inputs: list[Value], final: Value) -> Program:
+    raw = Program("p", tuple(map(Input, inputs)), tuple(b.ops), (Output("y", final),))
+    return prepare(raw, ONNXRUNTIME)
+
+
+def feeds(program: Program, **given: object) -> dict[str, np.ndarray]:
+    plain = {"x": np.zeros(3), "trip": 2, "f": True, **given}
+    return {e.value.name: np.asarray(plain[e.value.name]) for e in program.inputs}
+
+
+# --- arrays of another shape ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("program", "given"),
+    [
+        (adding((3,)), {"x": np.zeros(2)}),
+        (adding((3,)), {"x": np.zeros(1)}),
+        (adding((3,)), {"x": np.zeros((3, 3))}),
+        (adding((2, "n")), {"x": np.zeros(7)}),
+        (adding(()), {"x": np.zeros(5)}),
+        (scanning((4, "n")), {"rows": np.zeros((4, 3)), "x": np.zeros(2)}),
+        (scanning((4, "n")), {"rows": np.zeros((3, 2)), "x": np.zeros(2)}),
+        (scanning(("t", "n")), {"rows": np.zeros((1, 7)), "x": np.zeros(9)}),
+        (scanning(("t", "n")), {"rows": np.zeros((2, 2, 2)), "x": np.zeros(2)}),
+    ],
+)
+def test_another_shape_than_declared(program: Program, given: dict[str, np.ndarray]) -> None:
+    session = Session(program, REQUIRED)
+    with pytest.raises(LoopError):
+        session.run(feeds(program, **given))
+
+
+@pytest.mark.parametrize("rows", [(4,), (4, 3), ("t", "n")])
+@pytest.mark.parametrize("trip", [0, 3, 4, 5, 100, LONG])
+def test_as_many_rows_as_there_are(rows: Shape, trip: int) -> None:
+    program = scanning(rows)
+    shape = (4, 3)[: len(rows or ())]
+    given = feeds(
+        program,
+        rows=np.arange(12.0)[: np.prod(shape)].reshape(shape),
+        trip=trip,
+        x=np.ones(shape[1:]),
+    )
+    native, standard = Session(program, REQUIRED), Session(program, STANDARD)
+    if trip > 4:
+        with pytest.raises(RunError, match="the loop has more iterations than 'rows' has rows"):
+            native.run(given)
+        with pytest.raises(LoopError):
+            standard.run(given)
+    else:
+        np.testing.assert_array_equal(native.run(given)["y"], standard.run(given)["y"], strict=True)
+
+
+@pytest.mark.parametrize("trip", [-1, -(2**63)])
+def test_a_trip_count_below_zero(trip: int) -> None:
+    program = adding()
+    given = feeds(program, x=np.array([1.0, 2.0]), trip=trip)
+    np.testing.assert_array_equal(Session(program, REQUIRED).run(given)["y"], given["x"])
+
+
+# --- stopping -------------------------------------------------------------------------------------
+
+
+def seconds_to_stop(session: Session, given: dict[str, np.ndarray]) -> float:
+    """From the word that a run is to end to its end."""
+    asked = [0.0]
+
+    def ask() -> None:
+        asked[0] = time.monotonic()
+        stopping.ask(StoppedBy.INTERRUPTED)
+
+    with Stopping() as stopping:
+        timer = threading.Timer(0.02, ask)
+        timer.start()
+        with pytest.raises(Stopped):
+            session.run(given, stopping)
+        ended = time.monotonic()
+        timer.join()
+    return ended - asked[0]
+
+
+@pytest.mark.parametrize("endless", [False, True])
+@pytest.mark.parametrize("lanes", [(), (1000,), (100_003,)])
+def test_it_is_stopped(endless: bool, lanes: tuple[int, ...]) -> None:
+    """At once; one of three times, for the machine may have other things to do."""
+    program = adding(lanes, endless=endless)
+    session = Session(program, REQUIRED)
+    given = feeds(program, x=np.zeros(lanes), trip=LONG)
+    assert any(seconds_to_stop(session, given) < 0.2 for _ in range(3))
+    assert session.run(feeds(program, x=np.zeros(lanes), trip=2, f=False)) is not None
+
+
+def test_only_the_one_that_is_asked_stops() -> None:
+    program = adding()
+    session = Session(program, REQUIRED)
+    with ThreadPoolExecutor(2) as pool, Stopping() as first, Stopping() as second:
+        runs = [
+            pool.submit(session.run, feeds(program, trip=trip), stopping)
+            for trip, stopping in ((LONG, first), (20_000_000, second))
+        ]
+        first.ask(StoppedBy.INTERRUPTED)
+        with pytest.raises(Stopped):
+            runs[0].result()
+        np.testing.assert_array_equal(runs[1].result()["y"], np.full(3, 2e7))
+
+
+# --- many at once ---------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_threads_compile_and_run() -> None:
+    def one(number: int) -> None:
+        program = adding(by=float(number))
+        session = Session(program, REQUIRED)
+        for trip in range(5):
+            made = session.run(feeds(program, trip=trip))["y"]
+            np.testing.assert_array_equal(made, np.full(3, float(number * trip)))
+
+    with ThreadPoolExecutor(8) as pool:
+        for _ in pool.map(one, [*range(40), *range(40)]):
+            pass
+
+
+@pytest.mark.slow
+def test_threads_run_one_session() -> None:
+    program = adding()
+    session = Session(program, REQUIRED)
+
+    def one(trip: int) -> None:
+        lanes = trip % 50
+        made = session.run(feeds(program, x=np.full(lanes, 0.5), trip=trip))["y"]
+        np.testing.assert_array_equal(made, np.full(lanes, trip + 0.5))
+
+    with ThreadPoolExecutor(8) as pool:
+        for _ in pool.map(one, range(500)):
+            pass
+
+
+# --- nothing stays --------------------------------------------------------------------------------
+
+
+def open_and_close(number: float) -> None:
+    program = adding(by=number)
+    Session(program, REQUIRED).run(feeds(program))
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+def test_sessions_leave_nothing() -> None:
+    for _ in range(50):
+        open_and_close(1.0)
+    gc.collect()
+    before = resident()
+    for _ in range(times(500, 10_000)):
+        open_and_close(1.0)
+    gc.collect()
+    assert resident() - before < 10 * MB
+    assert len(operator._RELEASED) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+def test_code_leaves_little() -> None:
+    """llvmlite keeps some 50 kB of each compilation, the last 256 texts keep their code."""
+    for number in range(10):
+        open_and_close(float(number))
+    gc.collect()
+    before, count = resident(), times(500, 10_000)
+    for number in range(count):
+        open_and_close(10.5 + number)
+    gc.collect()
+    assert resident() - before < 50 * MB + count * MB // 10
+    assert len(operator._RELEASED) <= 1
+
+
+def test_a_session_that_fails_to_open_leaves_nothing() -> None:
+    gc.collect()
+    program = adding()
+    with pytest.raises(LoopError):
+        Session(program, type(REQUIRED)("none", native="require"))
+    open_and_close(1.0)

@@ -1,0 +1,86 @@
+"""The files by which ONNX Runtime takes native loops: made of the source beside them, for each system."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from importlib.resources import files
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from mdf_loop.native.operator import trampoline
+
+CI = Path(__file__).resolve().parents[2] / ".ci" / "trampolines.py"
+STARTS = {
+    "linux-x86_64.so": b"\x7fELF\x02\x01",
+    "linux-arm64.so": b"\x7fELF\x02\x01",
+    "macos-arm64.dylib": b"\xcf\xfa\xed\xfe",
+    "windows-x86_64.dll": b"MZ",
+    "windows-arm64.dll": b"MZ",
+}
+MACHINES = {"linux-x86_64.so": 62, "linux-arm64.so": 183}
+"""What ELF calls the processors."""
+
+EXPORTED = ("mdf_loop_operators", "mdf_loop_count", "mdf_loop_name", "mdf_loop_domain")
+
+
+@pytest.fixture(scope="module")
+def maker() -> ModuleType:
+    """The script that makes them."""
+    spec = importlib.util.spec_from_file_location("trampolines", CI)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def content(name: str) -> bytes:
+    return (files("mdf_loop.native") / "trampolines" / name).read_bytes()
+
+
+def test_there_is_one_for_each_system(maker: ModuleType) -> None:
+    assert set(maker.TARGETS) == set(STARTS)
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_they_are_what_they_are_called(name: str) -> None:
+    made = content(name)
+    assert made.startswith(STARTS[name])
+    if name in MACHINES:
+        assert int.from_bytes(made[18:20], "little") == MACHINES[name]
+    for each in (*EXPORTED, "RegisterCustomOps", "mdf_loop_release"):
+        assert each.encode() in made
+
+
+@pytest.mark.parametrize(
+    ("system", "processor", "name"),
+    [
+        ("linux", "x86_64", "linux-x86_64.so"),
+        ("linux", "aarch64", "linux-arm64.so"),
+        ("darwin", "arm64", "macos-arm64.dylib"),
+        ("win32", "AMD64", "windows-x86_64.dll"),
+        ("win32", "ARM64", "windows-arm64.dll"),
+        ("darwin", "x86_64", None),
+        ("linux", "riscv64", None),
+        ("freebsd14", "amd64", None),
+        ("emscripten", "wasm32", None),
+    ],
+)
+def test_each_system_finds_its_own(
+    system: str, processor: str, name: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr("platform.machine", lambda: processor)
+    found = trampoline()
+    assert (None if found is None else found.name) == name
+
+
+@pytest.mark.slow
+def test_it_is_made_of_its_source(maker: ModuleType, tmp_path: Path) -> None:
+    pytest.importorskip("ziglang")
+    made = maker.make("linux-x86_64.so", tmp_path)
+    assert made.read_bytes() == content("linux-x86_64.so")
+    assert [path.name for path in tmp_path.iterdir()] == [made.name]
