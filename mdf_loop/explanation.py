@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mdf_loop.api.prepared import Prepared
 from mdf_loop.classification import classify
 from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError
 from mdf_loop.importing.opening import Source, open_document
+from mdf_loop.lower.builder import Options
 from mdf_loop.outline import (
     Block,
     CaptureOutline,
@@ -28,6 +30,7 @@ from mdf_loop.outline.pseudocode import fixed, pseudocode
 from mdf_loop.outline.text import formulas, shortened, value_text
 from mdf_loop.outline.values import ArgumentOutline
 from mdf_loop.outline.words import delay_text, headline, selector_text, slice_text, sources
+from mdf_loop.run.device import USUAL
 from mdf_loop.visible import on_one_line
 
 _WORD = 12
@@ -47,7 +50,9 @@ def explain(source: Source) -> str:
     graph = outline(document)
     (time,) = loops_of(over_time(graph, document))
     blocks = (_block(block) for block in blocks_of(graph))
-    sections = [_graph(graph), _over_time(time), *blocks, _decisions(document)]
+    has_loops = bool(time.carried) or any(node.loops for node in graph.nodes)
+    native = _native(document, over_time=bool(time.carried)) if has_loops else ()
+    sections = [_graph(graph), _over_time(time), *blocks, native, _decisions(document)]
     shown = ([*map(on_one_line, lines)] for lines in sections)
     text = "\n\n".join("\n".join(lines) for lines in shown if lines)
     return "\n".join(line.rstrip() for line in text.split("\n")) + "\n"
@@ -125,6 +130,17 @@ def _over_time(time: LoopOutline) -> Iterator[str]:
     names = ", ".join(port for recorded in time.recorded for port in recorded.ports)
     recorded = _listed("recorded", [names] if names else [])
     yield from (f"  {line}" for line in (*carried, *recorded))
+
+
+def _native(document: Document, *, over_time: bool) -> Iterator[str]:
+    """Which loops would run as machine code, for the model's own values; nothing if it cannot run."""
+    try:
+        said = Prepared(document, USUAL, Options()).said_of_loops(over_time=over_time)
+    except LoopError:
+        return
+    yield "Run for long, loops are machine code (native) or ONNX Runtime's own (standard)"
+    width = max(map(len, said), default=0)
+    yield from (f"  {name:<{width}}  {text}" for name, text in said.items())
 
 
 def _start(pair: CarriedOutline) -> str:

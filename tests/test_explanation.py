@@ -43,6 +43,9 @@ Loop halving.halve: for-while
   condition   at the start going = true
               then going_out = x_next > 1
 
+Run for long, loops are machine code (native) or ONNX Runtime's own (standard)
+  halving.halve  standard: there is little to do
+
 Constant and variable conditions
   halving.halve  trip count  constant: 10
   halving.halve  condition   variable: depends on carried value 'x_out' of 'halving.halve'
@@ -92,6 +95,10 @@ Loop outer_node.trial_loop: for
     captured    rate, input port of outer_node   float64[]
     iteration   k = 0, 1, 2, …
 
+Run for long, loops are machine code (native) or ONNX Runtime's own (standard)
+  outer_node.trial_loop  standard: there is little to do
+  relax.step_loop        standard: there is little to do
+
 Constant and variable conditions
   outer_node.trial_loop                    trip count  constant: 3
   outer_node.trial_loop > relax.step_loop  trip count  constant: 4
@@ -123,6 +130,10 @@ Over time, one evaluation for each step
               spike, starts as 0
               cell_2.out, starts as 0
   recorded    seen
+
+Run for long, loops are machine code (native) or ONNX Runtime's own (standard)
+  time                native
+  $.graphs[0] passes  native
 """
 
 

@@ -13,6 +13,9 @@ from mdf_loop.emit.loop_node import ENDLESS
 from mdf_loop.ir import Gives, Loop, Program, loops
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.lower.builder import Options
+from mdf_loop.native.choice import said_before
+from mdf_loop.pipeline import ONNXRUNTIME, evaluation, prepare
+from mdf_loop.pipeline import over_time as passes_over_time
 from mdf_loop.reading.binding import Bound, Inputs
 from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.reading.program import read_once
@@ -124,6 +127,16 @@ class Prepared:
         if specification.controls.time_limit is None or self.options.max_iterations is not None:
             return self.options
         return replace(self.options, max_iterations=int(ENDLESS))
+
+    def said_of_loops(self, *, over_time: bool) -> Mapping[str, str]:
+        """Of each loop whether it would be native in a long run; nothing is run."""
+        asked = RunSpecification(steps=2 if over_time else None)
+        bound = self.bound(asked)
+        if over_time:
+            program = read_over_time(self.document, bound, self.options, asked).later
+            return said_before(prepare(program, ONNXRUNTIME, passes_over_time()))
+        program = read_once(self.document, bound, self.options, asked.selection).program
+        return said_before(prepare(program, ONNXRUNTIME, evaluation()))
 
     @cached_property
     def units(self) -> Mapping[str, str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import Array, Loop, Op, Operation, Program, Value, bodies, walk
+from mdf_loop.native.kernel import kernel_of, text_of
 from mdf_loop.native.operator import NativeLoop, operator_of, trampoline
 from mdf_loop.native.support import Form, constants_in, form_of
 from mdf_loop.ops import row_of
@@ -66,16 +67,26 @@ def natives_of(program: Program, mode: str = "auto", *, brief: bool = False) -> 
     return Natives(look.loops, look.said)
 
 
-class _Look:
-    """Goes through a program, from loops to those inside of them."""
+def said_before(program: Program) -> Mapping[str, str]:
+    """What would be decided for a run that takes long, as `Natives.said`, where there are any; no machine code is made."""
+    look = _Look(constants_in(program), "auto", brief=False, makes=False)
+    look.at(program.ops)
+    return look.said
 
-    def __init__(self, known: Mapping[Value, Array], mode: str, brief: bool) -> None:
+
+class _Look:
+    """Goes through a program, from loops to those inside of them; `makes` operators of native ones."""
+
+    def __init__(
+        self, known: Mapping[Value, Array], mode: str, brief: bool, makes: bool = True
+    ) -> None:
         self.loops: dict[Loop, NativeLoop] = {}
         self.said: dict[str, str] = {}
         self.standard: list[tuple[Loop, str]] = []
         self._known = known
         self._mode = mode
         self._brief = brief
+        self._makes = makes
 
     def at(self, ops: Iterable[Operation]) -> None:
         """Decide for the loops among operations."""
@@ -88,7 +99,7 @@ class _Look:
 
     def _loop(self, loop: Loop) -> None:
         try:
-            self.loops[loop] = self._native(loop)
+            self._take(loop)
         except NotNative as reason:
             self.said[loop.name] = f"standard: {reason}"
             self.standard.append((loop, str(reason)))
@@ -98,17 +109,24 @@ class _Look:
             if isinstance(each, Loop):
                 self.said[each.name] = NATIVE
 
-    def _native(self, loop: Loop) -> NativeLoop:
+    def _take(self, loop: Loop) -> None:
+        """Let a loop be native.
+
+        Raises:
+            NotNative: it cannot be, or shall not.
+        """
         if self._mode == "off":
             raise NotNative("native loops are off")
         form = form_of(loop, self._known)
         if self._mode == "auto" and self._is_brief(loop) and has_same_bits(form):
             raise NotNative(BRIEF.removeprefix("standard: "))
-        if problem := unavailable():
+        problem = unavailable() if self._makes else None
+        if problem is not None:
             raise NotNative(problem)
-        from mdf_loop.native.kernel import kernel_of
-
-        return operator_of(kernel_of(form), f"loop_{len(self.loops)}")
+        if self._makes:
+            self.loops[loop] = operator_of(kernel_of(form), f"loop_{len(self.loops)}")
+        else:
+            text_of(form, 1)
 
     def _is_brief(self, loop: Loop) -> bool:
         trip = None if loop.trip_count is None else self._known.get(loop.trip_count)

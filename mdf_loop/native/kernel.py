@@ -10,7 +10,7 @@ from mdf_loop.native import machine
 from mdf_loop.native.lanes import write_lanes
 from mdf_loop.native.steps import write_steps
 from mdf_loop.native.support import Form, extent_names
-from mdf_loop.native.writer import COUNT, FUNCTION
+from mdf_loop.native.writer import COUNT, FUNCTION, LoopText
 from mdf_loop.ops.native.code import Failure
 from mdf_loop.recent import Recent
 
@@ -47,14 +47,22 @@ class Kernel:
         return self.code.addresses[1] if self.form.counts else None
 
 
+def text_of(form: Form, width: int) -> LoopText:
+    """The code of a loop, for vectors of so many float64.
+
+    Raises:
+        NotNative: an operation of it has no code.
+    """
+    return write_steps(form, width) if form.steps else write_lanes(form, width)
+
+
 def kernel_of(form: Form) -> Kernel:
     """The kernel of a loop in its form.
 
     Raises:
         NotNative: an operation of it has no code.
     """
-    write = write_steps if form.steps else write_lanes
-    written = write(form, machine.width())
+    written = text_of(form, machine.width())
     with _LOCK:
         code = _MADE.get(written.text)
         if code is None:
