@@ -214,7 +214,7 @@ class _Steps(FormWriter):
         group, self._group = self._group, []
         if not group:
             return
-        inside = {op.outputs[0] for op in group}
+        inside = dict.fromkeys(op.outputs[0] for op in group)  # in order: equal loops, equal text
         mine = {id(op) for op in group}
         read = [v for op in group for v in op.inputs if v is not None and v not in inside]
         sources = {value: self._source(value, group[0].outputs[0], cells) for value in read}
@@ -275,12 +275,13 @@ class _Steps(FormWriter):
         return Cell(pointer=place[0])
 
     def leave(self, loop: Loop, cells: Cells, places: Mapping[Carried, Place]) -> None:
-        """All at once: what lies in the place of another one is put aside before that is written."""
-        taken = {place[0] for place in places.values()}
+        """All at once: what may lie in the place of another one is put aside before that is written."""
+        own = {line.split()[0] for line in self._buffers}
+        own -= {place[0] for place in places.values()}
         aside = dict(cells)
         for carried in loop.carried:
             cell = self.cell(carried.leave, cells)
-            if cell.pointer in taken and cell.pointer != places[carried][0]:
+            if cell.pointer and cell.pointer not in {*own, places[carried][0]}:
                 apart = self.buffer(carried.leave)
                 self.copy(apart, cell.pointer, _bytes(carried.leave))
                 aside[carried.leave] = Cell(pointer=apart)

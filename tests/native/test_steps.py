@@ -1,0 +1,103 @@
+"""Loops in steps: arrays in memory, read by each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Carried, Input, Loop, Output, Program, Value
+from mdf_loop.native import kernel
+from mdf_loop.pipeline import ONNXRUNTIME, prepare
+from mdf_loop.run.onnxruntime.session import Session
+from tests.placements import REQUIRED, STANDARD
+
+Step = Callable[[Builder, list[Value]], list[Value]]
+
+
+def carried_by(step: Step, *shapes: tuple[int, ...]) -> Program:
+    """Three iterations over arrays of these shapes."""
+    b = Builder()
+    inputs = [b.new("float64", shape, f"x{k}") for k, shape in enumerate(shapes)]
+    inside = b.body()
+    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
+    enters = [inside.new(v.dtype, v.shape, "enter") for v in inputs]
+    leaves = step(inside, enters)
+    finals = [b.new(v.dtype, v.shape, "final") for v in inputs]
+    carried, three = tuple(map(Carried, inputs, enters, leaves, finals)), b.constant(np.array(3))
+    b.append(Loop("A.f", three, None, i, go, None, carried, (), tuple(inside.ops)))
+    outputs = tuple(Output(f"y{k}", value) for k, value in enumerate(finals))
+    return prepare(Program("p", tuple(map(Input, inputs)), tuple(b.ops), outputs), ONNXRUNTIME)
+
+
+def whole(b: Builder, *numbers: int) -> Value:
+    return b.constant(np.array(numbers))
+
+
+def part_of_another(b: Builder, values: list[Value]) -> list[Value]:
+    a, _ = values
+    return [b.op("Add", a, a), b.op("Slice", a, whole(b, 0), whole(b, 2))]
+
+
+def end_of_another(b: Builder, values: list[Value]) -> list[Value]:
+    a, _ = values
+    return [b.op("Add", a, a), b.op("Slice", a, whole(b, 2), whole(b, 4))]
+
+
+def shape_of_another(b: Builder, values: list[Value]) -> list[Value]:
+    a, c = values
+    return [b.op("Reshape", c, whole(b, 4)), b.op("Reshape", a, whole(b, 2, 2))]
+
+
+def row_of_another(b: Builder, values: list[Value]) -> list[Value]:
+    a, _ = values
+    row = b.op("Gather", a, b.constant(np.array(1)), axis=0)
+    return [b.op("Transpose", a, perm=(1, 0)), row]
+
+
+def moved_along(b: Builder, values: list[Value]) -> list[Value]:
+    """A delay line: the newest in front."""
+    (a,) = values
+    newest = b.op("ReduceMax", a, axes=(0,), keepdims=1)
+    kept = b.op("Slice", a, whole(b, 0), whole(b, 3))
+    return [b.op("Concat", b.op("Mul", newest, b.constant(np.array(0.5))), kept, axis=0)]
+
+
+STEPS = [
+    (part_of_another, (4,), (2,)),
+    (end_of_another, (4,), (2,)),
+    (shape_of_another, (4,), (2, 2)),
+    (row_of_another, (2, 2), (2,)),
+    (moved_along, (4,)),
+]
+
+
+@pytest.mark.parametrize(("step", "shapes"), [(s, shapes) for s, *shapes in STEPS])
+def test_all_leave_at_once(step: Step, shapes: list[tuple[int, ...]]) -> None:
+    """What leaves may lie in the place of another that leaves."""
+    program = carried_by(step, *shapes)
+    given = {
+        f"x{k}": np.arange(1.0 + k, 1 + k + np.prod(s)).reshape(s) for k, s in enumerate(shapes)
+    }
+    made, expected = (Session(program, where).run(given) for where in (REQUIRED, STANDARD))
+    for name, array in expected.items():
+        np.testing.assert_array_equal(made[name], array, strict=True)
+
+
+def many_kept(b: Builder, values: list[Value]) -> list[Value]:
+    (a,) = values
+    parts = [b.op("Mul", a, b.constant(np.array(1.0 + k))) for k in range(8)]
+    ends = [b.op("ReduceMax", part, axes=(0,), keepdims=1) for part in parts]
+    joined = b.op("Concat", *ends, axis=0)
+    return [b.op("Concat", *(b.op("Add", part, joined) for part in parts[:1]), axis=0)]
+
+
+def test_equal_programs_have_one_code() -> None:
+    """The text says nothing of where in memory Python keeps its objects."""
+    Session(carried_by(many_kept, (8,)), REQUIRED)
+    before = kernel._MADE.values()
+    for _ in range(5):
+        Session(carried_by(many_kept, (8,)), REQUIRED)
+    assert set(map(id, kernel._MADE.values())) == set(map(id, before))
