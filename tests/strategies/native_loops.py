@@ -232,7 +232,7 @@ class Grower:
 
     def filled(self, b: Builder, pool: Sequence[Value], dtype: str, shape: Shape) -> Value:
         """A single number in another shape."""
-        single = next(value for value in pool if value.shape in ((), (1,)))
+        single = next(value for value in pool if value.shape in ((), (1,)))  # at least a constant
         wanted = b.constant(np.array(shape, np.int64))
         op_type = "Reshape" if shape in ((), (1,)) else "Expand"
         return self.converted(b, b.op(op_type, single, wanted), dtype)
@@ -262,8 +262,11 @@ class Grower:
         self.checks += 1
         with b.at(f"$.ops[{self.checks}]"):
             made = call.made(b, *operands)
-        known = (made.shape or ()) in ((), (1,)) or _ends_with(made.shape, self.lanes)
-        return [made] if known else []
+        return [made] if self.keeps(made) else []
+
+    def keeps(self, value: Value) -> bool:
+        """Whether a value has a shape that the loop may have."""
+        return (value.shape or ()) in ((), (1,)) or _ends_with(value.shape, self.lanes)
 
     def constant(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
         dtype, shapes = self.dtype(), [(), (1,)]

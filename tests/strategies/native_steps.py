@@ -1,0 +1,90 @@
+"""Random programs of one loop whose arrays read each other: reductions, moved and broadcast elements."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Shape, Value, is_fixed
+from tests.strategies.native_loops import EXACT, Case, Grower, Kind
+
+SHAPES: tuple[Shape, ...] = ((3,), (2, 3), (2, 1), (4,), (3, 3), (2, 3, 2), (9,), (5, 17))
+STEPS = Kind(EXACT.calls, lanes=SHAPES)
+
+
+class Stepping(Grower):
+    """Arrays of all shapes, as long as they are small."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        super().__init__(draw, STEPS)
+        self.others = draw(st.lists(st.sampled_from([*SHAPES, ()]), max_size=2))
+
+    def outermost(self, b: Builder, pool: list[Value]) -> list[Value]:
+        more = [self.given(b, self.dtype(), shape, "more") for shape in self.others]
+        return super().outermost(b, [*pool, *more])
+
+    def op(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
+        """By number of what fits, or of whole arrays."""
+        if self.draw(st.integers(0, 2)):
+            return self.whole_array(b, pool)
+        shape = self.pick(pool).shape or ()
+        fits = [v for v in pool if _fits(v.shape or (), shape)]
+        return super().op(b, fits, depth)
+
+    def keeps(self, value: Value) -> bool:
+        return is_fixed(value.shape) and np.prod(value.shape) < 200
+
+    def whole_array(self, b: Builder, pool: list[Value]) -> list[Value]:
+        arrays = [v for v in pool if v.shape and v.dtype != "bool"]
+        if not arrays:
+            return []
+        x = self.pick(arrays)
+        assert is_fixed(x.shape)
+        axis = self.draw(st.integers(0, len(x.shape) - 1))
+        kinds = ["Transpose", "Slice", "Gather", "Concat", "Reshape", "Reversed", "ReduceMax"]
+        if x.dtype.startswith("int"):
+            kinds += ["ReduceSum", "ReduceMin"]
+        kind = self.draw(st.sampled_from(kinds))
+        ends = [axis in (0, len(x.shape) - 1)]
+        if kind.startswith("Reduce") and not all(ends):
+            axis = 0
+        one = lambda *numbers: b.constant(np.array(numbers, np.int64))  # noqa: E731
+        extent = x.shape[axis]
+        match kind:
+            case "Transpose":
+                made = b.op(
+                    "Transpose", x, perm=tuple(self.draw(st.permutations(range(len(x.shape)))))
+                )
+            case "Slice":
+                begin = self.draw(st.integers(0, extent - 1))
+                end = self.draw(st.integers(begin + 1, extent))
+                made = b.op("Slice", x, one(begin), one(end), one(axis))
+            case "Reversed":
+                made = b.op("Slice", x, one(-1), one(-(2**62)), one(axis), one(-1))
+            case "Gather":
+                places = self.draw(
+                    st.lists(st.integers(-extent, extent - 1), min_size=1, max_size=3)
+                )
+                made = b.op("Gather", x, one(*places), axis=axis)
+            case "Concat":
+                other = self.pick([v for v in arrays if (v.dtype, v.shape) == (x.dtype, x.shape)])
+                made = b.op("Concat", x, other, axis=axis)
+            case "Reshape":
+                made = b.op("Reshape", x, one(*reversed(x.shape)))
+            case "ReduceSum":
+                made = b.op("ReduceSum", x, one(axis), keepdims=self.draw(st.integers(0, 1)))
+            case _:
+                made = b.op(kind, x, axes=(axis,), keepdims=self.draw(st.integers(0, 1)))
+        return [made] if self.keeps(made) else []
+
+
+def _fits(one: tuple[int | str, ...], other: tuple[int | str, ...]) -> bool:
+    pairs = zip(reversed(one), reversed(other), strict=False)
+    return len(one) <= len(other) and all(a in (1, b) for a, b in pairs)
+
+
+@st.composite
+def native_steps(draw: st.DrawFn) -> Case:
+    """A program, and arrays for it."""
+    return Stepping(draw).case()
