@@ -143,11 +143,15 @@ def work_of(ops: Iterable[Operation]) -> float:
 def has_same_bits(form: Form) -> bool:
     """Whether a loop gives, native or not, the same bits.
 
-    A function of one float64 is the system library's in both.
+    A function of one float64 is the system library's in both. Among arrays the larger of two zeros,
+    or of a number and nan, depends in ONNX Runtime on where they stand.
     """
-    operations = (op for op in walk(form.loop.ops) if isinstance(op, Op))
-    rounded = [op for op in operations if row_of(op.op_type).bits is Bits.OPEN]
-    return all(not form.many and op.outputs[0].dtype == "float64" for op in rounded)
+    return all(_is_same(op, many=form.many) for op in walk(form.loop.ops) if isinstance(op, Op))
+
+
+def _is_same(op: Op, *, many: bool) -> bool:
+    bits, float64 = row_of(op.op_type).bits, op.outputs[0].dtype == "float64"
+    return bits is Bits.FIXED or (not many and (bits is Bits.ONCE or float64))
 
 
 @functools.cache

@@ -99,6 +99,15 @@ def test_auto_takes_what_may_be_long() -> None:
     assert said(DECAY) == {"A.loop": NATIVE}
 
 
+@pytest.mark.parametrize("step", ["numpy.maximum(x, a)", "numpy.max(x) + x"])
+def test_what_is_brief_is_native_where_that_could_be_seen(step: str) -> None:
+    """ONNX Runtime gives one or the other zero or, of a number and nan, any."""
+    source = loop_model(
+        {"M": 4, "v_initial": "(a,)"}, {"x_next": step}, carried="x", given={"a": [0.0, 1.0]}
+    )
+    assert said(source) == {"A.loop": NATIVE}
+
+
 def test_nested_loops_are_listed() -> None:
     assert said(NESTED, inputs={"x": 1.0}) == {"m.c": NATIVE, "n.inner": NATIVE}
 
