@@ -48,7 +48,11 @@ def feeds(program: Program, case: Case) -> Mapping[str, Any]:
 
 def run(program: Program, case: Case, placement: Placement) -> Made:
     """The outputs, or the sentence of the error."""
-    session = Session(program, placement)
+    try:
+        session = Session(program, placement)
+    except RunError:  # ONNX Runtime divides constants by zero when it loads them
+        assert placement is STANDARD
+        return meant(program, case)
     try:
         return session.run(feeds(program, case))
     except RunError as error:
