@@ -129,8 +129,7 @@ class LoopStepper:
 
     def take(self, block: Block) -> None:
         """Keep the rows of a block."""
-        first, count = block.numbers[0], len(block.numbers)
-        self.rows.add(np.arange(first, first + count), block.rows)
+        self.rows.add(block.numbers, block.rows)
 
     def back(self) -> None:
         """Forget what the last `advance` did."""

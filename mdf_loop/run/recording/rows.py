@@ -9,7 +9,7 @@ Rows that are shorter than others have nan behind their end.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 
 import numpy as np
 
@@ -24,6 +24,9 @@ _HINT = (
     "or reduce them (reduce)"
 )
 
+MOST_AT_ONCE = 1 << 26
+"""Bytes of room that are made at once, beside what is needed."""
+
 
 class Rows:
     """Rows of several outputs, `[time, ...]`, or `[members, time, ...]` with `axis=1`.
@@ -37,7 +40,7 @@ class Rows:
         self._expected = expected
         self._columns: dict[str, Column] = {}
 
-    def add(self, coordinate: Array, rows: Mapping[str, Array]) -> None:
+    def add(self, coordinate: Sized, rows: Mapping[str, Array]) -> None:
         """Add rows; what stands along them is not kept.
 
         Raises:
@@ -152,10 +155,14 @@ class Column:
             raise self._too_large(length, math.prod(shape) * dtype.itemsize) from None
 
     def _make_room(self, length: int) -> None:
-        """Room for more: an eighth more than there was, so that moving it costs little."""
+        """Room for more: an eighth more than there was, so that moving it costs little.
+
+        It is not more than `MOST_AT_ONCE`, which is zeroed, and takes a moment to be stopped in.
+        """
         if length <= len(self._room):
             return
-        more = max(length, len(self._room) + len(self._room) // 8)
+        rows = max(1, MOST_AT_ONCE // max(1, self._room[:1].nbytes))
+        more = max(length, len(self._room) + min(len(self._room) // 8, rows))
         try:
             self._room.resize((more, *self._room.shape[1:]), refcheck=False)
         except MemoryError:
