@@ -16,7 +16,7 @@ from mdf_loop.native.kernel import kernel_of, text_of
 from mdf_loop.native.operator import NativeLoop, operator_of, trampoline
 from mdf_loop.native.support import Form, constants_in, form_of
 from mdf_loop.ops import row_of
-from mdf_loop.ops.native.code import NotNative
+from mdf_loop.ops.native.code import NotNative, is_float
 from mdf_loop.ops.registry import Bits
 
 NATIVE = "native"
@@ -143,15 +143,17 @@ def work_of(ops: Iterable[Operation]) -> float:
 def has_same_bits(form: Form) -> bool:
     """Whether a loop gives, native or not, the same bits.
 
-    A function of one float64 is the system library's in both. Among arrays the larger of two zeros,
-    or of a number and nan, depends in ONNX Runtime on where they stand.
+    Whole numbers are exact, and a function of one float64 is the system library's in both. Among arrays
+    the larger of two zeros, or of a number and nan, depends in ONNX Runtime on where they stand.
     """
     return all(_is_same(op, many=form.many) for op in walk(form.loop.ops) if isinstance(op, Op))
 
 
 def _is_same(op: Op, *, many: bool) -> bool:
-    bits, float64 = row_of(op.op_type).bits, op.outputs[0].dtype == "float64"
-    return bits is Bits.FIXED or (not many and (bits is Bits.ONCE or float64))
+    bits, dtype = row_of(op.op_type).bits, op.outputs[0].dtype
+    if bits is Bits.FIXED or not is_float(dtype):
+        return True
+    return not many and (bits is Bits.ONCE or dtype == "float64")
 
 
 @functools.cache
