@@ -16,6 +16,7 @@ from mdf_loop.native.kernel import kernel_of, text_of
 from mdf_loop.native.operator import NativeLoop, operator_of, trampoline
 from mdf_loop.native.support import Form, constants_in, form_of
 from mdf_loop.ops import row_of
+from mdf_loop.ops.costs import CALL
 from mdf_loop.ops.native.code import NotNative, is_float
 from mdf_loop.ops.registry import Bits
 
@@ -23,9 +24,6 @@ NATIVE = "native"
 BRIEF = "standard: there is little to do"
 LITTLE = 10_000.0
 """Microseconds that all iterations together take ONNX Runtime, at least: machine code takes longer to make."""
-
-_CALL = 0.2
-"""Microseconds of an operation besides its work (see `ops.costs`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,7 +134,7 @@ class _Look:
 def work_of(ops: Iterable[Operation]) -> float:
     """Microseconds that operations take ONNX Runtime at least, those in bodies once."""
     return sum(
-        _CALL + (row_of(op.op_type).work(op) if isinstance(op, Op) else 0.0) for op in walk(ops)
+        CALL + (row_of(op.op_type).work(op) if isinstance(op, Op) else 0.0) for op in walk(ops)
     )
 
 

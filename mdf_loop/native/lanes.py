@@ -156,22 +156,13 @@ class _Lanes(FormWriter):
         """All lanes, block by block."""
         code, lanes = self.one, self._block.lanes
         self.begin()
-        begin = code.place("i64")
-        code.line(f"store i64 0, ptr {begin}")
         last = code.put(f"sub i64 {self._count}, {lanes}")
-        code.line("br label %next_block")
-        code.label("next_block")
-        at = code.put(f"load i64, ptr {begin}")
-        some = code.put(f"icmp slt i64 {at}, {self._count}")
-        code.line(f"br i1 {some}, label %some_block, label %no_block")
-        code.label("some_block")
-        over = code.put(f"icmp sgt i64 {at}, {last}")
-        start = code.put(f"select i1 {over}, i64 {last}, i64 {at}")
-        self._all(start)
-        behind = code.put(f"add i64 {at}, {lanes}")
-        code.line(f"store i64 {behind}, ptr {begin}")
-        code.line("br label %next_block")
-        code.label("no_block")
+
+        def block(begin: str) -> None:
+            over = code.put(f"icmp sgt i64 {begin}, {last}")
+            self._all(code.put(f"select i1 {over}, i64 {last}, i64 {begin}"))
+
+        self.repeat("0", self._count, lanes, block)
         code.line("ret i64 0")
         return self.function(f"define internal i64 @{name}{TAKEN}")
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from mdf_loop.ir import Array, Carried, Loop, Op, Recorded, Scanned, Value, bodies, reads, walk
-from mdf_loop.native.support import Form, is_single
+from mdf_loop.native.support import Form, bare, is_single
 from mdf_loop.native.writer import COUNT, FUNCTION, TAKEN, Cells, FormWriter, LoopText, Place
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native import moves
@@ -149,24 +149,6 @@ class _Steps(FormWriter):
         if count > many:
             self.repeat(str(many), str(count), 1, lambda k: write(self.one, k))
 
-    def repeat(self, begin: str, end: str, step: int, write: Callable[[str], None]) -> None:
-        """Code for each `step`-th number from `begin` on, below `end`."""
-        code, text = self.one, self.text
-        place = code.place("i64")
-        again, body, done = (text.name(stem) for stem in ("again", "body", "done"))
-        code.line(f"store i64 {begin}, ptr {place}")
-        code.line(f"br label %{again}")
-        code.label(again)
-        number = code.put(f"load i64, ptr {place}")
-        more = code.put(f"icmp slt i64 {number}, {end}")
-        code.line(f"br i1 {more}, label %{body}, label %{done}")
-        code.label(body)
-        write(number)
-        following = code.put(f"add i64 {number}, {step}")
-        code.line(f"store i64 {following}, ptr {place}")
-        code.line(f"br label %{again}")
-        code.label(done)
-
     def times(self, number: str, factor: int) -> str:
         """A product of numbers of elements."""
         return self.one.put(f"mul i64 {number}, {factor}")
@@ -236,7 +218,7 @@ class _Steps(FormWriter):
     def _source(self, value: Value, like: Value, cells: Cells) -> Cell:
         """An operand as large as the result, or one number."""
         cell = self.cell(value, cells)
-        if cell.single or _bare(value) == _bare(like):
+        if cell.single or bare(value) == bare(like):
             return cell
         places = np.arange(math.prod(_shape(value))).reshape(_shape(value))
         wide = Value(value.name, value.dtype, like.shape)
@@ -322,13 +304,6 @@ def _shape(value: Value) -> tuple[int, ...]:
     if value.shape is None or not all(isinstance(extent, int) for extent in extents):
         raise NotNative(f"the shape of '{value.name}' is known only when it runs")
     return tuple(int(extent) for extent in extents)
-
-
-def _bare(value: Value) -> tuple[int, ...]:
-    """The shape without axes of one element in front."""
-    shape = _shape(value)
-    front = next((k for k, extent in enumerate(shape) if extent != 1), len(shape))
-    return shape[front:]
 
 
 def _bytes(value: Value) -> int:

@@ -115,7 +115,7 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
     captured = tuple(v for v in _read(loop) if v not in made and v not in numbers)
     if any(v.shape is None for v in rows):
         raise NotNative("the shape of what it scans is known only when it runs")
-    shapes = {_bare(value) for value in (*made, *captured, *_around(loop))} - {()}
+    shapes = {bare(value) for value in (*made, *captured, *_around(loop))} - {()}
     operations = (op for op in walk(loop.ops) if isinstance(op, Op))
     other = next((op for op in operations if not _is_by_number(op)), None)
     if len(shapes) < 2 and other is None and not any(map(_has_rows, walk(loop.ops))):
@@ -201,7 +201,7 @@ def _read(loop: Loop) -> Iterable[Value]:
     return found
 
 
-def _bare(value: Value) -> Extents:
+def bare(value: Value) -> Extents:
     """The shape without axes of one element in front; nothing for one number."""
     if value.dtype not in TYPES:
         raise NotNative(f"it has {value.dtype}")

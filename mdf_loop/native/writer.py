@@ -8,7 +8,7 @@ gives) has a place in memory, of which LLVM makes registers where it can.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -222,6 +222,24 @@ class FormWriter(ABC):
         return self.kept_array(value, place)
 
     # --- loops ------------------------------------------------------------------------------------
+
+    def repeat(self, begin: str, end: str, step: int, write: Callable[[str], None]) -> None:
+        """Code for each `step`-th number from `begin` on, below `end`."""
+        code, text = self.one, self.text
+        place = code.place("i64")
+        again, body, done = (text.name(stem) for stem in ("again", "body", "done"))
+        code.line(f"store i64 {begin}, ptr {place}")
+        code.line(f"br label %{again}")
+        code.label(again)
+        number = code.put(f"load i64, ptr {place}")
+        more = code.put(f"icmp slt i64 {number}, {end}")
+        code.line(f"br i1 {more}, label %{body}, label %{done}")
+        code.label(body)
+        write(number)
+        following = code.put(f"add i64 {number}, {step}")
+        code.line(f"store i64 {following}, ptr {place}")
+        code.line(f"br label %{again}")
+        code.label(done)
 
     def loop(self, loop: Loop, cells: Cells) -> Cells:
         """All iterations; what the loop gives, but its rows."""

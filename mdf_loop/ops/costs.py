@@ -12,6 +12,9 @@ import math
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.registry import elements
 
+CALL = 0.2
+"""Microseconds of any operation besides its work."""
+
 _SLOW, _MULTIPLICATION = 0.003, 0.00015
 
 

@@ -91,13 +91,9 @@ def _runs(shapes: Sequence[tuple[int, ...]], places: Array) -> list[tuple[int, i
 
 def _part(writer: Arrays, made: Value, value: Value, cell: Cell, begin: int) -> Cell:
     """A part of an array, where it is."""
-    size = BYTES[value.dtype]
-    if all(extent == 1 for extent in made.shape or ()):
-        if cell.single:
-            return cell
-        there = _far(writer, cell.pointer, begin * size)
-        return Cell((writer.load(writer.one, value.dtype, there),), True)
-    return cell if cell.single else Cell(pointer=_far(writer, cell.pointer, begin * size))
+    if cell.single:
+        return cell
+    return writer.as_cell(made, _far(writer, cell.pointer, begin * BYTES[value.dtype]))
 
 
 def _far(writer: Arrays, pointer: str, size: int) -> str:

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from mdf_loop.build import Builder
 from mdf_loop.ir import Constant, Guard, If, Loop, Op, Operation, bodies
 from mdf_loop.ops import row_of
+from mdf_loop.ops.costs import CALL
 
-_CALL, _LOOP, _ITERATION = 0.2, 3.0, 1.5
-_GUARD = 4 * _CALL
+_LOOP, _ITERATION = 3.0, 1.5
+_GUARD = 4 * CALL
 """A guard is four operations there (`emit.guard_node`)."""
 
 
@@ -26,12 +27,12 @@ def _one(b: Builder, operation: Operation) -> float:
     if isinstance(operation, Constant):
         return 0.0
     if isinstance(operation, Op):
-        return _CALL + row_of(operation.op_type).work(operation)
+        return CALL + row_of(operation.op_type).work(operation)
     if isinstance(operation, Guard):
         return _GUARD
     inner = [cost(b, body.ops) for body in bodies(operation)]
     if isinstance(operation, If):
-        return _CALL + min(inner)
+        return CALL + min(inner)
     assert isinstance(operation, Loop)
     return _LOOP + _iterations(b, operation) * (_ITERATION + inner[0])
 
