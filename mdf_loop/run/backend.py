@@ -25,6 +25,7 @@ from mdf_loop.run.device import USUAL, Device, Placement
 from mdf_loop.run.interpreted import Interpreted
 from mdf_loop.run.modeci.evaluations import Evaluations
 from mdf_loop.run.onnxruntime.session import Session
+from mdf_loop.run.room import NO_ROOM, Room
 
 
 class Computes(Protocol):
@@ -34,8 +35,10 @@ class Computes(Protocol):
     def device(self) -> Device:
         """Where it is computed, and why; `UNDECIDED` if the first run decides."""
 
-    def run(self, arrays: Mapping[str, Data], stopping: Stopping | None = None) -> dict[str, Data]:
-        """The outputs by name, for inputs by name.
+    def run(
+        self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
+    ) -> dict[str, Data]:
+        """The outputs by name, for inputs by name; they may be where there is room for them.
 
         Raises:
             RunError: the model failed; the sentence names the place in the MDF.

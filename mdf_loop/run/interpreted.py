@@ -10,6 +10,7 @@ from mdf_loop.ir import Data, Program
 from mdf_loop.run.control.stopping import Stopped, Stopping
 from mdf_loop.run.device import USUAL, Device, Placement
 from mdf_loop.run.interpret import interpret
+from mdf_loop.run.room import NO_ROOM, Room
 
 
 class Interpreted:
@@ -30,8 +31,10 @@ class Interpreted:
             )
         self.program = program
 
-    def run(self, arrays: Mapping[str, Data], stopping: Stopping | None = None) -> dict[str, Data]:
-        """The outputs by name, for inputs by name.
+    def run(
+        self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
+    ) -> dict[str, Data]:
+        """The outputs by name, for inputs by name, in memory of their own.
 
         Raises:
             RunError: the model failed; the sentence names the place.

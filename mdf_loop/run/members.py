@@ -15,6 +15,7 @@ from mdf_loop.ir import Array, Data, Program
 from mdf_loop.run.backend import Runnable
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.device import Device
+from mdf_loop.run.room import NO_ROOM, Room
 
 
 class Members:
@@ -39,9 +40,13 @@ class Members:
         """Which loops are native."""
         return self._runnable.native
 
-    def run(self, arrays: Mapping[str, Data], stopping: Stopping | None = None) -> dict[str, Data]:
+    def run(
+        self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
+    ) -> dict[str, Data]:
         """The outputs by name, members in front."""
-        made = self._runnable.run(arrays, stopping)
+        axes = {output.name: output.members for output in self.program.outputs}
+        own = {n: np.moveaxis(r, 0, axis) for n, r in room.items() if (axis := axes[n]) is not None}
+        made = self._runnable.run(arrays, stopping, own)
         return members_in_front(self.program, made, len(arrays[self._swept]))
 
 

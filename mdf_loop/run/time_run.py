@@ -66,6 +66,7 @@ def run_over_time(
         KeyboardInterrupt, RunError: it was stopped before anything was reached.
     """
     recorder = Recorder(keeping, sink, stepper.clock, session.axis, session.has_run)
+    stepper.room = recorder.room
     if controller.resumed is not None:
         stepper.restore(controller.resumed["course"])
         if stepper.done > stepper.total:

@@ -7,7 +7,7 @@ alike: for one, then for as many again as were alike so far.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.execution_list import Mark, OrderOfExecution, Sets
 from mdf_loop.run.recording.lengths import with_axes
 from mdf_loop.run.recording.ticks import Clock
+from mdf_loop.run.room import NO_ROOM, Room, is_in
 from mdf_loop.run.states import State
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class TimeStepper:
         first: the number of the first one.
         clock: the time of each, from the beginning of the run or of the state it begins with.
         native: of each loop, by name, `native`, or `standard: ` and why.
+        room: where rows of some steps may be written.
     """
 
     def __init__(self, session: TimeSession, specification: RunSpecification, bound: Bound) -> None:
@@ -61,6 +63,7 @@ class TimeStepper:
         self.first = 0 if start is None else int(start["step"])
         self.clock = _clock(start, specification.dt)
         self.native: dict[str, str] = {}
+        self.room: Callable[[range], Room] = lambda numbers: NO_ROOM
         self._session = session
         self._specification = specification
         self._bound = bound
@@ -139,8 +142,11 @@ class TimeStepper:
         session = self._session.later(held, self.total, thinned=every > 1)
         given = self._session.given(self._bound, self.done, self.done + steps)
         feeds = self._session.going_on(session, given, held, steps, rows, self._specification.dt)
+        first = number + steps // max(rows, 1) - 1
+        numbers = range(first, number + steps, every) if _is_kept(first, every) else range(0)
+        room = self.room(numbers)
         try:
-            made = session.run(feeds, stopping)
+            made = session.run(feeds, stopping, room)
         except RecordShapeError:
             if rows == 1:
                 raise
@@ -148,9 +154,7 @@ class TimeStepper:
             return self._further(most, stopping)
         self._be_as_before(session.native)
         self._go_to(steps, self._session.held(made), made, self._session.sets(made, 1))
-        first = number + steps // max(rows, 1) - 1
-        numbers = range(first, number + steps, every) if _is_kept(first, every) else range(0)
-        return self._block(numbers, made, 1)
+        return self._block(numbers, made, 1, room)
 
     def _go_to(self, steps: int, held: State, rows: Mapping[str, Array], sets: Sets | None) -> None:
         self._before = self._reached
@@ -170,7 +174,9 @@ class TimeStepper:
             return min(2 * self._reached.alike, self.total), shapes
         return 1, shapes
 
-    def _block(self, numbers: range, made: Mapping[str, Array], which: int) -> Block:
+    def _block(
+        self, numbers: range, made: Mapping[str, Array], which: int, room: Room = NO_ROOM
+    ) -> Block:
         """The rows of the first evaluation (0), or of further ones (1)."""
         cut = (slice(None),) * self._session.axis + (slice(len(numbers)),)
         rows = {name: made[name][cut] for name in self._session.programs.recorded if name in made}
@@ -180,7 +186,8 @@ class TimeStepper:
             )
             for shown, name in self._session.programs.watched[which].items()
         }
-        return Block(numbers, rows, watched)
+        there = frozenset(name for name, array in rows.items() if is_in(array, room.get(name)))
+        return Block(numbers, rows, watched, there)
 
     def _be_as_before(self, native: Mapping[str, str]) -> None:
         """Note which loops are native.

@@ -188,7 +188,7 @@ def test_what_keeps_its_size_has_chunks_as_ever() -> None:
     stepper = Slowly(1.0)
     with stopping.Stopping() as alone:
         assert chunks.follow(stepper, alone, lambda block: None) is None  # type: ignore[arg-type]
-    assert stepper.lengths[:4] == [1, 8, 64, 512]
+    assert stepper.lengths[:2] == [1, chunks.GROWTH]
 
 
 @pytest.mark.slow

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from mdf_loop.errors import LoopError
-from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.ir import StoppedBy
 from mdf_loop.run.control.stepper import Block, Stepper
 from mdf_loop.run.control.stopping import Stopped, Stopping
 
@@ -25,7 +25,7 @@ SECONDS = 0.02
 BYTES = 8 << 20
 """The most that the rows of a chunk may be."""
 
-GROWTH = 8
+GROWTH = 256
 """How many times the length of a chunk the next one may have."""
 
 
@@ -103,5 +103,6 @@ def follow(
 
 
 def _size(block: Block) -> int:
-    arrays: Iterable[Array] = (*block.rows.values(), *block.watched.values())
-    return sum(array.nbytes for array in arrays)
+    """The bytes of what was made, besides what is already kept."""
+    rows = (array for name, array in block.rows.items() if name not in block.kept)
+    return sum(array.nbytes for array in (*rows, *block.watched.values()))

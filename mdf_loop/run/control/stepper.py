@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 from mdf_loop.ir import Array, Data
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stopping import Stopping
+from mdf_loop.run.room import Room
 
 Numbers: TypeAlias = "range | Array"
 """The number of the step of each row; steps count from 0 over the whole run."""
@@ -19,11 +20,13 @@ class Block:
     """Rows that some further steps gave: `[time, ...]`, in a sweep `[members, time, ...]`.
 
     `watched` are the floats that are watched for nan, in the order in which they are computed.
+    `kept` are names of rows that are already where they are to be kept.
     """
 
     numbers: Numbers
     rows: Mapping[str, Array]
     watched: Mapping[str, Array] = field(default_factory=dict)
+    kept: frozenset[str] = frozenset()
 
 
 class Stepper(Protocol):
@@ -68,6 +71,9 @@ class Sink(Protocol):
     @property
     def length(self) -> int:
         """How many rows were added."""
+
+    def room(self, count: int) -> Room:
+        """Where the next rows may be written before they are added, if it is known."""
 
     def add(self, coordinate: Array, rows: Mapping[str, Array]) -> None:
         """Add rows, and the time or the number of the step of each."""

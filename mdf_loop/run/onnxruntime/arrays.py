@@ -49,6 +49,11 @@ def taken(made: dict[str, Data], narrow: Collection[str]) -> dict[str, Data]:
     return made
 
 
+def is_plain(array: Array) -> bool:
+    """Whether the runtime can write to an array's own memory."""
+    return array.dtype.isbuiltin == 1 and array.dtype.kind != "O" and array.flags.c_contiguous
+
+
 def owned(array: Array) -> Any:
     """An array as a value of the runtime, which reads the array's own memory."""
     import onnxruntime

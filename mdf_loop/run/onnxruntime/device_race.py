@@ -17,6 +17,7 @@ from mdf_loop.emit import SessionModel
 from mdf_loop.errors import DeviceError
 from mdf_loop.run.device import UNDECIDED, Device
 from mdf_loop.run.onnxruntime.device import DEVICES, Placed, on_cpu, on_cuda
+from mdf_loop.run.room import NO_ROOM, Room
 
 MARGIN = 1.1
 """CUDA has to be so many times faster than the CPU: below it is noise."""
@@ -41,8 +42,10 @@ class Runner(Protocol):
     def device(self) -> Device:
         """Where it runs, and why."""
 
-    def run(self, names: Sequence[str], feeds: Mapping[str, Any], options: Any) -> list[Any]:
-        """The outputs of these names; `options.terminate` may end it."""
+    def run(
+        self, names: Sequence[str], feeds: Mapping[str, Any], options: Any, room: Room = NO_ROOM
+    ) -> list[Any]:
+        """The outputs of these names, where there is room for them; `options.terminate` may end it."""
 
 
 def open_session(model: SessionModel, device: str, options: Any) -> Runner:
@@ -89,7 +92,9 @@ class Race:
         """Where the model runs, and why; `UNDECIDED` before the race has ended."""
         return UNDECIDED if self._winner is None else self._winner.device
 
-    def run(self, names: Sequence[str], feeds: Mapping[str, Any], options: Any) -> list[Any]:
+    def run(
+        self, names: Sequence[str], feeds: Mapping[str, Any], options: Any, room: Room = NO_ROOM
+    ) -> list[Any]:
         """The outputs of these names, made by the device that runs the model from now on."""
         winner = self._winner
         if winner is None:
@@ -98,7 +103,7 @@ class Race:
                     return self._race(*self._starting, _Work(names, feeds, options))
                 winner = self._winner
                 assert winner is not None
-        return winner.run(names, feeds, options)
+        return winner.run(names, feeds, options, room)
 
     def _race(self, cpu: Placed, cuda: Placed, work: _Work) -> list[Any]:
         slow, made = work.timed(cpu, least=1)

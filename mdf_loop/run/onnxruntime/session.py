@@ -13,6 +13,7 @@ from mdf_loop.emit.loop_node import write_loop
 from mdf_loop.emit.scan_node import write_scan
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Array, Data, Program
+from mdf_loop.ir.types import dtype_name
 from mdf_loop.native.choice import natives_of
 from mdf_loop.native.node import writer
 from mdf_loop.native.operator import keep, register
@@ -21,10 +22,11 @@ from mdf_loop.onnx_session import session_options
 from mdf_loop.pipeline import LOADED, prepare
 from mdf_loop.run.control.stopping import Stopped, Stopping
 from mdf_loop.run.device import USUAL, Device, Placement
-from mdf_loop.run.onnxruntime.arrays import fed, narrow_ends, owned, taken
+from mdf_loop.run.onnxruntime.arrays import fed, is_plain, narrow_ends, owned, taken
 from mdf_loop.run.onnxruntime.device_race import open_session
 from mdf_loop.run.onnxruntime.runtime_errors import load_error, onnxruntime_errors, run_error
 from mdf_loop.run.onnxruntime.sizes import sizes
+from mdf_loop.run.room import NO_ROOM, Room
 from mdf_loop.signals import ending
 
 SMALL = 50_000
@@ -45,6 +47,7 @@ class Session:
 
         self.program = program
         self.names = [output.name for output in program.outputs]
+        self._dtypes = {output.name: output.value.dtype for output in program.outputs}
         self._narrow, self._narrow_outputs = narrow_ends(program)
         self._run_options = onnxruntime.RunOptions
         self._sizes = sizes(program)
@@ -78,8 +81,10 @@ class Session:
         """Where the program runs, and why; `auto` may leave it open until the first run."""
         return self._session.device
 
-    def run(self, arrays: Mapping[str, Data], stopping: Stopping | None = None) -> dict[str, Data]:
-        """The outputs by name, for inputs by name.
+    def run(
+        self, arrays: Mapping[str, Data], stopping: Stopping | None = None, room: Room = NO_ROOM
+    ) -> dict[str, Data]:
+        """The outputs by name, for inputs by name; those that there is room for are there.
 
         Raises:
             RunError: the model failed; the sentence names the place in the MDF.
@@ -89,17 +94,25 @@ class Session:
             KeyboardInterrupt: a signal, within milliseconds, if there is no `stopping`.
         """
         if stopping is not None:
-            return self._run(arrays, stopping)
+            return self._run(arrays, stopping, room)
         made: dict[str, Data] | None = None
         with Stopping(grace=0.0) as alone, suppress(Stopped):
-            made = self._run(arrays, alone)
+            made = self._run(arrays, alone, room)
         if alone.reason is not None and alone.reason.is_asked:
             raise ending(alone.reason)
         if made is None:  # without a failure somebody else has ended it
             raise alone.failure or KeyboardInterrupt
         return made
 
-    def _run(self, arrays: Mapping[str, Data], stopping: Stopping) -> dict[str, Data]:
+    def _fitting(self, room: Room) -> Room:
+        """What of it outputs can be written to as they are."""
+        return {
+            name: array
+            for name, array in room.items()
+            if is_plain(array) and dtype_name(array) == self._dtypes[name]
+        }
+
+    def _run(self, arrays: Mapping[str, Data], stopping: Stopping, room: Room) -> dict[str, Data]:
         self._sizes.refuse()
         options = self._run_options()
         feeds = fed(arrays, self._narrow)
@@ -111,7 +124,7 @@ class Session:
             computation = options
         try:
             stopping.begins(computation)
-            made = self._session.run(self.names, feeds, options)
+            made = self._session.run(self.names, feeds, options, self._fitting(room))
         except onnxruntime_errors() as error:
             if options.terminate:
                 raise Stopped from None

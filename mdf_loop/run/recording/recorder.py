@@ -17,6 +17,7 @@ from mdf_loop.run.recording.missing import with_missing
 from mdf_loop.run.recording.reductions import Reductions
 from mdf_loop.run.recording.rows import Column
 from mdf_loop.run.recording.ticks import Clock, Ticks
+from mdf_loop.run.room import NO_ROOM, Room
 
 
 class Recorder:
@@ -38,6 +39,15 @@ class Recorder:
         self._chosen = Column("the numbers of the steps")
         self._first: int | None = None
         self._given = 0
+
+    def room(self, numbers: range) -> Room:
+        """Where rows of these steps may be written, if they are kept as they are."""
+        selection = self.keeping.selection
+        if selection.when is not None or any(number % selection.every for number in numbers[:2]):
+            return NO_ROOM
+        room = self.sink.room(len(numbers))
+        alike = (name for name in self.keeping.traces if name not in self.keeping.open)
+        return {name: room[name] for name in alike if name in room}
 
     def take(self, block: Block) -> None:
         """Keep of the block what is to be kept."""

@@ -18,6 +18,7 @@ from mdf_loop.ir import Array
 from mdf_loop.memory_limit import check
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.recording.missing import common_shape, padded
+from mdf_loop.run.room import Room, is_in
 
 _HINT = (
     "stream them to disk (output='run.zarr', --output run.zarr), keep fewer of them (every, when), "
@@ -52,6 +53,15 @@ class Rows:
                 self._columns[name] = Column(name, self._expected)
             self._columns[name].add(_axis_moved(part, self.axis, 0))
         self.length += len(coordinate)
+
+    def room(self, count: int) -> Room:
+        """Where the next rows may be written."""
+        rooms = {name: column.room(count) for name, column in self._columns.items()}
+        return {
+            name: _axis_moved(room, 0, self.axis)
+            for name, room in rooms.items()
+            if room is not None
+        }
 
     def _check_room(self, rows: Mapping[str, Array]) -> None:
         """Refuse rows for all of which there will be no room, when the first of them come."""
@@ -121,8 +131,17 @@ class Column:
             self._move(dtype, self._room.shape[1:])
         if len(part):
             self._make_room(self._length + len(part))
-            self._room[self._length : self._length + len(part)] = part
+            place = self._room[self._length : self._length + len(part)]
+            if not is_in(part, place):
+                place[...] = part
             self._length += len(part)
+
+    def room(self, count: int) -> Array | None:
+        """Where so many rows may be written, if there is room for all; they have the shape of others."""
+        end = self._length + count
+        if not self._length or end > len(self._room) or self._room.shape[1:] != self._row:
+            return None
+        return self._room[self._length : end]
 
     def trim(self) -> None:
         """Give back the room that was not needed."""

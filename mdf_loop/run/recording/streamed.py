@@ -24,6 +24,7 @@ from mdf_loop.run.recording.claim import Claim
 from mdf_loop.run.recording.missing import common_shape, dtype_with_nan
 from mdf_loop.run.recording.resuming import Kept
 from mdf_loop.run.recording.stream import Column, Stream
+from mdf_loop.run.room import NO_ROOM, Room
 
 _Waiting: TypeAlias = tuple[Array, Mapping[str, Array]]
 """What stands along rows, and the rows."""
@@ -65,6 +66,10 @@ class Streamed:
         """How many rows were added."""
         waiting = 0 if self._first is None else len(self._first[0])
         return waiting if self._stream is None else self._stream.length
+
+    def room(self, count: int) -> Room:
+        """None: rows are written to the disk."""
+        return NO_ROOM
 
     def add(self, coordinate: Array, rows: Mapping[str, Array]) -> None:
         """Add rows."""

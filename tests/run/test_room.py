@@ -1,0 +1,95 @@
+"""Rows of a run are written where they are kept, and are the same as rows that are copied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.run.onnxruntime import device
+from mdf_loop.run.recording.recorder import Recorder
+from mdf_loop.run.recording.rows import Rows
+from mdf_loop.run.room import NO_ROOM, is_in
+
+CELLS = 40
+STEPS = 2000
+
+
+def model() -> dict[str, Any]:
+    """Cells that leak, their mean, and whether they are positive: of three dtypes."""
+    start = np.linspace(-1.0, 1.0, CELLS).tolist()
+    nodes = {
+        "a": {
+            "parameters": {
+                "start": {"value": start},
+                "x": {"default_initial_value": "start", "time_derivative": "0.1 - x"},
+            },
+            "output_ports": {
+                "x": {"value": "x"},
+                "above": {"value": "x > 0"},
+                "first": {"value": "x[0]"},
+            },
+        }
+    }
+    return {"m": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": nodes}}}}
+
+
+def rows(compiled: mdf_loop.Compiled, **asked: Any) -> dict[str, Any]:
+    """All rows of a run."""
+    results = compiled.run(steps=STEPS, dt=0.01, progress=False, **asked)
+    return {name: np.array(results[name]) for name in results}
+
+
+@pytest.mark.parametrize("native", ["auto", "off"])
+@pytest.mark.parametrize("every", [1, 3, 500])
+@pytest.mark.parametrize("sweep", [None, {"a.start": np.zeros((3, CELLS))}])
+def test_rows_are_the_same_whether_copied_or_not(
+    native: str, every: int, sweep: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = mdf_loop.compile(model(), device="cpu", native=native)
+    asked = {"every": every} | ({} if sweep is None else {"sweep": sweep})
+    monkeypatch.setattr(device, "ENOUGH", 0)
+    there = rows(compiled, **asked)
+    monkeypatch.setattr(Recorder, "room", lambda self, numbers: NO_ROOM)
+    copied = rows(compiled, **asked)
+    for name, array in copied.items():
+        np.testing.assert_array_equal(there[name], array)
+        assert there[name].dtype == array.dtype
+
+
+def test_rows_are_written_where_they_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    add = Rows.add
+
+    def spied(self: Rows, coordinate: Any, added: Any) -> None:
+        room = self.room(len(coordinate))
+        seen.append(all(is_in(part, room.get(name)) for name, part in added.items()))
+        add(self, coordinate, added)
+
+    monkeypatch.setattr(Rows, "add", spied)
+    rows(mdf_loop.compile(model(), device="cpu", native="require"))
+    assert not seen[0]
+    assert seen[-1]
+
+
+def test_there_is_room_only_for_rows_like_the_last_ones() -> None:
+    kept = Rows(expected=4)
+    assert kept.room(1) == {}
+    kept.add(range(1), {"a": np.zeros((1, 2)), "b": np.zeros((1, 2))})
+    assert {name: room.shape for name, room in kept.room(3).items()} == {"a": (3, 2), "b": (3, 2)}
+    assert kept.room(4) == {}
+    kept.room(1)["a"][...] = 7.0
+    kept.add(range(1), {"a": kept.room(1)["a"], "b": np.ones((1, 3))})
+    np.testing.assert_array_equal(kept.arrays()["a"], [[0, 0], [7, 7]])
+    np.testing.assert_array_equal(kept.arrays()["b"], [[0, 0, np.nan], [1, 1, 1]])
+    assert kept.room(1)["b"].shape == (1, 3)
+
+
+def test_rows_of_members_lie_behind_each_other() -> None:
+    kept = Rows(axis=1, expected=3)
+    kept.add(range(1), {"a": np.zeros((2, 1, 5))})
+    room = kept.room(2)["a"]
+    assert room.shape == (2, 2, 5)
+    assert np.moveaxis(room, 1, 0).flags.c_contiguous
