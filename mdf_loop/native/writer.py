@@ -72,8 +72,6 @@ class FormWriter(ABC):
                 self.stacks[value] = self.pointer("%out", k)
         address = code.put(f"load i64, ptr {self.memory[STOP]}")
         self._told = code.put(f"inttoptr i64 {address} to ptr")
-        if form.loop.condition is None:
-            self._check_rows("%trip", 0)
 
     def pointer(self, array: str, position: int) -> str:
         """One of an array of pointers."""
@@ -253,6 +251,8 @@ class FormWriter(ABC):
         for carried in loop.carried:
             self._keep(carried.enter, self.cell(carried.initial, cells), places[carried])
         trip = self._trip(loop, cells)
+        if loop.condition is None:
+            self._check_rows(loop, trip)
         if loop is not self.form.loop:
             self.prepare_rows(loop, cells)
         again, body, done = (text.name(stem) for stem in ("again", "body", "done"))
@@ -313,8 +313,8 @@ class FormWriter(ABC):
         cells[loop.condition_in] = Cell((code.put(f"load i1, ptr {go}"),), True)
         for carried in loop.carried:
             cells[carried.enter] = self._kept(carried.enter, places[carried])
-        if loop.condition is not None:
-            self._check_rows(i, 1)
+        if loop.condition is not None and loop.scanned:
+            self._check_rows(loop, code.put(f"add i64 {i}, 1"))
         for scanned in loop.scanned:
             cells[scanned.row] = self._row(scanned, i)
         self.ops(loop.ops, cells)
@@ -364,11 +364,10 @@ class FormWriter(ABC):
         at = self.one.put(f"getelementptr i64, ptr %extents, i64 {place}")
         return self.one.put(f"load i64, ptr {at}")
 
-    def _check_rows(self, number: str, more: int) -> None:
-        """Fail where there are fewer rows than so many, and `more`."""
-        for scanned in self.form.loop.scanned:
-            wanted = self.one.put(f"add i64 {number}, {more}")
+    def _check_rows(self, loop: Loop, wanted: str) -> None:
+        """Fail where a loop has fewer rows than are wanted."""
+        for scanned in loop.scanned:
             few = self.one.put(f"icmp slt i64 {self._rows(scanned)}, {wanted}")
             sentence = f"the loop has more iterations than '{scanned.rows.name}' has rows"
             hint = "give a row for each iteration"
-            self.one.fail_if(few, Failure(sentence, self.form.loop.where, hint))
+            self.one.fail_if(few, Failure(sentence, loop.where, hint))
