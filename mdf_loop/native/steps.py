@@ -205,10 +205,9 @@ class _Steps(FormWriter):
         def write(code: Code, k: str) -> None:
             registers = {v: self._element(code, v, source, k) for v, source in sources.items()}
             for op in group:
-                form, made = row_of(op.op_type).native, op.outputs[0]
-                assert form is not None
+                made = op.outputs[0]
                 given = [registers[value] for value in op.inputs if value is not None]
-                registers[made] = form(code, op, *given)
+                (registers[made],) = self.vectors(code, op, [given])
                 if made in kept:
                     self.store(code, made.dtype, registers[made], kept[made], k)
 

@@ -8,7 +8,7 @@ gives) has a place in memory, of which LLVM makes registers where it can.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from mdf_loop.ir import Carried, Guard, If, Loop, Op, Operation, Recorded, Scanned, Value
 from mdf_loop.native.support import STOP, Form, extent_names, is_single
+from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import BYTES, STORED, Cell, Code, Failure, Text
 
 STOPPED = 99999
@@ -172,6 +173,14 @@ class FormWriter(ABC):
             elif isinstance(operation, Loop):
                 cells.update(self.loop(operation, cells))
         self.flush(cells)
+
+    def vectors(self, code: Code, op: Op, given: Sequence[Sequence[str]]) -> Sequence[str]:
+        """An operation that is computed number by number, of vectors side by side."""
+        row = row_of(op.op_type)
+        assert row.native is not None
+        if row.native_together is not None:
+            return row.native_together(code, op, *given)
+        return [row.native(code, op, *each) for each in given]
 
     def _guard(self, guard: Guard, cells: Cells) -> None:
         failure, ok = Failure(guard.sentence, guard.where), self.cell(guard.ok, cells)

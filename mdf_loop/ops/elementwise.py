@@ -82,7 +82,12 @@ ARITHMETIC = (
     _number(name="Add", native=exact.binary("fadd", "add")),
     _number(name="Sub", native=exact.binary("fsub", "sub")),
     _number(name="Mul", native=exact.binary("fmul", "mul")),
-    _number(name="Div", native=exact.divided, may_fail=divides_by_zero),
+    _number(
+        name="Div",
+        native=exact.divided,
+        native_together=exact.divided_together,
+        may_fail=divides_by_zero,
+    ),
     _number(name="Neg", native=exact.neg),
     _number(name="Abs", native=exact.absolute, never_negative=_of_floats),
     _once(

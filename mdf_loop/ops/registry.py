@@ -59,6 +59,9 @@ Batched: TypeAlias = "Callable[[Lane, Op, Operands], Sequence[Value]]"
 Native: TypeAlias = "Callable[..., str]"
 """`form(code: Code, op, *registers)`: writes machine code for lanes; the register of the result."""
 
+NativeTogether: TypeAlias = "Callable[..., Sequence[str]]"
+"""`form(code: Code, op, *given)`: the same for several vectors; of each its registers are given."""
+
 NativeWhole: TypeAlias = "Callable[[Arrays, Op, Mapping[Value, Cell]], Cell]"
 """Writes machine code for an operation on whole arrays, whose cells are given."""
 
@@ -134,6 +137,7 @@ class Row:
         not_composed: why it is not, as the end of a sentence.
         native: how machine code computes it element by element, of dtypes in `ops.native.code`; None:
             a loop with it is run by ONNX Runtime's own kernels.
+        native_together: the same for several vectors side by side, where that is cheaper.
         native_whole: how machine code computes it, of whole arrays.
         opset: the lowest opset that has it, where ONNX's schemas alone do not tell.
         newer_forms: (opset, form): how it is said from an opset on, where it was said differently before.
@@ -164,6 +168,7 @@ class Row:
     composed: Composition | None = None
     not_composed: str = ""
     native: Native | None = None
+    native_together: NativeTogether | None = None
     native_whole: NativeWhole | None = None
     opset: Opset = ours
     newer_forms: Sequence[tuple[int, Form]] = ()

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.native.code import Code, Failure, is_float
+from mdf_loop.ops.native.quotients import by_number
 
 Form: TypeAlias = Callable[..., str]
 """`form(code, op, *registers)`: the register of what the operation gives."""
@@ -176,6 +177,15 @@ def divided(code: Code, op: Op, a: str, b: str) -> str:
         return code.binary("fdiv", dtype, a, b)
     _refuse_zero(code, op, b)
     return code.binary("sdiv", dtype, a, b)
+
+
+def divided_together(code: Code, op: Op, *pairs: Sequence[str]) -> Sequence[str]:
+    """`a / b` of several vectors: of floats by a number that is known without the divider."""
+    divisors = {b for _, b in pairs}
+    made = None
+    if len(divisors) == 1 and is_float(first(op)):
+        made = by_number(code, first(op), [a for a, _ in pairs], min(divisors))
+    return [divided(code, op, a, b) for a, b in pairs] if made is None else made
 
 
 def rest(code: Code, op: Op, a: str, b: str) -> str:

@@ -190,6 +190,14 @@ class Code:
         """A constant in all lanes."""
         return self.splat(literal(value, dtype), TYPES[dtype])
 
+    def number_of(self, register: str) -> float | None:
+        """The number of a constant float, the same in all lanes; None for what is computed."""
+        scalar = register.rstrip(">").split()[-1]
+        if not scalar.startswith("0x"):
+            return None
+        wide: float = struct.unpack("<d", struct.pack("<Q", int(scalar, 16)))[0]
+        return wide
+
     def splat(self, scalar: str, kind: str) -> str:
         """A literal in all lanes."""
         if self.width == 1:

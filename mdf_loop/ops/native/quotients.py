@@ -1,0 +1,129 @@
+"""Quotients by a number that is known: exact, without the divider, which is several times slower.
+
+    q = x * r                            # r is 1 / c, rounded
+    q' = q - (q * c - x) * r             # x / c, rounded
+
+The products are not rounded before something is added to them. Where r is so far from 1 / c that q' might
+be rounded to the wrong side, the second line is there twice. Zeros keep their signs, nan stays nan. Where
+a number is so near to zero, or a quotient so large, that this would not hold, all are divided.
+
+Sources: Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990;
+Muller et al., "Handbook of Floating-Point Arithmetic", 2nd edition, chapter 4.7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from mdf_loop.ops.native.code import Code
+
+FEWEST = 4
+"""Lanes from which on a processor multiplies and adds in one instruction, and it pays."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A dtype.
+
+    Attributes:
+        precision: bits of its significand.
+        least: the exponent from which on what is left of a division is exact.
+        most: that of divisors up to which nothing else overflows.
+        whole: the dtype of whole numbers that has its bits.
+    """
+
+    precision: int
+    least: int
+    most: int
+    whole: str
+
+
+_KINDS = {"float64": _Kind(53, -960, 900, "int64"), "float32": _Kind(24, -100, 60, "int32")}
+
+
+def by_number(code: Code, dtype: str, numbers: Sequence[str], c: str) -> Sequence[str] | None:
+    """`x / c` of each number, for a literal float `c`; None where they are better divided."""
+    divisor = code.number_of(c)
+    if divisor is None or code.width < FEWEST:
+        return None
+    kind, size = _KINDS[dtype], abs(divisor)
+    if not 2.0**-kind.most < size < 2.0**kind.most or math.frexp(size)[0] == 0.5:
+        return None
+    inverse = float(np.asarray(1, dtype) / np.asarray(size, dtype))
+    corrections = 1 if suffices(size, inverse, kind.precision) else 2
+    made = []
+    for x in numbers:
+        q = code.binary("fmul", dtype, x, code.number(inverse, dtype))
+        for _ in range(corrections):
+            q = _corrected(code, dtype, (x, q), (size, inverse))
+        made.append(code.put(f"fneg {code.type(dtype)} {q}") if divisor < 0 else q)
+    extreme = _is_extreme(code, dtype, (numbers, made), size)
+    return _divided_if(code, dtype, extreme, (numbers, made), c)
+
+
+def suffices(c: float, r: float, precision: int) -> bool:
+    """Whether one correction is enough, where r is 1 / c rounded.
+
+    With c from 1 to 2 and an error e of r in units of 2 ** -p: q is at most e c + 1/2 of its last places
+    off, so that q c - x has no more than p bits if (e c + 1/2) c <= 2; q' before it is rounded is off by
+    e c (e c + 1/2) 2 ** -p last places, and x / c is never nearer than 2 ** -p / c to where rounding turns.
+    """
+    exponent = math.frexp(c)[1] - 1
+    wide, inverse = Fraction(c) / Fraction(2) ** exponent, Fraction(r) * Fraction(2) ** exponent
+    off = wide * abs(inverse - 1 / wide) * 2**precision
+    most = (off + Fraction(1, 2)) * wide
+    return bool(most <= 2 and most * off < 1)
+
+
+def _corrected(code: Code, dtype: str, of: tuple[str, str], by: tuple[float, float]) -> str:
+    (x, q), (c, r) = of, by
+    kind = code.type(dtype)
+    less = code.put(f"fneg {kind} {x}")
+    left = code.intrinsic("fma", dtype, q, code.number(c, dtype), less)
+    less = code.put(f"fneg {kind} {left}")
+    return code.intrinsic("fma", dtype, less, code.number(r, dtype), q)
+
+
+_Quotients = tuple[Sequence[str], Sequence[str]]
+"""Numbers, and their quotients."""
+
+
+def _is_extreme(code: Code, dtype: str, of: _Quotients, c: float) -> str:
+    """Whether one of the numbers is tiny, and not zero, or one of the quotients has become nan: one truth."""
+    numbers, made = of
+    kind = _KINDS[dtype]
+    least = np.asarray(2.0 ** (kind.least + max(0, math.frexp(c)[1])), dtype)
+    smallest = ""
+    for x in numbers:
+        bits = code.cast("bitcast", dtype, code.intrinsic("fabs", dtype, x), kind.whole)
+        less = code.binary("add", kind.whole, bits, code.number(-1, kind.whole))  # of 0 the largest
+        smallest = code.intrinsic("umin", kind.whole, smallest, less) if smallest else less
+    truth = code.compare(
+        "ult", kind.whole, smallest, code.number(least.view(kind.whole) - 1, kind.whole)
+    )
+    half = len(made) // 2
+    for one, other in zip(made[: len(made) - half], made[half:], strict=True):
+        truth = code.binary("or", "bool", truth, code.compare("uno", dtype, one, other))
+    return code.any(truth)
+
+
+def _divided_if(code: Code, dtype: str, extreme: str, of: _Quotients, c: str) -> Sequence[str]:
+    """The quotients, or if it is true those of the divider."""
+    text = code.text
+    quick, slow, done = (text.name(stem) for stem in ("quick", "slow", "divided"))
+    code.line(f"br label %{quick}")
+    code.label(quick)
+    code.line(f"br i1 {extreme}, label %{slow}, label %{done}")
+    code.label(slow)
+    divided = [code.binary("fdiv", dtype, x, c) for x in of[0]]
+    code.line(f"br label %{done}")
+    code.label(done)
+    both = zip(of[1], divided, strict=True)
+    return [
+        code.put(f"phi {code.type(dtype)} [ {q}, %{quick} ], [ {d}, %{slow} ]") for q, d in both
+    ]

@@ -1,0 +1,109 @@
+"""Quotients by a number that is known: the bits of the divider, for every number."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Input, Loop, Output, Program, Recorded, Scanned
+from mdf_loop.native import machine
+from mdf_loop.ops.native.quotients import FEWEST, suffices
+from mdf_loop.run.onnxruntime.session import Session
+from tests.placements import REQUIRED
+
+DIVISORS = (
+    0.001,
+    0.0125,
+    3.0,
+    -7.0,
+    1 / 3,
+    1.9999999999999998,
+    1e-200,
+    -1e200,
+    1e-300,
+    0.25,
+    np.pi,
+)
+"""Some that need one correction, some two, some none since they are divided."""
+
+LANES = 203
+
+
+def rounded(numbers: np.ndarray, precision: int) -> np.ndarray:
+    """To the nearest number of so many bits."""
+    part, exponent = np.frexp(numbers)
+    return np.ldexp(np.rint(np.ldexp(part, precision)), exponent - precision)
+
+
+@pytest.mark.parametrize("precision", [5, 6, 8, 10, 11])
+def test_corrections_suffice_for_all_numbers_of_few_bits(precision: int) -> None:
+    once = []
+    x = 1 + np.arange(2 ** (precision - 1)) / 2 ** (precision - 1)
+    for c in x[1:].tolist():
+        r = float(rounded(np.array(1 / c), precision))
+        q = rounded(x * r, precision)
+        made = []
+        for _ in range(2):
+            q = rounded(q - rounded(q * c - x, precision) * r, precision)
+            made.append(q)
+        exact = rounded(x / c, precision)
+        np.testing.assert_array_equal(made[1], exact)
+        if suffices(c, r, precision):
+            np.testing.assert_array_equal(made[0], exact)
+            once.append(c)
+    assert len(once) > 0.6 * x.size
+
+
+def quotients(rows: np.ndarray, c: float) -> np.ndarray:
+    """Each row divided by a number, by a native loop."""
+    b = Builder()
+    dtype = str(rows.dtype)
+    given = b.new(dtype, rows.shape, "x")
+    inside = b.body()
+    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
+    row = inside.new(dtype, rows.shape[1:], "row")
+    with inside.at("$.here"):
+        made = inside.op("Div", row, inside.constant(np.array(c, dtype)))
+    stack = b.new(dtype, rows.shape, "stack")
+    trip, ops = b.constant(np.array(len(rows))), tuple(inside.ops)
+    scanned, recorded = (Scanned(given, row),), (Recorded(made, stack),)
+    b.append(Loop("loop", trip, None, i, go, None, (), recorded, ops, scanned, where="$"))
+    program = Program("made", (Input(given),), tuple(b.ops), (Output("y", stack),))
+    found: np.ndarray = Session(program, REQUIRED).run({"x": rows})["y"]
+    return found
+
+
+def hard(dtype: str, c: float, rng: np.random.Generator) -> np.ndarray:
+    """Numbers of all sizes, multiples of the divisor and their neighbours, ends, zeros, infinities, nan."""
+    whole = f"uint{8 * np.dtype(dtype).itemsize}"
+    any_bits = rng.integers(0, np.iinfo(whole).max, 20 * LANES, dtype=whole, endpoint=True)
+    usual = rng.normal(size=20 * LANES).astype(dtype)
+    info = np.finfo(dtype)
+    multiples = (np.arange(-LANES, LANES) * np.asarray(c, dtype)).astype(dtype)
+    around = [np.nextafter(multiples, np.asarray(end, dtype)) for end in (-np.inf, np.inf)]
+    ends = [info.tiny, info.smallest_subnormal, info.max, 0.0, np.inf, np.nan]
+    edges = np.array([*ends, *(-e for e in ends), 2.0**-100, 2.0**-101], dtype)
+    numbers = np.concatenate([any_bits.view(dtype), usual, multiples, *around, edges, usual[:50]])
+    return np.resize(numbers, (-(-numbers.size // LANES), LANES))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("c", DIVISORS)
+def test_quotients_are_those_of_the_divider(dtype: str, c: float) -> None:
+    with np.errstate(all="ignore"):
+        if not np.isfinite(np.asarray(c, dtype)) or not np.asarray(c, dtype):
+            pytest.skip("no number of this dtype")
+        rows = hard(dtype, c, np.random.default_rng(5))
+        exact = rows / np.asarray(c, dtype)
+    made = quotients(rows, c)
+    np.testing.assert_array_equal(made, exact)
+    np.testing.assert_array_equal(
+        np.signbit(made), np.signbit(exact) | np.isnan(made) * np.signbit(made)
+    )
+
+
+def test_vectors_here_are_wide_enough_to_be_tried() -> None:
+    if machine.width() < FEWEST:
+        pytest.skip("this processor divides")
+    assert machine.width() * 6 < LANES
