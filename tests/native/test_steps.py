@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mdf_loop.build import Builder
-from mdf_loop.ir import Carried, Input, Loop, Output, Program, Value
+from mdf_loop.ir import Carried, Input, Loop, Output, Program, Recorded, Value
 from mdf_loop.native import kernel
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.onnxruntime.session import Session
@@ -101,3 +101,29 @@ def test_equal_programs_have_one_code() -> None:
     for _ in range(5):
         Session(carried_by(many_kept, (8,)), REQUIRED)
     assert set(map(id, kernel._MADE.values())) == set(map(id, before))
+
+
+@pytest.mark.parametrize("rows", range(1, 9))
+def test_each_function_has_its_own_tables(rows: int) -> None:
+    """The one that counts the iterations had tables by the same names, of other arrays."""
+    b = Builder()
+    inputs = [b.new("float64", shape, "x") for shape in ((9, 9), (10, 10))]
+    go_on = b.new("bool", (), "go_on")
+    inside = b.body()
+    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
+    enters = [inside.new(v.dtype, v.shape, "enter") for v in inputs]
+    leaves = [inside.op("Transpose", v, perm=(1, 0)) for v in enters]
+    finals = [b.new(v.dtype, v.shape, "final") for v in inputs]
+    stacks = [Recorded(i, b.new("int64", ("rows",), "stack")) for _ in range(rows)]
+    more = inside.op("Less", i, b.constant(np.array(2)))
+    carried, ops = tuple(map(Carried, inputs, enters, leaves, finals)), tuple(inside.ops)
+    b.append(Loop("A.f", None, go_on, i, go, more, carried, tuple(stacks), ops))
+    told = [*finals, *(each.stack for each in stacks)]
+    outputs = tuple(Output(f"y{k}", value) for k, value in enumerate(told))
+    given = tuple(map(Input, (*inputs, go_on)))
+    program = prepare(Program("p", given, tuple(b.ops), outputs), ONNXRUNTIME)
+    names = [entry.value.name for entry in program.inputs]
+    arrays = [np.arange(81.0).reshape(9, 9), np.arange(100.0).reshape(10, 10), np.array(True)]
+    made = Session(program, REQUIRED).run(dict(zip(names, arrays, strict=True)))
+    for k, array in enumerate(arrays[:2]):
+        np.testing.assert_array_equal(made[f"y{k}"], array.T)

@@ -6,6 +6,7 @@ lies together is copied together; a part of an array that stays as it is, is rea
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -103,10 +104,10 @@ def _far(writer: Arrays, pointer: str, size: int) -> str:
 def _by_table(
     writer: Arrays, made: Value, source: tuple[Value, Cell], places: Array, target: str
 ) -> None:
-    """Each element from its place in a table."""
+    """Each element from its place in a table, which all functions of a loop share: its name says what is in it."""
     value, cell = source
     numbers = ", ".join(f"i64 {place}" for place in places.tolist())
-    name = writer.text.name("@table")
+    name = f"@table_{hashlib.sha256(numbers.encode()).hexdigest()[:32]}"
     writer.text.declared[name] = f"{name} = private constant [{len(places)} x i64] [{numbers}]"
 
     def write(number: str) -> None:
