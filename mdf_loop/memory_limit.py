@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
 
+from mdf_loop import used_memory
 from mdf_loop.errors import InputError, MemoryLimitError
 
 LEAST = 10**9
@@ -105,7 +106,8 @@ def check(size: float, what: str, where: str = "", hint: str = _SMALLER) -> None
     Raises:
         MemoryLimitError: the limit would be passed; `what` names what is too large.
     """
-    most, there = limit(), resident()
+    most = limit()
+    there = in_use(size, most)
     if there + size > most:
         allowed = f"the limit allows: {as_text(most)}, of which {as_text(there)} are in use"
         raise _too_much(size, what, where, allowed, hint)
@@ -129,6 +131,12 @@ def passed(most: int) -> MemoryLimitError:
 
 
 # --- what the system says -------------------------------------------------------------------------
+
+
+def in_use(more: float, most: int) -> int:
+    """The bytes that this process has, without memory that is only kept where `more` would be too much."""
+    there = resident()
+    return resident() if there + more > most and used_memory.give_up() else there
 
 
 def resident() -> int:

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import mdf_loop
+from mdf_loop import memory_limit
 from mdf_loop.cli import cli
 from mdf_loop.errors import InputError, MemoryLimitError
 from mdf_loop.ir import StoppedBy
@@ -172,7 +173,7 @@ class Slowly:
 def test_what_grows_at_most_doubles_in_a_chunk(
     growth: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stopping, "resident", lambda: 0)
+    monkeypatch.setattr(memory_limit, "resident", lambda: 0)
     stepper = Slowly(growth)
     with stopping.Stopping() as alone:
         alone._most = 10**9
@@ -201,7 +202,7 @@ def test_a_run_over_time_saves_what_it_has_reached(
     options += ["--checkpoint", saved, "--output", store]
     looks = itertools.count()
     monkeypatch.setattr(stopping, "LOOKS", 0.02)
-    monkeypatch.setattr(stopping, "resident", lambda: 10**12 * (next(looks) > 4))
+    monkeypatch.setattr(memory_limit, "resident", lambda: 10**12 * (next(looks) > 4))
     made = CliRunner().invoke(cli, [*options, "--memory-limit", "100GB"])
     assert made.exit_code == 2, made.output
     assert "MemoryLimitError: the run took more memory than its limit of 100 GB" in made.output
@@ -228,7 +229,7 @@ def test_a_model_without_loops_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -
         return self
 
     monkeypatch.setattr(stopping.Stopping, "__enter__", looked)
-    monkeypatch.setattr(stopping, "resident", lambda: 10**12)
+    monkeypatch.setattr(memory_limit, "resident", lambda: 10**12)
     with pytest.raises(MemoryLimitError, match="took more memory") as caught:
         compiled.run({"x0": [1.0] * 4}, memory_limit="100GB")
     assert caught.value.results is None

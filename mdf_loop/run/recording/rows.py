@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sized
 
 import numpy as np
 
+from mdf_loop import used_memory
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.memory_limit import check
@@ -148,7 +149,7 @@ class Column:
         if self._room.shape[1:] != (self._row or ()):
             self._room = self.rows.copy()
         elif len(self._room) > self._length:
-            self._room.resize((self._length, *self._room.shape[1:]), refcheck=False)
+            self._resize(self._length)
 
     def _fitted(self, part: Array) -> Array:
         """Rows as long as there is room for: for longer ones some is made, an eighth more."""
@@ -169,7 +170,7 @@ class Column:
     def _take_room(self, least: int, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> None:
         length = max(least, self._expected or 0)
         try:
-            self._room = np.empty((length, *shape), dtype)
+            self._room = used_memory.array((length, *shape), dtype)
         except (MemoryError, ValueError):
             raise self._too_large(length, math.prod(shape) * dtype.itemsize) from None
 
@@ -183,9 +184,18 @@ class Column:
         rows = max(1, MOST_AT_ONCE // max(1, self._room[:1].nbytes))
         more = max(length, len(self._room) + min(len(self._room) // 8, rows))
         try:
-            self._room.resize((more, *self._room.shape[1:]), refcheck=False)
+            self._resize(more)
         except MemoryError:
             raise self._too_large(more, self._room[:1].nbytes) from None
+
+    def _resize(self, length: int) -> None:
+        """Another length, where the rows are if they can grow there."""
+        shape = (length, *self._room.shape[1:])
+        if self._room.flags.owndata:
+            self._room.resize(shape, refcheck=False)
+            return
+        old, self._room = self.rows, np.empty(shape, self._room.dtype)
+        self._room[(slice(self._length), *map(slice, old.shape[1:]))] = old
 
     def _too_large(self, length: int, row: int) -> InputError:
         return InputError(

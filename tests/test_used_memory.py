@@ -1,0 +1,120 @@
+"""Memory of arrays that are gone is used again, and by one array at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from mdf_loop import memory_limit, used_memory
+from mdf_loop.errors import MemoryLimitError
+from mdf_loop.memory_limit import check, limited
+from mdf_loop.run.recording.rows import Rows
+
+FLOATS = np.dtype("float64")
+LARGE = (1000, 300)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_kept() -> Iterator[None]:
+    used_memory.give_up()
+    yield
+    used_memory.give_up()
+
+
+def place(array: np.ndarray) -> int:
+    """Where it lies."""
+    return int(array.__array_interface__["data"][0])
+
+
+def test_memory_of_an_array_that_is_gone_is_used_again() -> None:
+    first = used_memory.array(LARGE, FLOATS)
+    first[...] = 1.0
+    assert (first.shape, first.dtype, place(first) % 64) == (LARGE, FLOATS, 0)
+    where = place(first)
+    del first
+    again = used_memory.array((299, 1000), FLOATS)
+    assert place(again) == where
+    again[...] = 2.0
+
+
+def test_a_view_keeps_the_memory_of_its_array() -> None:
+    row = used_memory.array(LARGE, FLOATS)[17:18, ::2]
+    row[...] = 3.0
+    others = [used_memory.array(LARGE, FLOATS) for _ in range(3)]
+    for other in others:
+        other[...] = 0.0
+        assert not np.shares_memory(other, row)
+    assert (row == 3.0).all()
+
+
+def test_small_arrays_and_objects_own_their_memory() -> None:
+    assert used_memory.array((3,), FLOATS).flags.owndata
+    assert used_memory.array((1 << 20,), np.dtype(object)).flags.owndata
+    assert used_memory.array((0, 5), FLOATS).shape == (0, 5)
+
+
+def test_memory_of_another_size_is_given_up() -> None:
+    for factor in (1, 3, 1):
+        used_memory.array((factor * LARGE[0], LARGE[1]), FLOATS)
+        assert [round(m.nbytes / 8 / 300_000) for m in used_memory._KEPT] == [factor]
+
+
+def test_no_more_is_kept_than_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(used_memory, "MOST", 5_000_000)
+    arrays = [used_memory.array(LARGE, FLOATS) for _ in range(4)]
+    assert not used_memory._KEPT
+    arrays.clear()
+    assert len(used_memory._KEPT) == 2
+
+
+def test_what_is_kept_is_given_up_before_anything_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        memory_limit, "resident", lambda: 500 + sum(m.nbytes for m in used_memory._KEPT)
+    )
+    used_memory.array(LARGE, FLOATS)
+    with limited(1000):
+        check(400, "it")
+        assert not used_memory._KEPT
+        with pytest.raises(MemoryLimitError, match="of which 500 B are in use"):
+            check(600, "it")
+
+
+def test_threads_never_have_the_same_memory() -> None:
+    wrong = []
+
+    def work(number: int) -> None:
+        for _ in range(50):
+            array = used_memory.array((200, 1000), FLOATS)
+            array[...] = number
+            if not (array == number).all():
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_rows_that_were_fewer_than_expected_have_their_own_memory() -> None:
+    kept = Rows(expected=1000)
+    kept.add(range(2), {"a": np.arange(600.0).reshape(2, 300)})
+    kept.close()
+    rows = kept.arrays()["a"]
+    assert rows.base is None or rows.base.nbytes == rows.nbytes
+    np.testing.assert_array_equal(rows, np.arange(600.0).reshape(2, 300))
+
+
+def test_more_rows_than_expected_are_kept_too() -> None:
+    kept = Rows(expected=1000)
+    all_rows = np.arange(450_000.0).reshape(1500, 300)
+    kept.add(range(900), {"a": all_rows[:900]})
+    kept.add(range(600), {"a": all_rows[900:]})
+    kept.close()
+    np.testing.assert_array_equal(kept.arrays()["a"], all_rows)
