@@ -63,6 +63,11 @@ class Selection:
     reduce: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
+    def names_outputs(self) -> bool:
+        """Whether the model's outputs are asked for, and nothing else."""
+        return self.only is None and not self.named
+
+    @property
     def named(self) -> tuple[str, ...]:
         """What the model must give besides its outputs, or besides `only` these."""
         condition = () if self.when is None else (self.when,)

@@ -34,8 +34,8 @@ _HINT = "give results.state of a run of this model that took the same inputs and
 
 def in_type(array: Array, value: Value, front: int = 0) -> Array:
     """The array in the dtype and shape of what is carried, behind `front` axes of its own."""
-    wide = array if value.dtype == "string" else array.astype(numpy_dtype(value.dtype))
-    if value.shape is None:
+    wide = array if value.dtype == "string" else array.astype(numpy_dtype(value.dtype), copy=False)
+    if value.shape is None or wide.shape[front:] == value.shape:
         return wide
     missing = len(value.shape) - (wide.ndim - front)
     deep = wide.reshape((*wide.shape[:front], *(1,) * missing, *wide.shape[front:]))

@@ -125,7 +125,7 @@ class TimeStepper:
     def _first_row(self, name: str, array: Array) -> Array:
         """A row of what the first evaluation gave, in the shape that all rows have."""
         front = self._session.axis
-        row = np.expand_dims(array, front)
+        row = array[(slice(None),) * front + (np.newaxis,)]
         shape = self._session.row_shapes.spread.get(name)
         if shape is None:
             return row

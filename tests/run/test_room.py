@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.run.onnxruntime import device
+from mdf_loop.run.onnxruntime import session
 from mdf_loop.run.recording.recorder import Recorder
 from mdf_loop.run.recording.rows import Rows
 from mdf_loop.run.room import NO_ROOM, is_in
@@ -50,7 +50,7 @@ def test_rows_are_the_same_whether_copied_or_not(
 ) -> None:
     compiled = mdf_loop.compile(model(), device="cpu", native=native)
     asked = {"every": every} | ({} if sweep is None else {"sweep": sweep})
-    monkeypatch.setattr(device, "ENOUGH", 0)
+    monkeypatch.setattr(session, "ENOUGH", 0)
     there = rows(compiled, **asked)
     monkeypatch.setattr(Recorder, "room", lambda self, numbers: NO_ROOM)
     copied = rows(compiled, **asked)

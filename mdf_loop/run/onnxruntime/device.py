@@ -24,9 +24,6 @@ INEXACT_FUSIONS = (
 `1 / x * y` is rounded once instead of twice, `a.T @ v` with a vector becomes `a @ v`; copies of
 rows (see `emit.scan_node`) are left out."""
 
-ENOUGH = 1 << 18
-"""Bytes from which on it pays to let outputs be written where they are kept: that costs 0.1 ms."""
-
 _CUDA = "CUDAExecutionProvider"
 
 
@@ -41,7 +38,7 @@ class Placed:
         self, names: Sequence[str], feeds: Mapping[str, Any], options: Any, room: Room = NO_ROOM
     ) -> list[Any]:
         """The outputs of these names; those that there is room for are there."""
-        if sum(array.nbytes for array in room.values()) < ENOUGH:
+        if not room:
             made: list[Any] = self.session.run(names, feeds, options)
             return made
         binding = self.session.io_binding()

@@ -58,13 +58,14 @@ def kept(document: Document, selection: Selection) -> Keeping:
         UnknownNameError: something is named that the model does not have.
         InputError: nothing is kept.
     """
-    items = named_items(document, selection)
+    outputs = named_items(document)
+    items = outputs if selection.names_outputs else named_items(document, selection)
     shown = {item: name for name, item in reversed(items.items())}
     _refuse_twice(document, selection.reduce)
     named = {find_item(document, name) for name in (*(selection.only or ()), *selection.record)}
     reduced = {find_item(document, name): words for name, words in selection.reduce.items()}
     if selection.only is None:
-        named |= {item for item in named_items(document).values() if item not in reduced}
+        named |= {item for item in outputs.values() if item not in reduced}
     traces = tuple(name for name, item in items.items() if item in named)
     if selection.only is not None and not traces and not reduced:
         raise InputError(

@@ -121,6 +121,22 @@ class Column:
 
     def add(self, part: Array) -> None:
         """Add rows; of no rows only the dtype matters, if there are others."""
+        if not self._is_like(part):
+            part = self._widened_for(part)
+        if len(part):
+            self._make_room(self._length + len(part))
+            place = self._room[self._length : self._length + len(part)]
+            if not is_in(part, place):
+                place[...] = part
+            self._length += len(part)
+
+    def _is_like(self, part: Array) -> bool:
+        """Whether rows are of the dtype and shape of those that are there."""
+        alike = self._row == part.shape[1:] == self._room.shape[1:]
+        return alike and self._length > 0 and self._room.dtype == part.dtype
+
+    def _widened_for(self, part: Array) -> Array:
+        """The rows as there is room for them, which is made such that there is."""
         dtype = part.dtype if self._row is None else np.result_type(self._room.dtype, part.dtype)
         if not self._length:
             self._row = part.shape[1:]
@@ -130,12 +146,7 @@ class Column:
             dtype = np.result_type(self._room.dtype, part.dtype)
         if self._room.dtype != dtype:
             self._move(dtype, self._room.shape[1:])
-        if len(part):
-            self._make_room(self._length + len(part))
-            place = self._room[self._length : self._length + len(part)]
-            if not is_in(part, place):
-                place[...] = part
-            self._length += len(part)
+        return part
 
     def room(self, count: int) -> Array | None:
         """Where so many rows may be written, if there is room for all; they have the shape of others."""
