@@ -13,8 +13,8 @@ Each case of `native_peers` is a model of MDF and the same loop by hand. Ways:
 - JAX: `jit` of `lax.scan`, float64; numpy; and Python's floats, where a cell is alone.
 
 numba and JAX are no dependencies of mdf_loop: where they are not installed, their columns are empty.
-All compute on one thread. The numbers of all ways are compared first. Samples are taken in turn;
-figures are minima in microseconds a step. Making code is apart: the first call less the best one.
+All compute on one thread. The numbers of all ways are compared first. Samples are taken in turn,
+short ones of the second of two calls; figures are minima in microseconds a step. Making code is apart: the first call less the best one.
 
 The exit code is 1 if a threshold is missed; without numba or JAX theirs are not looked at.
 """
@@ -60,6 +60,9 @@ LONG = 0.3
 """Seconds after which a way has enough samples, if it has the fewest."""
 
 FEWEST = 3
+
+WARM = 0.02
+"""Seconds: what takes less is called once before it is timed, since others have filled the caches."""
 
 ENDLESS = 10**12
 
@@ -217,6 +220,8 @@ def measure(case: Case, steps: int, rounds: int, native: str = "auto") -> Measur
     for _ in range(rounds):
         for way, run in ready.items():
             if sum(samples[way]) < LONG or len(samples[way]) < FEWEST:
+                if min(samples[way], default=0.0) < WARM:
+                    run()
                 samples[way].append(seconds(run))
     best = {way: min(taken) for way, taken in samples.items()}
     return Measured(
