@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from mdf_loop.native import machine
 from mdf_loop.native.lanes import write_lanes
+from mdf_loop.native.loop_text import COUNT, FUNCTION, LoopText
 from mdf_loop.native.steps import write_steps
 from mdf_loop.native.support import Form, extent_names
-from mdf_loop.native.writer import COUNT, FUNCTION, LoopText
-from mdf_loop.ops.native.code import Failure
 from mdf_loop.recent import Recent
 
 MOST = 256
@@ -23,18 +22,16 @@ _LOCK = threading.Lock()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kernel:
-    """A loop that is ready to be run.
+    """A loop that is ready to be run: its text says what is to be known to call its code.
 
     Attributes:
         extents: the names of extents that are known only when it runs, in order.
-        failures: why it may fail: the k-th where it gives k + 1.
     """
 
     form: Form
+    written: LoopText
     code: machine.Machine
     extents: Sequence[str]
-    failures: Sequence[Failure]
-    scratch: int = 0
 
     @property
     def address(self) -> int:
@@ -44,7 +41,7 @@ class Kernel:
     @property
     def count(self) -> int | None:
         """Where the function is that counts its iterations before."""
-        return self.code.addresses[1] if self.form.counts else None
+        return self.code.addresses[1] if self.written.counts else None
 
 
 def text_of(form: Form, width: int) -> LoopText:
@@ -69,4 +66,4 @@ def kernel_of(form: Form) -> Kernel:
             names = (FUNCTION, COUNT) if written.counts else (FUNCTION,)
             code = machine.compiled(written.text, names)
             _MADE.put(written.text, code)
-    return Kernel(form, code, extent_names(form), written.failures, written.scratch)
+    return Kernel(form, written, code, extent_names(form))

@@ -17,10 +17,11 @@ import math
 from dataclasses import dataclass
 
 from mdf_loop.ir import Loop, Op, Recorded, Scanned, Value
+from mdf_loop.native.loop_text import COUNT, FUNCTION, ITERATIONS, TAKEN, LoopText, extent_at
 from mdf_loop.native.support import Form, extent_names, is_single
-from mdf_loop.native.writer import COUNT, FUNCTION, TAKEN, Cells, FormWriter, LoopText, Place
+from mdf_loop.native.writer import Cells, FormWriter, Place
 from mdf_loop.ops import row_of
-from mdf_loop.ops.native.code import BYTES, STORED, Cell, Code, Failure
+from mdf_loop.ops.native.code import BYTES, STORED, Cell, Code, Extents, Failure
 
 COPIES = ((24, 6), (60, 4))
 """Vectors of lanes side by side in a block, for bodies of up to so many operations (measured: FitzHugh-Nagumo
@@ -48,10 +49,7 @@ _NONE = _Block(copies=0)
 
 
 def write_lanes(form: Form, width: int) -> LoopText:
-    """The code of a loop with lanes, or of single numbers.
-
-    i64 loop(i64 trip, i64* extents, ptr* in, ptr* out)
-    """
+    """The code of a loop with lanes, or of single numbers."""
     failures: list[Failure] = []
     if not form.lanes:
         writers = [_Lanes(form, _Block(), failures)]
@@ -73,7 +71,19 @@ def write_lanes(form: Form, width: int) -> LoopText:
         writers.append(_Lanes(form, _NONE, failures))
         parts.append(writers[-1].counting(f"define i64 @{COUNT}{TAKEN}"))
     declared = {name: line for each in writers for name, line in each.text.declared.items()}
-    return LoopText("\n".join((*declared.values(), *parts)), tuple(failures), form.counts)
+    text = "\n".join((*declared.values(), *parts))
+    return LoopText(text, tuple(failures), _shapes(form), form.counts)
+
+
+def _shapes(form: Form) -> tuple[tuple[int, ...], ...]:
+    """Of what it gives, each with whether it is rows."""
+    names = extent_names(form)
+    made = []
+    for value, rows in form.outputs:
+        own = value.shape or ()
+        known = [e if isinstance(e, int) else extent_at(names.index(e)) for e in own[rows:]]
+        made.append((*[ITERATIONS] * rows, *known))
+    return tuple(made)
 
 
 def _known_count(form: Form) -> int | None:
@@ -100,7 +110,7 @@ def _either(form: Form, large: str, small: str, least: int, none: str) -> str:
         lines.append(f"  %e{k} = load i64, ptr %p{k}")
         lines.append(f"  %n{k} = mul i64 {total}, %e{k}")
         total = f"%n{k}"
-    given = "(i64 %trip, ptr %extents, ptr %in, ptr %out)"
+    given = "(i64 %trip, ptr %extents, ptr %in, ptr %out, ptr %call)"
     lines += [
         f"  %none = icmp eq i64 {total}, 0",
         "  br i1 %none, label %n, label %some",
@@ -208,9 +218,13 @@ class _Lanes(FormWriter):
         """The block's part of a row."""
         return self._loaded(scanned.row, self.memory[scanned.rows], self._row_start(number))
 
-    def record(self, recorded: Recorded, cell: Cell, number: str) -> None:
+    def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
         """Write the block's part of a row: of many lanes past the cache, which they would only empty."""
-        row, stack, start = recorded.row, self.stacks[recorded.stack], self._row_start(number)
+        row, stack = recorded.row, self.stacks[recorded.stack]
+        if is_single(row):
+            self._store(row, cell, stack, number)
+            return
+        start = self._row_start(number)
         if BYTES[row.dtype] * self._block.width < LINE or row.dtype == "bool":
             self._store(row, cell, stack, start)
             return
@@ -281,9 +295,16 @@ class _Lanes(FormWriter):
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
         """Loops inside have none."""
 
-    def stacked(self, loop: Loop) -> Cells:
+    def stacked(self, loop: Loop, count: str) -> Cells:
         """Loops inside have none."""
         return {}
+
+    def extents(self, value: Value) -> Extents:
+        """Numbers, or names that are looked up."""
+        return tuple(map(self.extent, value.shape or ()))
+
+    def alike(self, value: Value, other: Value) -> None:
+        """All arrays have one shape."""
 
     def check(self, cell: Cell, failure: Failure) -> None:
         """Fail where it does not hold in one of the lanes."""

@@ -20,6 +20,7 @@ from typing import Any
 from mdf_loop.ir import Shape, Value
 from mdf_loop.ir.types import element_type
 from mdf_loop.native.kernel import Kernel
+from mdf_loop.native.loop_text import extent_at
 from mdf_loop.ops.native.code import Failure
 
 DOMAIN = "mdf_loop"
@@ -45,6 +46,8 @@ class _Operator(ctypes.Structure):
         ("inputs", ctypes.c_int64),
         ("outputs", ctypes.c_int64),
         ("extents", ctypes.c_int64),
+        ("late", ctypes.c_int64),
+        ("rooms", ctypes.c_int64),
         ("input_types", ctypes.POINTER(ctypes.c_int32)),
         ("output_types", ctypes.POINTER(ctypes.c_int32)),
         ("where", ctypes.POINTER(ctypes.c_int64)),
@@ -66,13 +69,12 @@ class NativeLoop:
     @property
     def failures(self) -> Sequence[Failure]:
         """Why a run may fail, by what the operator gives: 1, 2, ..."""
-        return self.kernel.failures
+        return self.kernel.written.failures
 
 
 def operator_of(kernel: Kernel, name: str) -> NativeLoop:
     """The operator of a kernel."""
-    form = kernel.form
-    names = kernel.extents
+    form, written, names = kernel.form, kernel.written, kernel.extents
     inputs = form.inputs
     outputs = form.outputs
     where = [place for name in names for place in _first_with(name, inputs)]
@@ -83,8 +85,8 @@ def operator_of(kernel: Kernel, name: str) -> NativeLoop:
         _array(ctypes.c_int32, types),
         _array(ctypes.c_int32, made + own),
         _array(ctypes.c_int64, where),
-        _array(ctypes.c_int64, [e for v in inputs for e in _extents(v.shape, names, False)]),
-        _array(ctypes.c_int64, [e for v, rows in outputs for e in _extents(v.shape, names, rows)]),
+        _array(ctypes.c_int64, [e for v in inputs for e in _shape(v.shape, names)]),
+        _array(ctypes.c_int64, [e for shape in written.shapes for e in (len(shape), *shape)]),
     )
     structure = _Operator(
         name=name.encode(),
@@ -93,12 +95,14 @@ def operator_of(kernel: Kernel, name: str) -> NativeLoop:
         inputs=len(types),
         outputs=len(made) + len(own),
         extents=len(names),
+        late=written.late,
+        rooms=written.rooms,
         input_types=kept[0],
         output_types=kept[1],
         where=kept[2],
         given=kept[3],
         shapes=kept[4],
-        scratch=kernel.scratch,
+        scratch=written.scratch,
     )
     return NativeLoop(name, kernel, structure, kept)
 
@@ -115,12 +119,11 @@ def _first_with(name: str, inputs: Sequence[Value]) -> tuple[int, int]:
     raise AssertionError(name)
 
 
-def _extents(shape: Shape, names: Sequence[str], rows: bool) -> list[int]:
-    """How many axes, then extents: -1 as many as iterations, -2 - k the k-th that has a name."""
+def _shape(shape: Shape, names: Sequence[str]) -> list[int]:
+    """How many axes, then extents, as in `LoopText.shapes`."""
     assert shape is not None
-    own = shape[1:] if rows else shape
-    known = [extent if isinstance(extent, int) else -2 - names.index(extent) for extent in own]
-    return [len(shape), *([-1] if rows else []), *known]
+    known = (e if isinstance(e, int) else extent_at(names.index(e)) for e in shape)
+    return [len(shape), *known]
 
 
 # --- registering ----------------------------------------------------------------------------------

@@ -15,16 +15,29 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from mdf_loop.ir import Array, Carried, Loop, Op, Recorded, Scanned, Value, bodies, reads, walk
-from mdf_loop.native.support import Form, bare, is_single
-from mdf_loop.native.writer import COUNT, FUNCTION, TAKEN, Cells, FormWriter, LoopText, Place
+from mdf_loop.ir import (
+    Array,
+    Carried,
+    Loop,
+    Op,
+    Recorded,
+    Scanned,
+    Value,
+    bodies,
+    is_fixed,
+    reads,
+    walk,
+)
+from mdf_loop.native.loop_text import COUNT, FUNCTION, ITERATIONS, TAKEN, LoopText
+from mdf_loop.native.shapes import Shapes, bare
+from mdf_loop.native.space import LINE, Space
+from mdf_loop.native.stacks import GrowingRows, InnerStack, KnownRows, LateRows, Stack
+from mdf_loop.native.support import Form, extent_names, is_single
+from mdf_loop.native.writer import Cells, FormWriter, Place
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native import moves
-from mdf_loop.ops.native.code import BYTES, STORED, Cell, Code, Failure, NotNative
+from mdf_loop.ops.native.code import BYTES, STORED, Cell, Code, Extent, Extents, Failure, NotNative
 from mdf_loop.ops.registry import title
-
-LINE = 64
-"""Bytes: where arrays begin."""
 
 MOST_BYTES = 1 << 26
 """The most memory that a loop has for arrays between its operations."""
@@ -33,39 +46,43 @@ MOST_BYTES = 1 << 26
 def write_steps(form: Form, width: int) -> LoopText:
     """The code of such a loop.
 
-    i64 loop(i64 trip, i64* extents, ptr* in, ptr* out)
-
     Raises:
         NotNative: it has an operation that has no code.
     """
     failures: list[Failure] = []
-    writers = [_Steps(form, width, failures)]
+    writers = [Steps(form, width, failures)]
     parts = [writers[0].whole(f"define i64 @{FUNCTION}{TAKEN}")]
     if form.counts:
-        writers.append(_Steps(form, width, failures))
+        writers.append(Steps(form, width, failures))
         parts.append(writers[1].whole(f"define i64 @{COUNT}{TAKEN}", counts=True))
-    scratch = max(writer.scratch for writer in writers)
+    scratch = max(writer.space.scratch for writer in writers)
     if scratch > MOST_BYTES:
         raise NotNative("its arrays are large")
     declared = {name: line for each in writers for name, line in each.text.declared.items()}
     text = "\n".join((*declared.values(), *parts))
-    return LoopText(text, tuple(failures), form.counts, scratch + LINE)
+    rooms = max(writer.space.rooms for writer in writers)
+    shapes, late = writers[0].outputs(), writers[0].late
+    return LoopText(text, tuple(failures), shapes, form.counts, scratch + LINE, rooms, late)
 
 
-class _Steps(FormWriter):
+class Steps(FormWriter):
     """Writes the function.
 
     Attributes:
         wide: for as many numbers of an array as the processor computes at once.
-        scratch: bytes of memory for arrays.
+        space: where arrays lie that are computed.
+        shapes: how large they are.
+        late: how many extents of outputs are computed.
     """
 
     def __init__(self, form: Form, width: int, failures: list[Failure]) -> None:
         super().__init__(form, failures)
         self.wide = Code(self.text, width, True)
-        self.scratch = 0
-        self._memory = ""
-        self._buffers: list[str] = []
+        self.space = Space(self.one)
+        self.late = 0
+        self.shapes = Shapes(self.one)
+        self._stacks: dict[Value, InnerStack] = {}
+        self._outputs: dict[Value, tuple[int, ...]] = {}
         self._group: list[Op] = []
         self._readers = _readers(form.loop)
 
@@ -73,53 +90,68 @@ class _Steps(FormWriter):
         """All of it; or what `counts` the iterations, and writes nothing."""
         code, form = self.one, self.form
         self.begin(counts=counts)
-        self._memory = self._aligned(self.pointer("%out", len(form.outputs)))
-        begin = len(self.text.lines)
-        cells: Cells = {}
-        for value in form.arrays:
-            pointer = self.memory[value]
-            single = is_single(value)
-            cells[value] = (
-                Cell((self.load(code, value.dtype, pointer),), True)
-                if single
-                else Cell(pointer=pointer)
-            )
-        after = self.loop(form.loop, cells)
+        names = {name: self.extent(name) for name in extent_names(form)}
+        self.shapes.begin(names, form.inputs)
+        self.space.begin(self.pointer("%out", len(form.outputs)))
+        after = self.loop(form.loop, {v: self.as_cell(v, self.memory[v]) for v in form.arrays})
         for value, rows in form.outputs if not counts else ():
             if not rows:
+                self._outputs[value] = self._final(value)
                 self.give(value, after[value], self.stacks[value])
         made = code.put(f"load i64, ptr {self.iterations}")
         code.line(f"ret i64 {made}")
-        self.text.lines[begin:begin] = self._buffers
+        self.space.end()
         return self.function(head)
 
-    def _aligned(self, pointer: str) -> str:
-        code = self.one
-        number = code.put(f"ptrtoint ptr {pointer} to i64")
-        over = code.put(f"add i64 {number}, {LINE - 1}")
-        return code.put(f"inttoptr i64 {code.put(f'and i64 {over}, -{LINE}')} to ptr")
+    def outputs(self) -> tuple[tuple[int, ...], ...]:
+        """The shape of each, when all is written."""
+        return tuple(self._outputs[value] for value, _ in self.form.outputs)
+
+    def _final(self, value: Value) -> tuple[int, ...]:
+        """The shape of an output that is not rows: it is that of what the loop begins with."""
+        told = self.shapes.told(value)
+        assert told is not None
+        return told
+
+    # --- shapes -------------------------------------------------------------------------------
+
+    def extents(self, value: Value) -> Extents:
+        """The extents of an array."""
+        return self.shapes.of(value)
+
+    def shape(self, value: Value) -> tuple[int, ...]:
+        """The extents of an array that is known before the loop runs."""
+        return self.shapes.fixed(value)
+
+    def alike(self, value: Value, other: Value) -> None:
+        """Note that a value has the shape of another one, which it takes the place of."""
+        self.shapes.take(value, self.extents(other))
 
     # --- memory -------------------------------------------------------------------------------
 
     def buffer(self, value: Value) -> str:
         """Memory for an array."""
-        begin = self.scratch
-        self.scratch += -(-_bytes(value) // LINE) * LINE
-        register = self.text.name("%buffer")
-        self._buffers.append(f"  {register} = getelementptr i8, ptr {self._memory}, i64 {begin}")
-        return register
+        extents = (*self.extents(value), BYTES[value.dtype])
+        known = [extent for extent in extents if isinstance(extent, int)]
+        if len(known) == len(extents):
+            return self.space.place(math.prod(known))
+        return self.space.grown(self.space.room(), extents)
 
     def give(self, value: Value, cell: Cell, pointer: str, place: str = "0") -> None:
         """Put a value into memory; of an array the `place`-th such."""
         if is_single(value):
             self.store(self.one, value.dtype, cell.registers[0], pointer, place)
             return
+        size = self.shapes.bytes(value)
         if place != "0":
-            far = self.one.put(f"mul i64 {place}, {_bytes(value)}")
-            pointer = self.one.put(f"getelementptr i8, ptr {pointer}, i64 {far}")
-        self.copy(pointer, self.pointer_of(value, cell), _bytes(value))
+            pointer = self.far(pointer, self.times(place, size))
+        self.copy(pointer, self.pointer_of(value, cell), size)
 
-    def copy(self, target: str, source: str, size: int) -> None:
+    def far(self, pointer: str, size: Extent) -> str:
+        """So many bytes behind a pointer."""
+        return self.one.put(f"getelementptr i8, ptr {pointer}, i64 {size}")
+
+    def copy(self, target: str, source: str, size: Extent) -> None:
         """Copy bytes."""
         name = "llvm.memmove.p0.p0.i64"
         self.text.declared[name] = f"declare void @{name}(ptr, ptr, i64, i1)"
@@ -131,8 +163,9 @@ class _Steps(FormWriter):
         if cell.pointer:
             return cell.pointer
         made = self.buffer(value)
-        size = math.prod(_shape(value))
-        self.over(size, lambda code, k: self._fill(code, value.dtype, cell, made, k))
+        self.over(
+            self.shapes.size(value), lambda code, k: self._fill(code, value.dtype, cell, made, k)
+        )
         return made
 
     def _fill(self, code: Code, dtype: str, cell: Cell, pointer: str, place: str) -> None:
@@ -140,16 +173,19 @@ class _Steps(FormWriter):
 
     # --- loops over elements ------------------------------------------------------------------
 
-    def over(self, count: int, write: Callable[[Code, str], None]) -> None:
+    def over(self, count: Extent, write: Callable[[Code, str], None]) -> None:
         """Code for all elements: as many at once as can be, the rest one by one."""
         width = self.wide.width
-        many = count // width * width
+        if isinstance(count, int):
+            many: Extent = count // width * width
+        else:
+            many = self.one.put(f"and i64 {count}, -{width}")
         if many:
             self.repeat("0", str(many), width, lambda k: write(self.wide, k))
-        if count > many:
+        if count != many:
             self.repeat(str(many), str(count), 1, lambda k: write(self.one, k))
 
-    def times(self, number: str, factor: int) -> str:
+    def times(self, number: str, factor: Extent) -> str:
         """A product of numbers of elements."""
         return self.one.put(f"mul i64 {number}, {factor}")
 
@@ -187,7 +223,9 @@ class _Steps(FormWriter):
         return moves.moved(self, op, cells)
 
     def _put_off(self, op: Op, cells: Cells) -> None:
-        if self._group and _shape(self._group[0].outputs[0]) != _shape(op.outputs[0]):
+        made = op.outputs[0]
+        self.shapes.take(made, self.shapes.joined(op))
+        if self._group and self.extents(self._group[0].outputs[0]) != self.extents(made):
             self.flush(cells)
         self._group.append(op)
 
@@ -211,27 +249,23 @@ class _Steps(FormWriter):
                 if made in kept:
                     self.store(code, made.dtype, registers[made], kept[made], k)
 
-        self.over(math.prod(_shape(group[0].outputs[0])), write)
+        self.over(self.shapes.size(group[0].outputs[0]), write)
         cells.update((value, Cell(pointer=pointer)) for value, pointer in kept.items())
 
     def _source(self, value: Value, like: Value, cells: Cells) -> Cell:
         """An operand as large as the result, or one number."""
         cell = self.cell(value, cells)
-        if cell.single or bare(value) == bare(like):
+        if cell.single or bare(self.extents(value)) == bare(self.extents(like)):
             return cell
-        places = np.arange(math.prod(_shape(value))).reshape(_shape(value))
-        wide = Value(value.name, value.dtype, like.shape)
-        spread = np.broadcast_to(places, _shape(like)).reshape(-1)
+        places = np.arange(math.prod(self.shape(value))).reshape(self.shape(value))
+        wide = Value(value.name, value.dtype, self.shape(like))
+        spread = np.broadcast_to(places, self.shape(like)).reshape(-1)
         return moves.gathered(self, wide, [(value, cell)], spread)
 
     def _element(self, code: Code, value: Value, cell: Cell, place: str) -> str:
         if cell.single:
             return code.spread(cell.registers[0], value.dtype)
         return self.load(code, value.dtype, cell.pointer, place)
-
-    def shape(self, value: Value) -> tuple[int, ...]:
-        """The extents of an array."""
-        return _shape(value)
 
     def known(self, value: Value | None) -> Array | None:
         """The array of a value, if it is known now."""
@@ -257,56 +291,73 @@ class _Steps(FormWriter):
 
     def leave(self, loop: Loop, cells: Cells, places: Mapping[Carried, Place]) -> None:
         """All at once: what may lie in the place of another one is put aside before that is written."""
-        own = {line.split()[0] for line in self._buffers}
-        own -= {place[0] for place in places.values()}
+        own = self.space.own - {place[0] for place in places.values()}
         aside = dict(cells)
         for carried in loop.carried:
             cell = self.cell(carried.leave, cells)
             if cell.pointer and cell.pointer not in {*own, places[carried][0]}:
                 apart = self.buffer(carried.leave)
-                self.copy(apart, cell.pointer, _bytes(carried.leave))
+                self.copy(apart, cell.pointer, self.shapes.bytes(carried.leave))
                 aside[carried.leave] = Cell(pointer=apart)
         super().leave(loop, aside, places)
 
     # --- rows ---------------------------------------------------------------------------------
 
+    def loop(self, loop: Loop, cells: Cells) -> Cells:
+        """All iterations; what the loop gives, but its rows."""
+        for scanned in loop.scanned:
+            self.shapes.take(scanned.row, self.extents(scanned.rows)[1:])
+        return super().loop(loop, cells)
+
     def array_row(self, scanned: Scanned, number: str) -> Cell:
         """The row where it is."""
-        far = self.one.put(f"mul i64 {number}, {_bytes(scanned.row)}")
-        pointer = self.memory[scanned.rows]
-        return Cell(pointer=self.one.put(f"getelementptr i8, ptr {pointer}, i64 {far}"))
+        pointer, far = self.memory[scanned.rows], self.times(number, self.shapes.bytes(scanned.row))
+        return Cell(pointer=self.far(pointer, far))
 
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
         """Those that are scanned lie in memory; recorded ones have some of their own."""
         for scanned in loop.scanned:
             rows = self.cell(scanned.rows, cells)
             self.memory[scanned.rows] = self.pointer_of(scanned.rows, rows)
-        trip = None if loop.trip_count is None else self.known(loop.trip_count)
         for recorded in loop.recorded:
-            extent = _shape(recorded.stack)[0]
-            if loop.condition is not None or trip is None or max(int(trip.item()), 0) != extent:
-                raise NotNative("a loop in it has rows, and how many is known only when it runs")
-            self.stacks[recorded.stack] = self.buffer(recorded.stack)
+            if self._has_known_rows(loop, recorded):
+                pointer = self.buffer(recorded.stack)
+                self._stacks[recorded.stack] = KnownRows(self, recorded, pointer)
+            else:
+                self._stacks[recorded.stack] = GrowingRows(self, loop, recorded)
 
-    def stacked(self, loop: Loop) -> Cells:
+    def _has_known_rows(self, loop: Loop, recorded: Recorded) -> bool:
+        """Whether a loop inside surely has as many rows as the program says."""
+        if not is_fixed(recorded.stack.shape):
+            return False
+        trip = None if loop.trip_count is None else self.known(loop.trip_count)
+        extent = recorded.stack.shape[0]
+        if loop.condition is not None or trip is None or max(int(trip.item()), 0) != extent:
+            raise NotNative("a loop in it has rows, and how many is known only when it runs")
+        return True
+
+    def stacked(self, loop: Loop, count: str) -> Cells:
         """What is in that memory."""
         stacks = [recorded.stack for recorded in loop.recorded]
-        return {stack: self.as_cell(stack, self.stacks[stack]) for stack in stacks}
+        pointers = {stack: self._stacks[stack].all(count) for stack in stacks}
+        return {stack: self.as_cell(stack, pointer) for stack, pointer in pointers.items()}
 
-    def record(self, recorded: Recorded, cell: Cell, number: str) -> None:
-        """Copy a row."""
-        self.give(recorded.row, cell, self.stacks[recorded.stack], number)
+    def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
+        """Write a row."""
+        inside = loop is not self.form.loop
+        stack = self._stacks[recorded.stack] if inside else self._output(recorded)
+        stack.record(cell, number)
 
-
-def _shape(value: Value) -> tuple[int, ...]:
-    extents = value.shape or ()
-    if value.shape is None or not all(isinstance(extent, int) for extent in extents):
-        raise NotNative(f"the shape of '{value.name}' is known only when it runs")
-    return tuple(int(extent) for extent in extents)
-
-
-def _bytes(value: Value) -> int:
-    return math.prod(_shape(value)) * BYTES[value.dtype]
+    def _output(self, recorded: Recorded) -> Stack:
+        """Rows of the outermost loop."""
+        told = self.shapes.told(recorded.row)
+        if told is not None:
+            self._outputs[recorded.stack] = (ITERATIONS, *told)
+            return KnownRows(self, recorded, self.stacks[recorded.stack])
+        stack = LateRows(self, self.form.loop, recorded, self.shapes.given + self.late)
+        self._outputs[recorded.stack] = (ITERATIONS, *stack.told)
+        self.late += stack.count
+        return stack
 
 
 def _readers(loop: Loop) -> Mapping[Value, set[int]]:

@@ -1,8 +1,8 @@
 """Which form a loop has in machine code, or why it has none.
 
 A loop has *lanes* where everything in it is computed number by number: each lane is then a loop of its
-own. Its values are single numbers, or arrays of one shape, the lanes. Any other one is run in *steps*,
-if all shapes are known: then its writer says whether each operation has code.
+own. Its values are single numbers, or arrays of one shape, the lanes. Any other one is run in *steps*:
+then its writer says whether each operation has code.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from mdf_loop.ir import (
     Program,
     Value,
     bodies,
-    is_fixed,
     reads,
     results,
     walk,
 )
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import TYPES, NotNative
-from mdf_loop.ops.registry import title
 
 Extents = tuple[int | str, ...]
 
+
+MOST_AXES = 15
+"""Of an array; rows of such have one more, and trampoline.c has memory for no more."""
 
 STOP = Value("told to stop", "int64", ())
 """Where a number is that is 0 as long as loops are to go on: its address."""
@@ -108,7 +109,7 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
     """
     for operation in walk((loop,)):
         if isinstance(operation, Loop):
-            _check_loop(operation, outermost=operation is loop)
+            _check_loop(operation)
     numbers = {value: array for value, array in known.items() if array.size == 1}
     made = dict.fromkeys(_made(loop))
     rows = {scanned.rows for scanned in loop.scanned}
@@ -117,22 +118,12 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
         raise NotNative("the shape of what it scans is known only when it runs")
     shapes = {bare(value) for value in (*made, *captured, *_around(loop))} - {()}
     operations = (op for op in walk(loop.ops) if isinstance(op, Op))
-    other = next((op for op in operations if not _is_by_number(op)), None)
-    if len(shapes) < 2 and other is None and not any(map(_has_rows, walk(loop.ops))):
+    by_number = all(map(_is_by_number, operations))
+    if len(shapes) < 2 and by_number and not any(map(_has_rows, walk(loop.ops))):
         form = Form(loop, next(iter(shapes), ()), known, numbers, captured)
-        if not {extent for extent in form.lanes if isinstance(extent, str)} <= {
-            *extent_names(form)
-        }:
-            raise NotNative(f"the shape {_shown(form.lanes)} is known only when it runs")
-        return form
-    if all(isinstance(extent, int) for shape in shapes for extent in shape):
-        return Form(loop, (), known, numbers, captured, steps=True)
-    if other is not None:
-        raise NotNative(
-            f"it has {title(other.op_type)} of arrays whose shape is known when it runs"
-        )
-    shown = " and ".join(sorted(_shown(shape) for shape in shapes))
-    raise NotNative(f"it has arrays of several shapes: {shown}")
+        if {extent for extent in form.lanes if isinstance(extent, str)} <= {*extent_names(form)}:
+            return form
+    return Form(loop, (), known, numbers, captured, steps=True)
 
 
 def _has_rows(operation: Operation) -> bool:
@@ -148,14 +139,11 @@ def _is_by_number(op: Op) -> bool:
 # --- what no form has -----------------------------------------------------------------------------
 
 
-def _check_loop(loop: Loop, *, outermost: bool) -> None:
+def _check_loop(loop: Loop) -> None:
     if loop.dynamic_shapes:
         raise NotNative("what it carries may change its shape")
     if loop.kind == "endless" and loop.bound is None:
         raise NotNative("nothing ends it")
-    rows = (recorded.stack for recorded in loop.recorded)
-    if not outermost and not all(is_fixed(stack.shape) for stack in rows):
-        raise NotNative("a loop in it has rows, and how many is known only when it runs")
     ends = (loop.trip_count, loop.condition, loop.condition_out)
     if any(value is not None and not is_single(value) for value in ends):
         raise NotNative("what ends it is an array")
@@ -207,13 +195,11 @@ def bare(value: Value) -> Extents:
         raise NotNative(f"it has {value.dtype}")
     if value.shape is None:
         raise NotNative(f"the shape of '{value.name}' is known only when it runs")
+    if len(value.shape) > MOST_AXES:
+        raise NotNative(f"it has an array of more than {MOST_AXES} axes")
     front = (k for k, extent in enumerate(value.shape) if extent != 1)
     first = next(front, None)
     return () if first is None else value.shape[first:]
-
-
-def _shown(shape: Extents) -> str:
-    return f"[{', '.join(map(str, shape))}]"
 
 
 def extent_names(form: Form) -> list[str]:

@@ -9,38 +9,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from mdf_loop.ir import Carried, Guard, If, Loop, Op, Operation, Recorded, Scanned, Value
+from mdf_loop.native.loop_text import STOPPED
 from mdf_loop.native.support import STOP, Form, extent_names, is_single
 from mdf_loop.ops import row_of
-from mdf_loop.ops.native.code import BYTES, STORED, Cell, Code, Failure, Text
-
-STOPPED = 99999
-"""What a function gives where it was told to stop."""
-
-FUNCTION, COUNT = "loop", "count"
-TAKEN = "(i64 %trip, ptr %extents, ptr noalias %in, ptr noalias %out)"
-"""The function that runs a loop, and the one that counts its iterations before; what they are given."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoopText:
-    """The text of a loop's code, and why it may fail.
-
-    Attributes:
-        counts: whether it has a second function, that counts the iterations.
-        scratch: bytes of memory that it needs.
-    """
-
-    text: str
-    failures: tuple[Failure, ...]
-    counts: bool = False
-    scratch: int = 0
-
+from mdf_loop.ops.native.code import BYTES, STORED, Cell, Code, Extent, Extents, Failure, Text
 
 Cells: TypeAlias = dict[Value, Cell]
 Place: TypeAlias = tuple[str, ...]
@@ -52,7 +29,7 @@ class FormWriter(ABC):
     Attributes:
         one: for single numbers.
         memory: the pointers of what the function is given.
-        stacks: the pointers of what it gives; none where it only counts iterations.
+        stacks: the pointers of what it gives; none where it only `counts` iterations.
     """
 
     def __init__(self, form: Form, failures: list[Failure]) -> None:
@@ -61,11 +38,13 @@ class FormWriter(ABC):
         self.one = Code(self.text, 1, form.many)
         self.memory: dict[Value, str] = {}
         self.stacks: dict[Value, str] = {}
+        self.counts = False
         self._told = ""
 
     def begin(self, *, counts: bool = False) -> None:
-        """Load all pointers."""
+        """Load all pointers; what `counts` the iterations gives nothing."""
         code, form = self.one, self.form
+        self.counts = counts
         for k, value in enumerate(form.inputs):
             self.memory[value] = self.pointer("%in", k)
         if not counts:
@@ -107,7 +86,15 @@ class FormWriter(ABC):
         """A row of what is scanned."""
 
     @abstractmethod
-    def record(self, recorded: Recorded, cell: Cell, number: str) -> None:
+    def extents(self, value: Value) -> Extents:
+        """The extents of an array."""
+
+    @abstractmethod
+    def alike(self, value: Value, other: Value) -> None:
+        """Note that a value has the shape of another one, which it takes the place of."""
+
+    @abstractmethod
+    def record(self, loop: Loop, recorded: Recorded, cell: Cell, number: str) -> None:
         """Write a row."""
 
     @abstractmethod
@@ -115,8 +102,8 @@ class FormWriter(ABC):
         """Let a loop inside find the rows that it scans, and a place for those that it records."""
 
     @abstractmethod
-    def stacked(self, loop: Loop) -> Cells:
-        """The rows that a loop inside has recorded."""
+    def stacked(self, loop: Loop, count: str) -> Cells:
+        """The rows that a loop inside has recorded, so many."""
 
     @abstractmethod
     def check(self, cell: Cell, failure: Failure) -> None:
@@ -190,6 +177,7 @@ class FormWriter(ABC):
         else:
             self.check(ok, failure)
         cells[guard.made] = self.cell(guard.value, cells)
+        self.alike(guard.made, guard.value)
 
     def _choice(self, choice: If, cells: Cells) -> None:
         """Only the branch that is chosen is computed."""
@@ -203,6 +191,7 @@ class FormWriter(ABC):
             inside = dict(cells)
             self.ops(branch.ops, inside)
             for value, leaf in zip(choice.outputs, branch.leaves, strict=True):
+                self.alike(value, leaf)
                 self._keep(value, self.cell(leaf, inside), places[value])
             code.line(f"br label %{labels[2]}")
         code.label(labels[2])
@@ -252,6 +241,8 @@ class FormWriter(ABC):
         """All iterations; what the loop gives, but its rows."""
         code, text = self.one, self.text
         number, go, last = code.place("i64"), code.place("i1"), code.place("i1")
+        for carried in loop.carried:
+            self.alike(carried.enter, carried.initial)
         places = {c: self._place(c.enter) for c in loop.carried}
         begun = "true" if loop.condition is None else self.register(loop.condition, cells)
         code.line(f"store i64 0, ptr {number}")
@@ -279,10 +270,13 @@ class FormWriter(ABC):
         code.line(f"br label %{again}")
         code.label(done)
         made: Cells = {c.final: self._kept(c.enter, places[c]) for c in loop.carried}
+        for carried in loop.carried:
+            self.alike(carried.final, carried.enter)
+        count = code.put(f"load i64, ptr {number}")
         if loop is not self.form.loop:
-            made.update(self.stacked(loop))
+            made.update(self.stacked(loop, count))
         if loop.count is not None:
-            made[loop.count] = Cell((code.put(f"load i64, ptr {number}"),), True)
+            made[loop.count] = Cell((count,), True)
         if loop.last_condition is not None:
             made[loop.last_condition] = Cell((code.put(f"load i1, ptr {last}"),), True)
         self.iterations = number
@@ -327,15 +321,9 @@ class FormWriter(ABC):
         for scanned in loop.scanned:
             cells[scanned.row] = self._row(scanned, i)
         self.ops(loop.ops, cells)
-        for recorded in loop.recorded:
-            if recorded.stack not in self.stacks:  # only counted
-                continue
-            cell = self.cell(recorded.row, cells)
-            if is_single(recorded.row):
-                stack = self.stacks[recorded.stack]
-                self.store(code, recorded.row.dtype, cell.registers[0], stack, i)
-            else:
-                self.record(recorded, cell, i)
+        if loop is not self.form.loop or not self.counts:
+            for recorded in loop.recorded:
+                self.record(loop, recorded, self.cell(recorded.row, cells), i)
         self.leave(loop, cells, places)
         if loop.condition_out is not None:
             out = self.register(loop.condition_out, cells)
@@ -345,6 +333,7 @@ class FormWriter(ABC):
     def leave(self, loop: Loop, cells: Cells, places: Mapping[Carried, Place]) -> None:
         """Put what leaves an iteration where the next one finds it, all at once."""
         for carried in loop.carried:
+            self.alike(carried.enter, carried.leave)
             self._keep(carried.enter, self.cell(carried.leave, cells), places[carried])
 
     # --- rows -------------------------------------------------------------------------------------
@@ -360,10 +349,9 @@ class FormWriter(ABC):
         pointer = self.memory[scanned.rows]
         return Cell((self.load(self.one, scanned.row.dtype, pointer, number),), True)
 
-    def _rows(self, scanned: Scanned) -> str:
+    def _rows(self, scanned: Scanned) -> Extent:
         """How many rows there are."""
-        assert scanned.rows.shape is not None
-        return self.extent(scanned.rows.shape[0])
+        return self.extents(scanned.rows)[0]
 
     def extent(self, extent: int | str) -> str:
         """An extent, which may be known only when it runs."""

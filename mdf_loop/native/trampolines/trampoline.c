@@ -20,16 +20,17 @@ typedef const void* Function;
 typedef const Function* Runtime; /* OrtApi, as a table of functions */
 
 enum { /* places in the table */
-  FAIL = 0, CREATE_DOMAIN = 26, ADD_OPERATOR = 27, ADD_DOMAIN = 28, DATA = 51, DIMENSIONS = 62, ELEMENTS = 64,
-  SHAPE = 65,
-  INPUT = 90, OUTPUT = 91, RELEASE_SHAPE = 99, RELEASE_DOMAIN = 101
+  FAIL = 0, CREATE_DOMAIN = 26, ADD_OPERATOR = 27, ADD_DOMAIN = 28, DATA = 51, AXES = 61, DIMENSIONS = 62,
+  SHAPE = 65, ALLOCATE = 75, FREE = 76, ALLOCATOR = 78, INPUT = 90, OUTPUT = 91, RELEASE_SHAPE = 99,
+  RELEASE_DOMAIN = 101
 };
-enum { VERSION = 17, MOST_AXES = 16, MOST_EXTENTS = 16 };
+enum { VERSION = 17, MOST_AXES = 16, MOST_SAID = 2 * MOST_AXES };
 
 typedef struct Operator Operator;
+typedef struct Call Call;
 
 /* How many iterations, or 0; minus which of the loop's checks has failed. */
-typedef int64_t (*Loop)(int64_t trip, const int64_t* extents, void* const* in, void* const* out);
+typedef int64_t (*Loop)(int64_t trip, int64_t* extents, void* const* in, void* const* out, Call* call);
 
 struct Operator {
   struct { /* OrtCustomOp */
@@ -42,13 +43,13 @@ struct Operator {
   const char* name;
   Loop loop, count; /* count: how many iterations there will be, if that is to be known */
   Runtime runtime;
-  int64_t inputs, outputs, extents;
+  int64_t inputs, outputs, extents, late, rooms;
   const int32_t* input_types;
   const int32_t* output_types;
   const int64_t* where;  /* of each named extent: input, axis */
   const int64_t* given;  /* of each input but the first: as in `shapes` */
   const int64_t* shapes; /* of each output: how many axes, then extents; -1: as many as iterations,
-                            -2 - k: the k-th named extent */
+                            -2 - k: the k-th named extent, behind those one that the loop computes */
   int64_t scratch;       /* bytes that the loop needs */
 };
 
@@ -77,11 +78,29 @@ static int one(const Operator* op) { return 1; }
 
 /* --- a run ------------------------------------------------------------------------------------- */
 
+typedef struct {
+  void* memory;
+  int64_t bytes;
+} Room;
+
+/* What a loop may ask for while it runs, and what it says when it fails. */
+struct Call {
+  void* (*grow)(Call* call, int64_t room, int64_t bytes);
+  void* (*give)(Call* call, int64_t output);
+  Room* rooms;
+  int64_t count, said[MOST_SAID]; /* numbers that belong to a failure */
+  const Operator* op;
+  void* context;
+  int64_t iterations, *extents;
+  Status status;
+};
+
 static Status extents_of(const Operator* op, void* context, int64_t* extents) {
   Runtime runtime = op->runtime;
   for (int64_t k = 0; k < op->extents; k++) {
     const void *value, *shape;
     int64_t axis = op->where[2 * k + 1], dimensions[MOST_AXES];
+    dimensions[axis] = 0;
     CALL(INPUT, context, (size_t)op->where[2 * k], &value);
     CALL(SHAPE, value, &shape);
     Status status = ((Status(*)())runtime[DIMENSIONS])(shape, dimensions, (size_t)(axis + 1));
@@ -98,18 +117,35 @@ static int64_t extent_of(int64_t said, int64_t iterations, const int64_t* extent
   return said == -1 ? iterations : extents[-2 - said];
 }
 
-/* An array that has as many elements as the loop will read. */
-static Status input_data(const Operator* op, void* context, int64_t index, int64_t elements,
-                         void** data) {
+/* Whether an array has the extents that are said of it; one number may have any axes. */
+static int fits(const int64_t* said, int64_t axes, const int64_t* dimensions, size_t found,
+                const int64_t* extents) {
+  int64_t least = 1, elements = 1;
+  int alike = (size_t)axes == found;
+  for (int64_t k = 0; k < axes; k++) {
+    int64_t extent = extent_of(said[k], 0, extents);
+    least *= extent;
+    alike = alike && extent == dimensions[k];
+  }
+  for (size_t k = 0; k < found; k++) elements *= dimensions[k];
+  return alike || (least == 1 && elements == 1);
+}
+
+/* An array that has the extents that the loop will read. */
+static Status input_data(const Operator* op, void* context, int64_t index, const int64_t* said,
+                         int64_t axes, const int64_t* extents, void** data) {
   Runtime runtime = op->runtime;
   const void *value, *shape;
-  size_t found;
+  int64_t dimensions[MOST_AXES];
+  size_t found = 0;
   CALL(INPUT, context, (size_t)index, &value);
   CALL(SHAPE, value, &shape);
-  Status status = ((Status(*)())runtime[ELEMENTS])(shape, &found);
+  Status status = ((Status(*)())runtime[AXES])(shape, &found);
+  int small = found <= MOST_AXES;
+  if (!status && small) status = ((Status(*)())runtime[DIMENSIONS])(shape, dimensions, found);
   ((void (*)())runtime[RELEASE_SHAPE])(shape);
   if (status) return status;
-  if ((int64_t)found != elements)
+  if (!small || !fits(said, axes, dimensions, found, extents))
     return ((Status(*)())runtime[FAIL])(1, "an array has another shape than the loop was made for");
   CALL(DATA, value, data);
   return 0;
@@ -124,45 +160,126 @@ static Status output_data(const Operator* op, void* context, int64_t index,
   return 0;
 }
 
-/* The run fails with the number of a check as text, which Python knows the sentence of. */
-static Status failure(const Operator* op, int64_t number) {
-  Runtime runtime = op->runtime;
-  char text[] = "check 00000", *digit = text + sizeof text - 2;
-  for (; number; number /= 10) *digit-- += (char)(number % 10);
+/* The memory of an output whose extents are known. */
+static Status shaped_data(Call* call, int64_t index, const int64_t* shape, void** data) {
+  int64_t dimensions[MOST_AXES], axes = *shape++;
+  for (int64_t axis = 0; axis < axes; axis++)
+    dimensions[axis] = extent_of(shape[axis], call->iterations, call->extents);
+  return output_data(call->op, call->context, index, dimensions, axes, data);
+}
+
+/* Whether the loop computes an extent of an output. */
+static int is_late(const Operator* op, const int64_t* shape) {
+  for (int64_t axes = *shape++; axes--; shape++)
+    if (-2 - *shape >= op->extents) return 1;
+  return 0;
+}
+
+/* The memory of such an output, when they are computed; null where there is none. */
+static void* give(Call* call, int64_t output) {
+  const int64_t* shape = call->op->shapes;
+  void* data = 0;
+  for (int64_t k = 0; k < output; k++) shape += 1 + *shape;
+  if ((call->status = shaped_data(call, output, shape, &data))) return 0;
+  return data ? data : call;
+}
+
+/* A room of so many bytes, with what was in it; null where there is no memory. */
+static void* grow(Call* call, int64_t number, int64_t bytes) {
+  Runtime runtime = call->op->runtime;
+  Room* room = call->rooms + number;
+  char *made, *before = room->memory;
+  void* allocator;
+  if (bytes >= 0 && bytes < 2 * room->bytes) bytes = 2 * room->bytes;
+  if ((call->status = ((Status(*)())runtime[ALLOCATOR])(&allocator))) return 0;
+  if ((call->status = ((Status(*)())runtime[ALLOCATE])(allocator, (size_t)bytes, &made))) return 0;
+  for (int64_t k = 0; k < room->bytes; k++) made[k] = before[k];
+  if (before) ((Status(*)())runtime[FREE])(allocator, before);
+  room->memory = made;
+  room->bytes = bytes;
+  return made;
+}
+
+static char* in_digits(int64_t number, int64_t least, char* text) {
+  char digits[20], *digit = digits;
+  uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
+  if (number < 0) *text++ = '-';
+  for (; rest || digit - digits < least; rest /= 10) *digit++ = (char)('0' + rest % 10);
+  while (digit > digits) *text++ = *--digit;
+  return text;
+}
+
+/* The run fails with the number of a check as text, which Python knows the sentence of, and with
+   numbers that belong to it. */
+static Status failure(Call* call, int64_t number) {
+  Runtime runtime = call->op->runtime;
+  char text[16 + 22 * MOST_SAID], *end = text;
+  const char* word = "check ";
+  if (call->status) return call->status;
+  while (*word) *end++ = *word++;
+  end = in_digits(number, 5, end);
+  for (int64_t k = 0; k < call->count; k++) {
+    *end++ = ' ';
+    end = in_digits(call->said[k], 1, end);
+  }
+  *end = 0;
   return ((Status(*)())runtime[FAIL])(1, text);
 }
 
-/* Behind what the loop gives: memory for the pointers and the loop. */
-static Status compute(const Operator* op, void* context) {
+/* Behind what the loop gives: memory for pointers, extents, rooms, and the loop's own. */
+static Status run(Call* call) {
+  const Operator* op = call->op;
+  void* context = call->context;
   Status status;
-  int64_t extents[MOST_EXTENTS], *trip;
   int64_t pointers = op->inputs + op->outputs, given = op->outputs - 1;
-  int64_t bytes = pointers * (int64_t)sizeof(void*) + op->scratch;
+  int64_t numbers = op->extents + op->late;
+  int64_t bytes = pointers * (int64_t)sizeof(void*) + numbers * (int64_t)sizeof(int64_t) +
+                  op->rooms * (int64_t)sizeof(Room) + op->scratch;
   void** in;
   if ((status = output_data(op, context, given, &bytes, 1, (void**)&in))) return status;
-  if ((status = extents_of(op, context, extents))) return status;
-  if ((status = input_data(op, context, 0, 1, in))) return status;
-  trip = in[0];
-  const int64_t* shape = op->given;
-  for (int64_t k = 1; k < op->inputs; k++) {
-    int64_t elements = 1, axes = *shape++;
-    while (axes--) elements *= extent_of(*shape++, 0, extents);
-    if ((status = input_data(op, context, k, elements, in + k))) return status;
-  }
   void** out = in + op->inputs;
-  int64_t iterations = *trip < 0 ? 0 : *trip;
-  out[given] = out + given + 1; /* the loop's own memory */
-  if (op->count) iterations = op->count(*trip, extents, in + 1, out);
-  if (iterations < 0) return failure(op, -iterations);
+  int64_t* extents = call->extents = (int64_t*)(out + op->outputs);
+  Room* rooms = (Room*)(extents + numbers);
+  out[given] = rooms + op->rooms;
+  for (int64_t k = 0; k < op->late; k++) extents[op->extents + k] = 0;
+  for (int64_t k = 0; k < op->rooms; k++) rooms[k].memory = 0, rooms[k].bytes = 0;
+  call->rooms = rooms;
+  if ((status = extents_of(op, context, extents))) return status;
+  if ((status = input_data(op, context, 0, 0, 0, extents, in))) return status;
+  const int64_t* shape = op->given;
+  for (int64_t k = 1; k < op->inputs; k++, shape += 1 + *shape)
+    if ((status = input_data(op, context, k, shape + 1, *shape, extents, in + k))) return status;
+  int64_t trip = *(const int64_t*)in[0], iterations = trip < 0 ? 0 : trip;
+  if (op->count) iterations = op->count(trip, extents, in + 1, out, call);
+  if (iterations < 0) return failure(call, -iterations);
+  call->iterations = iterations;
   shape = op->shapes;
-  for (int64_t k = 0; k < given; k++) {
-    int64_t dimensions[MOST_AXES], axes = *shape++;
-    for (int64_t axis = 0; axis < axes; axis++)
-      dimensions[axis] = extent_of(*shape++, iterations, extents);
-    if ((status = output_data(op, context, k, dimensions, axes, out + k))) return status;
+  for (int64_t k = 0; k < given; k++, shape += 1 + *shape) {
+    if (iterations && is_late(op, shape)) continue;
+    if ((status = shaped_data(call, k, shape, out + k))) return status;
   }
-  int64_t failed = op->loop(iterations, extents, in + 1, out);
-  return failed < 0 ? failure(op, -failed) : 0;
+  int64_t failed = op->loop(iterations, extents, in + 1, out, call);
+  return failed < 0 ? failure(call, -failed) : 0;
+}
+
+static Status compute(const Operator* op, void* context) {
+  Runtime runtime = op->runtime;
+  Call call;
+  call.grow = grow;
+  call.give = give;
+  call.op = op;
+  call.context = context;
+  call.rooms = 0;
+  call.count = 0;
+  call.status = 0;
+  Status status = run(&call);
+  for (int64_t k = 0; call.rooms && k < op->rooms; k++) {
+    void* allocator;
+    if (!call.rooms[k].memory) continue;
+    CALL(ALLOCATOR, &allocator);
+    CALL(FREE, allocator, call.rooms[k].memory);
+  }
+  return status;
 }
 
 /* --- registering ------------------------------------------------------------------------------- */

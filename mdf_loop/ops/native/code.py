@@ -12,13 +12,22 @@ Source: LLVM Language Reference.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from mdf_loop.errors import LoopError, RunError
 from mdf_loop.ir import Array, Value
+
+Extent: TypeAlias = int | str
+"""How long an axis is: a number, or the register of one that is known only when the loop runs.
+
+Where two extents are one register they are equal; of two registers nothing is known.
+"""
+
+Extents: TypeAlias = tuple[Extent, ...]
 
 TYPES = {"float64": "double", "float32": "float", "int64": "i64", "int32": "i32", "bool": "i1"}
 """What a number of a dtype is in a register."""
@@ -42,13 +51,28 @@ class Cell:
     pointer: str = ""
 
 
+NUMBER = "\N{WHITE SQUARE}"
+"""In the sentence of a failure: a number that is known only when it happens."""
+
+COUNT_OF_NUMBERS, NUMBERS = 3, 4
+"""Where in `Call` of trampoline.c a failure's numbers are, in words of 8 bytes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a run fails: the sentence, the place in the model, what to do."""
+    """Why a run fails: the sentence, the place in the model, what to do, which error that is."""
 
     sentence: str
     where: str
     hint: str = ""
+    raises: type[LoopError] = RunError
+
+    def error(self, numbers: Iterable[int] = ()) -> LoopError:
+        """The error, with the numbers in its sentence."""
+        sentence = self.sentence
+        for number in numbers:
+            sentence = sentence.replace(NUMBER, str(number), 1)
+        return self.raises(sentence, self.where, self.hint)
 
 
 class Arrays(Protocol):
@@ -64,7 +88,10 @@ class Arrays(Protocol):
     wide: Code
 
     def shape(self, value: Value) -> tuple[int, ...]:
-        """The extents of an array."""
+        """The extents of an array that is known before the loop runs."""
+
+    def extents(self, value: Value) -> Extents:
+        """The extents of any array."""
 
     def known(self, value: Value | None) -> Array | None:
         """The array of a value, if it is known now."""
@@ -84,7 +111,7 @@ class Arrays(Protocol):
     def at(self, dtype: str, pointer: str, place: str) -> str:
         """Where an element is."""
 
-    def times(self, number: str, factor: int) -> str:
+    def times(self, number: str, factor: Extent) -> str:
         """A product of numbers of elements."""
 
     def load(self, code: Code, dtype: str, pointer: str, place: str = "0") -> str:
@@ -93,10 +120,10 @@ class Arrays(Protocol):
     def store(self, code: Code, dtype: str, register: str, pointer: str, place: str = "0") -> None:
         """Numbers into an array."""
 
-    def copy(self, target: str, source: str, size: int) -> None:
+    def copy(self, target: str, source: str, size: Extent) -> None:
         """Copy bytes."""
 
-    def over(self, count: int, write: Callable[[Code, str], None]) -> None:
+    def over(self, count: Extent, write: Callable[[Code, str], None]) -> None:
         """Code for all elements: as many at once as can be, the rest one by one."""
 
     def repeat(self, begin: str, end: str, step: int, write: Callable[[str], None]) -> None:
@@ -174,13 +201,17 @@ class Code:
         self.text.declared[name] = f"declare i1 @{name}({kind})"
         return self.put(f"call i1 @{name}({kind} {truth})")
 
-    def fail_if(self, truth: str, failure: Failure) -> None:
-        """End the function where it is true in any lane."""
+    def fail_if(self, truth: str, failure: Failure, numbers: Sequence[Extent] = ()) -> None:
+        """End the function where it is true in any lane; `numbers` are those of the sentence."""
         if failure not in self.text.failures:
             self.text.failures.append(failure)
         wrong, right = self.text.name("wrong"), self.text.name("right")
         self.line(f"br i1 {self.any(truth)}, label %{wrong}, label %{right}")
         self.label(wrong)
+        said = [*enumerate(numbers, NUMBERS), (COUNT_OF_NUMBERS, len(numbers))] if numbers else []
+        for place, number in said:
+            at = self.put(f"getelementptr i64, ptr %call, i64 {place}")
+            self.line(f"store i64 {number}, ptr {at}")
         self.line(f"ret i64 -{1 + self.text.failures.index(failure)}")
         self.label(right)
 

@@ -35,7 +35,7 @@ def onnxruntime_errors() -> tuple[type[Exception], ...]:
 
 _FAILED = re.compile(r"while running (\w+) node\. Name:'([^\n]*?)' Status Message: ")
 _REFUSED = re.compile(r"(?:Node \(|name ')(\S[^\n]*?) \w+#\d+[)']")
-_CHECK = re.compile(r"Status Message: check (\d+)$")
+_CHECK = re.compile(r"Status Message: check (\d+)((?: -?\d+)*)$")
 _PLACE = re.compile(r"(.*?) \w+#\d+$")
 
 
@@ -52,8 +52,7 @@ def run_error(error: Exception, nodes: Nodes) -> LoopError:
         if guard := nodes.guards.get(name):
             return RunError(guard.sentence, guard.where)
         if (check := _CHECK.search(text)) and (failures := nodes.failures.get(name)):
-            failure = failures[int(check[1]) - 1]
-            return RunError(failure.sentence, failure.where, failure.hint)
+            return failures[int(check[1]) - 1].error(map(int, check[2].split()))
     at = next((name for _, name in reversed(failed) if _place(name)), "")
     where = _place(at)
     if _NO_ROOM.search(text):

@@ -1,0 +1,51 @@
+"""What the code of a loop is: its functions in LLVM's language, and what is to be known to call them.
+
+    i64 loop(i64 trip, i64* extents, ptr* in, ptr* out, Call* call)
+
+Source: `Loop` and `Call` of trampoline.c.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mdf_loop.ops.native.code import Failure
+
+FUNCTION, COUNT = "loop", "count"
+TAKEN = "(i64 %trip, ptr %extents, ptr noalias %in, ptr noalias %out, ptr %call)"
+"""The function that runs a loop, and the one that counts its iterations before; what they are given."""
+
+STOPPED = 99999
+"""What a function gives where it was told to stop."""
+
+NO_MEMORY = 99998
+"""What it gives where there is no memory; why is in `Call.status`."""
+
+ITERATIONS = -1
+"""In the shape of an output: as many as there are iterations."""
+
+
+def extent_at(place: int) -> int:
+    """In the shape of an output: the extent at a place of `%extents`."""
+    return -2 - place
+
+
+@dataclass(frozen=True, slots=True)
+class LoopText:
+    """The text of a loop's code, and why it may fail.
+
+    Attributes:
+        shapes: of each output.
+        counts: whether it has a second function, that counts the iterations.
+        scratch: bytes of memory that it needs.
+        rooms: how many arrays it needs memory for while it runs.
+        late: how many extents of outputs it computes, behind those that it is given.
+    """
+
+    text: str
+    failures: tuple[Failure, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    counts: bool = False
+    scratch: int = 0
+    rooms: int = 0
+    late: int = 0

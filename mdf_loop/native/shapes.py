@@ -1,0 +1,114 @@
+"""The shapes of arrays in a loop in steps, as far as they are known when its code is written.
+
+An extent is a number, or the register of one that is known only when the loop runs. The names in a
+program's shapes tell whose extents are equal only of what the loop is given: the operator sees to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from mdf_loop.ir import Op, Value, is_fixed
+from mdf_loop.native.loop_text import extent_at
+from mdf_loop.ops.native.code import BYTES, Code, Extent, Extents, NotNative
+from mdf_loop.ops.registry import title
+
+
+def bare(extents: Extents) -> Extents:
+    """Without axes of one element in front."""
+    front = next((k for k, extent in enumerate(extents) if extent != 1), len(extents))
+    return extents[front:]
+
+
+class Shapes:
+    """The extents of a loop's values."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+        self._names: Mapping[str, str] = {}
+        self._places: Mapping[Extent, int] = {}
+        self._known: dict[Value, Extents] = {}
+
+    def begin(self, names: Mapping[str, str], given: Iterable[Value]) -> None:
+        """What a loop is given: extents by name, in the order of `%extents`, and values with them."""
+        self._places = {register: place for place, register in enumerate(names.values())}
+        for value in given:
+            self._known[value] = tuple(
+                extent if isinstance(extent, int) else names[extent] for extent in value.shape or ()
+            )
+
+    @property
+    def given(self) -> int:
+        """How many extents the loop is given."""
+        return len(self._places)
+
+    def of(self, value: Value) -> Extents:
+        """The extents of a value."""
+        if value in self._known:
+            return self._known[value]
+        if value.shape is None or not is_fixed(value.shape):
+            raise _unknown(value)
+        return value.shape
+
+    def fixed(self, value: Value) -> tuple[int, ...]:
+        """The extents of a value that has no others than numbers."""
+        extents = self.of(value)
+        if not is_fixed(extents):
+            raise _unknown(value)
+        return extents
+
+    def take(self, value: Value, extents: Extents) -> None:
+        """Let a value have these extents; what the program says of it must agree.
+
+        Raises:
+            NotNative: that is known only when the loop runs.
+        """
+        if is_fixed(value.shape) and is_fixed(extents):
+            return
+        said = value.shape
+        if said is None or len(said) != len(extents):
+            raise _unknown(value)
+        agree = all(not isinstance(s, int) or s == e for s, e in zip(said, extents, strict=True))
+        if not agree or self._known.setdefault(value, extents) != extents:
+            raise _unknown(value)
+
+    def joined(self, op: Op) -> Extents:
+        """The shape that the operands of an operation are broadcast to."""
+        shapes = [self.of(value) for value in op.inputs if value is not None]
+        rank = max(map(len, shapes))
+        made: list[Extent] = []
+        for axis in zip(*((*[1] * (rank - len(s)), *s) for s in shapes), strict=True):
+            extents = {extent for extent in axis if extent != 1}
+            if len(extents) > 1:
+                raise NotNative(f"it has {title(op.op_type)} of arrays that may differ in shape")
+            made.append(extents.pop() if extents else 1)
+        return tuple(made)
+
+    def told(self, value: Value) -> tuple[int, ...] | None:
+        """A shape that is known when the loop begins, as in `LoopText.shapes`; None of any other one."""
+        extents = self.of(value)
+        if not all(isinstance(extent, int) or extent in self._places for extent in extents):
+            return None
+        return tuple(e if isinstance(e, int) else extent_at(self._places[e]) for e in extents)
+
+    def product(self, factors: Iterable[Extent]) -> Extent:
+        """A product of numbers and registers."""
+        factors = tuple(factors)
+        made: Extent = math.prod(factor for factor in factors if isinstance(factor, int))
+        for factor in factors:
+            if isinstance(factor, str) and made != 0:
+                made = factor if made == 1 else self._code.put(f"mul i64 {made}, {factor}")
+        return made
+
+    def size(self, value: Value) -> Extent:
+        """How many elements a value has."""
+        return self.product(self.of(value))
+
+    def bytes(self, value: Value) -> Extent:
+        """How much memory it takes."""
+        return self.product((*self.of(value), BYTES[value.dtype]))
+
+
+def _unknown(value: Value) -> NotNative:
+    return NotNative(f"the shape of '{value.name}' is known only when it runs")

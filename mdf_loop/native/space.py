@@ -1,0 +1,122 @@
+"""Space for the arrays of a loop in steps.
+
+An array of known size has a place in memory that is there from the beginning; any other one has a room
+of its own, which is made larger when it is too small. `Call` of trampoline.c has the rooms, and frees
+them in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mdf_loop.native.loop_text import NO_MEMORY
+from mdf_loop.ops.native.code import Code, Extent
+
+LINE = 64
+"""Bytes: where arrays begin."""
+
+_ROOM = """define internal ptr @room(ptr %call, i64 %number, i64 %bytes) {
+  %field = getelementptr ptr, ptr %call, i64 2
+  %rooms = load ptr, ptr %field
+  %room = getelementptr {ptr, i64}, ptr %rooms, i64 %number
+  %size = getelementptr {ptr, i64}, ptr %room, i64 0, i32 1
+  %has = load i64, ptr %size
+  %nothing = icmp eq i64 %bytes, 0
+  %wanted = select i1 %nothing, i64 1, i64 %bytes
+  %fits = icmp ule i64 %wanted, %has
+  br i1 %fits, label %enough, label %few
+enough:
+  %memory = load ptr, ptr %room
+  ret ptr %memory
+few:
+  %grow = load ptr, ptr %call
+  %made = call ptr %grow(ptr %call, i64 %number, i64 %wanted)
+  ret ptr %made
+}"""
+"""A room that has at least so many bytes, with what was in it; null where there is no memory."""
+
+_PRODUCT = """define internal i64 @product(i64 %a, i64 %b) {
+  %both = call {i64, i1} @llvm.umul.with.overflow.i64(i64 %a, i64 %b)
+  %number = extractvalue {i64, i1} %both, 0
+  %over = extractvalue {i64, i1} %both, 1
+  %large = icmp ugt i64 %number, 4611686018427387904
+  %none = or i1 %over, %large
+  %made = select i1 %none, i64 4611686018427387904, i64 %number
+  ret i64 %made
+}
+declare {i64, i1} @llvm.umul.with.overflow.i64(i64, i64)"""
+"""A product of numbers of bytes; what is more than any machine has stays that."""
+
+
+class Space:
+    """Places and rooms of one function.
+
+    Attributes:
+        scratch: bytes of all places.
+        rooms: how many rooms there are.
+        own: the registers of arrays in which no other array lies.
+    """
+
+    def __init__(self, code: Code) -> None:
+        self.scratch = 0
+        self.rooms = 0
+        self.own: set[str] = set()
+        self._code = code
+        self._places: list[str] = []
+        self._begin = 0
+        self._pointer = ""
+
+    def begin(self, pointer: str) -> None:
+        """All places are found here, before what follows."""
+        code = self._code
+        number = code.put(f"ptrtoint ptr {pointer} to i64")
+        over = code.put(f"add i64 {number}, {LINE - 1}")
+        even = code.put(f"and i64 {over}, -{LINE}")
+        self._pointer = code.put(f"inttoptr i64 {even} to ptr")
+        self._begin = len(code.text.lines)
+
+    def end(self) -> None:
+        """Write how places are found."""
+        self._code.text.lines[self._begin : self._begin] = self._places
+
+    def place(self, size: int) -> str:
+        """A place of so many bytes."""
+        register = self._code.text.name("%buffer")
+        at = f"getelementptr i8, ptr {self._pointer}, i64 {self.scratch}"
+        self._places.append(f"  {register} = {at}")
+        self.scratch += -(-size // LINE) * LINE
+        self.own.add(register)
+        return register
+
+    def room(self) -> int:
+        """The number of a new room."""
+        self.rooms += 1
+        return self.rooms - 1
+
+    def grown(self, room: int, factors: Sequence[Extent]) -> str:
+        """A room that has as many bytes as a product says."""
+        code, text = self._code, self._code.text
+        text.declared["@room"] = _ROOM
+        register = code.put(f"call ptr @room(ptr %call, i64 {room}, i64 {self._product(factors)})")
+        self.fail_if_none(register)
+        self.own.add(register)
+        return register
+
+    def fail_if_none(self, pointer: str) -> None:
+        """End the function where there is no memory."""
+        code, text = self._code, self._code.text
+        none, some = text.name("none"), text.name("some")
+        code.line(f"br i1 {code.put(f'icmp eq ptr {pointer}, null')}, label %{none}, label %{some}")
+        code.label(none)
+        code.line(f"ret i64 -{NO_MEMORY}")
+        code.label(some)
+
+    def _product(self, factors: Sequence[Extent]) -> Extent:
+        self._code.text.declared["@product"] = _PRODUCT
+        made: Extent = 1
+        for factor in factors:
+            if isinstance(made, int) and isinstance(factor, int):
+                made *= factor
+            else:
+                made = self._code.put(f"call i64 @product(i64 {made}, i64 {factor})")
+        return made

@@ -1,0 +1,187 @@
+"""Rows that loops in steps record: where they lie, and how many there are.
+
+KnownRows     as many as a number says, of one shape      behind each other
+GrowingRows   of a loop inside, as many as iterations     in a room that grows with each row
+LateRows      of the outermost loop, of a shape that      in an output that is asked for when the
+              its first iteration tells                   first row is there
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from mdf_loop.emit.row_shapes import rows_differ
+from mdf_loop.ir import Loop, Recorded, Value
+from mdf_loop.native.loop_text import extent_at
+from mdf_loop.native.shapes import Shapes
+from mdf_loop.native.space import Space
+from mdf_loop.native.support import Form
+from mdf_loop.ops.native.code import BYTES, NUMBER, Cell, Code, Extent, Failure, NotNative, Text
+
+
+class RowsWriter(Protocol):
+    """Where the code of a loop in steps is written."""
+
+    form: Form
+    text: Text
+    one: Code
+    space: Space
+    shapes: Shapes
+
+    def pointer(self, array: str, position: int) -> str:
+        """One of an array of pointers."""
+
+    def give(self, value: Value, cell: Cell, pointer: str, place: str = "0") -> None:
+        """Put a value into memory; of an array the `place`-th such."""
+
+
+class Stack(Protocol):
+    """Where the rows of a recorded value lie."""
+
+    def record(self, cell: Cell, number: str) -> None:
+        """Write a row."""
+
+
+class InnerStack(Stack, Protocol):
+    """Those of a loop inside."""
+
+    def all(self, count: str) -> str:
+        """Where all rows lie, so many."""
+
+
+class KnownRows:
+    """Rows behind each other, from a pointer on."""
+
+    def __init__(self, writer: RowsWriter, recorded: Recorded, pointer: str) -> None:
+        self._pointer = pointer
+        self._writer = writer
+        self._row = recorded.row
+
+    def record(self, cell: Cell, number: str) -> None:
+        """Copy it."""
+        self._writer.give(self._row, cell, self._pointer, number)
+
+    def all(self, count: str) -> str:
+        """They lie there."""
+        return self._pointer
+
+
+class _Open:
+    """Rows whose shape the first one tells: all others must have it."""
+
+    def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded) -> None:
+        self._writer = writer
+        self._loop = loop
+        self._recorded = recorded
+
+    def _compare(self, number: str, kept: list[str], first: Callable[[], None]) -> None:
+        """Keep the extents of the first row, and do what is to be done then; fail where others differ.
+
+        `kept` are places of those that are not known before.
+        """
+        code, text = self._writer.one, self._writer.text
+        own = [extent for extent, known in self._extents() if not known]
+        begins, goes_on, done = (text.name(stem) for stem in ("first", "later", "compared"))
+        is_first = code.put(f"icmp eq i64 {number}, 0")
+        code.line(f"br i1 {is_first}, label %{begins}, label %{goes_on}")
+        code.label(begins)
+        for extent, place in zip(own, kept, strict=True):
+            code.line(f"store i64 {extent}, ptr {place}")
+        first()
+        code.line(f"br label %{done}")
+        code.label(goes_on)
+        before = [code.put(f"load i64, ptr {place}") for place in kept]
+        differs = "false"
+        for one, other in zip(before, own, strict=True):
+            differs = code.put(f"or i1 {differs}, {code.compare('ne', 'int64', one, str(other))}")
+        code.fail_if(differs, self._failure(), (*before, *own))
+        code.line(f"br label %{done}")
+        code.label(done)
+
+    def _extents(self) -> Iterator[tuple[Extent, bool]]:
+        """Of the row, each with whether the program knows it."""
+        row = self._recorded.row
+        for extent, said in zip(self._writer.shapes.of(row), row.shape or (), strict=True):
+            if isinstance(said, int) and extent != said:
+                raise NotNative(f"the shape of '{row.name}' is known only when it runs")
+            yield extent, isinstance(said, int)
+
+    def _failure(self) -> Failure:
+        recorded = self._recorded
+        shown = f"[{', '.join(str(e) if known else NUMBER for e, known in self._extents())}]"
+        error = rows_differ([recorded.name or recorded.row.name], shown, shown, self._loop.where)
+        finding = error.findings[0]
+        return Failure(finding.what, finding.where, finding.hint, type(error))
+
+
+class GrowingRows(_Open):
+    """Rows of a loop inside."""
+
+    def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded) -> None:
+        super().__init__(writer, loop, recorded)
+        self._room = writer.space.room()
+        self._kept: dict[int, str] = {}
+        for axis, extent in enumerate(recorded.row.shape or ()):
+            if not isinstance(extent, int):
+                self._kept[axis] = writer.one.place("i64")
+                writer.one.line(f"store i64 0, ptr {self._kept[axis]}")
+
+    def record(self, cell: Cell, number: str) -> None:
+        """Copy it behind the others."""
+        writer, row = self._writer, self._recorded.row
+        if self._kept:
+            self._compare(number, [*self._kept.values()], lambda: None)
+        count = writer.one.put(f"add i64 {number}, 1")
+        own = (extent for extent, _ in self._extents())
+        pointer = writer.space.grown(self._room, (count, *own, BYTES[row.dtype]))
+        writer.give(row, cell, pointer, number)
+
+    def all(self, count: str) -> str:
+        """They lie in the room; of none an extent is 0 that the program does not know."""
+        writer, kept = self._writer, self._kept
+        own = (
+            writer.one.put(f"load i64, ptr {kept[axis]}") if axis in kept else extent
+            for axis, extent in enumerate(self._recorded.row.shape or ())
+        )
+        writer.shapes.take(self._recorded.stack, (count, *own))
+        return writer.space.grown(self._room, (0,))
+
+
+class LateRows(_Open):
+    """Rows of the outermost loop; `late` is the place of their first extent among those it computes."""
+
+    def __init__(self, writer: RowsWriter, loop: Loop, recorded: Recorded, late: int) -> None:
+        super().__init__(writer, loop, recorded)
+        own = [known for _, known in self._extents()]
+        self._places = range(late, late + own.count(False))
+        self._pointer = writer.one.place("ptr")
+
+    @property
+    def told(self) -> tuple[int, ...]:
+        """The shape of a row, as in `LoopText.shapes`."""
+        places = iter(self._places)
+        row = self._recorded.row.shape or ()
+        return tuple(e if isinstance(e, int) else extent_at(next(places)) for e in row)
+
+    @property
+    def count(self) -> int:
+        """How many extents the first row tells."""
+        return len(self._places)
+
+    def record(self, cell: Cell, number: str) -> None:
+        """Copy it behind the others."""
+        writer, code = self._writer, self._writer.one
+        kept = [code.put(f"getelementptr i64, ptr %extents, i64 {k}") for k in self._places]
+        self._compare(number, kept, self._ask)
+        pointer = code.put(f"load ptr, ptr {self._pointer}")
+        writer.give(self._recorded.row, cell, pointer, number)
+
+    def _ask(self) -> None:
+        """Ask for the output, whose extents are known now."""
+        writer, code = self._writer, self._writer.one
+        output = [value for value, _ in writer.form.outputs].index(self._recorded.stack)
+        give = writer.pointer("%call", 1)
+        pointer = code.put(f"call ptr {give}(ptr %call, i64 {output})")
+        writer.space.fail_if_none(pointer)
+        code.line(f"store ptr {pointer}, ptr {self._pointer}")
