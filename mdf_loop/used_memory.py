@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-LEAST = 1 << 20
-"""Bytes from which on memory is kept."""
+LEAST = 1 << 17
+"""Bytes from which on memory is kept: smaller arrays Python's own allocator has again at once."""
 
 MOST = 1 << 28
 """The most bytes that are kept."""

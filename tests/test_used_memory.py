@@ -118,3 +118,13 @@ def test_more_rows_than_expected_are_kept_too() -> None:
     kept.add(range(600), {"a": all_rows[900:]})
     kept.close()
     np.testing.assert_array_equal(kept.arrays()["a"], all_rows)
+
+
+def test_what_is_behind_the_end_of_a_row_stays_missing_when_there_is_more_room() -> None:
+    kept = Rows()
+    parts = [np.arange(float(n))[np.newaxis] for n in range(300)]
+    for part in parts:
+        kept.add(range(1), {"a": part})
+        used_memory.array((300, 300), FLOATS)[...] = 7.0
+    rows = kept.arrays()["a"]
+    assert [int(np.isfinite(row).sum()) for row in rows] == list(range(300))

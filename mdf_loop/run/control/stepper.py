@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from mdf_loop.ir import Array, Data
 from mdf_loop.run.control.snapshot import Snapshot
@@ -65,6 +65,16 @@ class Stepper(Protocol):
         """Go on from there."""
 
 
+class Along(Protocol):
+    """What stands along rows: an array, or what becomes one when it is looked at."""
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+
+    def __array__(self, dtype: Any = None) -> Array:
+        """The array."""
+
+
 class Sink(Protocol):
     """Where rows go."""
 
@@ -75,7 +85,7 @@ class Sink(Protocol):
     def room(self, count: int) -> Room:
         """Where the next rows may be written before they are added, if it is known."""
 
-    def add(self, coordinate: Array, rows: Mapping[str, Array]) -> None:
+    def add(self, coordinate: Along, rows: Mapping[str, Array]) -> None:
         """Add rows, and the time or the number of the step of each."""
 
     def flush(self) -> None:

@@ -62,7 +62,7 @@ class Recorder:
         if self.keeping.selection.when is not None:
             self._chosen.add(np.asarray(numbers, np.int64))
         self._given += len(numbers)
-        self.sink.add(np.asarray(Ticks(numbers, self.clock)), kept)
+        self.sink.add(Ticks(numbers, self.clock), kept)
 
     def _with_axes(self, rows: dict[str, Data]) -> dict[str, Array]:
         """The rows, with as many axes as those of other steps."""

@@ -205,8 +205,8 @@ class Column:
         if self._room.flags.owndata:
             self._room.resize(shape, refcheck=False)
             return
-        old, self._room = self.rows, np.empty(shape, self._room.dtype)
-        self._room[(slice(self._length), *map(slice, old.shape[1:]))] = old
+        old, self._room = self._room[: self._length], np.empty(shape, self._room.dtype)
+        self._room[: self._length] = old
 
     def _too_large(self, length: int, row: int) -> InputError:
         return InputError(

@@ -18,6 +18,7 @@ from mdf_loop.errors import InputError
 from mdf_loop.files import beside, checked_target
 from mdf_loop.ir import Array, Data
 from mdf_loop.run.control.snapshot import Snapshot
+from mdf_loop.run.control.stepper import Along
 from mdf_loop.run.outputs import Axis
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.claim import Claim
@@ -71,9 +72,10 @@ class Streamed:
         """None: rows are written to the disk."""
         return NO_ROOM
 
-    def add(self, coordinate: Array, rows: Mapping[str, Array]) -> None:
+    def add(self, coordinate: Along, rows: Mapping[str, Array]) -> None:
         """Add rows."""
         self._claim.check()
+        coordinate = np.asarray(coordinate)
         if self._stream is not None:
             if len(coordinate) and not self._stream.takes(rows):
                 self._stream = self._remade(self._stream, rows)
