@@ -331,9 +331,10 @@ def main() -> int:
     parser.add_argument("--steps", type=int, help="of each case, instead of its own number")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--native", choices=("auto", "require"), default="auto")
+    parser.add_argument("--threads", type=int, default=1, help="of ours and standard")
     parser.add_argument("--figure", type=Path, help="where to draw the first case")
     options = parser.parse_args()
-    onnxruntime_session.SMALL = sys.maxsize  # one thread for wide values too
+    onnxruntime_session.THREADS = options.threads
     print(f"{versions()}, one thread, float64\n")
     for peer in PEERS:
         if not has(peer):

@@ -7,6 +7,7 @@ told to do a few steps more, never changes its numbers for that.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -22,6 +23,9 @@ from mdf_loop.ops.registry import Bits
 
 NATIVE = "native"
 BRIEF = "standard: there is little to do"
+MANY = 512
+"""Elements of arrays from which on it may pay to let threads share a loop."""
+
 LITTLE = 10_000.0
 """Microseconds that all iterations together take ONNX Runtime, at least: machine code takes longer to make."""
 
@@ -37,6 +41,12 @@ class Natives:
 
     loops: Mapping[Loop, NativeLoop] = field(default_factory=dict)
     said: Mapping[str, str] = field(default_factory=dict)
+
+    def share(self, program: Program) -> bool:
+        """Whether threads may share a program's loops: nothing else in it has other last bits for that."""
+        inside = {id(op) for loop in self.loops for op in walk(loop.ops)}
+        others = (op for op in walk(program.ops) if isinstance(op, Op) and id(op) not in inside)
+        return any(map(_has_many, self.loops)) and not any(map(_is_open, others))
 
 
 def natives_of(program: Program, mode: str = "auto", *, brief: bool = False) -> Natives:
@@ -136,6 +146,21 @@ def work_of(ops: Iterable[Operation]) -> float:
     return sum(
         CALL + (row_of(op.op_type).work(op) if isinstance(op, Op) else 0.0) for op in walk(ops)
     )
+
+
+def _has_many(loop: Loop) -> bool:
+    """Whether a loop surely has arrays of many elements, or of who knows how many."""
+    shapes = (carried.enter.shape or () for carried in loop.carried)
+    return any(math.prod(_at_most(extent) for extent in shape) >= MANY for shape in shapes)
+
+
+def _at_most(extent: int | str) -> int:
+    return extent if isinstance(extent, int) else MANY
+
+
+def _is_open(op: Op) -> bool:
+    row = row_of(op.op_type)
+    return row.bits is Bits.OPEN and any(is_float(value.dtype) for value in op.outputs)
 
 
 def has_same_bits(form: Form) -> bool:

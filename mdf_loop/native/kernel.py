@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mdf_loop.native import machine
 from mdf_loop.native.lanes import write_lanes
-from mdf_loop.native.loop_text import COUNT, FUNCTION, LoopText
+from mdf_loop.native.loop_text import COUNT, FUNCTION, SHARES, LoopText
 from mdf_loop.native.steps import write_steps
 from mdf_loop.native.support import Form, extent_names
 from mdf_loop.recent import Recent
@@ -43,6 +43,11 @@ class Kernel:
         """Where the function is that counts its iterations before."""
         return self.code.addresses[1] if self.written.counts else None
 
+    @property
+    def shares(self) -> int | None:
+        """Where the function is that says into how many parts its lanes are divided."""
+        return self.code.addresses[-1] if self.written.shares else None
+
 
 def text_of(form: Form, width: int) -> LoopText:
     """The code of a loop, for vectors of so many float64.
@@ -63,7 +68,7 @@ def kernel_of(form: Form) -> Kernel:
     with _LOCK:
         code = _MADE.get(written.text)
         if code is None:
-            names = (FUNCTION, COUNT) if written.counts else (FUNCTION,)
+            names = (FUNCTION, *[COUNT] * written.counts, *[SHARES] * written.shares)
             code = machine.compiled(written.text, names)
             _MADE.put(written.text, code)
     return Kernel(form, written, code, extent_names(form))

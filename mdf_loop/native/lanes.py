@@ -9,6 +9,8 @@
 No lane reads another one, so this is exact. Single numbers are computed once for each block. The
 last block is moved back to end with the last lane: some lanes are computed twice, alike. A loop of
 single numbers is one block of one lane.
+
+Blocks may be computed in several parts, by as many threads: the same bits, since no lane knows of it.
 """
 
 from __future__ import annotations
@@ -16,8 +18,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from mdf_loop.ir import Loop, Op, Recorded, Scanned, Value
-from mdf_loop.native.loop_text import COUNT, FUNCTION, ITERATIONS, TAKEN, LoopText, extent_at
+from mdf_loop.ir import Loop, Op, Recorded, Scanned, Value, walk
+from mdf_loop.native.loop_text import (
+    COUNT,
+    FUNCTION,
+    ITERATIONS,
+    MOST_PARTS,
+    SHARES,
+    TAKEN,
+    LoopText,
+    extent_at,
+)
 from mdf_loop.native.support import Form, extent_names, is_single
 from mdf_loop.native.writer import Cells, FormWriter, Place
 from mdf_loop.ops import row_of
@@ -44,6 +55,9 @@ class _Block:
         return self.width * self.copies
 
 
+PART = 1 << 23
+"""Operations on one lane that a part has at least: a quarter of a millisecond."""
+
 _NONE = _Block(copies=0)
 """Only single numbers are computed."""
 
@@ -67,12 +81,15 @@ def write_lanes(form: Form, width: int) -> LoopText:
             parts.append(writers[-1].whole(f"define internal i64 @none{TAKEN}"))
         small = "wide" if count is not None and count >= block.lanes else "narrow"
         parts.append(_either(form, "wide", small, block.lanes, "wide" if count else "none"))
+        parts.append(_sharing(form, block.lanes))
     if form.counts:
         writers.append(_Lanes(form, _NONE, failures))
         parts.append(writers[-1].counting(f"define i64 @{COUNT}{TAKEN}"))
     declared = {name: line for each in writers for name, line in each.text.declared.items()}
+    for name in ("smin", "smax") if form.lanes else ():
+        declared[f"llvm.{name}.i64"] = f"declare i64 @llvm.{name}.i64(i64, i64)"
     text = "\n".join((*declared.values(), *parts))
-    return LoopText(text, tuple(failures), _shapes(form), form.counts)
+    return LoopText(text, tuple(failures), _shapes(form), form.counts, bool(form.lanes))
 
 
 def _shapes(form: Form) -> tuple[tuple[int, ...], ...]:
@@ -102,16 +119,11 @@ def _block(form: Form, width: int, count: int | None) -> _Block:
 
 def _either(form: Form, large: str, small: str, least: int, none: str) -> str:
     """The function that counts the lanes and takes the code for so many."""
-    lines = [f"define i64 @{FUNCTION}{TAKEN} {{"]
-    total = str(math.prod(e for e in form.lanes if isinstance(e, int)))
-    for k, name in enumerate(e for e in form.lanes if isinstance(e, str)):
-        at = extent_names(form).index(name)
-        lines.append(f"  %p{k} = getelementptr i64, ptr %extents, i64 {at}")
-        lines.append(f"  %e{k} = load i64, ptr %p{k}")
-        lines.append(f"  %n{k} = mul i64 {total}, %e{k}")
-        total = f"%n{k}"
-    given = "(i64 %trip, ptr %extents, ptr %in, ptr %out, ptr %call)"
-    lines += [
+    counting, total = _counted(form)
+    given = "(i64 %trip, ptr %extents, ptr %in, ptr %out, ptr %call, i64 %part, i64 %parts)"
+    lines = [
+        f"define i64 @{FUNCTION}{TAKEN} {{",
+        *counting,
         f"  %none = icmp eq i64 {total}, 0",
         "  br i1 %none, label %n, label %some",
         f"n:\n  %c = call i64 @{none}{given}\n  ret i64 %c",
@@ -119,6 +131,40 @@ def _either(form: Form, large: str, small: str, least: int, none: str) -> str:
         "  br i1 %large, label %l, label %s",
         f"l:\n  %a = call i64 @{large}{given}\n  ret i64 %a",
         f"s:\n  %b = call i64 @{small}{given}\n  ret i64 %b\n}}",
+    ]
+    return "\n".join(lines)
+
+
+def _counted(form: Form) -> tuple[list[str], str]:
+    """Code that counts the lanes, and where their number is then."""
+    lines, total = [], str(math.prod(e for e in form.lanes if isinstance(e, int)))
+    for k, name in enumerate(e for e in form.lanes if isinstance(e, str)):
+        at = extent_names(form).index(name)
+        lines.append(f"  %p{k} = getelementptr i64, ptr %extents, i64 {at}")
+        lines.append(f"  %e{k} = load i64, ptr %p{k}")
+        lines.append(f"  %n{k} = mul i64 {total}, %e{k}")
+        total = f"%n{k}"
+    return lines, total
+
+
+def _sharing(form: Form, lanes: int) -> str:
+    """The function that says how many parts there may be: of enough work, and of whole blocks."""
+    counting, total = _counted(form)
+    size = max(1, sum(isinstance(each, Op) for each in walk(form.loop.ops)))
+    least, most = "call i64 @llvm.smin.i64", "call i64 @llvm.smax.i64"
+    lines = [
+        f"define i64 @{SHARES}(i64 %trip, ptr %extents) {{",
+        *counting,
+        f"  %some = {least}(i64 %trip, i64 {PART})",
+        f"  %work = mul i64 %some, {size}",
+        f"  %lanes = {least}(i64 {total}, i64 {1 << 27})",
+        "  %all = mul i64 %work, %lanes",
+        f"  %parts = sdiv i64 %all, {PART}",
+        f"  %blocks = sdiv i64 {total}, {lanes}",
+        f"  %few = {least}(i64 %parts, i64 %blocks)",
+        f"  %fewer = {least}(i64 %few, i64 {MOST_PARTS})",
+        f"  %shares = {most}(i64 %fewer, i64 1)",
+        "  ret i64 %shares\n}",
     ]
     return "\n".join(lines)
 
@@ -165,14 +211,24 @@ class _Lanes(FormWriter):
         code, lanes = self.one, self._block.lanes
         self.begin()
         last = code.put(f"sub i64 {self._count}, {lanes}")
+        before = code.put(f"add i64 {self._count}, {lanes - 1}")
+        count = code.put(f"sdiv i64 {before}, {lanes}")
 
-        def block(begin: str) -> None:
+        following = code.put("add i64 %part, 1")
+
+        def block(number: str) -> None:
+            begin = code.put(f"mul i64 {number}, {lanes}")
             over = code.put(f"icmp sgt i64 {begin}, {last}")
             self._all(code.put(f"select i1 {over}, i64 {last}, i64 {begin}"))
 
-        self.repeat("0", self._count, lanes, block)
+        self.repeat(self._share(count, "%part"), self._share(count, following), 1, block)
         code.line("ret i64 0")
         return self.function(f"define internal i64 @{name}{TAKEN}")
+
+    def _share(self, count: str, part: str) -> str:
+        """The first block of a part."""
+        before = self.one.put(f"mul i64 {count}, {part}")
+        return self.one.put(f"sdiv i64 {before}, %parts")
 
     def _all(self, start: str) -> None:
         """All iterations of one block, and what it gives."""

@@ -1,6 +1,6 @@
 """What the code of a loop is: its functions in LLVM's language, and what is to be known to call them.
 
-    i64 loop(i64 trip, i64* extents, ptr* in, ptr* out, Call* call)
+    i64 loop(i64 trip, i64* extents, ptr* in, ptr* out, Call* call, i64 part, i64 parts)
 
 Source: `Loop` and `Call` of trampoline.c.
 """
@@ -12,8 +12,16 @@ from dataclasses import dataclass
 from mdf_loop.ops.native.code import Failure
 
 FUNCTION, COUNT = "loop", "count"
-TAKEN = "(i64 %trip, ptr %extents, ptr noalias %in, ptr noalias %out, ptr %call)"
+TAKEN = (
+    "(i64 %trip, ptr %extents, ptr noalias %in, ptr noalias %out, ptr %call, i64 %part, i64 %parts)"
+)
 """The function that runs a loop, and the one that counts its iterations before; what they are given."""
+
+SHARES = "shares"
+"""The function that says into how many parts of its lanes a loop is divided: `i64 shares(i64 trip, i64* extents)`."""
+
+MOST_PARTS = 64
+"""The most of them."""
 
 STOPPED = 99999
 """What a function gives where it was told to stop."""
@@ -36,7 +44,8 @@ class LoopText:
 
     Attributes:
         shapes: of each output.
-        counts: whether it has a second function, that counts the iterations.
+        counts: whether it has a function that counts the iterations.
+        shares: whether it has one that says how many parts there may be.
         scratch: bytes of memory that it needs.
         rooms: how many arrays it needs memory for while it runs.
         late: how many extents of outputs it computes, behind those that it is given.
@@ -46,6 +55,7 @@ class LoopText:
     failures: tuple[Failure, ...]
     shapes: tuple[tuple[int, ...], ...]
     counts: bool = False
+    shares: bool = False
     scratch: int = 0
     rooms: int = 0
     late: int = 0

@@ -62,7 +62,15 @@ def write_steps(form: Form, width: int) -> LoopText:
     text = "\n".join((*declared.values(), *parts))
     rooms = max(writer.space.rooms for writer in writers)
     shapes, late = writers[0].outputs(), writers[0].late
-    return LoopText(text, tuple(failures), shapes, form.counts, scratch + LINE, rooms, late)
+    return LoopText(
+        text,
+        tuple(failures),
+        shapes,
+        form.counts,
+        scratch=scratch + LINE,
+        rooms=rooms,
+        late=late,
+    )
 
 
 class Steps(FormWriter):

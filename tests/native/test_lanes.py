@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import pytest
 
 from mdf_loop.build import Builder
+from mdf_loop.errors import RunError
 from mdf_loop.ir import Carried, Input, Loop, Output, Program, Recorded, Shape
+from mdf_loop.native import lanes, machine
+from mdf_loop.native.kernel import kernel_of
+from mdf_loop.native.loop_text import MOST_PARTS
+from mdf_loop.native.support import form_of
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
+from mdf_loop.run.onnxruntime import session
 from mdf_loop.run.onnxruntime.session import Session
 from tests.placements import REQUIRED, STANDARD
 
@@ -43,3 +51,62 @@ def test_any_number_of_lanes(count: int, known: bool) -> None:
     for name, array in expected.items():
         np.testing.assert_array_equal(made[name], array, strict=True)
     assert made["y1"] == 6.0
+
+
+@pytest.mark.parametrize("count", [1, 7, 95, 96, 97, 1000, 5003])
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_parts_have_the_same_bits(
+    count: int, known: bool, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many parts there are, and whoever computes them."""
+    program = doubled((count if known else "n",))
+    given = {"x": np.arange(count) / 3, "s": np.array(0.75), "trip": np.array(5)}
+    expected = Session(program, REQUIRED).run(given)
+    monkeypatch.setattr(lanes, "PART", 1)
+    monkeypatch.setattr(session, "THREADS", threads)
+    apart = Session(program, REQUIRED)
+    for _ in range(20):
+        made = apart.run(given)
+        for name, array in expected.items():
+            np.testing.assert_array_equal(made[name], array, strict=True)
+
+
+def test_there_are_as_many_parts_as_there_is_work_for() -> None:
+    form = form_of(next(op for op in doubled(("n",)).ops if isinstance(op, Loop)), {})
+    kernel = kernel_of(form)
+    assert kernel.shares is not None
+    shares = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(kernel.shares)
+    endless, block = 2**62, 6 * machine.width()
+
+    def parts(trip: int, count: int) -> int:
+        return shares(trip, ctypes.addressof(ctypes.c_int64(count)))
+
+    assert parts(1000, 1000) == parts(0, 10**6) == parts(-5, 10**6) == 1
+    assert parts(10**6, 1) == parts(endless, block) == 1
+    assert parts(endless, 3 * block) == 3
+    assert parts(lanes.PART // 2, 10 * block) == min(10 * block, 10)
+    assert parts(endless, 2**40) == MOST_PARTS
+
+
+def test_a_failure_of_any_part_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "PART", 1)
+    monkeypatch.setattr(session, "THREADS", 3)
+    b = Builder()
+    k, trip = b.new("int64", (900,), "k"), b.new("int64", (), "trip")
+    inside = b.body()
+    i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
+    enter, final = inside.new("int64", (900,), "enter"), b.new("int64", (900,), "final")
+    with inside.at("$.here"):
+        less = inside.op("Sub", enter, inside.constant(np.array(1)))
+        leave = inside.op("Add", less, inside.op("Div", inside.constant(np.array(7)), less))
+    carried, ops = (Carried(k, enter, leave, final),), tuple(inside.ops)
+    b.append(Loop("A.f", trip, None, i, go, None, carried, (), ops))
+    program = Program("p", tuple(map(Input, (k, trip))), tuple(b.ops), (Output("y", final),))
+    apart = Session(prepare(program, ONNXRUNTIME), REQUIRED)
+    given = {"k": np.full(900, 100), "trip": np.array(3)}
+    assert (apart.run(given)["y"] == 97).all()
+    given["k"][613] = 1
+    with pytest.raises(RunError, match="divided by zero") as caught:
+        apart.run(given)
+    assert caught.value.findings[0].where == "$.here"

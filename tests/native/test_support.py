@@ -256,7 +256,8 @@ def many_names() -> Program:
 
 
 @pytest.mark.parametrize(
-    "make", [many_names, several_shapes, another_name_inside, another_name_outside, rows_by_another_name]
+    "make",
+    [many_names, several_shapes, another_name_inside, another_name_outside, rows_by_another_name],
 )
 def test_names_of_extents_are_no_reason(make: Callable[[], Program]) -> None:
     """What enters an iteration has the shape of what entered the first one, whatever it is called."""

@@ -22,15 +22,17 @@ typedef const Function* Runtime; /* OrtApi, as a table of functions */
 enum { /* places in the table */
   FAIL = 0, CREATE_DOMAIN = 26, ADD_OPERATOR = 27, ADD_DOMAIN = 28, DATA = 51, AXES = 61, DIMENSIONS = 62,
   SHAPE = 65, ALLOCATE = 75, FREE = 76, ALLOCATOR = 78, INPUT = 90, OUTPUT = 91, RELEASE_SHAPE = 99,
-  RELEASE_DOMAIN = 101
+  RELEASE_DOMAIN = 101, PARALLEL = 274
 };
-enum { VERSION = 17, MOST_AXES = 16, MOST_SAID = 2 * MOST_AXES };
+enum { VERSION = 17, MOST_AXES = 16, MOST_SAID = 2 * MOST_AXES, MOST_PARTS = 64 };
 
 typedef struct Operator Operator;
 typedef struct Call Call;
 
-/* How many iterations, or 0; minus which of the loop's checks has failed. */
-typedef int64_t (*Loop)(int64_t trip, int64_t* extents, void* const* in, void* const* out, Call* call);
+/* How many iterations, or 0; minus which of the loop's checks has failed. Of several parts each has
+   lanes of its own. */
+typedef int64_t (*Loop)(int64_t trip, int64_t* extents, void* const* in, void* const* out, Call* call,
+                        int64_t part, int64_t parts);
 
 struct Operator {
   struct { /* OrtCustomOp */
@@ -42,6 +44,7 @@ struct Operator {
   } op;
   const char* name;
   Loop loop, count; /* count: how many iterations there will be, if that is to be known */
+  int64_t (*shares)(int64_t trip, const int64_t* extents); /* how many parts there may be; or null */
   Runtime runtime;
   int64_t inputs, outputs, extents, late, rooms;
   const int32_t* input_types;
@@ -226,6 +229,44 @@ static Status failure(Call* call, int64_t number) {
   return ((Status(*)())runtime[FAIL])(1, text);
 }
 
+/* A loop in several parts, which any threads run. */
+typedef struct {
+  Call* call;
+  void *const *in, *const *out;
+  int64_t parts, failed[MOST_PARTS];
+} Shared;
+
+static int64_t part_of(Call* call, void* const* in, void* const* out, int64_t part, int64_t parts) {
+  return call->op->loop(call->iterations, call->extents, in, out, call, part, parts);
+}
+
+static void share(void* given, size_t part) {
+  Shared* all = given;
+  Call call;
+  call.op = all->call->op;
+  call.iterations = all->call->iterations;
+  call.extents = all->call->extents;
+  call.count = 0;
+  all->failed[part] = part_of(&call, all->in, all->out, (int64_t)part, all->parts) < 0;
+}
+
+/* All parts; minus the check that has failed in the first one that has failed: that one once more, for
+   the numbers that belong to it. */
+static int64_t all_parts(Call* call, void* const* in, void* const* out) {
+  Shared all;
+  all.call = call;
+  all.in = in;
+  all.out = out;
+  all.parts = call->op->shares ? call->op->shares(call->iterations, call->extents) : 1;
+  if (all.parts <= 1) return part_of(call, in, out, 0, 1);
+  Runtime runtime = call->op->runtime;
+  call->status = ((Status(*)())runtime[PARALLEL])(call->context, share, (size_t)all.parts, (size_t)0, &all);
+  if (call->status) return -1;
+  for (int64_t part = 0; part < all.parts; part++)
+    if (all.failed[part]) return part_of(call, in, out, part, all.parts);
+  return 0;
+}
+
 /* Behind what the loop gives: memory for pointers, extents, rooms, and the loop's own. */
 static Status run(Call* call) {
   const Operator* op = call->op;
@@ -250,7 +291,7 @@ static Status run(Call* call) {
   for (int64_t k = 1; k < op->inputs; k++, shape += 1 + *shape)
     if ((status = input_data(op, context, k, shape + 1, *shape, extents, in + k))) return status;
   int64_t trip = *(const int64_t*)in[0], iterations = trip < 0 ? 0 : trip;
-  if (op->count) iterations = op->count(trip, extents, in + 1, out, call);
+  if (op->count) iterations = op->count(trip, extents, in + 1, out, call, 0, 1);
   if (iterations < 0) return failure(call, -iterations);
   call->iterations = iterations;
   shape = op->shapes;
@@ -258,7 +299,7 @@ static Status run(Call* call) {
     if (iterations && is_late(op, shape)) continue;
     if ((status = shaped_data(call, k, shape, out + k))) return status;
   }
-  int64_t failed = op->loop(iterations, extents, in + 1, out, call);
+  int64_t failed = all_parts(call, in + 1, out);
   return failed < 0 ? failure(call, -failed) : 0;
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -28,6 +29,9 @@ from mdf_loop.run.onnxruntime.runtime_errors import load_error, onnxruntime_erro
 from mdf_loop.run.onnxruntime.sizes import sizes
 from mdf_loop.run.room import NO_ROOM, Room
 from mdf_loop.signals import ending
+
+THREADS = 0
+"""On how many threads large values are computed; 0: as many as the machine has cores."""
 
 SMALL = 50_000
 """Up to this many elements per value one thread is fastest (measured on ONNX Runtime 1.31)."""
@@ -56,12 +60,17 @@ class Session:
         self._run_options = onnxruntime.RunOptions
         self._sizes = sizes(program)
         self._sizes.refuse()
-        options = session_options()
         most = self._sizes.most_elements if whole is None else sizes(whole).most_elements
-        if most <= SMALL:
-            options.intra_op_num_threads = 1
         loaded = prepare(program, LOADED)
         natives = natives_of(loaded, placement.native, brief=placement.brief)
+        options = session_options()
+        if natives.share(
+            loaded
+        ):  # by threads that neither spin nor stay where they are: others run, too
+            options.intra_op_num_threads = THREADS or _cores()
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        else:
+            options.intra_op_num_threads = THREADS if most > SMALL else 1
         self.native = natives.said
         operators = tuple(natives.loops.values())
         domain = register(options, operators)
@@ -138,6 +147,13 @@ class Session:
         finally:
             stopping.ends(computation)
         return taken(dict(zip(self.names, made, strict=True)), self._narrow_outputs)
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class Told:
