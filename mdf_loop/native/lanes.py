@@ -32,7 +32,7 @@ from mdf_loop.native.loop_text import (
 from mdf_loop.native.support import Form, extent_names, is_single
 from mdf_loop.native.writer import Cells, FormWriter, Place
 from mdf_loop.ops import row_of
-from mdf_loop.ops.native.code import BYTES, STORED, Cell, Code, Extents, Failure
+from mdf_loop.ops.native.code import BYTES, Cell, Code, Extents, Failure
 
 COPIES = ((24, 6), (60, 4))
 """Vectors of lanes side by side in a block, for bodies of up to so many operations (measured: FitzHugh-Nagumo
@@ -185,6 +185,11 @@ class _Lanes(FormWriter):
         super().begin(counts=counts)
         for extent in map(self.extent, self.form.lanes):
             self._count = self.one.put(f"mul i64 {self._count}, {extent}")
+        shapes = dict(
+            zip((value for value, _ in self.form.outputs), _shapes(self.form), strict=True)
+        )
+        for value, pointer in self.stacks.items():
+            self.stacks[value] = self.bounds.array(pointer, value, shapes[value])
         for recorded in self.form.loop.recorded if self.stacks else ():
             if not is_single(recorded.row):
                 self._streams(self.stacks[recorded.stack], recorded.row.dtype)
@@ -294,8 +299,9 @@ class _Lanes(FormWriter):
         kind = self._wide.type(row.dtype)
         text.declared["!nontemporal"] = "!0 = !{i32 1}"
         for k, place in enumerate(self._at(start)):
-            at = code.put(f"getelementptr {STORED[row.dtype]}, ptr {stack}, i64 {place}")
+            at = self.at(row.dtype, stack, place)
             register = self._copy(cell, k, row.dtype)
+            self.bounds.access(at, BYTES[row.dtype] * self._block.width, LINE)
             code.line(f"store {kind} {register}, ptr {at}, align {LINE}, !nontemporal !0")
         code.line(f"br label %{done}")
         code.label(done)

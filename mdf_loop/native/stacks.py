@@ -13,7 +13,8 @@ from typing import Protocol
 
 from mdf_loop.emit.row_shapes import rows_differ
 from mdf_loop.ir import Loop, Recorded, Value
-from mdf_loop.native.loop_text import extent_at
+from mdf_loop.native.bounds import Bounds
+from mdf_loop.native.loop_text import ITERATIONS, extent_at
 from mdf_loop.native.shapes import Shapes
 from mdf_loop.native.space import Space
 from mdf_loop.native.support import Form
@@ -26,6 +27,7 @@ class RowsWriter(Protocol):
     form: Form
     text: Text
     one: Code
+    bounds: Bounds
     space: Space
     shapes: Shapes
 
@@ -133,19 +135,20 @@ class GrowingRows(_Open):
         if self._kept:
             self._compare(number, [*self._kept.values()], lambda: None)
         count = writer.one.put(f"add i64 {number}, 1")
-        own = (extent for extent, _ in self._extents())
-        pointer = writer.space.grown(self._room, (count, *own, BYTES[row.dtype]))
+        shape = (count, *(extent for extent, _ in self._extents()))
+        pointer = writer.space.grown(self._room, (*shape, BYTES[row.dtype]))
+        pointer = writer.bounds.array(pointer, self._recorded.stack, shape, self._room)
         writer.give(row, cell, pointer, number)
 
     def all(self, count: str) -> str:
         """They lie in the room; of none an extent is 0 that the program does not know."""
-        writer, kept = self._writer, self._kept
+        writer, kept, stack = self._writer, self._kept, self._recorded.stack
         own = (
             writer.one.put(f"load i64, ptr {kept[axis]}") if axis in kept else extent
             for axis, extent in enumerate(self._recorded.row.shape or ())
         )
-        writer.shapes.take(self._recorded.stack, (count, *own))
-        return writer.space.grown(self._room, (0,))
+        writer.shapes.take(stack, (count, *own))
+        return writer.bounds.array(writer.space.grown(self._room, (0,)), stack, room=self._room)
 
 
 class LateRows(_Open):
@@ -175,6 +178,7 @@ class LateRows(_Open):
         kept = [code.put(f"getelementptr i64, ptr %extents, i64 {k}") for k in self._places]
         self._compare(number, kept, self._ask)
         pointer = code.put(f"load ptr, ptr {self._pointer}")
+        pointer = writer.bounds.array(pointer, self._recorded.stack, (ITERATIONS, *self.told))
         writer.give(self._recorded.row, cell, pointer, number)
 
     def _ask(self) -> None:

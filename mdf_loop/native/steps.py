@@ -10,8 +10,9 @@ An array that an operation makes has a place in the loop's memory; a single numb
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -36,7 +37,7 @@ from mdf_loop.native.support import Form, extent_names, is_single
 from mdf_loop.native.writer import Cells, FormWriter, Place
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native import moves
-from mdf_loop.ops.native.code import BYTES, STORED, Cell, Code, Extent, Extents, Failure, NotNative
+from mdf_loop.ops.native.code import BYTES, Cell, Code, Extent, Extents, Failure, NotNative
 from mdf_loop.ops.registry import title
 
 MOST_BYTES = 1 << 26
@@ -105,7 +106,8 @@ class Steps(FormWriter):
         for value, rows in form.outputs if not counts else ():
             if not rows:
                 self._outputs[value] = self._final(value)
-                self.give(value, after[value], self.stacks[value])
+                pointer = self.bounds.array(self.stacks[value], value, self._outputs[value])
+                self.give(value, after[value], pointer)
         made = code.put(f"load i64, ptr {self.iterations}")
         code.line(f"ret i64 {made}")
         self.space.end()
@@ -142,8 +144,16 @@ class Steps(FormWriter):
         extents = (*self.extents(value), BYTES[value.dtype])
         known = [extent for extent in extents if isinstance(extent, int)]
         if len(known) == len(extents):
-            return self.space.place(math.prod(known))
-        return self.space.grown(self.space.room(), extents)
+            return self.bounds.array(self.space.place(math.prod(known)), value)
+        room = self.space.room()
+        return self.bounds.array(self.space.grown(room, extents), value, room=room)
+
+    def table(self, numbers: Sequence[int]) -> str:
+        """Memory with known numbers, which all functions of a loop share: its name says what is in it."""
+        text = ", ".join(f"i64 {number}" for number in numbers)
+        name = f"@table_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+        self.text.declared[name] = f"{name} = private constant [{len(numbers)} x i64] [{text}]"
+        return self.bounds.array(name, Value("a table of places", "int64", (len(numbers),)))
 
     def give(self, value: Value, cell: Cell, pointer: str, place: str = "0") -> None:
         """Put a value into memory; of an array the `place`-th such."""
@@ -155,15 +165,13 @@ class Steps(FormWriter):
             pointer = self.far(pointer, self.times(place, size))
         self.copy(pointer, self.pointer_of(value, cell), size)
 
-    def far(self, pointer: str, size: Extent) -> str:
-        """So many bytes behind a pointer."""
-        return self.one.put(f"getelementptr i8, ptr {pointer}, i64 {size}")
-
     def copy(self, target: str, source: str, size: Extent) -> None:
         """Copy bytes."""
         name = "llvm.memmove.p0.p0.i64"
         self.text.declared[name] = f"declare void @{name}(ptr, ptr, i64, i1)"
         if target != source and size:
+            self.bounds.access(source, size)
+            self.bounds.access(target, size)
             self.one.line(f"call void @{name}(ptr {target}, ptr {source}, i64 {size}, i1 false)")
 
     def pointer_of(self, value: Value, cell: Cell) -> str:
@@ -197,15 +205,11 @@ class Steps(FormWriter):
         """A product of numbers of elements."""
         return self.one.put(f"mul i64 {number}, {factor}")
 
-    def at(self, dtype: str, pointer: str, place: str) -> str:
-        """Where an element is."""
-        return self.one.put(f"getelementptr {STORED[dtype]}, ptr {pointer}, i64 {place}")
-
     def as_cell(self, value: Value, pointer: str) -> Cell:
         """What is in memory, a single number in a register."""
         if is_single(value):
             return Cell((self.load(self.one, value.dtype, pointer),), True)
-        return Cell(pointer=pointer)
+        return Cell(pointer=self.bounds.part(pointer, value))
 
     # --- operations ---------------------------------------------------------------------------
 
@@ -320,7 +324,7 @@ class Steps(FormWriter):
     def array_row(self, scanned: Scanned, number: str) -> Cell:
         """The row where it is."""
         pointer, far = self.memory[scanned.rows], self.times(number, self.shapes.bytes(scanned.row))
-        return Cell(pointer=self.far(pointer, far))
+        return self.as_cell(scanned.row, self.far(pointer, far))
 
     def prepare_rows(self, loop: Loop, cells: Cells) -> None:
         """Those that are scanned lie in memory; recorded ones have some of their own."""
@@ -360,8 +364,9 @@ class Steps(FormWriter):
         """Rows of the outermost loop."""
         told = self.shapes.told(recorded.row)
         if told is not None:
-            self._outputs[recorded.stack] = (ITERATIONS, *told)
-            return KnownRows(self, recorded, self.stacks[recorded.stack])
+            self._outputs[recorded.stack] = shape = (ITERATIONS, *told)
+            pointer = self.stacks[recorded.stack]
+            return KnownRows(self, recorded, self.bounds.array(pointer, recorded.stack, shape))
         stack = LateRows(self, self.form.loop, recorded, self.shapes.given + self.late)
         self._outputs[recorded.stack] = (ITERATIONS, *stack.told)
         self.late += stack.count

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from mdf_loop.ir import Carried, Guard, If, Loop, Op, Operation, Recorded, Scanned, Value
+from mdf_loop.native.bounds import bounds_of
 from mdf_loop.native.loop_text import STOPPED
 from mdf_loop.native.support import STOP, Form, extent_names, is_single
 from mdf_loop.ops import row_of
@@ -28,6 +29,7 @@ class FormWriter(ABC):
 
     Attributes:
         one: for single numbers.
+        bounds: what checks accesses to arrays.
         memory: the pointers of what the function is given.
         stacks: the pointers of what it gives; none where it only `counts` iterations.
     """
@@ -36,6 +38,7 @@ class FormWriter(ABC):
         self.form = form
         self.text = Text(failures=failures)
         self.one = Code(self.text, 1, form.many)
+        self.bounds = bounds_of(self.one, form.loop, self.extents)
         self.memory: dict[Value, str] = {}
         self.stacks: dict[Value, str] = {}
         self.counts = False
@@ -46,10 +49,11 @@ class FormWriter(ABC):
         code, form = self.one, self.form
         self.counts = counts
         for k, value in enumerate(form.inputs):
-            self.memory[value] = self.pointer("%in", k)
+            self.memory[value] = self.bounds.array(self.pointer("%in", k), value)
         if not counts:
             for k, (value, _) in enumerate(form.outputs):
                 self.stacks[value] = self.pointer("%out", k)
+        self.bounds.access(self.memory[STOP], BYTES[STOP.dtype], BYTES[STOP.dtype])
         address = code.put(f"load i64, ptr {self.memory[STOP]}")
         self._told = code.put(f"inttoptr i64 {address} to ptr")
 
@@ -113,11 +117,21 @@ class FormWriter(ABC):
     def flush(self, cells: Cells) -> None:
         """Write the operations that were put off."""
 
-    # --- single numbers in memory -----------------------------------------------------------------
+    # --- arrays in memory -------------------------------------------------------------------------
+
+    def far(self, pointer: str, number: Extent, kind: str = "i8") -> str:
+        """So many bytes, or numbers of a kind, behind a pointer: only this makes one of another."""
+        register = self.one.put(f"getelementptr {kind}, ptr {pointer}, i64 {number}")
+        return self.bounds.far(register, pointer)
+
+    def at(self, dtype: str, pointer: str, place: str) -> str:
+        """Where an element is."""
+        return self.far(pointer, place, STORED[dtype])
 
     def load(self, code: Code, dtype: str, pointer: str, place: str = "0") -> str:
         """Numbers from an array, as many as the code has lanes."""
-        at = code.put(f"getelementptr {STORED[dtype]}, ptr {pointer}, i64 {place}")
+        at = self.at(dtype, pointer, place)
+        self.bounds.access(at, BYTES[dtype] * code.width, BYTES[dtype])
         made = code.put(f"load {code.stored(dtype)}, ptr {at}, align {BYTES[dtype]}")
         if dtype != "bool":
             return made
@@ -128,7 +142,8 @@ class FormWriter(ABC):
         kind = code.stored(dtype)
         if dtype == "bool":
             register = code.put(f"zext {code.type(dtype)} {register} to {kind}")
-        at = code.put(f"getelementptr {STORED[dtype]}, ptr {pointer}, i64 {place}")
+        at = self.at(dtype, pointer, place)
+        self.bounds.access(at, BYTES[dtype] * code.width, BYTES[dtype])
         code.line(f"store {kind} {register}, ptr {at}, align {BYTES[dtype]}")
 
     # --- values -----------------------------------------------------------------------------------

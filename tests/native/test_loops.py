@@ -12,11 +12,12 @@ from hypothesis import HealthCheck, event, given, settings
 from mdf_loop.errors import RunError, UnsupportedError
 from mdf_loop.ir import Program, loops
 from mdf_loop.ir.check import check
+from mdf_loop.native.bounds import FAULT
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.device import Placement
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
-from tests.placements import REQUIRED, STANDARD
+from tests.placements import REQUIRED, STANDARD, kernels_checked
 from tests.soak import times
 from tests.strategies.native_loops import EXACT, FIXED_BITS, SINGLE, SMOOTH, Case, native_loops
 from tests.strategies.native_operations import same_bits
@@ -46,10 +47,16 @@ def feeds(program: Program, case: Case) -> Mapping[str, Any]:
     return {entry.value.name: case.arrays[entry.value.name] for entry in program.inputs}
 
 
+def loaded(program: Program, case: Case, placement: Placement) -> Session:
+    """The program, ready; its kernels check their accesses if the case wants that."""
+    with kernels_checked(case.checked):
+        return Session(program, placement)
+
+
 def run(program: Program, case: Case, placement: Placement) -> Made:
-    """The outputs, or the sentence of the error."""
+    """The outputs, or the sentence of the error; no kernel leaves its arrays."""
     try:
-        session = Session(program, placement)
+        session = loaded(program, case, placement)
     except RunError:  # ONNX Runtime divides constants by zero when it loads them
         assert placement is STANDARD
         return meant(program, case)
@@ -57,6 +64,7 @@ def run(program: Program, case: Case, placement: Placement) -> Made:
         return session.run(feeds(program, case))
     except RunError as error:
         what = error.findings[0].what
+        assert FAULT not in what, what
         return meant(program, case) if what == TRAP else what
 
 
@@ -116,8 +124,9 @@ def test_single_numbers(case: Case) -> None:
 def test_functions(case: Case) -> None:
     program = ready(case)
     near(run(program, case, REQUIRED), run(program, case, STANDARD))
-    assert all(said == "native" for said in Session(program, REQUIRED).native.values())
-    assert len(list(loops(program))) <= len(Session(program, REQUIRED).native)
+    native = loaded(program, case, REQUIRED).native
+    assert all(said == "native" for said in native.values())
+    assert len(list(loops(program))) <= len(native)
 
 
 @random
@@ -125,7 +134,7 @@ def test_functions(case: Case) -> None:
 def test_steps(case: Case) -> None:
     program = ready(case)
     try:
-        Session(program, REQUIRED)
+        loaded(program, case, REQUIRED)
     except UnsupportedError as error:
         reason = error.findings[0].what.partition(": ")[2]
         event(reason)

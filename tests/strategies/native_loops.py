@@ -51,14 +51,15 @@ class Kind:
 
 
 class Case:
-    """A program, and arrays for it."""
+    """A program, arrays for it, and whether its kernel checks what it reads and writes: half of them do."""
 
-    def __init__(self, program: Program, arrays: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, program: Program, arrays: Mapping[str, np.ndarray], checked: bool) -> None:
         self.program = program
         self.arrays = arrays
+        self.checked = checked
 
     def __repr__(self) -> str:
-        return f"{self.program}\n{dict(self.arrays)}"
+        return f"{self.program}\n{dict(self.arrays)}\n{'checked' if self.checked else 'unchecked'}"
 
 
 # --- numbers ----------------------------------------------------------------------------------
@@ -86,6 +87,7 @@ class Grower:
     def __init__(self, draw: st.DrawFn, kind: Kind) -> None:
         self.draw = draw
         self.kind = kind
+        self.checked = draw(st.booleans())
         self.lanes: Shape = draw(st.sampled_from(kind.lanes))
         self.extents = {
             name: draw(st.sampled_from(EXTENTS)) for name in self.lanes or () if name in ("n", "m")
@@ -125,7 +127,7 @@ class Grower:
         outputs = self.outermost(b, pool)
         named = (Output(f"y{k}", value) for k, value in enumerate(outputs))
         program = Program("p", tuple(map(Input, self.inputs)), tuple(b.ops), tuple(named))
-        return Case(program, self.arrays)
+        return Case(program, self.arrays, self.checked)
 
     # --- the outermost loop -------------------------------------------------------------------
 

@@ -105,8 +105,14 @@ class Arrays(Protocol):
     def buffer(self, value: Value) -> str:
         """Memory for an array."""
 
+    def table(self, numbers: Sequence[int]) -> str:
+        """Memory with whole numbers that are known now."""
+
     def pointer_of(self, value: Value, cell: Cell) -> str:
         """Where an array is."""
+
+    def far(self, pointer: str, number: Extent) -> str:
+        """So many bytes behind a pointer."""
 
     def at(self, dtype: str, pointer: str, place: str) -> str:
         """Where an element is."""

@@ -6,7 +6,6 @@ lies together is copied together; a part of an array that stays as it is, is rea
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -98,24 +97,22 @@ def _part(writer: Arrays, made: Value, value: Value, cell: Cell, begin: int) -> 
 
 
 def _far(writer: Arrays, pointer: str, size: int) -> str:
-    return writer.one.put(f"getelementptr i8, ptr {pointer}, i64 {size}") if size else pointer
+    return writer.far(pointer, size) if size else pointer
 
 
 def _by_table(
     writer: Arrays, made: Value, source: tuple[Value, Cell], places: Array, target: str
 ) -> None:
-    """Each element from its place in a table, which all functions of a loop share: its name says what is in it."""
+    """Each element from its place in a table."""
     value, cell = source
-    numbers = ", ".join(f"i64 {place}" for place in places.tolist())
-    name = f"@table_{hashlib.sha256(numbers.encode()).hexdigest()[:32]}"
-    writer.text.declared[name] = f"{name} = private constant [{len(places)} x i64] [{numbers}]"
+    table = writer.table(places.tolist())
 
     def write(number: str) -> None:
         code = writer.one
         if cell.single:
             register = cell.registers[0]
         else:
-            place = writer.load(code, "int64", name, number)
+            place = writer.load(code, "int64", table, number)
             register = writer.load(code, value.dtype, cell.pointer, place)
         writer.store(code, made.dtype, register, target, number)
 
