@@ -29,10 +29,10 @@ from mdf_loop.native.loop_text import (
     LoopText,
     extent_at,
 )
-from mdf_loop.native.support import Form, extent_names, is_single
+from mdf_loop.native.support import Form, extent_names
 from mdf_loop.native.writer import Cells, FormWriter, Place
 from mdf_loop.ops import row_of
-from mdf_loop.ops.native.code import BYTES, Cell, Code, Extents, Failure
+from mdf_loop.ops.native.code import BYTES, Cell, Code, Extents, Failure, is_single
 
 COPIES = ((24, 6), (60, 4))
 """Vectors of lanes side by side in a block, for bodies of up to so many operations (measured: FitzHugh-Nagumo
@@ -342,13 +342,13 @@ class _Lanes(FormWriter):
             cells[made] = self._like(made, self.cell(op.inputs[0], cells))
             return
         assert row.native is not None
-        operands = [(v.dtype, self.cell(v, cells)) for v in op.inputs if v is not None]
+        operands = [value for value in op.inputs if value is not None]
         if is_single(made):
-            registers = [cell.registers[0] for _, cell in operands]
+            registers = [self.register(value, cells) for value in operands]
             cells[made] = Cell((row.native(self.one, op, *registers),), True)
             return
         copies = range(self._block.copies)
-        given = [[self._copy(cell, k, dtype) for dtype, cell in operands] for k in copies]
+        given = [[self._copy(self.cell(v, cells), k, v.dtype) for v in operands] for k in copies]
         cells[made] = Cell(tuple(self.vectors(self._wide, op, given)))
 
     def flush(self, cells: Cells) -> None:

@@ -33,11 +33,20 @@ from mdf_loop.native.loop_text import COUNT, FUNCTION, ITERATIONS, TAKEN, LoopTe
 from mdf_loop.native.shapes import Shapes, bare
 from mdf_loop.native.space import LINE, Space
 from mdf_loop.native.stacks import GrowingRows, InnerStack, KnownRows, LateRows, Stack
-from mdf_loop.native.support import Form, extent_names, is_single
+from mdf_loop.native.support import Form, extent_names
 from mdf_loop.native.writer import Cells, FormWriter, Place
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native import moves
-from mdf_loop.ops.native.code import BYTES, Cell, Code, Extent, Extents, Failure, NotNative
+from mdf_loop.ops.native.code import (
+    BYTES,
+    Cell,
+    Code,
+    Extent,
+    Extents,
+    Failure,
+    NotNative,
+    is_single,
+)
 from mdf_loop.ops.registry import title
 
 MOST_BYTES = 1 << 26
@@ -271,7 +280,10 @@ class Steps(FormWriter):
             return cell
         places = np.arange(math.prod(self.shape(value))).reshape(self.shape(value))
         wide = Value(value.name, value.dtype, self.shape(like))
-        spread = np.broadcast_to(places, self.shape(like)).reshape(-1)
+        try:
+            spread = np.broadcast_to(places, self.shape(like)).reshape(-1)
+        except ValueError:
+            raise NotNative(f"'{value.name}' does not fit '{like.name}'") from None
         return moves.gathered(self, wide, [(value, cell)], spread)
 
     def _element(self, code: Code, value: Value, cell: Cell, place: str) -> str:

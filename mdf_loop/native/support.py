@@ -24,7 +24,7 @@ from mdf_loop.ir import (
     walk,
 )
 from mdf_loop.ops import row_of
-from mdf_loop.ops.native.code import TYPES, NotNative
+from mdf_loop.ops.native.code import TYPES, NotNative, is_single
 
 Extents = tuple[int | str, ...]
 
@@ -89,11 +89,6 @@ class Form:
         stacks = tuple((recorded.stack, True) for recorded in loop.recorded)
         told = (loop.count, loop.last_condition)
         return (*finals, *stacks, *((value, False) for value in told if value is not None))
-
-
-def is_single(value: Value) -> bool:
-    """Whether a value is surely one number."""
-    return value.shape is not None and all(extent == 1 for extent in value.shape)
 
 
 def constants_in(program: Program) -> Mapping[Value, Array]:

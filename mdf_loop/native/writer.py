@@ -16,9 +16,20 @@ import numpy as np
 from mdf_loop.ir import Carried, Guard, If, Loop, Op, Operation, Recorded, Scanned, Value
 from mdf_loop.native.bounds import bounds_of
 from mdf_loop.native.loop_text import STOPPED
-from mdf_loop.native.support import STOP, Form, extent_names, is_single
+from mdf_loop.native.support import STOP, Form, extent_names
 from mdf_loop.ops import row_of
-from mdf_loop.ops.native.code import BYTES, STORED, Cell, Code, Extent, Extents, Failure, Text
+from mdf_loop.ops.native.code import (
+    BYTES,
+    STORED,
+    Cell,
+    Code,
+    Extent,
+    Extents,
+    Failure,
+    NotNative,
+    Text,
+    is_single,
+)
 
 Cells: TypeAlias = dict[Value, Cell]
 Place: TypeAlias = tuple[str, ...]
@@ -156,8 +167,15 @@ class FormWriter(ABC):
         return Cell((self.one.number(number, value.dtype),), True)
 
     def register(self, value: Value, cells: Cells) -> str:
-        """The register of a single number."""
-        return self.cell(value, cells).registers[0]
+        """The register of a single number.
+
+        Raises:
+            NotNative: it is an array, which the operation cannot be given.
+        """
+        cell = self.cell(value, cells)
+        if not cell.single:
+            raise NotNative(f"'{value.name}' is an array where one number is wanted")
+        return cell.registers[0]
 
     # --- operations -------------------------------------------------------------------------------
 

@@ -14,8 +14,10 @@ from mdf_loop.ops.batching import elementwise as batching
 from mdf_loop.ops.compositions import activations, arithmetic, elementary, erf
 from mdf_loop.ops.costs import transcendental
 from mdf_loop.ops.failing import divides_by_zero, negative_power, no_number
+from mdf_loop.ops.native import activations as native
 from mdf_loop.ops.native import arithmetic as exact
 from mdf_loop.ops.native import conversions, functions
+from mdf_loop.ops.native.composed import composed
 from mdf_loop.ops.registry import Bits, Row, no, yes
 from mdf_loop.ops.sure_kernels import FLOATS, NUMBERS, PLAIN, first_dtype
 
@@ -27,6 +29,7 @@ pointwise = partial(
 _fixed = partial(pointwise, bits=Bits.FIXED)
 _once = partial(pointwise, bits=Bits.ONCE)
 _slow = partial(pointwise, work=transcendental)
+_composed = partial(_slow, native=composed)
 _number = partial(_fixed, has_kernel=sure_kernels.of(NUMBERS))
 _logic = partial(_fixed, has_kernel=sure_kernels.of({"bool"}))
 
@@ -117,15 +120,15 @@ ARITHMETIC = (
         has_kernel=sure_kernels.of(NUMBERS),
         wrong_kernel=sure_kernels.first_of({"float16"}),
     ),
-    pointwise(name="Sum", has_kernel=sure_kernels.of(FLOATS)),
-    pointwise(name="Mean", composed=arithmetic.mean),
-    Row(name="Clip", may_fail=no, bits=Bits.ONCE, batched=batching.clip),
+    pointwise(name="Sum", native=exact.total, has_kernel=sure_kernels.of(FLOATS)),
+    pointwise(name="Mean", native=exact.average, composed=arithmetic.mean),
+    _once(name="Clip", native=native.clip, batched=batching.clip),
     _fixed(name="BitShift"),
-    _fixed(name="BitwiseAnd"),
-    _fixed(name="BitwiseOr"),
-    _fixed(name="BitwiseXor"),
-    _fixed(name="BitwiseNot"),
-    _fixed(name="BitCast"),
+    _fixed(name="BitwiseAnd", native=exact.logical("and")),
+    _fixed(name="BitwiseOr", native=exact.logical("or")),
+    _fixed(name="BitwiseXor", native=exact.logical("xor")),
+    _fixed(name="BitwiseNot", native=exact.negated),
+    _fixed(name="BitCast", native=exact.same_bits),
 )
 
 ROUNDING = (
@@ -142,7 +145,7 @@ LOGIC = (
     _number(name="Less", native=exact.compared("lt")),
     _number(name="LessOrEqual", native=exact.compared("le")),
     _fixed(name="Equal", native=exact.compared("eq"), has_kernel=sure_kernels.of(PLAIN)),
-    _fixed(name="IsInf", has_kernel=sure_kernels.of(FLOATS)),
+    _fixed(name="IsInf", native=exact.is_infinite, has_kernel=sure_kernels.of(FLOATS)),
     _fixed(name="IsNaN", native=exact.is_nan, has_kernel=sure_kernels.of(FLOATS)),
     _fixed(
         name="Where",
@@ -175,17 +178,17 @@ ELEMENTARY = (
     _slow(name="Log", native=functions.log, has_kernel=sure_kernels.of(FLOATS)),
     _slow(name="Sin", native=functions.sin, has_kernel=sure_kernels.of(FLOATS)),
     _slow(name="Cos", native=functions.cos, has_kernel=sure_kernels.of(FLOATS)),
-    _slow(name="Tan", composed=elementary.tan),
-    _slow(name="Asin", composed=elementary.asin),
-    _slow(name="Acos", composed=elementary.acos),
-    _slow(name="Atan", composed=elementary.atan),
-    _slow(name="Sinh", composed=elementary.sinh),
-    _slow(name="Cosh", composed=elementary.cosh),
+    _composed(name="Tan", composed=elementary.tan),
+    _composed(name="Asin", composed=elementary.asin),
+    _composed(name="Acos", composed=elementary.acos),
+    _composed(name="Atan", composed=elementary.atan),
+    _composed(name="Sinh", composed=elementary.sinh),
+    _composed(name="Cosh", composed=elementary.cosh),
     _slow(name="Tanh", native=functions.tanh, has_kernel=sure_kernels.of(FLOATS)),
-    _slow(name="Asinh", composed=elementary.asinh),
-    _slow(name="Acosh", composed=elementary.acosh),
-    _slow(name="Atanh", composed=elementary.atanh),
-    _slow(name="Erf", composed=erf.erf, meaning=_erf),
+    _composed(name="Asinh", composed=elementary.asinh),
+    _composed(name="Acosh", composed=elementary.acosh),
+    _composed(name="Atanh", composed=elementary.atanh),
+    _composed(name="Erf", composed=erf.erf, meaning=_erf),
 )
 
 ACTIVATIONS = (
@@ -195,28 +198,48 @@ ACTIVATIONS = (
         has_kernel=sure_kernels.of(FLOATS),
         never_negative=yes,
     ),
-    _slow(name="Softplus", composed=activations.softplus),
-    _slow(name="Elu", composed=activations.elu),
-    _slow(name="Celu"),
-    _slow(name="Selu", composed=activations.selu),
-    _once(name="Relu", native=exact.relu, composed=activations.relu),
-    pointwise(name="LeakyRelu", composed=activations.leaky_relu),
-    pointwise(name="ThresholdedRelu", composed=activations.thresholded_relu),
-    pointwise(name="HardSigmoid", composed=activations.hard_sigmoid),
-    pointwise(name="HardSwish", composed=activations.hard_swish, meaning=_hard_swish),
-    _slow(name="Gelu", composed=activations.gelu, meaning=_gelu),
-    _slow(name="Mish"),
-    pointwise(name="Softsign", composed=activations.softsign),
+    _composed(name="Softplus", composed=activations.softplus),
+    _composed(name="Elu", composed=activations.elu),
+    _composed(name="Celu", composed=activations.celu),
+    _composed(name="Selu", composed=activations.selu),
+    _once(name="Relu", native=native.relu, composed=activations.relu),
+    pointwise(name="LeakyRelu", native=native.leaky_relu, composed=activations.leaky_relu),
+    pointwise(
+        name="ThresholdedRelu",
+        native=native.thresholded_relu,
+        composed=activations.thresholded_relu,
+    ),
+    pointwise(name="HardSigmoid", native=native.hard_sigmoid, composed=activations.hard_sigmoid),
+    pointwise(
+        name="HardSwish",
+        native=native.hard_swish,
+        composed=activations.hard_swish,
+        meaning=_hard_swish,
+    ),
+    # of float64 it is approximated with constants of float32
+    _composed(
+        name="Gelu",
+        wrong_kernel=sure_kernels.first_of({"float64"}),
+        composed=activations.gelu,
+        meaning=_gelu,
+    ),
+    # takes log(1 + exp(x)) by these words: Mish(-40) = 0
+    _composed(
+        name="Mish",
+        wrong_kernel=sure_kernels.first_of({"float64"}),
+        composed=activations.mish,
+    ),
+    pointwise(name="Softsign", native=native.softsign, composed=activations.softsign),
     # computes in float32: Shrink(1.9) = 1.89999998
     pointwise(
         name="Shrink",
+        native=native.shrink,
         wrong_kernel=sure_kernels.first_of({"float64", "int64", "int32"}),
         composed=activations.shrink,
     ),
-    Row(
+    _once(
         name="PRelu",
-        may_fail=no,
-        bits=Bits.ONCE,
+        native=native.prelu,
         batched=batching.prelu,
         composed=activations.prelu,
     ),

@@ -147,4 +147,4 @@ def _finding(value: Value, shapes: _Shapes, name: str, where: str) -> Finding:
 
 def _is_by_element(op: Op) -> bool:
     """Whether it gives the same for an array as for each of its elements."""
-    return row_of(op.op_type).elementwise or op.op_type in ("Clip", "Expand")
+    return row_of(op.op_type).elementwise or op.op_type == "Expand"

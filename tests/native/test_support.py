@@ -192,6 +192,25 @@ def no_code() -> Program:
     return s.program(s.carry(x, lambda v: s.inside.op("MatMul", v, v)))
 
 
+def bounds_are_arrays() -> Program:
+    """What the runtime refuses when it runs."""
+    s = Sketch()
+    x, low = s.given("float64", (3,)), s.given("float64", (3,), "low")
+    return s.program(s.carry(x, lambda v: s.inside.op("Clip", v, low)))
+
+
+def too_many_slopes() -> Program:
+    s = Sketch()
+    x, slopes = s.given("float64", ()), s.given("float64", (3,), "slopes")
+    return s.program(s.carry(x, lambda v: s.inside.op("PRelu", v, slopes)))
+
+
+def other_slopes() -> Program:
+    s = Sketch()
+    x, slopes = s.given("float32", (3,)), s.given("float32", (2, 3), "slopes")
+    return s.program(s.carry(x, lambda v: s.inside.op("PRelu", v, slopes)))
+
+
 def chosen_truths() -> Program:
     s = Sketch()
     x = s.given("bool", (3,))
@@ -219,6 +238,9 @@ STANDARDS = {
     expanded: "it has onnx::Expand of what is computed",
     rows_of_another_extent: "the shape of 'row' is known only when it runs",
     no_code: "it has onnx::MatMul of arrays of more than two axes",
+    bounds_are_arrays: "it has onnx::Clip with bounds that are arrays",
+    too_many_slopes: "'slopes' is an array where one number is wanted",
+    other_slopes: "'slopes' does not fit 'PRelu'",
     chosen_truths: "it has uint8",
     differing_branches: "the shape of 'z' is known only when it runs",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -161,6 +162,7 @@ EXACT = {
     ),
     "HardSwish": ({}, X * np.clip(X / 6 + 0.5, 0, 1)),
     "Softsign": ({}, X / (1 + np.abs(X))),
+    "Mish": ({}, X * np.tanh(np.logaddexp(0, X))),
 }
 
 
@@ -184,6 +186,19 @@ def test_parameters_not_given_are_those_of_onnx():
     got = legal_run("HardSigmoid", [X])[0]
     wanted = evaluate("HardSigmoid", [X], {}, 1)[0]
     np.testing.assert_allclose(got, wanted, rtol=1e-15, atol=1e-17)
+
+
+def test_gelu_by_tanh():
+    """ONNX Runtime's own takes constants of float32."""
+    (got,) = legal_run("Gelu", [X], approximate="tanh")
+    part = np.tanh(math.sqrt(2 / math.pi) * (X + 0.044715 * X**3))
+    np.testing.assert_allclose(got, 0.5 * X * (1 + part), rtol=1e-15, atol=1e-15)
+
+
+def test_mish_far_below():
+    """ONNX Runtime's log(exp(x) + 1) is 0 there."""
+    (got,) = legal_run("Mish", [np.array([-40.0])])
+    np.testing.assert_allclose(got, -40 * np.exp(-40.0), rtol=1e-15)
 
 
 def test_activations_at_infinity():

@@ -254,7 +254,7 @@ class Grower:
 
     def op(self, b: Builder, pool: list[Value], depth: int) -> list[Value]:
         call = self.draw(st.sampled_from(self.kind.calls))
-        operands = [self.operand(b, pool, dtype) for dtype in call.dtypes]
+        operands = self.operands(b, pool, call)
         if self.kind.smooth:
             operands = [tamed(b, value) for value in operands]
         if call.divides and self.draw(st.integers(0, 9)):
@@ -265,6 +265,17 @@ class Grower:
         with b.at(f"$.ops[{self.checks}]"):
             made = call.made(b, *operands)
         return [made] if self.keeps(made) else []
+
+    def operands(self, b: Builder, pool: list[Value], call: Call) -> list[Value]:
+        """What an operation is given: each alone, or what fits the first."""
+        made: list[Value] = []
+        for place, dtype in zip(call.places, call.dtypes, strict=True):
+            fits = pool
+            if made and call.is_shaped_by_first:
+                shapes = [()] if call.is_single(place) else [(), made[0].shape]
+                fits = [value for value in pool if value.shape in shapes]
+            made.append(self.operand(b, fits, dtype))
+        return made
 
     def keeps(self, value: Value) -> bool:
         """Whether a value has a shape that the loop may have."""
@@ -368,9 +379,14 @@ EXACT = Kind(calls(lambda call: call.is_exact and _known(call) and not call.lose
 SINGLE = Kind(calls(lambda c: _known(c) and (c.is_exact or "float32" not in c.dtypes)), lanes=[()])
 """Single numbers, of which functions of float64 are those of ONNX Runtime."""
 
-_JUMPS = ("Ceil", "Floor", "Round", "Mod", "Sign", "Where")
+_JUMPS = ("Ceil", "Floor", "Round", "Mod", "Sign", "Where", "ThresholdedRelu", "Shrink")
+_STEEP = ("Tan", "Asin", "Acos", "Acosh", "Atanh")
 SMOOTH = Kind(
-    calls(lambda c: set(c.dtypes) == {"float64"} and c.name not in _JUMPS and c.gives_floats),
+    calls(
+        lambda c: (
+            set(c.dtypes) == {"float64"} and c.name not in (*_JUMPS, *_STEEP) and c.gives_floats
+        )
+    ),
     smooth=True,
     dtypes=("float64",),
 )

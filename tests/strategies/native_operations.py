@@ -30,11 +30,16 @@ _ONNX = {"double": "float64", "float": "float32"}
 
 @dataclass(frozen=True)
 class Call:
-    """An operation with the dtypes of its operands, and attributes."""
+    """An operation with the dtypes of its operands, and attributes.
+
+    Attributes:
+        places: of the operands among the inputs, of which some may be left out.
+    """
 
     name: str
     dtypes: tuple[str, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    places: tuple[int, ...] = ()
 
     @property
     def is_exact(self) -> bool:
@@ -47,6 +52,15 @@ class Call:
         return row_of(self.name).bits is Bits.FIXED
 
     @property
+    def is_shaped_by_first(self) -> bool:
+        """Whether the result has the shape of the first operand."""
+        return self.name in ("Clip", "PRelu")
+
+    def is_single(self, place: int) -> bool:
+        """Whether an operand is a single number always."""
+        return self.name == "Clip" and place > 0
+
+    @property
     def loses_signs(self) -> bool:
         """Whether ONNX Runtime gives one or the other zero, depending on where the number stands."""
         return self.name in ("Max", "Min") and self.dtypes[0].startswith("float")
@@ -54,8 +68,9 @@ class Call:
     @property
     def gives_floats(self) -> bool:
         """Whether the result is of the dtype of the operands, which is one with a point."""
-        compares = self.name in ("Equal", "IsNaN") or self.name.startswith(("Greater", "Less"))
-        return self.dtypes[0].startswith("float") and not compares and self.name != "Cast"
+        compares = self.name in ("Equal", "IsNaN", "IsInf", "Cast", "BitCast")
+        compares = compares or self.name.startswith(("Greater", "Less"))
+        return self.dtypes[0].startswith("float") and not compares
 
     @property
     def divides(self) -> bool:
@@ -65,11 +80,14 @@ class Call:
 
     def made(self, b: Builder, *operands: Value) -> Value:
         """Its result."""
-        return b.op(self.name, *operands, **self.attributes)
+        given = dict(zip(self.places, operands, strict=True))
+        inputs = [given.get(k) for k in range(max(given) + 1)]
+        return b.op(self.name, *inputs, **self.attributes)
 
     def __str__(self) -> str:
         more = (f"{key}={value}" for key, value in self.attributes.items())
-        return f"{self.name}-{'-'.join((*self.dtypes, *more))}"
+        gaps = [f"at{''.join(map(str, self.places))}"] * (self.name == "Clip")
+        return "-".join((self.name, *self.dtypes, *gaps, *more))
 
 
 def _words(formal: Any, constraints: Mapping[str, list[str]]) -> list[str]:
@@ -78,8 +96,8 @@ def _words(formal: Any, constraints: Mapping[str, list[str]]) -> list[str]:
     return [each for word in words if (each := _ONNX.get(word, word)) in DTYPES]
 
 
-def _typed(name: str) -> Iterator[tuple[str, ...]]:
-    """The dtypes of operands that the schema takes; of any number, one to `MOST`."""
+def _typed(name: str) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
+    """The dtypes of operands that the schema takes, and their places; of any number, one to `MOST`."""
     said = schema(name)
     constraints = {c.type_param_str: c.allowed_type_strs for c in said.type_constraints}
     formals = list(said.inputs)
@@ -87,9 +105,18 @@ def _typed(name: str) -> Iterator[tuple[str, ...]]:
     choices = [_words(next(f for f in formals if f.type_str == x), constraints) for x in letters]
     for combination in itertools.product(*choices):
         dtypes = dict(zip(letters, combination, strict=True))
-        counts = (1, 2, MOST) if said.max_input > len(formals) else (len(formals),)
-        for count in counts:
-            yield tuple(dtypes[formals[min(k, len(formals) - 1)].type_str] for k in range(count))
+        for places in _places(formals, said.max_input > len(formals)):
+            kinds = (formals[min(k, len(formals) - 1)].type_str for k in places)
+            yield tuple(dtypes[kind] for kind in kinds), places
+
+
+def _places(formals: list[Any], any_number: bool) -> list[tuple[int, ...]]:
+    if any_number:
+        return [tuple(range(count)) for count in (1, 2, MOST)]
+    needed = [k for k, f in enumerate(formals) if f.option.name != "Optional"]
+    others = [k for k, f in enumerate(formals) if f.option.name == "Optional"]
+    some = [c for n in range(len(others) + 1) for c in itertools.combinations(others, n)]
+    return [tuple(sorted((*needed, *more))) for more in some]
 
 
 def _attributes(name: str, dtypes: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
@@ -100,17 +127,38 @@ def _attributes(name: str, dtypes: tuple[str, ...]) -> Iterator[Mapping[str, Any
         if not dtypes[0].startswith("float"):
             yield {}
         yield {"fmod": 1}
+    elif name == "BitCast":
+        for dtype, code in (("float64", 11), ("float32", 1), ("int64", 7), ("int32", 6)):
+            if np.dtype(dtype).itemsize == np.dtype(dtypes[0]).itemsize:
+                yield {"to": code}
+    elif name == "IsInf":
+        yield from ({}, {"detect_negative": 0}, {"detect_positive": 0})
+    elif name in _SLOPES and dtypes[0].startswith("float"):
+        yield from ({}, *({key: value} for key, value in _SLOPES[name]))
     else:
         yield {}
+
+
+_SLOPES = {
+    "LeakyRelu": [("alpha", 0.3), ("alpha", 0.0), ("alpha", -2.0)],
+    "ThresholdedRelu": [("alpha", 0.1), ("alpha", -0.7)],
+    "HardSigmoid": [("alpha", 0.3)],
+    "Elu": [("alpha", 0.3)],
+    "Celu": [("alpha", 0.3)],
+    "Selu": [("gamma", 0.3)],
+    "Gelu": [("approximate", "tanh")],
+    "Shrink": [("bias", 0.1), ("lambd", 0.1)],
+}
+"""Attributes that are not the default."""
 
 
 def calls(wanted: Callable[[Call], bool] = lambda call: True) -> list[Call]:
     """All calls of operations with a form, in a fixed order."""
     names = sorted(row.name for row in rows() if row.native)
     found = (
-        Call(name, dtypes, attributes)
+        Call(name, dtypes, attributes, places)
         for name in names
-        for dtypes in _typed(name)
+        for dtypes, places in _typed(name)
         for attributes in _attributes(name, dtypes)
     )
     return [call for call in found if wanted(call)]

@@ -86,6 +86,14 @@ def elu(b: Builder, op: Op) -> Value:
     return _elu(b, operand(op), attribute(op, "alpha"))
 
 
+def celu(b: Builder, op: Op) -> Value:
+    """`max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)`, which is `alpha * elu(x / alpha)`."""
+    x, alpha = operand(op), attribute(op, "alpha")
+    if not alpha > 0:
+        raise UnsupportedError(f"onnx::Celu is composed for a positive alpha only, not {alpha}")
+    return scaled(b, _elu(b, b.op("Div", x, number(b, alpha, x)), 1.0), alpha)
+
+
 def selu(b: Builder, op: Op) -> Value:
     """`gamma * (max(x, 0) + alpha * (exp(min(x, 0)) - 1))`. Within 5 ulp."""
     return _elu(b, operand(op), attribute(op, "alpha"), attribute(op, "gamma"))
@@ -106,7 +114,16 @@ def hard_swish(b: Builder, op: Op) -> Value:
 
 def softplus(b: Builder, op: Op) -> Value:
     """`log(1 + exp(x))` as `max(x, 0) + log1p(exp(-|x|))`: no overflow. Within 4 ulp."""
+    return _softplus(b, operand(op))
+
+
+def mish(b: Builder, op: Op) -> Value:
+    """`x * tanh(log(1 + exp(x)))`."""
     x = operand(op)
+    return b.op("Mul", x, b.op("Tanh", _softplus(b, x)))
+
+
+def _softplus(b: Builder, x: Value) -> Value:
     return b.op("Add", positive(b, x), log1p(b, b.op("Exp", b.op("Neg", b.op("Abs", x)))))
 
 

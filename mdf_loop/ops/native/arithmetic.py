@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from mdf_loop.ir import Op, Value
+from mdf_loop.ops import onnx_schema
 from mdf_loop.ops.native.code import Code, Failure, is_float
 from mdf_loop.ops.native.quotients import by_number
 
@@ -72,6 +74,21 @@ def sign(code: Code, op: Op, x: str) -> str:
     return code.choose(code.compare("uno", dtype, x, x), dtype, x, made)
 
 
+def total(code: Code, op: Op, *registers: str) -> str:
+    """The sum of floats, in their order."""
+    made, *others = registers
+    for other in others:
+        made = code.binary("fadd", first(op), made, other)
+    return made
+
+
+def average(code: Code, op: Op, *registers: str) -> str:
+    """Their sum over their number."""
+    dtype = first(op)
+    count = code.number(len(registers), dtype)
+    return code.binary("fdiv", dtype, total(code, op, *registers), count)
+
+
 def reciprocal(code: Code, op: Op, x: str) -> str:
     """`1 / x`."""
     return code.binary("fdiv", first(op), code.number(1, first(op)), x)
@@ -119,22 +136,37 @@ def _is_repeated(ones: Sequence[Value | None], others: Sequence[Value | None]) -
 
 
 def logical(word: str) -> Form:
-    """An instruction on truth values."""
+    """An instruction on truth values, or on the bits of whole numbers."""
 
     def form(code: Code, op: Op, a: str, b: str) -> str:
-        return code.binary(word, "bool", a, b)
+        return code.binary(word, first(op), a, b)
 
     return form
 
 
 def negated(code: Code, op: Op, x: str) -> str:
-    """`not x`."""
-    return code.binary("xor", "bool", x, code.number(True, "bool"))
+    """`not x`, or all bits turned over."""
+    return code.binary("xor", first(op), x, code.number(-1, first(op)))
+
+
+def same_bits(code: Code, op: Op, x: str) -> str:
+    """The number of another dtype that has these bits."""
+    return code.cast("bitcast", first(op), x, op.outputs[0].dtype)
 
 
 def is_nan(code: Code, op: Op, x: str) -> str:
     """Whether it is nan."""
     return code.compare("uno", first(op), x, x)
+
+
+def is_infinite(code: Code, op: Op, x: str) -> str:
+    """Whether it is infinite, on the sides that are asked for."""
+    made = code.number(False, "bool")
+    for name, end in (("detect_negative", -math.inf), ("detect_positive", math.inf)):
+        if onnx_schema.attribute(op.op_type, op.attributes, name):
+            is_end = code.compare("oeq", first(op), x, code.number(end, first(op)))
+            made = code.binary("or", "bool", made, is_end)
+    return made
 
 
 # --- the larger, the smaller ----------------------------------------------------------------------
@@ -158,13 +190,6 @@ def of_two(code: Code, dtype: str, word: str, a: str, b: str) -> str:
         return code.choose(code.compare(f"s{word}", dtype, a, b), dtype, a, b)
     larger = code.choose(code.compare(f"o{word}", dtype, a, b), dtype, a, b)
     return code.choose(code.compare("uno", dtype, a, a), dtype, a, larger)
-
-
-def relu(code: Code, op: Op, x: str) -> str:
-    """`max(x, 0)`; -0.0 stays what it is."""
-    dtype, zero = first(op), code.number(0, first(op))
-    less = code.compare("olt" if is_float(dtype) else "slt", dtype, x, zero)
-    return code.choose(less, dtype, zero, x)
 
 
 # --- quotients and rests --------------------------------------------------------------------------

@@ -297,6 +297,11 @@ class Code:
         return self.put(f"call {kind} @{name}({given})")
 
 
+def is_single(value: Value) -> bool:
+    """Whether a value is surely one number."""
+    return value.shape is not None and all(extent == 1 for extent in value.shape)
+
+
 def is_float(dtype: str) -> bool:
     """Whether numbers of a dtype have a point."""
     return dtype.startswith("float")

@@ -5,6 +5,8 @@ A form that is added to a row is tried here without being named.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,9 @@ from tests.strategies.native_operations import Call, calls, combined, hard, same
 CLOSE = {"float64": 1e-12, "float32": 2e-6}
 """Relative difference of functions that libraries round apart."""
 
+
+LOST = {"Gelu": 1e-6}
+"""How far from a small number ONNX Runtime's kernel of float32 is, where terms cancel out."""
 
 KNOWN = {("Where", "bool"): "it has uint8"}
 """What is not native, since the standard one has no kernel of these dtypes either."""
@@ -71,20 +76,30 @@ def operands(call: Call) -> list[np.ndarray]:
     return [array[kept] for array in given]
 
 
+def of_arrays(call: Call) -> list[np.ndarray]:
+    """Hard numbers in rows, each with each; what is a single number always is one for each row."""
+    if not any(map(call.is_single, range(len(call.dtypes)))):
+        return [array[np.newaxis] for array in operands(call)]
+    first, *others = call.dtypes
+    numbers = combined(tuple(others)) if others else []
+    count = numbers[0].size if numbers else 1
+    return [np.tile(hard(first), (count, 1)), *numbers]
+
+
 def compare(call: Call, made: np.ndarray, expected: np.ndarray, *, exact: bool) -> None:
     if call.loses_signs:
         made, expected = made + 0, expected + 0
     if exact or made.dtype.kind != "f":
         assert same_bits(made, expected)
         return
+    near = CLOSE[str(made.dtype)]
     with np.errstate(all="ignore"):
-        np.testing.assert_allclose(made, expected, rtol=CLOSE[str(made.dtype)], atol=1e-37)
+        np.testing.assert_allclose(made, expected, rtol=near, atol=LOST.get(call.name, 1e-37))
 
 
 @pytest.mark.parametrize("call", WITH_FORM, ids=str)
 def test_of_arrays(call: Call) -> None:
-    given = [array[np.newaxis] for array in operands(call)]
-    made, expected = native_and_standard(call, given)
+    made, expected = native_and_standard(call, of_arrays(call))
     compare(call, made, expected, exact=call.is_exact)
 
 
@@ -101,6 +116,10 @@ def test_of_arrays_and_single_numbers(call: Call) -> None:
     for chosen in range(len(pools)):
         for alone in (True, False):
             lone = [(k == chosen) == alone for k in range(len(pools))]
+            if any(call.is_single(k) for k in range(len(pools))):
+                continue
+            if call.is_shaped_by_first and lone[0]:
+                continue
             given = [
                 rng.choice(pool, count if one else (count, len(pool)))
                 for pool, one in zip(pools, lone, strict=True)
@@ -115,6 +134,30 @@ def test_of_arrays_and_single_numbers(call: Call) -> None:
 def test_of_single_numbers(call: Call) -> None:
     made, expected = native_and_standard(call, operands(call))
     compare(call, made, expected, exact=call.is_exact or "float32" not in call.dtypes)
+
+
+TRUE = {
+    **{"Tan": np.tan, "Asin": np.arcsin, "Acos": np.arccos, "Atan": np.arctan},
+    **{"Sinh": np.sinh, "Cosh": np.cosh, "Asinh": np.arcsinh, "Acosh": np.arccosh},
+    **{
+        "Atanh": np.arctanh,
+        "Erf": np.vectorize(math.erf),
+        "Softplus": lambda x: np.logaddexp(0, x),
+    },
+}
+
+
+@pytest.mark.parametrize("name", TRUE)
+@pytest.mark.parametrize("lanes", [True, False])
+def test_functions_of_float32_are_rounded_once(name: str, lanes: bool) -> None:
+    rng = np.random.default_rng(5)
+    low, high = (1, 30) if name == "Acosh" else (-1, 1) if name[0] == "A" else (-8, 8)
+    x = rng.uniform(low, high, 500).astype(np.float32)
+    call = Call(name, ("float32",), places=(0,))
+    given = [x[np.newaxis] if lanes else x]
+    made = Session(rows_of(call, given), REQUIRED).run({"x0": given[0]})["y"].reshape(-1)
+    expected = TRUE[name](x.astype(np.float64))
+    assert np.all(abs(made - expected) <= 0.501 * np.spacing(abs(expected.astype(np.float32))))
 
 
 @pytest.mark.parametrize("call", calls(lambda call: call.divides), ids=str)
@@ -135,7 +178,7 @@ def test_division_by_zero(call: Call, shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("call", [call for call in WITH_FORM if call.is_fixed], ids=str)
 def test_what_it_means(call: Call) -> None:
-    given = [array[np.newaxis] for array in operands(call)]
+    given = of_arrays(call)
     ready = rows_of(call, given)
     feeds = {f"x{k}": array for k, array in enumerate(given)}
     with np.errstate(all="ignore"):
