@@ -50,6 +50,11 @@ def _wrong_power(op: Op) -> bool:
     return {value.dtype for value in op.inputs if value} <= {"int64", "int32"}
 
 
+def _is_spelt_out(op: Op) -> bool:
+    """There is a kernel of small floats; of others it takes ONNX's definition, in old opsets only."""
+    return first_dtype(op) not in {"float32", "float16"}
+
+
 def _chosen_numbers(op: Op) -> bool:
     return op.inputs[1] is not None and op.inputs[1].dtype in NUMBERS
 
@@ -203,7 +208,12 @@ ACTIVATIONS = (
     _composed(name="Celu", composed=activations.celu),
     _composed(name="Selu", composed=activations.selu),
     _once(name="Relu", native=native.relu, composed=activations.relu),
-    pointwise(name="LeakyRelu", native=native.leaky_relu, composed=activations.leaky_relu),
+    pointwise(
+        name="LeakyRelu",
+        native=native.leaky_relu,
+        wrong_kernel=_is_spelt_out,
+        composed=activations.leaky_relu,
+    ),
     pointwise(
         name="ThresholdedRelu",
         native=native.thresholded_relu,
@@ -223,10 +233,9 @@ ACTIVATIONS = (
         composed=activations.gelu,
         meaning=_gelu,
     ),
-    # takes log(1 + exp(x)) by these words: Mish(-40) = 0
     _composed(
         name="Mish",
-        wrong_kernel=sure_kernels.first_of({"float64"}),
+        wrong_kernel=_is_spelt_out,
         composed=activations.mish,
     ),
     pointwise(name="Softsign", native=native.softsign, composed=activations.softsign),
@@ -240,6 +249,7 @@ ACTIVATIONS = (
     _once(
         name="PRelu",
         native=native.prelu,
+        wrong_kernel=_is_spelt_out,
         batched=batching.prelu,
         composed=activations.prelu,
     ),

@@ -201,7 +201,7 @@ def bounds_are_arrays() -> Program:
 
 def too_many_slopes() -> Program:
     s = Sketch()
-    x, slopes = s.given("float64", ()), s.given("float64", (3,), "slopes")
+    x, slopes = s.given("float32", ()), s.given("float32", (3,), "slopes")
     return s.program(s.carry(x, lambda v: s.inside.op("PRelu", v, slopes)))
 
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from mdf_loop.build import Builder
 from mdf_loop.errors import OperandError, UnsupportedError
-from mdf_loop.ir import Op, walk
+from mdf_loop.ir import Input, Op, Output, Program, walk
 from mdf_loop.ops import row_of
 from mdf_loop.ops.kernels import has_kernel
 from mdf_loop.ops.meaning import evaluate
@@ -174,9 +175,10 @@ def test_parameters_are_used_as_given(op_type):
 
 
 def test_a_kernel_is_kept_where_float32_holds_the_parameter():
-    kept = program_of("LeakyRelu", [X], alpha=0.25)
-    changed = program_of("LeakyRelu", [X], alpha=0.1)
-    in_float32 = program_of("LeakyRelu", [X.astype(np.float32)], alpha=0.1)
+    matrix = np.eye(3)
+    kept = program_of("Gemm", [matrix, matrix], alpha=0.25)
+    changed = program_of("Gemm", [matrix, matrix], alpha=0.1)
+    in_float32 = program_of("Gemm", [matrix.astype(np.float32)] * 2, alpha=0.1)
     assert prepare(kept, LEGAL) is kept
     assert prepare(changed, LEGAL) is not changed
     assert prepare(in_float32, LEGAL) is in_float32
@@ -195,8 +197,22 @@ def test_gelu_by_tanh():
     np.testing.assert_allclose(got, 0.5 * X * (1 + part), rtol=1e-15, atol=1e-15)
 
 
+def test_what_is_spelt_out_in_old_opsets_is_composed():
+    """BitCast is new, and with it all of the model."""
+    b = Builder()
+    x, slope = b.new("float64", (3,), "x0"), b.new("float64", (), "x1")
+    made = [b.op("LeakyRelu", x, alpha=0.25), b.op("PRelu", x, slope), b.op("BitCast", x, to=7)]
+    outputs = tuple(Output(f"y{k}", value) for k, value in enumerate(made))
+    program = Program("p", (Input(x), Input(slope)), tuple(b.ops), outputs)
+    arrays = [np.array([-2.0, 0.5, np.nan]), np.array(np.inf)]
+    leaky, sloped, bits = run(prepare(program, LEGAL), arrays)
+    np.testing.assert_array_equal(leaky, [-0.5, 0.5, np.nan])
+    np.testing.assert_array_equal(sloped, [-np.inf, 0.5, np.nan])
+    np.testing.assert_array_equal(bits, arrays[0].view(np.int64))
+
+
 def test_mish_far_below():
-    """ONNX Runtime's log(exp(x) + 1) is 0 there."""
+    """By ONNX's definition it is 0 there."""
     (got,) = legal_run("Mish", [np.array([-40.0])])
     np.testing.assert_allclose(got, -40 * np.exp(-40.0), rtol=1e-15)
 

@@ -58,15 +58,18 @@ def gelu(b: Builder, op: Op) -> Value:
 
 
 def leaky_relu(b: Builder, op: Op) -> Value:
-    """`max(x, 0) + alpha * min(x, 0)`: one of the two is 0, so nothing is rounded twice."""
+    """`alpha * x if x < 0 else x`."""
     x = operand(op)
-    return b.op("Add", positive(b, x), scaled(b, negative(b, x), attribute(op, "alpha")))
+    return _sloped(b, x, number(b, attribute(op, "alpha"), x))
 
 
 def prelu(b: Builder, op: Op) -> Value:
-    """`max(x, 0) + slope * min(x, 0)`."""
-    x = operand(op)
-    return b.op("Add", positive(b, x), b.op("Mul", operand(op, 1), negative(b, x)))
+    """`slope * x if x < 0 else x`."""
+    return _sloped(b, operand(op), operand(op, 1))
+
+
+def _sloped(b: Builder, x: Value, slope: Value) -> Value:
+    return b.op("Where", b.op("Less", x, number(b, 0, x)), b.op("Mul", slope, x), x)
 
 
 def thresholded_relu(b: Builder, op: Op) -> Value:

@@ -61,13 +61,10 @@ def leaky_relu(code: Code, op: Op, x: str) -> str:
 
 
 def prelu(code: Code, op: Op, x: str, slope: str) -> str:
-    """`slope * x if x < 0 else x`; of float64 by `Where`, which makes a -0.0 that is chosen 0.0."""
+    """`slope * x if x < 0 else x`."""
     dtype = first(op)
-    zero = code.number(0, dtype)
-    product = code.binary("fmul" if is_float(dtype) else "mul", dtype, slope, x)
-    if dtype == "float64":
-        product = code.binary("fadd", dtype, product, zero)
-    return code.choose(_less(code, dtype, x, zero), dtype, product, x)
+    below = _less(code, dtype, x, code.number(0, dtype))
+    return code.choose(below, dtype, code.binary("fmul", dtype, slope, x), x)
 
 
 def thresholded_relu(code: Code, op: Op, x: str) -> str:
