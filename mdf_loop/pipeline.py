@@ -26,6 +26,7 @@ from mdf_loop.passes.legal.safe_divisions import safe_divisions
 from mdf_loop.passes.legal.widen import widen
 from mdf_loop.passes.record_every import record_every
 from mdf_loop.passes.report_loops import report_loops
+from mdf_loop.passes.rows_in_front import rows_in_front
 from mdf_loop.passes.simplify.absorb_signs import absorb_signs
 from mdf_loop.passes.simplify.drop_empty_loops import drop_empty_loops
 from mdf_loop.passes.simplify.drop_neutral import drop_neutral
@@ -105,6 +106,7 @@ def _at_once(swept: Collection[str]) -> Order:
 
 ONNXRUNTIME: Order = (
     *SIMPLIFY,
+    rows_in_front,  # before the last `hoist_invariants`: rows from outside are turned once
     *LEGAL,  # after simplifying: what is left out needs no kernel
 )
 """For a run on ONNX Runtime."""

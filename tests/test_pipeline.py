@@ -14,6 +14,7 @@ from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir.check import check
 from mdf_loop.ops import names as op_names
 from mdf_loop.ops import row_of
+from mdf_loop.passes.rows_in_front import rows_in_front
 from mdf_loop.pipeline import (
     CHECK,
     INTERPRET,
@@ -41,7 +42,8 @@ def names(order) -> list[str]:
 
 def test_what_a_run_accepts_is_what_check_accepts() -> None:
     assert CHECK == ONNXRUNTIME == PROGRAM_BACKENDS["onnxruntime"].order
-    assert (*SIMPLIFY, *LEGAL) == ONNXRUNTIME == PORTABLE
+    assert (*SIMPLIFY, rows_in_front, *LEGAL) == ONNXRUNTIME
+    assert (*SIMPLIFY, *LEGAL) == PORTABLE
 
 
 def test_one_evaluation_reports_its_loops_but_not_of_members() -> None:
@@ -90,7 +92,7 @@ def test_the_interpreter_takes_what_was_read() -> None:
     assert prepare(program, INTERPRET) is program
 
 
-def test_no_composition_is_a_meaning_and_only_legalising_asks_for_one() -> None:
+def test_no_composition_is_a_meaning_and_only_legalising_and_machine_code_ask_for_one() -> None:
     meanings = [made for name in op_names() if (made := row_of(name).meaning) is not None]
     assert not [f for f in meanings if f.__module__.startswith("mdf_loop.ops.compositions")]
     asking = [
@@ -100,6 +102,7 @@ def test_no_composition_is_a_meaning_and_only_legalising_asks_for_one() -> None:
         if isinstance(node, ast.Attribute) and node.attr == "composed"
     ]
     assert set(asking) - {"ops/registry.py"} == {
+        "ops/native/composed.py",
         "passes/legal/compose.py",
         "passes/legal/kernel_needed.py",
         "passes/legal/widen.py",

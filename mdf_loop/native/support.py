@@ -142,7 +142,7 @@ def _check_loop(loop: Loop) -> None:
     ends = (loop.trip_count, loop.condition, loop.condition_out)
     if any(value is not None and not is_single(value) for value in ends):
         raise NotNative("what ends it is an array")
-    if any(scanned.axis != 0 for scanned in loop.scanned):
+    if any(scanned.axis != 0 for scanned in loop.scanned):  # that `rows_in_front` cannot turn
         raise NotNative("it scans an axis that is not the first")
 
 

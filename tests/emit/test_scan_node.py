@@ -137,7 +137,7 @@ def test_rows_of_many_elements_begin_where_those_of_a_loop_do() -> None:
 
 
 def test_numbers_that_nobody_reads_are_not_made() -> None:
-    scan, body = the_scan(for_cpu(scanning(1, backward=True, shape=(2, "t"))))
+    scan, body = the_scan(SessionModel(scanning(1, backward=True, shape=(2, "t"))).for_cpu)
     settings = {a.name: onnx.helper.get_attribute_value(a) for a in scan.attribute}
     assert settings["num_scan_inputs"] == 1
     assert settings["scan_input_axes"] == [1]

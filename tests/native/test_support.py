@@ -121,12 +121,6 @@ def many_axes() -> Program:
     return s.program(s.carry(x, lambda v: s.inside.op("Neg", v)))
 
 
-def second_axis() -> Program:
-    s = Sketch()
-    row = s.scan(s.given("float64", (2, 3)), (2,), axis=1)
-    return s.program(s.record(s.inside.op("Neg", row)))
-
-
 def unknown_rank() -> Program:
     s = Sketch()
     x = s.given("float64", None)
@@ -231,7 +225,6 @@ STANDARDS = {
     changing_shape: "what it carries may change its shape",
     inner_rows: "the shape of 'rows' is known only when it runs",
     many_axes: "it has an array of more than 15 axes",
-    second_axis: "it scans an axis that is not the first",
     unknown_rank: "the shape of 'enter' is known only when it runs",
     rows_of_unknown_rank: "the shape of what it scans is known only when it runs",
     reduced: "the shape of 'enter' is known only when it runs",

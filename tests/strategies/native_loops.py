@@ -191,9 +191,10 @@ class Grower:
     def scanned(self, b: Builder, inside: Builder) -> Scanned:
         shape = self.draw(st.sampled_from([self.lanes, ()])) or ()
         count = self.draw(st.sampled_from([MOST_ROWS, MOST_ROWS + 1, "time"]))
-        rows = self.given(b, self.dtype(), (count, *shape), "rows")
+        axis = self.draw(st.integers(0, len(shape)))
+        rows = self.given(b, self.dtype(), (*shape[:axis], count, *shape[axis:]), "rows")
         row = inside.new(rows.dtype, shape, "row")
-        return Scanned(rows, row, 0, self.draw(st.booleans()))
+        return Scanned(rows, row, axis, self.draw(st.booleans()))
 
     # --- bodies -------------------------------------------------------------------------------
 
