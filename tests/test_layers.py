@@ -22,7 +22,16 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
         *("visible", "stopped_by", "errors", "durations", "paths", "numbers_only", "processes"),
-        *("recent", "used_memory", "memory_limit", "arguments", "signals", "suggestion", "version"),
+        *(
+            "recent",
+            "streams",
+            "used_memory",
+            "memory_limit",
+            "arguments",
+            "signals",
+            "suggestion",
+            "version",
+        ),
         "specification",
     ),
     ("ir",),

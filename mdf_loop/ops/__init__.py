@@ -5,6 +5,7 @@ from mdf_loop.ops import (
     elementwise,
     movement,
     networks,
+    noise,
     others,
     products,
     reductions,
@@ -20,6 +21,7 @@ register(
     *networks.ROWS,
     *sequences.ROWS,
     *draws.ROWS,
+    *noise.ROWS,
     *others.ROWS,
 )
 

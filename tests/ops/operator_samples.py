@@ -47,6 +47,8 @@ UNIT = _ramp(2, 3, low=-0.9, high=0.95)
 POSITIVE = _ramp(2, 3, low=1.1, high=3.0)
 TRUTH = np.array([[True, False, True], [False, False, True]])
 
+_WORDS = np.array([[1, 2**40, 3]], np.uint64)
+
 _UNARY = (
     *("Abs", "Atan", "Asinh", "Ceil", "Celu", "Cos", "Cosh", "Elu", "Erf", "Exp", "Floor"),
     *("HardSigmoid", "HardSwish", "Hardmax", "Identity", "IsInf", "IsNaN", "LeakyRelu"),
@@ -73,6 +75,7 @@ SAMPLES: dict[str, Sample] = {
     "Mod": Sample((X, F([1.5, -0.75, 2.0]))),
     "Pow": Sample((POSITIVE, F([0.5, 1.0, 0.75]))),
     "PRelu": Sample((X, F([0.25, 0.5, 1.0]))),
+    **dict.fromkeys(("RandomWord", "Uniform", "Normal"), Sample((_WORDS, _WORDS + np.uint64(9)))),
     "BitShift": Sample((X, F([0.25, 0.5, 1.0])), {"direction": "LEFT"}),
     "Where": Sample((TRUTH, X, F(0.5))),
     "MatMul": Sample((X, _ramp(3, 4))),

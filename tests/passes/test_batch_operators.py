@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mdf_loop.errors import UnsupportedError
-from mdf_loop.ops import row_of
+from mdf_loop.ops import noise, row_of
 from mdf_loop.ops.registry import rows, title
 from mdf_loop.passes.batching.batch import batch
 from tests.ops.op_running import program_of
@@ -82,6 +82,7 @@ def test_an_operator_with_a_rule_gives_what_it_gives_alone(op_type: str) -> None
 def test_every_rule_has_a_row() -> None:
     asked = {"And", "BitCast", "BitShift", "Not", "Or", "Where", "Xor"}
     asked |= {f"Bitwise{name}" for name in ("And", "Not", "Or", "Xor")}
+    asked |= {row.name for row in noise.ROWS}
     assert set(WITH_RULE) | asked >= RULES
 
 

@@ -1,0 +1,153 @@
+"""Streams of random numbers: the same bits wherever they are computed, each by its number.
+
+    word    = squares(counter, key)                 64 bits
+    uniform = ((word >> 12) + 1/2) * 2**-52         in (0, 1), and never an end
+    normal  = the inverse of the normal distribution at uniform, within 2.5e-9
+
+Nothing but + - * / and square roots of float64, and sums, products and shifts of whole numbers modulo
+2**64: operations that IEEE 754 and every runtime define to the last bit. Nothing is remembered from one
+number to the next, and each takes one word: the n-th number of a stream is that whoever asks for it first.
+
+A *site* is a call that draws, named by its place in the model. The key of a stream is that of a seed, a
+site and a trial.
+
+Sources: B. Widynski, "Squares: a fast counter-based RNG", arXiv:2004.06278 (2022), five rounds; its last
+operation is a sum here instead of an exclusive or, which not every runtime has. Keys are of the form that
+it asks for. The normal distribution: a minimax fraction of polynomials fitted for this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Words = npt.NDArray[np.uint64]
+Floats = npt.NDArray[np.float64]
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def squares(counter: Any, key: Any) -> Words:
+    """The words of streams: 64 random bits for each counter and key, which are broadcast."""
+    x, key = np.asarray(counter, np.uint64), np.asarray(key, np.uint64)
+    with np.errstate(over="ignore"):
+        y = np.asarray(x * key)
+        z = y + key
+        x = _turned(y * y + y)
+        x = _turned(x * x + z)
+        x = _turned(x * x + y)
+        kept = x * x + z
+        x = _turned(kept)
+        return np.asarray(kept + ((x * x + y) >> np.uint64(32)))
+
+
+def _turned(x: Words) -> Words:
+    """The halves of words exchanged."""
+    half = np.uint64(32)
+    return np.asarray((x >> half) + (x << half))
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def uniform(words: Any) -> Floats:
+    """Uniform numbers: the middle of one of 2**52 equal parts of the unit interval."""
+    parts = (np.asarray(words, np.uint64) >> np.uint64(12)).astype(np.float64)
+    return np.asarray((parts + 0.5) * 2.0**-52)
+
+
+SCALE, SHIFT = 2.246599726441005, -1.2465997264410051
+TOP = (
+    *(713.6070476822756, 55.38662912761695, -596.8773464496784, 354.5125529358613),
+    *(220.87139661550322, -204.54950193801835, 3.8446549128481124, 32.93161697441171),
+    -7.547401390144251,
+)
+BOTTOM = (
+    *(86.90988348897567, 69.51138709685905, -27.34307647328556, 28.84826170427399),
+    *(53.42190361691079, 7.078208847236869, 3.0563852097905544, 5.78370246213455, 1.0),
+)
+"""Coefficients of the fraction, from the constant one on; it takes `SCALE * s + SHIFT`."""
+
+
+def normal(uniforms: Any) -> Floats:
+    """Normal numbers of mean 0 and variance 1, by the inverse of their distribution.
+
+    With q = u - 1/2 and s = (1 - 4 q*q) ** (1/16), by four square roots, it is q times a fraction of
+    polynomials of s: odd in q, monotone, and within 2.5e-9 for each of the uniform numbers.
+    """
+    q = np.asarray(uniforms, np.float64) - 0.5
+    twice = np.abs(q) + np.abs(q)
+    s = (1.0 - twice) * (twice + 1.0)
+    for _ in range(4):
+        s = np.sqrt(s)
+    w = s * SCALE + SHIFT
+    return np.asarray(q * (_polynomial(w, TOP) / _polynomial(w, BOTTOM)))
+
+
+def _polynomial(x: Floats, coefficients: tuple[float, ...]) -> Floats:
+    """Of a leading coefficient 1 the product is left out, which is exact."""
+    *rest, last = coefficients
+    made = np.asarray(x * last) if last != 1.0 else x
+    made = made + rest.pop()
+    while rest:
+        made = made * x + rest.pop()
+    return made
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+_DIGITS = 16
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_APART = np.uint64(0xD1342543DE82EF95)
+
+
+def site(name: str) -> int:
+    """The number of a site, from its name `graph.node.item#k`: the k-th call that draws in an expression."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+
+
+def keys(seed: int, site: int, trials: Any = 0) -> Words:
+    """The keys of streams: of a seed and a site one for each trial.
+
+    Both halves of a key have eight different hexadecimal digits, none of them zero, and it is odd.
+    """
+    numbers = np.atleast_1d(np.asarray(trials, np.uint64))
+    with np.errstate(over="ignore"):
+        base = _mixed(_mixed(np.uint64(seed)) + np.uint64(site))
+        mixed = _mixed(base + numbers * _APART)
+        high = _digits(_mixed(mixed + np.uint64(1)), odd=False)
+        low = _digits(_mixed(mixed + np.uint64(2)), odd=True)
+        made = (high << np.uint64(32)) + low
+    return np.asarray(made.reshape(np.shape(trials)))
+
+
+def _mixed(x: Any) -> Words:
+    """Words of which each bit depends on all of those given (splitmix64)."""
+    x = np.asarray(x, np.uint64) + _STEP
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+def _digits(choices: Words, *, odd: bool) -> Words:
+    """Eight different digits from 1 to 15, drawn without putting back; the last one is `odd`, if asked."""
+    left = np.tile(np.arange(1, _DIGITS, dtype=np.uint64), (len(choices), 1))
+    rows = np.arange(len(choices))
+    made = np.zeros(len(choices), np.uint64)
+    for place in range(8):
+        rest = left[:, place:]
+        may = rest % np.uint64(2) == 1 if odd and place == 7 else np.ones(rest.shape, bool)
+        count = may.sum(axis=1).astype(np.uint64)
+        wanted = choices % count
+        choices = choices // count
+        taken = place + np.argmax(
+            np.cumsum(may, axis=1) > wanted[:, np.newaxis].astype(int), axis=1
+        )
+        digit = left[rows, taken].copy()
+        left[rows, taken] = left[:, place]
+        left[:, place] = digit
+        made = made * np.uint64(_DIGITS) + digit
+    return made
