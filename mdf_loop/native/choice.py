@@ -1,25 +1,29 @@
 """Which loops of a program are native, decided before it runs: by the program, and by how much there is to do.
 
 How much there is decides only where both ways give the same bits: a run that is cut into several, or
-told to do a few steps more, never changes its numbers for that.
+told to do a few steps more, never changes its numbers for that. What makes machine code is imported only
+where some is made: a short run does not wait for it.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import Array, Loop, Op, Operation, Program, Value, bodies, walk
-from mdf_loop.native.kernel import kernel_of, text_of
-from mdf_loop.native.operator import NativeLoop, operator_of, trampoline
 from mdf_loop.native.support import Form, constants_in, form_of
 from mdf_loop.ops import row_of
 from mdf_loop.ops.costs import CALL
 from mdf_loop.ops.native.code import NotNative, is_float
 from mdf_loop.ops.registry import Bits
+
+if TYPE_CHECKING:
+    from mdf_loop.emit.onnx_model import LoopWriter
+    from mdf_loop.native.operator import NativeLoop
 
 NATIVE = "native"
 BRIEF = "standard: there is little to do"
@@ -41,6 +45,24 @@ class Natives:
 
     loops: Mapping[Loop, NativeLoop] = field(default_factory=dict)
     said: Mapping[str, str] = field(default_factory=dict)
+
+    def register(self, options: Any) -> Callable[[], None]:
+        """Let sessions with these options know the operators; to be called when one was made."""
+        if not self.loops:
+            return lambda: None
+        from mdf_loop.native.operator import keep, register
+
+        operators = tuple(self.loops.values())
+        domain = register(options, operators)
+        return lambda: keep(options, domain, operators)
+
+    def writer(self, otherwise: LoopWriter) -> LoopWriter:
+        """What writes loops into a model: native ones as operators, others as before."""
+        if not self.loops:
+            return otherwise
+        from mdf_loop.native.node import writer
+
+        return writer(self.loops, otherwise)
 
     def share(self, program: Program) -> bool:
         """Whether threads may share a program's loops: nothing else in it has other last bits for that."""
@@ -131,10 +153,14 @@ class _Look:
         problem = unavailable() if self._makes else None
         if problem is not None:
             raise NotNative(problem)
-        if self._makes:
-            self.loops[loop] = operator_of(kernel_of(form), f"loop_{len(self.loops)}")
-        else:
+        from mdf_loop.native.kernel import kernel_of, text_of
+
+        if not self._makes:
             text_of(form, 1)
+            return
+        from mdf_loop.native.operator import operator_of
+
+        self.loops[loop] = operator_of(kernel_of(form), f"loop_{len(self.loops)}")
 
     def _is_brief(self, loop: Loop) -> bool:
         trip = None if loop.trip_count is None else self._known.get(loop.trip_count)
@@ -183,6 +209,8 @@ def _is_same(op: Op, *, many: bool) -> bool:
 def unavailable() -> str | None:
     """Why there are no native loops on this machine; None if there are."""
     from importlib.util import find_spec
+
+    from mdf_loop.native.operator import trampoline
 
     if trampoline() is None:
         return "there is none for this system and processor"

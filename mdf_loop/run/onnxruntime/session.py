@@ -16,8 +16,6 @@ from mdf_loop.errors import LoopError
 from mdf_loop.ir import Array, Data, Program
 from mdf_loop.ir.types import dtype_name
 from mdf_loop.native.choice import natives_of
-from mdf_loop.native.node import writer
-from mdf_loop.native.operator import keep, register
 from mdf_loop.native.support import STOP
 from mdf_loop.onnx_session import session_options
 from mdf_loop.pipeline import LOADED, prepare
@@ -63,27 +61,19 @@ class Session:
         most = self._sizes.most_elements if whole is None else sizes(whole).most_elements
         loaded = prepare(program, LOADED)
         natives = natives_of(loaded, placement.native, brief=placement.brief)
-        options = session_options()
-        if natives.share(
-            loaded
-        ):  # by threads that neither spin nor stay where they are: others run, too
-            options.intra_op_num_threads = THREADS or _cores()
-            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        else:
-            options.intra_op_num_threads = THREADS if most > SMALL else 1
+        options = _options(natives.share(loaded), most > SMALL)
         self.native = natives.said
-        operators = tuple(natives.loops.values())
-        domain = register(options, operators)
-        outermost, inner = (writer(natives.loops, write) for write in (write_scan, write_loop))
-        self._can_be_told = bool(operators)
-        model = SessionModel(loaded, outermost, inner, (STOP,) if operators else ())
+        keep = natives.register(options)
+        outermost, inner = map(natives.writer, (write_scan, write_loop))
+        self._can_be_told = bool(natives.loops)
+        model = SessionModel(loaded, outermost, inner, (STOP,) if natives.loops else ())
         self._nodes = model.nodes
         self._apart = {name: owned(array) for name, array in model.apart.items()}
         if self._apart:
             options.add_external_initializers(list(self._apart), list(self._apart.values()))
         try:
             self._session = open_session(model, placement.device, options)
-            keep(options, domain, operators)
+            keep()
         except LoopError:
             raise
         except onnxruntime_errors() as error:
@@ -147,6 +137,16 @@ class Session:
         finally:
             stopping.ends(computation)
         return taken(dict(zip(self.names, made, strict=True)), self._narrow_outputs)
+
+
+def _options(shares: bool, large: bool) -> Any:
+    """Options of a session: on one thread, unless they share lanes or values are large."""
+    options = session_options()
+    options.intra_op_num_threads = THREADS if large else 1
+    if shares:  # by threads that neither spin nor stay where they are: others run, too
+        options.intra_op_num_threads = THREADS or _cores()
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return options
 
 
 def _cores() -> int:
