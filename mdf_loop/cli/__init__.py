@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,10 @@ from mdf_loop.visible import visible
 
 COMMANDS = ("run", "check", "verify", "draw", "explain", "compile", "import", "doctor", "demo")
 """Every command; `mdf_loop.cli.<name>_command` holds it."""
+
+
+SELDOM = (100_000, 50, 100)
+"""How often garbage is looked for: what is imported stays, and to look through it takes a tenth of a short command."""
 
 
 class _Commands(click.Group):
@@ -76,5 +81,6 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The program `mdf-loop`."""
+    gc.set_threshold(*SELDOM)
     with heeded():
         cli.main(args=list(sys.argv[1:] if arguments is None else arguments), prog_name="mdf-loop")
