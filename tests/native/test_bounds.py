@@ -22,6 +22,7 @@ from mdf_loop.native.support import Form, constants_in, form_of
 from mdf_loop.native.writer import FormWriter
 from mdf_loop.ops.native.code import Code, Extent, NotNative
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
+from mdf_loop.run.onnxruntime import session as session_module
 from mdf_loop.run.onnxruntime.session import Session
 from tests.placements import REQUIRED, STANDARD, kernels_checked
 from tests.soak import times
@@ -127,6 +128,39 @@ def test_nothing_fails_that_grows(shape: Shape, count: int) -> None:
     expected = np.broadcast_to(-2 * given["x"], (3, count, *given["x"].shape))
     assert made.shape[:2] == (3, count)
     assert made.tobytes() == expected.tobytes()
+
+
+# --- arrays that begin anywhere -------------------------------------------------------------------
+
+
+def elsewhere(array: np.ndarray) -> np.ndarray:
+    """The same numbers, where no number of their dtype should begin."""
+    memory = np.zeros(array.nbytes + 1, np.uint8)
+    moved = np.frombuffer(memory.data, array.dtype, array.size, 1).reshape(array.shape)
+    moved[...] = array
+    assert not moved.flags.aligned
+    return moved
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_given_may_begin_anywhere(kind: str) -> None:
+    program, given = KINDS[kind]
+    with kernels_checked():
+        session = Session(program, REQUIRED)
+    expected = session.run(given)
+    made = session.run({name: elsewhere(array) for name, array in given.items()})
+    for name, array in expected.items():
+        np.testing.assert_array_equal(made[name], array)
+
+
+def test_room_may_begin_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "ENOUGH", 0)
+    program, given = KINDS["lanes"]
+    with kernels_checked():
+        session = Session(program, REQUIRED)
+    expected = session.run(given)["stack"]
+    made = session.run(given, room={"stack": elsewhere(np.zeros_like(expected))})["stack"]
+    np.testing.assert_array_equal(made, expected)
 
 
 # --- kernels that are wrong -----------------------------------------------------------------------

@@ -14,14 +14,21 @@ _WORD = "bfloat16"
 """What is fed and given as float32 (see `passes.legal.float32_ends`)."""
 
 _NARROW = numpy_dtype(_WORD)
-_PLAIN = frozenset((np.ndarray,))
 
 
 def fed(arrays: Mapping[str, Data], narrow: Collection[str]) -> Mapping[str, Data]:
-    """What is fed for values by name: arrays, without bfloat16, which inputs are that are `narrow`."""
-    if not narrow and _PLAIN.issuperset(map(type, arrays.values())):
+    """What is fed for values by name: arrays, without bfloat16, which inputs are that are `narrow`.
+
+    The runtime reads their own memory, where each number lies as the processor has it: a file that is
+    mapped into memory may have them anywhere.
+    """
+    if not narrow and all(map(_is_ready, arrays.values())):
         return arrays
     return {name: _fed(data) for name, data in arrays.items()}
+
+
+def _is_ready(data: Data) -> bool:
+    return type(data) is np.ndarray and data.flags.aligned
 
 
 def _fed(data: Data) -> Data:
@@ -29,7 +36,7 @@ def _fed(data: Data) -> Data:
         return None
     if isinstance(data, list | tuple):
         return [np.asarray(member) for member in data]
-    array = np.asarray(data)
+    array = np.require(np.asarray(data), requirements="A")
     return array.astype(np.float32) if array.dtype == _NARROW else array
 
 
@@ -51,7 +58,7 @@ def taken(made: dict[str, Data], narrow: Collection[str]) -> dict[str, Data]:
 
 def is_plain(array: Array) -> bool:
     """Whether the runtime can write to an array's own memory."""
-    return array.dtype.isbuiltin == 1 and array.dtype.kind != "O" and array.flags.c_contiguous
+    return array.dtype.isbuiltin == 1 and array.dtype.kind != "O" and array.flags.carray
 
 
 def owned(array: Array) -> Any:
