@@ -296,13 +296,10 @@ class _Lanes(FormWriter):
         self._store(row, cell, stack, start)
         code.line(f"br label %{done}")
         code.label(past)
-        kind = self._wide.type(row.dtype)
-        text.declared["!nontemporal"] = "!0 = !{i32 1}"
         for k, place in enumerate(self._at(start)):
             at = self.at(row.dtype, stack, place)
             register = self._copy(cell, k, row.dtype)
-            self.bounds.access(at, BYTES[row.dtype] * self._block.width, LINE)
-            code.line(f"store {kind} {register}, ptr {at}, align {LINE}, !nontemporal !0")
+            self.stream(self._wide, row.dtype, register, at, LINE)
         code.line(f"br label %{done}")
         code.label(done)
 

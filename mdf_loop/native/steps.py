@@ -174,15 +174,6 @@ class Steps(FormWriter):
             pointer = self.far(pointer, self.times(place, size))
         self.copy(pointer, self.pointer_of(value, cell), size)
 
-    def copy(self, target: str, source: str, size: Extent) -> None:
-        """Copy bytes."""
-        name = "llvm.memmove.p0.p0.i64"
-        self.text.declared[name] = f"declare void @{name}(ptr, ptr, i64, i1)"
-        if target != source and size:
-            self.bounds.access(source, size)
-            self.bounds.access(target, size)
-            self.one.line(f"call void @{name}(ptr {target}, ptr {source}, i64 {size}, i1 false)")
-
     def pointer_of(self, value: Value, cell: Cell) -> str:
         """Where an array is; one number in all places is put there."""
         if cell.pointer:

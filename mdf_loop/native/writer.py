@@ -7,27 +7,24 @@ gives) has a place in memory, of which LLVM makes registers where it can.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
 from mdf_loop.ir import Carried, Guard, If, Loop, Op, Operation, Recorded, Scanned, Value
-from mdf_loop.native.bounds import bounds_of
+from mdf_loop.native.array_writer import ArrayWriter
 from mdf_loop.native.loop_text import STOPPED
 from mdf_loop.native.support import STOP, Form, extent_names
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import (
     BYTES,
-    STORED,
     Cell,
     Code,
     Extent,
-    Extents,
     Failure,
     NotNative,
-    Text,
     is_single,
 )
 
@@ -35,21 +32,16 @@ Cells: TypeAlias = dict[Value, Cell]
 Place: TypeAlias = tuple[str, ...]
 
 
-class FormWriter(ABC):
+class FormWriter(ArrayWriter):
     """Writes functions of a loop.
 
     Attributes:
-        one: for single numbers.
-        bounds: what checks accesses to arrays.
         memory: the pointers of what the function is given.
         stacks: the pointers of what it gives; none where it only `counts` iterations.
     """
 
     def __init__(self, form: Form, failures: list[Failure]) -> None:
-        self.form = form
-        self.text = Text(failures=failures)
-        self.one = Code(self.text, 1, form.many)
-        self.bounds = bounds_of(self.one, form.loop, self.extents)
+        super().__init__(form, failures)
         self.memory: dict[Value, str] = {}
         self.stacks: dict[Value, str] = {}
         self.counts = False
@@ -101,10 +93,6 @@ class FormWriter(ABC):
         """A row of what is scanned."""
 
     @abstractmethod
-    def extents(self, value: Value) -> Extents:
-        """The extents of an array."""
-
-    @abstractmethod
     def alike(self, value: Value, other: Value) -> None:
         """Note that a value has the shape of another one, which it takes the place of."""
 
@@ -127,35 +115,6 @@ class FormWriter(ABC):
     @abstractmethod
     def flush(self, cells: Cells) -> None:
         """Write the operations that were put off."""
-
-    # --- arrays in memory -------------------------------------------------------------------------
-
-    def far(self, pointer: str, number: Extent, kind: str = "i8") -> str:
-        """So many bytes, or numbers of a kind, behind a pointer: only this makes one of another."""
-        register = self.one.put(f"getelementptr {kind}, ptr {pointer}, i64 {number}")
-        return self.bounds.far(register, pointer)
-
-    def at(self, dtype: str, pointer: str, place: str) -> str:
-        """Where an element is."""
-        return self.far(pointer, place, STORED[dtype])
-
-    def load(self, code: Code, dtype: str, pointer: str, place: str = "0") -> str:
-        """Numbers from an array, as many as the code has lanes."""
-        at = self.at(dtype, pointer, place)
-        self.bounds.access(at, BYTES[dtype] * code.width, BYTES[dtype])
-        made = code.put(f"load {code.stored(dtype)}, ptr {at}, align {BYTES[dtype]}")
-        if dtype != "bool":
-            return made
-        return code.put(f"trunc {code.stored(dtype)} {made} to {code.type(dtype)}")
-
-    def store(self, code: Code, dtype: str, register: str, pointer: str, place: str = "0") -> None:
-        """Numbers into an array."""
-        kind = code.stored(dtype)
-        if dtype == "bool":
-            register = code.put(f"zext {code.type(dtype)} {register} to {kind}")
-        at = self.at(dtype, pointer, place)
-        self.bounds.access(at, BYTES[dtype] * code.width, BYTES[dtype])
-        code.line(f"store {kind} {register}, ptr {at}, align {BYTES[dtype]}")
 
     # --- values -----------------------------------------------------------------------------------
 
