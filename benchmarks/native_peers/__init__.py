@@ -108,7 +108,7 @@ CASES: tuple[Case, ...] = (
     _fn(1000, "1e3", 10_000, recorded=True),
     _fn(1000, "1e3", 10_000, recorded=False),
     _fn(100_000, "1e5", 100, recorded=True),
-    _fn(100_000, "1e5", 100, recorded=False),
+    _fn(100_000, "1e5", 500, recorded=False),
     Case(
         "HH",
         lambda: models.from_file("HH"),

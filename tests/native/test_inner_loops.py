@@ -13,7 +13,7 @@ from mdf_loop.errors import LoopError, RecordShapeError, RunError
 from mdf_loop.ir import Carried, Loop, Program, Recorded, Scanned, Shape, Value
 from mdf_loop.memory_limit import resident
 from mdf_loop.run.onnxruntime.session import Session
-from tests.native.test_support import Sketch
+from tests.native.one_loop import Sketch
 from tests.placements import REQUIRED, STANDARD
 
 
