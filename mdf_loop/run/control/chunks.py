@@ -25,7 +25,7 @@ SECONDS = 0.02
 BYTES = 8 << 20
 """The most that the rows of a chunk may be."""
 
-GROWTH = 256
+GROWTH = 64
 """How many times the length of a chunk the next one may have."""
 
 
