@@ -128,7 +128,7 @@ ARITHMETIC = (
     pointwise(name="Sum", native=exact.total, has_kernel=sure_kernels.of(FLOATS)),
     pointwise(name="Mean", native=exact.average, composed=arithmetic.mean),
     _once(name="Clip", native=native.clip, batched=batching.clip),
-    _fixed(name="BitShift"),
+    _fixed(name="BitShift", native=exact.shifted),
     _fixed(name="BitwiseAnd", native=exact.logical("and")),
     _fixed(name="BitwiseOr", native=exact.logical("or")),
     _fixed(name="BitwiseXor", native=exact.logical("xor")),

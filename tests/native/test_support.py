@@ -146,12 +146,6 @@ def other_slopes() -> Program:
     return s.program(s.carry(x, lambda v: s.inside.op("PRelu", v, slopes)))
 
 
-def chosen_truths() -> Program:
-    s = Sketch()
-    x = s.given("bool", (3,))
-    return s.program(s.carry(x, lambda v: s.inside.op("Where", v, x, s.inside.op("Not", v))))
-
-
 def differing_branches() -> Program:
     s = Sketch()
     x, y = s.given("float64", (3,)), s.given("float64", (2,), "w")
@@ -175,7 +169,6 @@ STANDARDS = {
     bounds_are_arrays: "it has onnx::Clip with bounds that are arrays",
     too_many_slopes: "'slopes' is an array where one number is wanted",
     other_slopes: "'slopes' does not fit 'PRelu'",
-    chosen_truths: "it has uint8",
     differing_branches: "the shape of 'z' is known only when it runs",
 }
 """Programs, and why their loops are standard."""

@@ -7,7 +7,7 @@ runs, all ways to end, rows from both ends, choices, loops inside, checks that f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from hypothesis import strategies as st
@@ -26,12 +26,16 @@ from mdf_loop.ir import (
     Shape,
     Value,
 )
+from mdf_loop.ir.types import element_type
 from tests.strategies.native_operations import DTYPES, Call, calls, hard
 
 FIXED = ((2,), (3,), (7,), (8,), (33,), (1000,), (2, 3), (1, 5), (4, 1), (0,))
 NAMED = (("n",), ("n",), ("n",), (2, "n"), ("n", "m"), (1, "n"), ("n", 1))
 EXTENTS = (0, 2, 3, 7, 8, 33, 1000)
 """For extents that have a name; of one lane ONNX Runtime may choose another zero (`Where`)."""
+
+COMMON = ("float64", "float64", "float32", "int64", "int32", "bool")
+"""Dtypes that are drawn more often than others."""
 
 MANY = 100_003
 MOST_ROWS = 6
@@ -44,10 +48,10 @@ ENDS = ("for", "for", "for", "for-while", "while", "bounded", "endless")
 class Kind:
     """What kind of loops is wanted: of which operations, whether smooth, with how many lanes."""
 
-    calls: Sequence[Call]
+    calls: Sequence[Call] = field(repr=False)
     smooth: bool = False
     lanes: Sequence[Shape] = (*FIXED, *NAMED, (), ())
-    dtypes: Sequence[str] = DTYPES
+    dtypes: Sequence[str] = (*COMMON, *DTYPES)
 
 
 class Case:
@@ -222,8 +226,9 @@ class Grower:
         return self.converted(b, value, dtype)
 
     def converted(self, b: Builder, value: Value, dtype: str) -> Value:
-        codes = {"float64": 11, "float32": 1, "int64": 7, "int32": 6, "bool": 9}
-        return value if value.dtype == dtype else b.op("Cast", value, to=codes[dtype])
+        if dtype == "uint32" and value.dtype.startswith("float"):  # what does not fit is open
+            value = b.op("Cast", value, to=element_type("int64"))
+        return value if value.dtype == dtype else b.op("Cast", value, to=element_type(dtype))
 
     def fit(self, b: Builder, pool: Sequence[Value], dtype: str, shape: Shape) -> Value:
         """A value of a dtype and shape, rather a late one."""
@@ -248,7 +253,8 @@ class Grower:
             return b.constant(np.array(self.draw(st.booleans())))
         if number.dtype == "bool":
             return number
-        limit = b.constant(np.array(self.draw(st.integers(-3, 3)), number.dtype))
+        least = 0 if number.dtype.startswith("u") else -3
+        limit = b.constant(np.array(self.draw(st.integers(least, 3)), number.dtype))
         return b.op(self.draw(st.sampled_from(["Less", "GreaterOrEqual"])), number, limit)
 
     # --- statements ---------------------------------------------------------------------------
@@ -370,14 +376,9 @@ def tamed(b: Builder, x: Value) -> Value:
 # --- kinds ------------------------------------------------------------------------------------
 
 
-def _known(call: Call) -> bool:
-    """Whether it is native: a choice of truth values has no kernel."""
-    return (call.name, call.dtypes[-1]) != ("Where", "bool")
-
-
-FIXED_BITS = Kind(calls(lambda call: call.is_fixed and _known(call)))
-EXACT = Kind(calls(lambda call: call.is_exact and _known(call) and not call.loses_signs))
-SINGLE = Kind(calls(lambda c: _known(c) and (c.is_exact or "float32" not in c.dtypes)), lanes=[()])
+FIXED_BITS = Kind(calls(lambda call: call.is_fixed and not call.is_open))
+EXACT = Kind(calls(lambda call: call.is_exact and not (call.is_open or call.loses_signs)))
+SINGLE = Kind(calls(lambda c: c.is_exact or "float32" not in c.dtypes), lanes=[()])
 """Single numbers, of which functions of float64 are those of ONNX Runtime."""
 
 _JUMPS = ("Ceil", "Floor", "Round", "Mod", "Sign", "Where", "ThresholdedRelu", "Shrink")

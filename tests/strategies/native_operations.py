@@ -14,13 +14,19 @@ import numpy as np
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Value
+from mdf_loop.ir.types import element_type
 from mdf_loop.ops import row_of
-from mdf_loop.ops.native.code import TYPES
+from mdf_loop.ops.native.code import BYTES, TYPES
 from mdf_loop.ops.onnx_schema import schema
 from mdf_loop.ops.registry import Bits, rows
 
 DTYPES = tuple(TYPES)
 """The dtypes of machine code."""
+
+USUAL = ("float64", "float32", "int64", "int32", "bool")
+"""Those that models have."""
+
+UINT32 = element_type("uint32")
 
 MOST = 3
 """Operands that an operation of any number of them is given."""
@@ -75,8 +81,18 @@ class Call:
     @property
     def divides(self) -> bool:
         """Whether a divisor of zero is an error."""
-        whole = self.dtypes[0] in ("int64", "int32")
-        return self.name in ("Div", "Mod") and whole
+        return self.name in ("Div", "Mod") and not self.dtypes[0].startswith("float")
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether models have operands and results of such dtypes."""
+        codes = [element_type(dtype) for dtype in USUAL]
+        return set(self.dtypes) <= set(USUAL) and self.attributes.get("to", codes[0]) in codes
+
+    @property
+    def is_open(self) -> bool:
+        """Whether what does not fit the result becomes this or that, depending on where it stands."""
+        return self.name == "Cast" and self.attributes["to"] == UINT32 and _is_float(self.dtypes[0])
 
     def made(self, b: Builder, *operands: Value) -> Value:
         """Its result."""
@@ -121,16 +137,16 @@ def _places(formals: list[Any], any_number: bool) -> list[tuple[int, ...]]:
 
 def _attributes(name: str, dtypes: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
     if name == "Cast":
-        for code in (11, 1, 7, 6, 9):  # as in onnx.TensorProto
-            yield {"to": code}
+        yield from ({"to": element_type(dtype)} for dtype in DTYPES)
     elif name == "Mod":
         if not dtypes[0].startswith("float"):
             yield {}
         yield {"fmod": 1}
     elif name == "BitCast":
-        for dtype, code in (("float64", 11), ("float32", 1), ("int64", 7), ("int32", 6)):
-            if np.dtype(dtype).itemsize == np.dtype(dtypes[0]).itemsize:
-                yield {"to": code}
+        same = (d for d in DTYPES if d != "bool" and BYTES[d] == BYTES[dtypes[0]])
+        yield from ({"to": element_type(dtype)} for dtype in same)
+    elif name == "BitShift":
+        yield from ({"direction": "LEFT"}, {"direction": "RIGHT"})
     elif name == "IsInf":
         yield from ({}, {"detect_negative": 0}, {"detect_positive": 0})
     elif name in _SLOPES and dtypes[0].startswith("float"):
@@ -184,7 +200,12 @@ def hard(dtype: str) -> np.ndarray:
     if dtype.startswith("float"):
         return np.array((*_FLOATS, *_EXTREMES[dtype]), dtype)
     ends = np.iinfo(dtype)
-    return np.array((*_WHOLE, ends.max, ends.min, ends.max - 1, ends.min + 1), dtype)
+    some = [number for number in _WHOLE if ends.min <= number <= ends.max]
+    return np.array((*some, ends.max, ends.min, ends.max - 1, ends.min + 1), dtype)
+
+
+def _is_float(dtype: str) -> bool:
+    return dtype.startswith("float")
 
 
 def combined(dtypes: tuple[str, ...]) -> list[np.ndarray]:

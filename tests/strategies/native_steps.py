@@ -54,7 +54,7 @@ class Stepping(Grower):
         assert is_fixed(x.shape)
         axis = self.draw(st.integers(0, len(x.shape) - 1))
         kinds = ["Transpose", "Slice", "Gather", "Concat", "Reshape", "Reversed"]
-        if x.dtype.startswith("int"):
+        if x.dtype in ("int64", "int32"):
             kinds += ["ReduceSum", "ReduceMin", "ReduceMax"]  # of floats ONNX Runtime forgets nan
         kind = self.draw(st.sampled_from(kinds))
         ends = [axis in (0, len(x.shape) - 1)]

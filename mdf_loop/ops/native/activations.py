@@ -10,6 +10,7 @@ from mdf_loop.ir import Op
 from mdf_loop.ops import onnx_schema
 from mdf_loop.ops.native.arithmetic import absolute, first
 from mdf_loop.ops.native.code import Code, NotNative, is_float, is_single
+from mdf_loop.ops.native.conversions import converted
 
 
 def _number(code: Code, op: Op, name: str) -> str:
@@ -21,14 +22,10 @@ def _attribute(op: Op, name: str) -> Any:
     return onnx_schema.attribute(op.op_type, op.attributes, name)
 
 
-def _less(code: Code, dtype: str, a: str, b: str) -> str:
-    return code.compare("olt" if is_float(dtype) else "slt", dtype, a, b)
-
-
 def _bounded(code: Code, dtype: str, x: str, low: str, high: str) -> str:
     """`min(max(x, low), high)`; nan stays nan, and bounds nothing."""
-    x = code.choose(_less(code, dtype, x, low), dtype, low, x)
-    return code.choose(_less(code, dtype, high, x), dtype, high, x)
+    x = code.choose(code.less(dtype, x, low), dtype, low, x)
+    return code.choose(code.less(dtype, high, x), dtype, high, x)
 
 
 def clip(code: Code, op: Op, x: str, *bounds: str) -> str:
@@ -52,7 +49,7 @@ def clip(code: Code, op: Op, x: str, *bounds: str) -> str:
 def relu(code: Code, op: Op, x: str) -> str:
     """`max(x, 0)`; -0.0 stays what it is."""
     dtype, zero = first(op), code.number(0, first(op))
-    return code.choose(_less(code, dtype, x, zero), dtype, zero, x)
+    return code.choose(code.less(dtype, x, zero), dtype, zero, x)
 
 
 def leaky_relu(code: Code, op: Op, x: str) -> str:
@@ -63,14 +60,14 @@ def leaky_relu(code: Code, op: Op, x: str) -> str:
 def prelu(code: Code, op: Op, x: str, slope: str) -> str:
     """`slope * x if x < 0 else x`."""
     dtype = first(op)
-    below = _less(code, dtype, x, code.number(0, dtype))
+    below = code.less(dtype, x, code.number(0, dtype))
     return code.choose(below, dtype, code.binary("fmul", dtype, slope, x), x)
 
 
 def thresholded_relu(code: Code, op: Op, x: str) -> str:
     """`x if x > alpha else 0`."""
     dtype = first(op)
-    above = _less(code, dtype, _number(code, op, "alpha"), x)
+    above = code.less(dtype, _number(code, op, "alpha"), x)
     return code.choose(above, dtype, x, code.number(0, dtype))
 
 
@@ -99,10 +96,13 @@ def softsign(code: Code, op: Op, x: str) -> str:
 
 
 def shrink(code: Code, op: Op, x: str) -> str:
-    """`x + bias if x < -lambd else x - bias if x > lambd else 0`."""
+    """`x + bias if x < -lambd else x - bias if x > lambd else 0`; of small whole numbers in float32."""
     dtype = first(op)
-    bias, limit = _number(code, op, "bias"), _attribute(op, "lambd")
-    below = _less(code, dtype, x, code.number(-limit, dtype))
-    above = _less(code, dtype, code.number(limit, dtype), x)
-    less = code.choose(above, dtype, code.binary("fsub", dtype, x, bias), code.number(0, dtype))
-    return code.choose(below, dtype, code.binary("fadd", dtype, x, bias), less)
+    wide = dtype if is_float(dtype) else "float32"
+    x = converted(code, dtype, x, wide)
+    bias, limit = code.number(_attribute(op, "bias"), wide), _attribute(op, "lambd")
+    below = code.less(wide, x, code.number(-limit, wide))
+    above = code.less(wide, code.number(limit, wide), x)
+    less = code.choose(above, wide, code.binary("fsub", wide, x, bias), code.number(0, wide))
+    made = code.choose(below, wide, code.binary("fadd", wide, x, bias), less)
+    return converted(code, wide, made, dtype)

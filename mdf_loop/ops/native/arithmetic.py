@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops import onnx_schema
-from mdf_loop.ops.native.code import Code, Failure, is_float
+from mdf_loop.ops.native.code import BYTES, Code, Failure, is_float, is_signed
 from mdf_loop.ops.native.quotients import by_number
 
 Form: TypeAlias = Callable[..., str]
@@ -33,11 +33,11 @@ def binary(of_floats: str, of_whole: str) -> Form:
 
 
 def compared(word: str) -> Form:
-    """A comparison: false where one is nan; truth values are whole numbers without a sign."""
+    """A comparison: false where one is nan; truth values are whole numbers above zero."""
 
     def form(code: Code, op: Op, a: str, b: str) -> str:
         dtype = first(op)
-        signs = "" if word == "eq" else "u" if dtype == "bool" else "s"
+        signs = "" if word == "eq" else "s" if is_signed(dtype) else "u"
         return code.compare(f"o{word}" if is_float(dtype) else f"{signs}{word}", dtype, a, b)
 
     return form
@@ -56,17 +56,16 @@ def absolute(code: Code, op: Op, x: str) -> str:
     dtype = first(op)
     if is_float(dtype):
         return code.intrinsic("fabs", dtype, x)
-    negative = code.compare("slt", dtype, x, code.number(0, dtype))
-    return code.choose(negative, dtype, neg(code, op, x), x)
+    if not is_signed(dtype):
+        return x
+    return code.choose(code.less(dtype, x, code.number(0, dtype)), dtype, neg(code, op, x), x)
 
 
 def sign(code: Code, op: Op, x: str) -> str:
     """-1, 0 or 1; that of nan is nan."""
     dtype = first(op)
-    less, more = ("olt", "ogt") if is_float(dtype) else ("slt", "sgt")
     zero = code.number(0, dtype)
-    above = code.compare(more, dtype, x, zero)
-    below = code.compare(less, dtype, x, zero)
+    above, below = code.less(dtype, zero, x), code.less(dtype, x, zero)
     positive = code.choose(above, dtype, code.number(1, dtype), zero)
     made = code.choose(below, dtype, code.number(-1, dtype), positive)
     if not is_float(dtype):
@@ -144,6 +143,17 @@ def logical(word: str) -> Form:
     return form
 
 
+def shifted(code: Code, op: Op, x: str, places: str) -> str:
+    """`x << places` or `x >> places`; 0 where these are as many as there are bits."""
+    dtype = first(op)
+    bits = 8 * BYTES[dtype]
+    all_but_one = code.number(bits - 1, dtype)
+    far = code.less(dtype, all_but_one, places)
+    word = "shl" if op.attributes["direction"] == "LEFT" else "lshr"
+    made = code.binary(word, dtype, x, code.choose(far, dtype, all_but_one, places))
+    return code.choose(far, dtype, code.number(0, dtype), made)
+
+
 def negated(code: Code, op: Op, x: str) -> str:
     """`not x`, or all bits turned over."""
     return code.binary("xor", first(op), x, code.number(-1, first(op)))
@@ -186,9 +196,9 @@ def extreme(word: str) -> Form:
 
 def of_two(code: Code, dtype: str, word: str, a: str, b: str) -> str:
     """The larger (`gt`) or smaller (`lt`) of two numbers; nan if one is nan."""
+    larger = code.choose(code.less(dtype, *((b, a) if word == "gt" else (a, b))), dtype, a, b)
     if not is_float(dtype):
-        return code.choose(code.compare(f"s{word}", dtype, a, b), dtype, a, b)
-    larger = code.choose(code.compare(f"o{word}", dtype, a, b), dtype, a, b)
+        return larger
     return code.choose(code.compare("uno", dtype, a, a), dtype, a, larger)
 
 
@@ -201,7 +211,17 @@ def divided(code: Code, op: Op, a: str, b: str) -> str:
     if is_float(dtype):
         return code.binary("fdiv", dtype, a, b)
     _refuse_zero(code, op, b)
-    return code.binary("sdiv", dtype, a, b)
+    return _by_divider(code, "div", dtype, a, b)
+
+
+def _by_divider(code: Code, word: str, dtype: str, a: str, b: str) -> str:
+    """The quotient (`div`) or what it leaves (`rem`); of small dtypes as int32, where nothing overflows."""
+    if not is_signed(dtype):
+        return code.binary(f"u{word}", dtype, a, b)
+    if BYTES[dtype] >= BYTES["int32"]:
+        return code.binary(f"s{word}", dtype, a, b)
+    wide = (code.cast("sext", dtype, each, "int32") for each in (a, b))
+    return code.cast("trunc", "int32", code.binary(f"s{word}", "int32", *wide), dtype)
 
 
 def divided_together(code: Code, op: Op, *pairs: Sequence[str]) -> Sequence[str]:
@@ -221,12 +241,13 @@ def rest(code: Code, op: Op, a: str, b: str) -> str:
     _refuse_zero(code, op, b)
     if op.attributes.get("fmod"):  # of which `safe_divisions` thinks that it cannot trap
         by_one = code.compare("eq", dtype, b, code.number(-1, dtype))
-        return code.binary("srem", dtype, a, code.choose(by_one, dtype, code.number(1, dtype), b))
-    left = code.binary("srem", dtype, a, b)
+        b = code.choose(by_one, dtype, code.number(1, dtype), b) if is_signed(dtype) else b
+    left = _by_divider(code, "rem", dtype, a, b)
+    if op.attributes.get("fmod") or not is_signed(dtype):
+        return left
     zero = code.number(0, dtype)
     some = code.compare("ne", dtype, left, zero)
-    signs = code.binary("xor", dtype, left, b)
-    other = code.compare("slt", dtype, signs, zero)
+    other = code.less(dtype, code.binary("xor", dtype, left, b), zero)
     apart = code.binary("and", "bool", some, other)
     return code.choose(apart, dtype, code.binary("add", dtype, left, b), left)
 

@@ -29,13 +29,17 @@ Where two extents are one register they are equal; of two registers nothing is k
 
 Extents: TypeAlias = tuple[Extent, ...]
 
-TYPES = {"float64": "double", "float32": "float", "int64": "i64", "int32": "i32", "bool": "i1"}
+TYPES = {
+    **{"float64": "double", "float32": "float", "bool": "i1"},
+    **{"int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8"},
+    **{"uint64": "i64", "uint32": "i32", "uint16": "i16", "uint8": "i8"},
+}
 """What a number of a dtype is in a register."""
 
 STORED = {**TYPES, "bool": "i8"}
 """What it is in memory."""
 
-BYTES = {"float64": 8, "float32": 4, "int64": 8, "int32": 4, "bool": 1}
+BYTES = {dtype: np.dtype(dtype).itemsize for dtype in TYPES}
 
 
 class NotNative(Exception):  # noqa: N818 - no error: the loop is standard
@@ -262,6 +266,11 @@ class Code:
         kind = "fcmp" if is_float(dtype) else "icmp"
         return self.put(f"{kind} {word} {self.type(dtype)} {a}, {b}")
 
+    def less(self, dtype: str, a: str, b: str) -> str:
+        """Whether `a < b`; not where one is nan."""
+        sign = "o" if is_float(dtype) else "s" if is_signed(dtype) else "u"
+        return self.compare(f"{sign}lt", dtype, a, b)
+
     def choose(self, truth: str, dtype: str, a: str, b: str) -> str:
         """`a` where it is true, else `b`."""
         kind = self.type(dtype)
@@ -305,6 +314,11 @@ def is_single(value: Value) -> bool:
 def is_float(dtype: str) -> bool:
     """Whether numbers of a dtype have a point."""
     return dtype.startswith("float")
+
+
+def is_signed(dtype: str) -> bool:
+    """Whether whole numbers of a dtype may be below zero."""
+    return dtype.startswith("int")
 
 
 def literal(value: Any, dtype: str) -> str:

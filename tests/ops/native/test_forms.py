@@ -6,12 +6,13 @@ A form that is added to a row is tried here without being named.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
 
 from mdf_loop.build import Builder
-from mdf_loop.errors import RunError, UnsupportedError
+from mdf_loop.errors import RunError
 from mdf_loop.ir import Input, Loop, Output, Program, Recorded, Scanned, Value
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.interpret import interpret
@@ -26,10 +27,14 @@ CLOSE = {"float64": 1e-12, "float32": 2e-6}
 LOST = {"Gelu": 1e-6}
 """How far from a small number ONNX Runtime's kernel of float32 is, where terms cancel out."""
 
-KNOWN = {("Where", "bool"): "it has uint8"}
-"""What is not native, since the standard one has no kernel of these dtypes either."""
+WITH_FORM = calls()
 
-WITH_FORM = calls(lambda call: (call.name, call.dtypes[-1]) not in KNOWN)
+
+def each(found: Iterable[Call]) -> pytest.MarkDecorator:
+    """A test of each call; those of unusual dtypes are many."""
+    slow = pytest.mark.slow
+    params = [pytest.param(c, id=str(c), marks=[] if c.is_usual else slow) for c in found]
+    return pytest.mark.parametrize("call", params)
 
 
 def rows_of(call: Call, given: list[np.ndarray]) -> Program:
@@ -70,9 +75,11 @@ def native_and_standard(call: Call, given: list[np.ndarray]) -> tuple[np.ndarray
 
 def operands(call: Call) -> list[np.ndarray]:
     given = combined(call.dtypes)
-    if not call.divides:
-        return given
-    kept = given[1] != 0
+    kept = np.ones(given[0].shape, bool)
+    if call.divides:
+        kept = given[1] != 0
+    elif call.is_open:
+        kept = abs(given[0]) < 2.0**31
     return [array[kept] for array in given]
 
 
@@ -97,7 +104,7 @@ def compare(call: Call, made: np.ndarray, expected: np.ndarray, *, exact: bool) 
         np.testing.assert_allclose(made, expected, rtol=near, atol=LOST.get(call.name, 1e-37))
 
 
-@pytest.mark.parametrize("call", WITH_FORM, ids=str)
+@each(WITH_FORM)
 def test_of_arrays(call: Call) -> None:
     made, expected = native_and_standard(call, of_arrays(call))
     compare(call, made, expected, exact=call.is_exact)
@@ -106,7 +113,7 @@ def test_of_arrays(call: Call) -> None:
 SEVERAL = [call for call in WITH_FORM if len(call.dtypes) > 1 and call.is_exact]
 
 
-@pytest.mark.parametrize("call", SEVERAL, ids=str)
+@each(SEVERAL)
 def test_of_arrays_and_single_numbers(call: Call) -> None:
     """Each operand once a single number, and once an array among single numbers."""
     pools = [hard(dtype) for dtype in call.dtypes]
@@ -130,7 +137,7 @@ def test_of_arrays_and_single_numbers(call: Call) -> None:
             compare(call, made, expected, exact=True)
 
 
-@pytest.mark.parametrize("call", WITH_FORM, ids=str)
+@each(WITH_FORM)
 def test_of_single_numbers(call: Call) -> None:
     made, expected = native_and_standard(call, operands(call))
     compare(call, made, expected, exact=call.is_exact or "float32" not in call.dtypes)
@@ -160,7 +167,7 @@ def test_functions_of_float32_are_rounded_once(name: str, lanes: bool) -> None:
     assert np.all(abs(made - expected) <= 0.501 * np.spacing(abs(expected.astype(np.float32))))
 
 
-@pytest.mark.parametrize("call", calls(lambda call: call.divides), ids=str)
+@each(calls(lambda call: call.divides))
 @pytest.mark.parametrize("shape", [(3,), (1, 3)])
 def test_division_by_zero(call: Call, shape: tuple[int, ...]) -> None:
     given = [np.ones(shape, dtype) for dtype in call.dtypes]
@@ -176,7 +183,7 @@ def test_division_by_zero(call: Call, shape: tuple[int, ...]) -> None:
     assert said[0] == said[1]
 
 
-@pytest.mark.parametrize("call", [call for call in WITH_FORM if call.is_fixed], ids=str)
+@each(call for call in WITH_FORM if call.is_fixed)
 def test_what_it_means(call: Call) -> None:
     given = of_arrays(call)
     ready = rows_of(call, given)
@@ -187,11 +194,3 @@ def test_what_it_means(call: Call) -> None:
     if call.name == "Where":  # ONNX Runtime's kernel makes a -0.0 that it takes first 0.0
         made, meant = made + 0, meant + 0
     assert same_bits(made, meant)
-
-
-@pytest.mark.parametrize("name", [name for name, _ in KNOWN])
-def test_what_is_not_native(name: str) -> None:
-    for call in calls(lambda call: call.name == name):
-        if reason := KNOWN.get((call.name, call.dtypes[-1])):
-            with pytest.raises(UnsupportedError, match=reason):
-                Session(rows_of(call, operands(call)), REQUIRED)
