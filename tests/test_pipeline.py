@@ -92,7 +92,8 @@ def test_the_interpreter_takes_what_was_read() -> None:
     assert prepare(program, INTERPRET) is program
 
 
-def test_no_composition_is_a_meaning_and_only_legalising_and_machine_code_ask_for_one() -> None:
+def test_no_composition_is_a_meaning_and_only_two_ask_for_one() -> None:
+    """Who makes a program legal, and who makes machine code of it."""
     meanings = [made for name in op_names() if (made := row_of(name).meaning) is not None]
     assert not [f for f in meanings if f.__module__.startswith("mdf_loop.ops.compositions")]
     asking = [
@@ -102,6 +103,7 @@ def test_no_composition_is_a_meaning_and_only_legalising_and_machine_code_ask_fo
         if isinstance(node, ast.Attribute) and node.attr == "composed"
     ]
     assert set(asking) - {"ops/registry.py"} == {
+        "native/composing.py",
         "ops/native/composed.py",
         "passes/legal/compose.py",
         "passes/legal/kernel_needed.py",

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import Array, Loop, Op, Operation, Program, Value, bodies, walk
-from mdf_loop.native.support import Form, constants_in, form_of
+from mdf_loop.native.composing import composed
+from mdf_loop.native.support import constants_in, form_of
 from mdf_loop.ops import row_of
 from mdf_loop.ops.costs import CALL
 from mdf_loop.ops.native.code import NotNative, is_float
@@ -147,8 +148,8 @@ class _Look:
         """
         if self._mode == "off":
             raise NotNative("native loops are off")
-        form = form_of(loop, self._known)
-        if self._mode == "auto" and self._is_brief(loop) and has_same_bits(form):
+        form = form_of(*composed(loop, self._known))
+        if self._mode == "auto" and self._is_brief(loop) and has_same_bits(loop, many=form.many):
             raise NotNative(BRIEF.removeprefix("standard: "))
         problem = unavailable() if self._makes else None
         if problem is not None:
@@ -189,13 +190,13 @@ def _is_open(op: Op) -> bool:
     return row.bits is Bits.OPEN and any(is_float(value.dtype) for value in op.outputs)
 
 
-def has_same_bits(form: Form) -> bool:
-    """Whether a loop gives, native or not, the same bits.
+def has_same_bits(loop: Loop, *, many: bool) -> bool:
+    """Whether a loop gives, native or not, the same bits; `many`: whether it has arrays.
 
     Whole numbers are exact, and a function of one float64 is the system library's in both. Among arrays
     the larger of two zeros, or of a number and nan, depends in ONNX Runtime on where they stand.
     """
-    return all(_is_same(op, many=form.many) for op in walk(form.loop.ops) if isinstance(op, Op))
+    return all(_is_same(op, many=many) for op in walk(loop.ops) if isinstance(op, Op))
 
 
 def _is_same(op: Op, *, many: bool) -> bool:
