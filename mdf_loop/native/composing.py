@@ -32,7 +32,8 @@ def composed(loop: Loop, known: Mapping[Value, Array]) -> tuple[Loop, Mapping[Va
 
 def _lacks_code(op: Op) -> bool:
     row = row_of(op.op_type)
-    has_form = row.native is not None or row.native_whole is not None or row.moves is not None
+    moves = row.moves is not None and len(op.outputs) == 1
+    has_form = moves or row.native is not None or row.native_whole is not None
     return row.composed is not None and not has_form
 
 

@@ -168,7 +168,13 @@ DTYPES = (
         may_fail=no_number,
         has_kernel=lambda op: {first_dtype(op), op.outputs[0].dtype} <= PLAIN,
     ),
-    Row(name="CastLike", may_fail=no_number, bits=Bits.FIXED, batched=batching.cast_like),
+    Row(
+        name="CastLike",
+        may_fail=no_number,
+        bits=Bits.FIXED,
+        batched=batching.cast_like,
+        composed=arithmetic.cast_like,
+    ),
     _fixed(
         name="Identity",
         in_order=True,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from mdf_loop.ir import Op, Value
+import numpy as np
+
+from mdf_loop.ir import Array, Op, Value
 from mdf_loop.ops import sure_kernels
 from mdf_loop.ops.batching import products, reductions, rows, selection, shapes
 from mdf_loop.ops.compositions import selection as composing
@@ -19,6 +21,7 @@ from mdf_loop.ops.failing import (
     unless_known,
 )
 from mdf_loop.ops.native import moves as native
+from mdf_loop.ops.native import positions
 from mdf_loop.ops.newer_forms import counted_parts, of_reduction
 from mdf_loop.ops.registry import Bits, Row, no, yes
 from mdf_loop.ops.sure_kernels import NUMBERS, PLAIN, first_dtype
@@ -39,6 +42,24 @@ def _data_and_filling(op: Op) -> tuple[Value | None, ...]:
 _copied = partial(Row, moves=_first, bits=Bits.FIXED)
 _indexed = partial(_copied, has_kernel=sure_kernels.indexed(PLAIN))
 _counted = partial(Row, bits=Bits.FIXED, never_negative=yes)
+
+
+def _padded(
+    x: Array,
+    pads: Array,
+    value: Array | None = None,
+    axes: Array | None = None,
+    mode: str = "constant",
+) -> Array:
+    """By numpy, which pads nothing negative: that is cut off."""
+    along = np.arange(x.ndim) if axes is None else np.asarray(axes) % max(1, x.ndim)
+    ends = np.zeros((x.ndim, 2), np.int64)
+    ends[along] = np.reshape(pads, (2, -1)).T
+    sides = zip(x.shape, *np.maximum(-ends, 0).T.tolist(), strict=True)
+    kept = x[tuple(slice(before, extent - after) for extent, before, after in sides)]
+    filling = {} if mode != "constant" or value is None else {"constant_values": value.item()}
+    made: Array = np.pad(kept, np.maximum(ends, 0).tolist(), mode, **filling)  # type: ignore[call-overload]
+    return made
 
 
 def _wrong_gather(op: Op) -> bool:
@@ -94,6 +115,7 @@ COPIES = (
     ),
     _indexed(
         name="Split",
+        composed=composing.split,
         may_fail=unless_fixed_and_known(1),
         batched=reductions.along_axis,
         newer_forms=((18, counted_parts),),
@@ -106,6 +128,7 @@ COPIES = (
     _copied(
         name="Pad",
         moves=_data_and_filling,
+        meaning=_padded,
         may_fail=unless_fixed_and_known(1, 3),
         batched=shapes.pad,
     ),
@@ -142,10 +165,21 @@ CHOSEN = (
         batched=selection.gather,
         composed=text.gather,
     ),
-    _indexed(name="GatherElements", may_fail=index_outside, batched=selection.elements),
-    _indexed(name="GatherND", may_fail=tuple_outside, batched=selection.gather_nd),
+    _indexed(
+        name="GatherElements",
+        native_whole=positions.gather_elements,
+        may_fail=index_outside,
+        batched=selection.elements,
+    ),
+    _indexed(
+        name="GatherND",
+        native_whole=positions.gather_nd,
+        may_fail=tuple_outside,
+        batched=selection.gather_nd,
+    ),
     Row(
         name="ScatterElements",
+        native_whole=positions.scatter_elements,
         may_fail=index_outside,
         has_kernel=sure_kernels.indexed(PLAIN),
         wrong_kernel=_wrong_scatter,
@@ -154,6 +188,7 @@ CHOSEN = (
     ),
     Row(
         name="ScatterND",
+        native_whole=positions.scatter_nd,
         may_fail=tuple_outside,
         has_kernel=sure_kernels.indexed(PLAIN),
         wrong_kernel=_wrong_scatter,

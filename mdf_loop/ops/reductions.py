@@ -11,6 +11,7 @@ from mdf_loop.ops.compositions import selection
 from mdf_loop.ops.costs import transcendental
 from mdf_loop.ops.failing import no_axis, unless_fixed, unless_known
 from mdf_loop.ops.native import reductions as native
+from mdf_loop.ops.native import running
 from mdf_loop.ops.newer_forms import axes_as_operand
 from mdf_loop.ops.registry import Bits, Row, no, yes
 from mdf_loop.ops.sure_kernels import FLOATS, NUMBERS
@@ -39,20 +40,38 @@ ROWS = (
     _summed(name="ReduceProd", native_whole=native.product, composed=composing.whole_product),
     _summed(name="ReduceL1", composed=composing.whole_l1),
     _summed(name="ReduceSumSquare", composed=composing.whole_square_sum),
-    _reduced(name="ReduceL2"),
-    _reduced(name="ReduceLogSum"),
-    _reduced(name="ReduceLogSumExp", work=transcendental),
+    _reduced(name="ReduceL2", composed=composing.l2),
+    _reduced(name="ReduceLogSum", composed=composing.log_sum),
+    _reduced(name="ReduceLogSumExp", work=transcendental, composed=composing.log_sum_exp),
     _reduced(name="ReduceMean", native_whole=native.mean),
     _reduced(name="ReduceMax", native_whole=native.largest, bits=Bits.ONCE),
     _reduced(name="ReduceMin", native_whole=native.smallest, bits=Bits.ONCE),
-    _along(name="ArgMax", bits=Bits.ONCE, may_fail=unless_fixed, never_negative=yes),
-    _along(name="ArgMin", bits=Bits.ONCE, may_fail=unless_fixed, never_negative=yes),
+    _along(
+        name="ArgMax",
+        native_whole=running.largest_place,
+        bits=Bits.ONCE,
+        may_fail=unless_fixed,
+        never_negative=yes,
+    ),
+    _along(
+        name="ArgMin",
+        native_whole=running.smallest_place,
+        bits=Bits.ONCE,
+        may_fail=unless_fixed,
+        never_negative=yes,
+    ),
     _along(name="Hardmax", bits=Bits.ONCE, may_fail=unless_fixed, composed=selection.hardmax),
-    _along(name="Softmax", work=transcendental, has_kernel=sure_kernels.of(FLOATS)),
-    _along(name="LogSoftmax", work=transcendental),
-    _along(name="LpNormalization"),
+    _along(
+        name="Softmax",
+        work=transcendental,
+        composed=composing.softmax,
+        has_kernel=sure_kernels.of(FLOATS),
+    ),
+    _along(name="LogSoftmax", work=transcendental, composed=composing.log_softmax),
+    _along(name="LpNormalization", composed=composing.lp_normalization),
     Row(
         name="CumSum",
+        native_whole=running.running_sum,
         may_fail=no_axis,
         as_signed=True,
         has_kernel=sure_kernels.indexed(NUMBERS),

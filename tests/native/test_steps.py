@@ -65,7 +65,24 @@ def moved_along(b: Builder, values: list[Value]) -> list[Value]:
     return [b.op("Concat", b.op("Mul", newest, b.constant(np.array(0.5))), kept, axis=0)]
 
 
+def lower_part(b: Builder, values: list[Value]) -> list[Value]:
+    (a,) = values
+    return [b.op("Trilu", a, upper=0)]
+
+
+def framed(b: Builder, values: list[Value]) -> list[Value]:
+    (a,) = values
+    less = b.op("Slice", a, whole(b, 1, 1), whole(b, -1, -1))
+    return [b.op("Pad", less, whole(b, 1, 1, 1, 1))]
+
+
+def nothing(b: Builder, values: list[Value]) -> list[Value]:
+    (a,) = values
+    return [b.op("Trilu", a, b.constant(np.array(9)))]
+
+
 STEPS = [
+    *((step, shape) for step in (lower_part, framed, nothing) for shape in ((3, 3), (70, 70))),
     (part_of_another, (4,), (2,)),
     (end_of_another, (4,), (2,)),
     (shape_of_another, (4,), (2, 2)),

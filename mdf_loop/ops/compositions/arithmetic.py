@@ -24,6 +24,11 @@ def mean(b: Builder, op: Op) -> Value:
     return b.op("Div", total, number(b, len(op.inputs), x))
 
 
+def cast_like(b: Builder, op: Op) -> Value:
+    """The first operand in the dtype of the second one."""
+    return cast(b, operand(op), operand(op, 1).dtype)
+
+
 def mod(b: Builder, op: Op) -> Value:
     """The rest of `x / y` where ONNX Runtime has no kernel or a wrong one."""
     if kind_of(operand(op).dtype) == "f":

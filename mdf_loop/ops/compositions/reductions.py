@@ -1,6 +1,7 @@
-"""Sums and products of whole numbers, which ONNX Runtime computes in float64.
+"""Sums and products along axes.
 
-Above 2**53 its results are wrong; these are exact and wrap as numpy's do.
+Of whole numbers ONNX Runtime computes them in float64, wrong above 2**53; these are exact and wrap as
+numpy's do. Of floats it has kernels of its own; machine code takes these.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.compositions.words import attribute, extents, operand
+from mdf_loop.ops.compositions.words import attribute, extents, number, operand
 from mdf_loop.ops.words import cast, ints
 
 if TYPE_CHECKING:
@@ -45,6 +47,77 @@ def whole_l1(b: Builder, op: Op) -> Value:
 def whole_square_sum(b: Builder, op: Op) -> Value:
     """`sum(x * x)`."""
     return _sum_of(b, op, b.op("Mul", operand(op), operand(op)))
+
+
+# --- of floats --------------------------------------------------------------------------------
+
+
+def l2(b: Builder, op: Op) -> Value:
+    """`sqrt(sum(x * x))`."""
+    x = _float(op)
+    return b.op("Sqrt", _sum_of(b, op, b.op("Mul", x, x)))
+
+
+def log_sum(b: Builder, op: Op) -> Value:
+    """`log(sum(x))`."""
+    return b.op("Log", _sum_of(b, op, _float(op)))
+
+
+def log_sum_exp(b: Builder, op: Op) -> Value:
+    """`log(sum(exp(x - m))) + m` of the largest x, or 0 if that is infinite."""
+    x = _float(op)
+    axes = {"axes": attribute(op, "axes")} if attribute(op, "axes") else {}
+    whole, kept = (
+        _finite(b, b.op("ReduceMax", x, **axes, keepdims=keepdims))
+        for keepdims in (1, attribute(op, "keepdims"))
+    )
+    total = _sum_of(b, op, b.op("Exp", b.op("Sub", x, whole)))
+    return b.op("Add", b.op("Log", total), kept)
+
+
+def _finite(b: Builder, x: Value) -> Value:
+    return b.op("Where", b.op("IsInf", x), number(b, 0, x), x)
+
+
+def softmax(b: Builder, op: Op) -> Value:
+    """`e / sum(e)` of `e = exp(x - max(x))` along an axis."""
+    powers, total = _powers(b, op)[1:]
+    return b.op("Div", powers, total)
+
+
+def log_softmax(b: Builder, op: Op) -> Value:
+    """`x - max(x) - log(sum(exp(x - max(x))))` along an axis."""
+    less, _, total = _powers(b, op)
+    return b.op("Sub", less, b.op("Log", total))
+
+
+def _powers(b: Builder, op: Op) -> tuple[Value, Value, Value]:
+    """`x - max(x)`, its powers, and their sum."""
+    x, axis = _float(op), attribute(op, "axis")
+    less = b.op("Sub", x, b.op("ReduceMax", x, axes=(axis,), keepdims=1))
+    powers = b.op("Exp", less)
+    return less, powers, b.op("ReduceSum", powers, ints(b, axis), keepdims=1)
+
+
+def lp_normalization(b: Builder, op: Op) -> Value:
+    """`x / norm` along an axis, 0 where the norm is 0."""
+    x, axis = _float(op), attribute(op, "axis")
+    terms = b.op("Abs", x) if attribute(op, "p") == 1 else b.op("Mul", x, x)
+    total = b.op("ReduceSum", terms, ints(b, axis), keepdims=1)
+    norm = total if attribute(op, "p") == 1 else b.op("Sqrt", total)
+    zero = number(b, 0, x)
+    return b.op("Where", b.op("Equal", norm, zero), zero, b.op("Div", x, norm))
+
+
+def _float(op: Op) -> Value:
+    """The operand, which must be of floats."""
+    x = operand(op)
+    if np.dtype(x.dtype).kind != "f":
+        raise UnsupportedError(f"{op.op_type} of whole numbers is not composed")
+    return x
+
+
+# --- words ------------------------------------------------------------------------------------
 
 
 def _sum_of(b: Builder, op: Op, terms: Value) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,24 @@ from mdf_loop.ops.words import cast, ints
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
+
+
+def split(b: Builder, op: Op) -> tuple[Value, ...]:
+    """Slices one after the other."""
+    x, axis = operand(op), attribute(op, "axis")
+    said = optional(op, 1)
+    extent = extents(x, "onnx::Split")[axis]
+    counts = [extent // len(op.outputs)] * len(op.outputs)
+    if said is not None:
+        known = b.constant_of(said)
+        if known is None:
+            raise UnsupportedError("onnx::Split is composed only where its parts are known")
+        counts = known.tolist()
+    ends = np.cumsum([0, *counts]).tolist()
+    return tuple(
+        b.op("Slice", x, ints(b, begin), ints(b, end), ints(b, axis))
+        for begin, end in pairwise(ends)
+    )
 
 
 def nonzero(b: Builder, op: Op) -> Value:

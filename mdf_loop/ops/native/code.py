@@ -271,6 +271,10 @@ class Code:
         sign = "o" if is_float(dtype) else "s" if is_signed(dtype) else "u"
         return self.compare(f"{sign}lt", dtype, a, b)
 
+    def equal(self, dtype: str, a: str, b: str) -> str:
+        """Whether both are equal; nan equals nothing."""
+        return self.compare("oeq" if is_float(dtype) else "eq", dtype, a, b)
+
     def choose(self, truth: str, dtype: str, a: str, b: str) -> str:
         """`a` where it is true, else `b`."""
         kind = self.type(dtype)

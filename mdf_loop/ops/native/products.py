@@ -171,6 +171,11 @@ def added(code: Code, dtype: str, a: str, b: str) -> str:
     return code.binary("fadd" if is_float(dtype) else "add", dtype, a, b)
 
 
+def multiplied(code: Code, dtype: str, a: str, b: str) -> str:
+    """`a * b`."""
+    return code.binary("fmul" if is_float(dtype) else "mul", dtype, a, b)
+
+
 def in_pairs(one: Code, dtype: str, register: str, join: Join) -> str:
     """Eight numbers made one: those four apart, two apart, one apart."""
     kind = f"<{PARTS} x {TYPES[dtype]}>"

@@ -14,12 +14,8 @@ import numpy as np
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.native.arithmetic import of_two
 from mdf_loop.ops.native.code import Arrays, Cell, Code, NotNative, is_float
-from mdf_loop.ops.native.products import PARTS, Join, added, in_pairs
+from mdf_loop.ops.native.products import PARTS, Join, added, in_pairs, multiplied
 from mdf_loop.ops.registry import NativeWhole, title
-
-
-def _product(code: Code, dtype: str, a: str, b: str) -> str:
-    return code.binary("fmul" if is_float(dtype) else "mul", dtype, a, b)
 
 
 def _largest(code: Code, dtype: str, a: str, b: str) -> str:
@@ -151,7 +147,7 @@ def _divided(writer: Arrays, made: Value, target: str, kept: int, inner: int) ->
 
 
 total = reduced(added)
-product = reduced(_product)
+product = reduced(multiplied)
 mean = reduced(added, mean=True)
 largest = reduced(_largest)
 smallest = reduced(_smallest)

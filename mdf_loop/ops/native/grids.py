@@ -1,0 +1,67 @@
+"""Loops over all places of an array, with how far each place is from the beginning of others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from mdf_loop.ops.native.code import NUMBER, Arrays, Failure
+
+NO_POSITION = "a subscript is outside of its array"
+"""What to do where a position does not exist."""
+
+
+def strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """How many elements lie between neighbours along each axis."""
+    return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
+
+
+def over_grid(
+    writer: Arrays,
+    shape: Sequence[int],
+    steps: Sequence[Sequence[int]],
+    write: Callable[[list[str]], None],
+) -> None:
+    """Code for each place of a grid, in order; `steps` are how far others move along its axes.
+
+    for k0 in range(shape[0]): for k1 in range(shape[1]): ...
+        write([k0 * steps[0][0] + k1 * steps[0][1] + ..., k0 * steps[1][0] + ..., ...])
+    """
+
+    def axis(number: int, places: list[str]) -> None:
+        if number == len(shape):
+            write(places)
+        elif shape[number] == 1:
+            axis(number + 1, places)
+        else:
+
+            def one(k: str) -> None:
+                moved = (
+                    further(writer, p, k, s[number]) for p, s in zip(places, steps, strict=True)
+                )
+                axis(number + 1, list(moved))
+
+            writer.repeat("0", str(shape[number]), 1, one)
+
+    axis(0, ["0"] * len(steps))
+
+
+def further(writer: Arrays, place: str, number: str, step: int) -> str:
+    """`place + number * step`."""
+    if step == 0:
+        return place
+    far = number if step == 1 else writer.times(number, step)
+    return far if place == "0" else writer.one.put(f"add i64 {place}, {far}")
+
+
+def position(writer: Arrays, dtype: str, register: str, extent: int, failure: Failure) -> str:
+    """The place of a position, which may count from the end; where there is none, a failure that may tell it."""
+    code = writer.one
+    number = code.cast("sext", dtype, register, "int64") if dtype == "int32" else register
+    low = code.compare("slt", "int64", number, str(-extent))
+    high = code.compare("sge", "int64", number, str(extent))
+    told = [number] if NUMBER in failure.sentence else []
+    code.fail_if(code.binary("or", "bool", low, high), failure, told)
+    negative = code.compare("slt", "int64", number, "0")
+    behind = code.binary("add", "int64", number, str(extent))
+    return code.choose(negative, "int64", behind, number)

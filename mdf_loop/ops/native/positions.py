@@ -1,0 +1,204 @@
+"""Elements that are taken from, or put to, positions that are computed.
+
+    GatherElements(x, p)[i, j] = x[p[i, j], j]          GatherND(x, p)[i] = x[p[i, 0], p[i, 1], ...]
+
+A position that does not exist ends the run, in the words that stand for it in the standard loop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from mdf_loop.ir import Op, Value
+from mdf_loop.ops.native.code import BYTES, NUMBER, Arrays, Cell, Code, Failure, NotNative
+from mdf_loop.ops.native.grids import NO_POSITION, further, over_grid, position, strides
+from mdf_loop.ops.native.moves import moved
+from mdf_loop.ops.native.products import Join, added, multiplied
+from mdf_loop.ops.registry import title
+
+Cells = Mapping[Value, Cell]
+Change = Callable[[str, str], None]
+"""`change(there, number)`: puts to one place what stands at another one."""
+
+
+def _operands(op: Op) -> tuple[Value, ...]:
+    return tuple(value for value in op.inputs if value is not None)
+
+
+def _copied(writer: Arrays, op: Op, cells: Cells) -> str:
+    """A copy of the first operand."""
+    data = _operands(op)[0]
+    target = writer.buffer(op.outputs[0])
+    source = writer.pointer_of(data, writer.cell(data, cells))
+    writer.copy(target, source, math.prod(writer.shape(data)) * BYTES[data.dtype])
+    return target
+
+
+# --- along one axis -------------------------------------------------------------------------------
+
+
+def gather_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
+    """`GatherElements`."""
+    data, index = _operands(op)
+    if writer.known(index) is not None:
+        return moved(writer, op, cells)
+    source = writer.pointer_of(data, writer.cell(data, cells))
+    target, code = writer.buffer(op.outputs[0]), writer.one
+    failure = Failure("a position does not exist", op.where, NO_POSITION)
+
+    def take(there: str, number: str) -> None:
+        writer.store(code, data.dtype, writer.load(code, data.dtype, source, there), target, number)
+
+    _along(writer, op, cells, failure, take)
+    return writer.as_cell(op.outputs[0], target)
+
+
+def scatter_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
+    """`ScatterElements`: of several for one place the last one stays, or all are joined."""
+    data, _, updates = _operands(op)
+    target, join = _copied(writer, op, cells), _joined(op)
+    given = writer.pointer_of(updates, writer.cell(updates, cells))
+    extent = writer.shape(data)[op.attributes.get("axis", 0)]
+    ends = f"the axis has positions {-extent} to {extent - 1}"
+    failure = Failure(f"position {NUMBER} does not exist: {ends}", op.where, NO_POSITION)
+
+    def put(there: str, number: str) -> None:
+        _put(writer, writer.one, data.dtype, (target, there), (given, number), join)
+
+    _along(writer, op, cells, failure, put)
+    return writer.as_cell(op.outputs[0], target)
+
+
+def _along(writer: Arrays, op: Op, cells: Cells, failure: Failure, change: Change) -> None:
+    """For each position along an axis: where it leads, and its own number."""
+    data, index = _operands(op)[:2]
+    shape, grid = writer.shape(data), writer.shape(index)
+    axis = op.attributes.get("axis", 0) % len(shape)
+    positions = writer.pointer_of(index, writer.cell(index, cells))
+    step = strides(shape)[axis]
+    aside = [0 if k == axis else each for k, each in enumerate(strides(shape))]
+
+    def one(places: list[str]) -> None:
+        number, beside = places
+        given = writer.load(writer.one, index.dtype, positions, number)
+        place = position(writer, index.dtype, given, shape[axis], failure)
+        change(further(writer, beside, place, step), number)
+
+    over_grid(writer, grid, [strides(grid), aside], one)
+
+
+# --- along several axes ---------------------------------------------------------------------------
+
+
+def gather_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
+    """`GatherND`."""
+    data, index = _operands(op)
+    if writer.known(index) is not None:
+        return moved(writer, op, cells)
+    source = writer.pointer_of(data, writer.cell(data, cells))
+    target, code = writer.buffer(op.outputs[0]), writer.one
+    size = _part(writer, op)
+
+    def take(there: str, number: str) -> None:
+        here = writer.times(number, size)
+        if size == 1:
+            made = writer.load(code, data.dtype, source, there)
+            writer.store(code, data.dtype, made, target, here)
+            return
+        to, of = writer.at(data.dtype, target, here), writer.at(data.dtype, source, there)
+        writer.copy(to, of, size * BYTES[data.dtype])
+
+    _by_rows(writer, op, cells, take)
+    return writer.as_cell(op.outputs[0], target)
+
+
+def scatter_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
+    """`ScatterND`: of several for one place the last one stays, or all are joined."""
+    data, _, updates = _operands(op)
+    target, join = _copied(writer, op, cells), _joined(op)
+    given = writer.pointer_of(updates, writer.cell(updates, cells))
+    size = _part(writer, op)
+
+    def put(there: str, number: str) -> None:
+        begin = writer.times(number, size)
+
+        def one(code: Code, k: str) -> None:
+            here, mine = (writer.one.put(f"add i64 {each}, {k}") for each in (there, begin))
+            _put(writer, code, data.dtype, (target, here), (given, mine), join)
+
+        writer.over(size, one)
+
+    _by_rows(writer, op, cells, put)
+    return writer.as_cell(op.outputs[0], target)
+
+
+def _part(writer: Arrays, op: Op) -> int:
+    """How many elements one row of positions stands for."""
+    data, index = _operands(op)[:2]
+    axes = op.attributes.get("batch_dims", 0) + writer.shape(index)[-1]
+    return math.prod(writer.shape(data)[axes:])
+
+
+def _by_rows(writer: Arrays, op: Op, cells: Cells, change: Change) -> None:
+    """For each row of positions: where it leads, and its own number."""
+    data, index = _operands(op)[:2]
+    shape, (*grid, count) = writer.shape(data), writer.shape(index)
+    batch = op.attributes.get("batch_dims", 0)
+    positions = writer.pointer_of(index, writer.cell(index, cells))
+    failure = Failure(f"position {NUMBER} does not exist", op.where, NO_POSITION)
+    steps = strides(shape)
+    own = [each if k < batch else 0 for k, each in enumerate(steps[: len(grid)])]
+    own += [0] * (len(grid) - len(own))
+
+    def one(places: list[str]) -> None:
+        number, there = places
+        for k in range(count):
+            at = further(writer, str(k), number, count)
+            given = writer.load(writer.one, index.dtype, positions, at)
+            place = position(writer, index.dtype, given, shape[batch + k], failure)
+            there = further(writer, there, place, steps[batch + k])
+        change(there, number)
+
+    over_grid(writer, grid, [strides(grid), own], one)
+
+
+# --- several for one place ------------------------------------------------------------------------
+
+
+def _joined(op: Op) -> Join | None:
+    """How what is there is joined with what comes; None: it is replaced."""
+    said = op.attributes.get("reduction", "none")
+    if said == "none":
+        return None
+    if op.outputs[0].dtype == "bool" or said not in _JOINS:
+        raise NotNative(f"it has {title(op.op_type)} with reduction {said}")
+    return _JOINS[said]
+
+
+def _put(
+    writer: Arrays,
+    code: Code,
+    dtype: str,
+    to: tuple[str, str],
+    of: tuple[str, str],
+    join: Join | None,
+) -> None:
+    new = writer.load(code, dtype, *of)
+    made = new if join is None else join(code, dtype, writer.load(code, dtype, *to), new)
+    writer.store(code, dtype, made, *to)
+
+
+def _larger(code: Code, dtype: str, old: str, new: str) -> str:
+    """The larger one; nan is not larger, and nothing is larger than it."""
+    return code.choose(code.less(dtype, old, new), dtype, new, old)
+
+
+def _smaller(code: Code, dtype: str, old: str, new: str) -> str:
+    return code.choose(code.less(dtype, new, old), dtype, new, old)
+
+
+_JOINS: Mapping[str, Join] = {
+    **{"add": added, "mul": multiplied},
+    **{"max": _larger, "min": _smaller},
+}

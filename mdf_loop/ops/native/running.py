@@ -1,0 +1,116 @@
+"""Running sums, and the places of extremes: arrays that are read one element after the other along an axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from mdf_loop.ir import Op, Value
+from mdf_loop.ops.native.code import Arrays, Cell, Code, NotNative
+from mdf_loop.ops.native.grids import further, over_grid, strides
+from mdf_loop.ops.native.products import added
+from mdf_loop.ops.registry import NativeWhole, title
+
+
+def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
+    """`CumSum`: each sum is the one before it and one number more; backward from the end.
+
+    Raises:
+        NotNative: the axis is computed.
+    """
+    data, axis = op.inputs[0], writer.known(op.inputs[1])
+    assert data is not None
+    if axis is None:
+        raise NotNative("it has onnx::CumSum along an axis that is computed")
+    made, dtype, shape = op.outputs[0], data.dtype, writer.shape(data)
+    along = int(axis.item()) % len(shape)
+    source, target = writer.pointer_of(data, writer.cell(data, cells)), writer.buffer(made)
+    count, tail = shape[along], math.prod(shape[along + 1 :])
+    exclusive, reverse = (op.attributes.get(name, 0) for name in ("exclusive", "reverse"))
+
+    def begin(here: str, there: str) -> None:
+        def first(code: Code, k: str) -> None:
+            number = writer.load(code, dtype, here, k)
+            writer.store(code, dtype, code.number(0, dtype) if exclusive else number, there, k)
+
+        writer.over(tail, first)
+
+    def go_on(before: str, here: str, sums: str, there: str) -> None:
+        def next_one(code: Code, k: str) -> None:
+            number = writer.load(code, dtype, before if exclusive else here, k)
+            total = added(code, dtype, writer.load(code, dtype, sums, k), number)
+            writer.store(code, dtype, total, there, k)
+
+        writer.over(tail, next_one)
+
+    def row(part: str, number: str) -> tuple[str, str]:
+        """Where the numbers and the sums of a place along the axis are."""
+        place = writer.one.put(f"sub i64 {count - 1}, {number}") if reverse else number
+        far = further(writer, writer.times(part, count * tail), place, tail)
+        return writer.at(dtype, source, far), writer.at(dtype, target, far)
+
+    def each(part: str) -> None:
+        begin(*row(part, "0"))
+
+        def one(number: str) -> None:
+            (before, sums) = row(part, writer.one.put(f"sub i64 {number}, 1"))
+            (here, there) = row(part, number)
+            go_on(before, here, sums, there)
+
+        writer.repeat("1", str(count), 1, one)
+
+    if count:
+        writer.repeat("0", str(math.prod(shape[:along])), 1, each)
+    return writer.as_cell(made, target)
+
+
+def place_of(largest: bool) -> NativeWhole:
+    """`ArgMax`, `ArgMin`: the first place of the extreme along an axis, or the last one; nan is none."""
+
+    def form(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
+        data, made, code = op.inputs[0], op.outputs[0], writer.one
+        assert data is not None
+        shape, dtype = writer.shape(data), data.dtype
+        axis = op.attributes.get("axis", 0) % max(1, len(shape))
+        count = shape[axis] if shape else 1
+        if not count:
+            raise NotNative(f"it has {title(op.op_type)} of nothing")
+        source, target = writer.pointer_of(data, writer.cell(data, cells)), writer.buffer(made)
+        last = op.attributes.get("select_last_index", 0)
+        kept = [1 if k == axis else extent for k, extent in enumerate(shape)]
+        step = strides(shape)[axis] if shape else 1
+        best, where = code.place(code.type(dtype)), code.place("i64")
+
+        def is_better(new: str, old: str) -> str:
+            a, b = (old, new) if largest else (new, old)
+            if not last:
+                return code.less(dtype, a, b)
+            return code.binary("or", "bool", code.less(dtype, a, b), code.equal(dtype, a, b))
+
+        def one(places: list[str]) -> None:
+            begin, result = places
+            code.line(
+                f"store {code.type(dtype)} {writer.load(code, dtype, source, begin)}, ptr {best}"
+            )
+            code.line(f"store i64 0, ptr {where}")
+
+            def compare(number: str) -> None:
+                new = writer.load(code, dtype, source, further(writer, begin, number, step))
+                old = code.put(f"load {code.type(dtype)}, ptr {best}")
+                better = is_better(new, old)
+                place = code.choose(better, "int64", number, code.put(f"load i64, ptr {where}"))
+                chosen = code.choose(better, dtype, new, old)
+                code.line(f"store {code.type(dtype)} {chosen}, ptr {best}")
+                code.line(f"store i64 {place}, ptr {where}")
+
+            writer.repeat("1", str(count), 1, compare)
+            writer.store(code, "int64", code.put(f"load i64, ptr {where}"), target, result)
+
+        over_grid(writer, kept, [strides(shape), strides(kept)], one)
+        return writer.as_cell(made, target)
+
+    return form
+
+
+largest_place = place_of(largest=True)
+smallest_place = place_of(largest=False)

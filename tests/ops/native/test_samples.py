@@ -1,0 +1,194 @@
+"""Every operator in a loop: machine code gives what the standard loop gives, or the loop says why it has none."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+import numpy as np
+import pytest
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import Finding, OperandError, RunError, UnsupportedError
+from mdf_loop.ir import Input, Loop, Output, Program, Recorded, Scanned, Value
+from mdf_loop.ops import row_of
+from mdf_loop.ops.registry import Bits
+from mdf_loop.pipeline import ONNXRUNTIME, prepare
+from mdf_loop.run.device import Placement
+from mdf_loop.run.onnxruntime.session import Session
+from tests.ops.operator_samples import SAMPLES, F
+from tests.ops.test_compositions import WHOLE
+from tests.placements import REQUIRED, STANDARD
+
+CLOSE = {"float64": 1e-12, "float32": 3e-6}
+"""Relative difference of sums and functions that are rounded apart."""
+
+DTYPES = ("float64", "float32", "int64", "int32", "bool")
+OF_TEXTS = {"RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"}
+
+
+Made: TypeAlias = Mapping[str, np.ndarray] | tuple[Finding, ...]
+
+
+class Sample:
+    """A loop of two iterations that records what an operator gives, of its sample and of that backward.
+
+    Positions, shapes and the like are constants, unless they are `computed`.
+    """
+
+    def __init__(self, name: str, dtype: str, *, computed: bool = False) -> None:
+        entry, self.b = SAMPLES[name], Builder()
+        whole = np.dtype(dtype).kind in "iu"
+        attributes = WHOLE.get(name, entry.attributes) if whole else entry.attributes
+        self.inside = self.b.body()
+        self.scanned: list[Scanned] = []
+        self.arrays: dict[str, np.ndarray] = {}
+        operands = [self._operand(each, dtype, computed) for each in entry.inputs]
+        with self.inside.at("$.here"):
+            made = self.inside.multi(name, *operands, n_outputs=entry.n_outputs, **attributes)
+        self.program = prepare(self._program(made), ONNXRUNTIME)
+
+    def _operand(self, entry: object, dtype: str, computed: bool) -> Value | None:
+        if entry is None:
+            return None
+        array = entry.array(dtype) if isinstance(entry, F) else np.asarray(entry)
+        if not isinstance(entry, F) and not computed:
+            return self.b.constant(array)
+        rows = self.b.new(str(array.dtype), (2, *array.shape), f"x{len(self.arrays)}")
+        other = array.ravel()[::-1].reshape(array.shape) if isinstance(entry, F) else array
+        self.arrays[rows.name] = np.stack([array, other])
+        row = self.inside.new(rows.dtype, array.shape, "row")
+        self.scanned.append(Scanned(rows, row))
+        return row
+
+    def _program(self, made: tuple[Value, ...]) -> Program:
+        b, inside = self.b, self.inside
+        i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
+        rows = tuple(
+            Recorded(v, b.new(v.dtype, None if v.shape is None else (2, *v.shape), "stack"))
+            for v in made
+        )
+        two, ops = b.constant(np.array(2)), tuple(inside.ops)
+        b.append(
+            Loop("loop", two, None, i, go, None, (), rows, ops, tuple(self.scanned), where="$")
+        )
+        inputs = tuple(Input(scanned.rows) for scanned in self.scanned)
+        outputs = tuple(Output(f"y{k}", each.stack) for k, each in enumerate(rows))
+        return Program("p", inputs, tuple(b.ops), outputs)
+
+    def run(self, placement: Placement) -> Made:
+        """What it gives, or why it fails."""
+        try:
+            return Session(self.program, placement).run(self.arrays)
+        except RunError as error:
+            return error.findings
+
+
+def samples() -> Iterator[object]:
+    """All that there is to try; of unusual dtypes seldom."""
+    for name, dtype, computed in itertools.product(sorted(SAMPLES), DTYPES, (False, True)):
+        if row_of(name).random or name in OF_TEXTS:
+            continue
+        own = [
+            each for each in SAMPLES[name].inputs if each is not None and not isinstance(each, F)
+        ]
+        if not computed or own:
+            marks = [] if dtype == "float64" else pytest.mark.slow
+            given = "computed" if computed else "known"
+            yield pytest.param(name, dtype, computed, id=f"{name}-{dtype}-{given}", marks=marks)
+
+
+@pytest.mark.parametrize(("name", "dtype", "computed"), samples())
+def test_samples(name: str, dtype: str, computed: bool) -> None:
+    try:
+        sample = Sample(name, dtype, computed=computed)
+    except (OperandError, UnsupportedError):
+        return  # there is none of this dtype
+    try:
+        made = sample.run(REQUIRED)
+    except UnsupportedError as error:
+        reason = error.findings[0].what.partition("native: ")[2]
+        assert name in STANDARD_ONLY, reason
+        return
+    expected = sample.run(STANDARD)
+    if not isinstance(expected, Mapping):
+        assert made == expected
+        return
+    exact = row_of(name).bits is not Bits.OPEN
+    for key, array in expected.items():
+        close = 0 if exact or array.dtype.kind != "f" else CLOSE[str(array.dtype)]
+        np.testing.assert_allclose(made[key], array, close, close, strict=True)
+
+
+STANDARD_ONLY = {
+    *[
+        "AffineGrid",
+        "AveragePool",
+        "BlackmanWindow",
+        "CenterCropPad",
+        "Col2Im",
+        "Compress",
+        "ConstantOfShape",
+        "Conv",
+        "ConvInteger",
+        "ConvTranspose",
+        "CumSum",
+        "DFT",
+        "DeformConv",
+        "DequantizeLinear",
+        "Det",
+        "DynamicQuantizeLinear",
+        "Einsum",
+        "Expand",
+        "EyeLike",
+        "GRU",
+        "Gather",
+        "GridSample",
+        "GroupNormalization",
+        "HammingWindow",
+        "HannWindow",
+        "Hardmax",
+        "LSTM",
+        "MatMulInteger",
+        "MaxPool",
+        "MaxRoiPool",
+        "MeanVarianceNormalization",
+        "MelWeightMatrix",
+        "NegativeLogLikelihoodLoss",
+        "NonMaxSuppression",
+        "NonZero",
+        "OneHot",
+        "Pad",
+        "QLinearConv",
+        "QLinearMatMul",
+        "QuantizeLinear",
+        "RNN",
+        "Range",
+        "ReduceL2",
+        "ReduceLogSum",
+        "ReduceLogSumExp",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "Reshape",
+        "Resize",
+        "ReverseSequence",
+        "RoiAlign",
+        "STFT",
+        "ScatterElements",
+        "ScatterND",
+        "Shape",
+        "Size",
+        "Slice",
+        "SoftmaxCrossEntropyLoss",
+        "Split",
+        "Squeeze",
+        "TfIdfVectorizer",
+        "Tile",
+        "TopK",
+        "Unique",
+        "Unsqueeze",
+    ]
+}
+"""Operators of which some have no machine code: shapes and numbers of results that are computed, and others."""
