@@ -99,7 +99,7 @@ def samples() -> Iterator[object]:
             yield pytest.param(name, dtype, computed, id=f"{name}-{dtype}-{given}", marks=marks)
 
 
-@pytest.mark.parametrize(("name", "dtype", "computed"), samples())
+@pytest.mark.parametrize(("name", "dtype", "computed"), [*samples()])
 def test_samples(name: str, dtype: str, computed: bool) -> None:
     try:
         sample = Sample(name, dtype, computed=computed)
