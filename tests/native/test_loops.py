@@ -31,7 +31,11 @@ TRAP = "onnx::Identity cannot be computed of what it was given"
 DIVIDED = "a whole number was divided by zero"
 """Where numpy gives 0."""
 
-REFUSED = ("it has arrays that are mixed", "it has an empty array")
+REFUSED = (
+    "it has arrays that are mixed",
+    "it has an empty array",
+    "it has onnx::Gather of numbers that are computed",
+)
 """Why steps that are drawn may be standard: seldom."""
 
 Made = dict[str, np.ndarray] | str

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from mdf_loop.build import Builder
 from mdf_loop.ir import Shape, Value, is_fixed
 from tests.strategies.native_loops import EXACT, Case, Grower, Kind
+from tests.strategies.native_wholes import OF_ALL, OF_NUMBERS
 
+SUMMED = ("float64", "float32", "int64", "int32")
 SHAPES: tuple[Shape, ...] = ((3,), (2, 3), (2, 1), (4,), (3, 3), (2, 3, 2), (9,), (5, 17))
 STEPS = Kind(EXACT.calls, lanes=SHAPES)
 
@@ -47,12 +49,16 @@ class Stepping(Grower):
         return is_fixed(value.shape) and np.prod(value.shape) < 200
 
     def whole_array(self, b: Builder, pool: list[Value]) -> list[Value]:
-        arrays = [v for v in pool if v.shape and v.dtype != "bool"]
+        arrays = [v for v in pool if v.shape]
         if not arrays:
             return []
         x = self.pick(arrays)
         assert is_fixed(x.shape)
         axis = self.draw(st.integers(0, len(x.shape) - 1))
+        wholes = (*OF_ALL, *OF_NUMBERS) if x.dtype in SUMMED else OF_ALL
+        if self.draw(st.booleans()):
+            made = self.draw(st.sampled_from(wholes))(self.draw, b, x, axis)
+            return [made] if self.keeps(made) else []
         kinds = ["Transpose", "Slice", "Gather", "Concat", "Reshape", "Reversed"]
         if x.dtype in ("int64", "int32"):
             kinds += ["ReduceSum", "ReduceMin", "ReduceMax"]  # of floats ONNX Runtime forgets nan

@@ -190,12 +190,12 @@ def _put(
 
 
 def _larger(code: Code, dtype: str, old: str, new: str) -> str:
-    """The larger one; nan is not larger, and nothing is larger than it."""
-    return code.choose(code.less(dtype, old, new), dtype, new, old)
+    """The old one if it is larger; so nan is what it is joined with."""
+    return code.choose(code.less(dtype, new, old), dtype, old, new)
 
 
 def _smaller(code: Code, dtype: str, old: str, new: str) -> str:
-    return code.choose(code.less(dtype, new, old), dtype, new, old)
+    return code.choose(code.less(dtype, old, new), dtype, old, new)
 
 
 _JOINS: Mapping[str, Join] = {
