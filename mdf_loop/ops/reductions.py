@@ -26,6 +26,8 @@ _reduced = partial(
 _summed = partial(_reduced, wrong_kernel=sure_kernels.first_of(_WHOLE))
 """Of whole numbers it is computed in float64: 2 ** 53 + 1 is lost."""
 
+_of_floats = sure_kernels.first_of(FLOATS)
+
 _along = partial(Row, may_fail=no, batched=batching.along_axis)
 
 ROWS = (
@@ -40,9 +42,14 @@ ROWS = (
     _summed(name="ReduceProd", native_whole=native.product, composed=composing.whole_product),
     _summed(name="ReduceL1", composed=composing.whole_l1),
     _summed(name="ReduceSumSquare", composed=composing.whole_square_sum),
-    _reduced(name="ReduceL2", composed=composing.l2),
-    _reduced(name="ReduceLogSum", composed=composing.log_sum),
-    _reduced(name="ReduceLogSumExp", work=transcendental, composed=composing.log_sum_exp),
+    _reduced(name="ReduceL2", composed=composing.l2, composes=_of_floats),
+    _reduced(name="ReduceLogSum", composed=composing.log_sum, composes=_of_floats),
+    _reduced(
+        name="ReduceLogSumExp",
+        work=transcendental,
+        composed=composing.log_sum_exp,
+        composes=_of_floats,
+    ),
     _reduced(name="ReduceMean", native_whole=native.mean),
     _reduced(name="ReduceMax", native_whole=native.largest, bits=Bits.ONCE),
     _reduced(name="ReduceMin", native_whole=native.smallest, bits=Bits.ONCE),

@@ -134,6 +134,7 @@ class Row:
         batched: how it is computed for many runs at once.
         not_batched: why it is not, as the end of a sentence.
         composed: how it is made of other operations, where there is no kernel.
+        composes: of which operations it is; others are computed in a wider dtype.
         not_composed: why it is not, as the end of a sentence.
         native: how machine code computes it element by element, of dtypes in `ops.native.code`; None:
             a loop with it is run by ONNX Runtime's own kernels.
@@ -166,6 +167,7 @@ class Row:
     batched: Batched | None = None
     not_batched: str = "there is no rule for it yet"
     composed: Composition | None = None
+    composes: Test = yes
     not_composed: str = ""
     native: Native | None = None
     native_together: NativeTogether | None = None

@@ -18,7 +18,8 @@ def lacks_kernel(op: Op) -> bool:
 
 def is_composed(op: Op) -> bool:
     """Whether an operation without a kernel is made of others, in its own dtype."""
-    return row_of(op.op_type).composed is not None and main_dtype(op) not in _HALF
+    row = row_of(op.op_type)
+    return row.composed is not None and main_dtype(op) not in _HALF and row.composes(op)
 
 
 def _is_exact(op: Op) -> bool:
