@@ -201,3 +201,6 @@ NOT_TENSORS = frozenset(
     )
 )
 """Operators of sequences, optionals, graphs and pictures, which have no sample."""
+
+WHOLE = {"Gemm": {"transB": 1}}
+"""Attributes for whole numbers, where those of the sample are fractions."""

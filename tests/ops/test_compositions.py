@@ -20,7 +20,7 @@ from mdf_loop.ops.meaning import evaluate
 from mdf_loop.ops.registry import rows, title
 from mdf_loop.pipeline import LEGAL, prepare
 from tests.ops.op_running import float32_run, legal_run, only_op, program_of, run
-from tests.ops.operator_samples import SAMPLES, F
+from tests.ops.operator_samples import SAMPLES, WHOLE, F
 
 SMALL = ("int8", "uint8", "int16", "uint16", "uint32", "float16")
 OTHERS = ("int64", "int32", "bool", *SMALL)
@@ -32,8 +32,6 @@ COMPOSED_IN_FLOAT32 = {"Mod", "OneHot", *(row.name for row in rows() if row.sche
 """Operators whose float32 ONNX Runtime refuses itself, and those that ONNX lacks."""
 NOT_OF_WHOLE_NUMBERS = {"QuantizeLinear"}
 """Operators that ONNX defines for whole numbers, and ONNX Runtime for floats only."""
-WHOLE = {"Gemm": {"transB": 1}}
-"""Attributes for whole numbers, where those of the sample are fractions."""
 
 
 def sample(op_type: str, dtype: str):

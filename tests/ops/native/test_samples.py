@@ -17,8 +17,7 @@ from mdf_loop.ops.registry import Bits
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.device import Placement
 from mdf_loop.run.onnxruntime.session import Session
-from tests.ops.operator_samples import SAMPLES, F
-from tests.ops.test_compositions import WHOLE
+from tests.ops.operator_samples import SAMPLES, WHOLE, F
 from tests.placements import REQUIRED, STANDARD
 
 CLOSE = {"float64": 1e-12, "float32": 3e-6}
