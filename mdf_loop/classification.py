@@ -27,7 +27,6 @@ from mdf_loop.ir import (
     If,
     Input,
     Loop,
-    Op,
     Operation,
     Program,
     Takes,
@@ -38,11 +37,11 @@ from mdf_loop.ir import (
     walk,
 )
 from mdf_loop.lower.builder import Options
-from mdf_loop.ops import row_of
 from mdf_loop.reading import read_annotated
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.inputs import bind_types
-from mdf_loop.reading.over_time import label, read_over_time
+from mdf_loop.reading.memory import label
+from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.specification import RunSpecification
 
 
@@ -205,12 +204,7 @@ class _Sources:
                 if other not in seen and other not in self.constants:
                     seen.add(other)
                     left.append(other)
-        return tuple(outside or turning or (self._rest(seen),))
-
-    def _rest(self, seen: set[Value]) -> str:
-        made = (self.made.get(value) for value in seen)
-        random = any(isinstance(op, Op) and row_of(op.op_type).random for op in made)
-        return "random numbers" if random else "what is computed in the run"
+        return tuple(outside or turning or ("what is computed in the run",))
 
     def _behind(self, value: Value) -> Iterator[Value]:
         if value in self.turning:
@@ -234,6 +228,8 @@ def _called(entry: Input, states: Mapping[str, str]) -> str:
             return states[entry.of]
         case Takes.CONTROL:
             return _CONTROLS[entry.of]
+        case Takes.KEYS:
+            return "random numbers"
         case Takes.SETTING:
             return f"parameter '{entry.of}', which is set"
     return f"input '{entry.value.name}'"

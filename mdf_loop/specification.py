@@ -7,6 +7,7 @@ It knows no model. Names are as they were given, words and numbers are checked.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
@@ -36,16 +37,28 @@ Progressing: TypeAlias = "bool | Callable[[Any], Any] | None"
 
 
 @dataclass(frozen=True, slots=True)
+class Draws:
+    """Which random numbers a model draws: those of a seed, for one run or for each of these trials."""
+
+    seed: int = 0
+    trials: tuple[int, ...] | range | None = None
+
+
+_DRAWS = Draws()
+
+
+@dataclass(frozen=True, slots=True)
 class Values:
     """What a model is given: values of inputs and parameters, lists of them to sweep over.
 
-    `state` is what an earlier run has carried to its end.
+    `state` is what an earlier run has carried to its end, `draws` which random numbers are drawn.
     """
 
     inputs: Mapping[str, Any] = field(default_factory=dict)
     set: Mapping[str, Any] = field(default_factory=dict)
     sweep: Mapping[str, Any] = field(default_factory=dict)
     state: Mapping[str, Any] | None = None
+    draws: Draws = _DRAWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +180,8 @@ def specify(
     when: str | None = None,
     reduce: Mapping[str, str | Sequence[str]] | None = None,
     state: Mapping[str, Any] | None = None,
+    seed: int | str = 0,
+    trials: int | Sequence[int] | None = None,
     execution_list: bool = False,
     engine: str = "onnxruntime",
     time_limit: float | str | None = None,
@@ -185,7 +200,7 @@ def specify(
         InputError: a word means nothing, or does not go together with another one.
     """
     words: tuple[Any, ...] = (record, only, set, sweep, steps, dt, every, when, reduce, state)
-    words += (execution_list, engine, time_limit, nan, progress, output, overwrite)
+    words += (seed, trials, execution_list, engine, time_limit, nan, progress, output, overwrite)
     words += (checkpoint, checkpoint_every, resume, memory_limit)
     if all(map(is_, words, _DEFAULTS)):  # most calls ask for nothing else
         return RunSpecification(Values(arguments.inputs(inputs)))
@@ -194,6 +209,7 @@ def specify(
         {} if set is None else arguments.settings(set),
         {} if sweep is None else arguments.mapping(sweep, "sweep", _SWEEP),
         state,
+        draws(seed, trials),
     )
     selection = _selection(record, only, every, when, reduce)
     controls = _controls(
@@ -215,6 +231,53 @@ def specify(
 
 _DEFAULTS = tuple((specify.__kwdefaults__ or {}).values())
 _SWEEP = "sweep={'node.parameter': [0.1, 0.2]}"
+
+
+MOST_TRIALS = 1 << 40
+"""A number of trials above this is taken for a mistake."""
+
+
+def draws(seed: Any, trials: Any = None) -> Draws:
+    """The random numbers of a seed, `"fresh"` for one that nobody has chosen, and of trials.
+
+    Raises:
+        InputError: the seed is no number of 64 bits, or the trials are none.
+    """
+    if isinstance(seed, str) and seed == "fresh":
+        seed = secrets.randbits(64)
+    if not _is_whole(seed) or not 0 <= seed < 1 << 64:
+        raise InputError(
+            f"seed must be a whole number from 0 to 2**64 - 1, not {seed!r}"[:200],
+            hint='give seed=1, or seed="fresh" for one that is new each time',
+        )
+    return Draws(int(seed), None if trials is None else _trials(trials))
+
+
+def _trials(given: Any) -> tuple[int, ...] | range:
+    if _is_whole(given) and 1 <= given <= MOST_TRIALS:
+        return range(int(given))
+    numbers = given if isinstance(given, range) else _listed(given)
+    ends = (min(numbers, default=-1), max(numbers, default=-1))
+    if ends[0] < 0 or ends[1] > MOST_TRIALS or len(set(numbers)) < len(numbers):
+        raise InputError(
+            f"trials must be how many there are, or their numbers, each once: not {given!r}"[:200],
+            hint="give trials=1000, trials=[2041], or trials=range(100, 200)",
+        )
+    return numbers
+
+
+def _listed(given: Any) -> tuple[int, ...]:
+    """Whole numbers that are given as a list; nothing, if they are something else."""
+    if isinstance(given, np.ndarray):
+        given = given.tolist() if given.ndim == 1 else ()
+    whole = (
+        isinstance(given, Sequence) and not isinstance(given, str) and all(map(_is_whole, given))
+    )
+    return tuple(map(int, given)) if whole else ()
+
+
+def _is_whole(number: Any) -> bool:
+    return isinstance(number, int | np.integer) and not isinstance(number, bool)
 
 
 def _selection(record: Any, only: Any, every: Any, when: Any, reduce: Any) -> Selection:
@@ -289,8 +352,7 @@ def _checked_time(made: RunSpecification) -> RunSpecification:
 
 
 def _whole(number: Any, what: str) -> int:
-    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not whole or not 1 <= number <= np.iinfo(np.int64).max:
+    if not _is_whole(number) or not 1 <= number <= np.iinfo(np.int64).max:
         raise InputError(f"{what} must be a whole number above 0, not {number!r}")
     return int(number)
 

@@ -37,7 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("ir",),
     ("files", "archives", "outside", "narrowing", "bits", "onnx_session"),
     ("ops",),
-    ("build", "randomness"),
+    ("build",),
     ("document",),
     ("importing", "lower"),
     ("reading",),

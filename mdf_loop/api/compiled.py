@@ -15,7 +15,7 @@ from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.files import checked_place, write_whole
 from mdf_loop.importing.opening import Source, open_document
-from mdf_loop.ir import Array, Data, Program
+from mdf_loop.ir import Array, Data, Program, Takes
 from mdf_loop.lower.builder import Options
 from mdf_loop.paths import noting, path_of
 from mdf_loop.pipeline import PORTABLE, prepare
@@ -139,6 +139,8 @@ class Compiled:
         when: str | None = None,
         reduce: Mapping[str, str | Sequence[str]] | None = None,
         state: Mapping[str, Array] | None = None,
+        seed: int | str = 0,
+        trials: int | Sequence[int] | None = None,
         execution_list: bool = False,
         engine: str = "onnxruntime",
         time_limit: float | str | None = None,
@@ -172,6 +174,10 @@ class Compiled:
             reduce: `mean`, `last`, `min` or `max` (or several) of an output over all evaluations,
                 given as `node.port.mean` instead of its rows.
             state: `results.state` of an earlier run: go on where it ended.
+            seed: which random numbers the model draws: a number from 0 to 2**64 - 1, or `"fresh"` for
+                one that nobody has chosen. `results.seed` tells it; the same seed draws the same.
+            trials: how many runs with random numbers of their own, or the numbers of these runs: an
+                axis `trial` after that of a sweep. Trial 0 is the run without trials.
             execution_list: over time, say in `results.execution_list` which nodes ran also where
                 that is decided while running (it then takes a call of ONNX Runtime for each step).
             engine: `onnxruntime`; `interpreter`, plain numpy, which is slow and obviously right; or
@@ -209,6 +215,8 @@ class Compiled:
             when=when,
             reduce=reduce,
             state=state,
+            seed=seed,
+            trials=trials,
             execution_list=execution_list,
             engine=engine,
             time_limit=time_limit,
@@ -262,7 +270,8 @@ class Compiled:
 
         program = read(self.document, inputs, options=self.options)
         proto = to_onnx(prepare(program, PORTABLE))
-        made = portable(proto, stated_shapes(self.document))
+        keys = {e.value.name: e.default for e in program.inputs if e.role is Takes.KEYS}
+        made = portable(proto, stated_shapes(self.document), keys)
         if origin and self.options.precision == "float64":
             add_origin(made, self.document)
         return made

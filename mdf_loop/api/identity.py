@@ -46,8 +46,13 @@ def identity(
         **_digests("input", bound.given.arrays),
         **_digests("parameter", bound.settings.arrays),
         **_digests("sweep", bound.members),
+        **({"seed, or trials": _digest("keys", _keys(bound))} if bound.keys else {}),
         **({} if state is None else {"state": digest_of_arrays(state)}),
     }
+
+
+def _keys(bound: Bound) -> Data:
+    return next(iter(bound.keys.values()))
 
 
 def _digests(kind: str, arrays: Mapping[str, Data]) -> dict[str, str]:

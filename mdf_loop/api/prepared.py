@@ -102,8 +102,9 @@ class Prepared:
                 selection = specification.selection
                 program = read_once(self.document, bound, options, selection).program
                 backend = PROGRAM_BACKENDS[specification.engine]
-                run = SingleRun(program, self.placement, bound.swept, backend)
-                ready = Evaluation.of(program, run, () if bound.swept else tuple(loops(program)))
+                swept = bound.swept_in(program)
+                run = SingleRun(program, self.placement, swept, backend)
+                ready = Evaluation.of(program, run, () if swept else tuple(loops(program)))
                 self._evaluations.put(key, ready)
             self._latest = ready
             self._taken = None  # told by what will have run
@@ -118,7 +119,8 @@ class Prepared:
             if session is None:
                 programs = read_over_time(self.document, bound, options, specification)
                 backend = PROGRAM_BACKENDS[specification.engine]
-                session = TimeSession(programs, options, self.placement, bound.swept, backend)
+                swept = bound.swept_in(programs.later)
+                session = TimeSession(programs, options, self.placement, swept, backend)
                 self._over_time.put(key, session)
             return session
 

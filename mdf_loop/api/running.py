@@ -16,9 +16,7 @@ from mdf_loop.api.prepared import Evaluation, Prepared
 from mdf_loop.errors import InputError, LoopError, NotFiniteError, UnknownNameError
 from mdf_loop.ir import Data, Loop, StoppedBy
 from mdf_loop.memory_limit import limited
-from mdf_loop.passes.simplify.drop_unused import drop_unused
 from mdf_loop.paths import noting, path_of, refuse_clashes
-from mdf_loop.randomness import SAVED, refuse_random
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.names import find_item, named_items
 from mdf_loop.reading.settings import with_values
@@ -153,9 +151,8 @@ def _run_once(
 ) -> tuple[Results, LoopError | None]:
     bound = prepared.bound(asked)
     ready = prepared.evaluation(asked, bound)
+    bound = bound.drawing(ready.program)
     program, controls = ready.program, asked.controls
-    if controls.saved_at is not None:
-        refuse_random(SAVED, drop_unused(program))
     names = [output.name for output in program.outputs]
     run = None if claim is None else claim.run
     controller = RunController(controls, lambda: identity(prepared, asked, bound, names), run=run)
@@ -226,6 +223,7 @@ def _run_over_time(
     keeping = kept(prepared.document, asked.selection)
     bound = prepared.bound(asked)
     session = prepared.over_time(asked, bound)
+    bound = bound.drawing(session.programs.later)
     stepper = TimeStepper(session, asked, bound)
     keeping = replace(keeping, open=session.row_shapes.open)
     _refuse_members(bound, keeping)
@@ -276,9 +274,9 @@ def _units_of_reduced(prepared: Prepared, keeping: Keeping) -> dict[str, str]:
 
 
 def _refuse_members(bound: Bound, keeping: Keeping) -> None:
-    if bound.members and keeping.selection.when is not None:
+    if _member_axes(bound) and keeping.selection.when is not None:
         raise InputError(
-            "a sweep cannot choose rows by `when`: each of its members would have its own",
+            "a sweep, or trials, cannot choose rows by `when`: each member would have its own",
             hint="leave when out, or run the members one by one",
         )
 
@@ -294,7 +292,7 @@ def _stream(
     """Where rows go while they are computed."""
     empty = np.zeros(0, np.int64 if asked.dt is None else np.float64)
     time = Axis("time", {"step" if asked.dt is None else "time": empty})
-    axes = (Axis("batch", bound.members), time) if bound.members else (time,)
+    axes = (*_member_axes(bound), time)
     units = {**prepared.units, "time": "s"}
     return Streamed(
         claim.path,
@@ -365,14 +363,35 @@ def _results(
     units: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Results:
-    if bound.members:
-        axes = (Axis("batch", bound.members), *axes)
+    members = _member_axes(bound)
+    lengths = more.pop("lengths", None)
     return Results(
-        outputs,
+        _apart(outputs, members),
         loops or {},
         device.name,
         prepared.options.precision,
-        axes=axes,
+        axes=(*members, *axes),
+        lengths=None if lengths is None else _apart(lengths, members),
         units=prepared.units if units is None else {**prepared.units, **units},
+        seed=bound.streams.seed if isinstance(bound.streams.seed, int) else None,
+        draws=bool(bound.keys),
         **more,
     )
+
+
+def _member_axes(bound: Bound) -> tuple[Axis, ...]:
+    """The axes of what is run at once: members of a sweep, then trials."""
+    swept = (Axis("batch", bound.members),) if bound.members else ()
+    trials = bound.streams.numbers
+    return swept if trials is None else (*swept, Axis("trial", {"trial": trials}))
+
+
+def _apart(arrays: Mapping[str, Data], members: tuple[Axis, ...]) -> Mapping[str, Data]:
+    """Arrays whose members and trials have an axis each; they have one for both, if they are in memory."""
+    if len(members) < 2:
+        return arrays
+    front = tuple(len(next(iter(axis.coordinates.values()))) for axis in members)
+    return {
+        name: data.reshape(*front, *data.shape[1:]) if isinstance(data, np.ndarray) else data
+        for name, data in arrays.items()
+    }

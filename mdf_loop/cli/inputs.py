@@ -67,6 +67,24 @@ def read_sweep(pairs: Iterable[str]) -> dict[str, Any]:
     return sweep
 
 
+def read_seed(text: str) -> int | str:
+    """A seed; what is no whole number is left as it is."""
+    return int(text) if _WHOLE.fullmatch(text.strip()) else text
+
+
+def read_trials(text: str | None) -> Any:
+    """How many trials, `first:end` of their numbers, or a list of these."""
+    if text is None:
+        return None
+    parts = text.split(":")
+    if len(parts) == 2 and all(_WHOLE.fullmatch(part.strip()) for part in parts):
+        return range(*map(int, parts))
+    return parse_value(text, "--trials")
+
+
+_WHOLE = re.compile(r"-?[0-9]{1,20}")
+
+
 def _split(pair: str, example: str) -> tuple[str, str]:
     name, equals, text = pair.partition("=")
     if not equals or not name.strip():

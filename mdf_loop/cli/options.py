@@ -55,6 +55,25 @@ def time_options(command: _F) -> _F:
     return command
 
 
+def trials_options(command: _F) -> _F:
+    """`--seed`, `--trials`."""
+    for option in (
+        click.option(
+            "--trials",
+            metavar="N|FIRST:END|LIST",
+            help="Run so many trials at once, each with random numbers of its own; or these.",
+        ),
+        click.option(
+            "--seed",
+            default="0",
+            show_default=True,
+            help="Which random numbers the model draws: a whole number, or fresh for a new one.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def device_option(command: _F) -> _F:
     """`--device`, for commands that run a model."""
     return click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")(

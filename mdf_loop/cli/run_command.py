@@ -20,6 +20,7 @@ from mdf_loop.cli.options import (
     native_option,
     set_option,
     time_options,
+    trials_options,
 )
 from mdf_loop.cli.show import show
 from mdf_loop.errors import DiskFullError, InputError, LoopError, MemoryLimitError, NotFiniteError
@@ -46,6 +47,7 @@ _COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll", "nativ
     help="Run for each value of a parameter or input at once: a list, or first:last:number. "
     "Several are swept member by member.",
 )
+@trials_options
 @time_options
 @keeping_options
 @click.option(
@@ -148,7 +150,7 @@ def _check_that_they_differ(options: Mapping[str, Any]) -> None:
 
 def _asked(options: Mapping[str, Any]) -> RunSpecification:
     """What the run is asked for."""
-    from mdf_loop.cli.inputs import read_inputs, read_settings, read_sweep
+    from mdf_loop.cli.inputs import read_inputs, read_seed, read_settings, read_sweep, read_trials
     from mdf_loop.run.states import load_state
     from mdf_loop.specification import specify
 
@@ -158,6 +160,8 @@ def _asked(options: Mapping[str, Any]) -> RunSpecification:
         set=read_settings(options["settings"]),
         sweep=read_sweep(options["sweep"]),
         state=None if start is None else load_state(start),
+        seed=read_seed(options["seed"]),
+        trials=read_trials(options["trials"]),
         steps=options["steps"],
         dt=options["dt"],
         execution_list=options["execution_list"],

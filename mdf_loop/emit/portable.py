@@ -15,15 +15,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
+
+from mdf_loop.ir import Array
 
 
 def portable(
-    model: onnx.ModelProto, stated: Mapping[str, Sequence[int]] | None = None
+    model: onnx.ModelProto,
+    stated: Mapping[str, Sequence[int]] | None = None,
+    defaults: Mapping[str, Array] | None = None,
 ) -> onnx.ModelProto:
     """A copy of the model in a form that every runtime computes alike.
 
-    `stated` are shapes of outputs by name, -1 for an extent that is open.
+    `stated` are shapes of outputs by name, -1 for an extent that is open; `defaults` what inputs hold
+    that are not given.
     """
     copied = onnx.ModelProto()
     copied.CopyFrom(model)
@@ -35,6 +40,8 @@ def portable(
     _copy_passed(copied.graph)
     _part(copied.graph, scales)
     _state_shapes(copied.graph, stated or {})
+    held = (numpy_helper.from_array(array, name) for name, array in (defaults or {}).items())
+    copied.graph.initializer.extend(held)
     return copied
 
 

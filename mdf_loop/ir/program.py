@@ -252,6 +252,7 @@ class Takes(Enum):
     SETTING = "a parameter that is set from outside"
     STATE = "what is held from one step to the next, before the first step"
     CONTROL = "how far, and how, a program runs"
+    KEYS = "the keys of random numbers, one for each site"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -297,12 +298,16 @@ class Output:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """A whole model: inputs, operations in order, outputs; names are for people (`node.port`)."""
+    """A whole model: inputs, operations in order, outputs; names are for people (`node.port`).
+
+    `sites` are the calls that draw random numbers, in the order of their keys.
+    """
 
     name: str
     inputs: tuple[Input, ...]
     ops: tuple[Operation, ...]
     outputs: tuple[Output, ...]
+    sites: tuple[str, ...] = ()
 
     def takes(self, role: Takes) -> dict[str, str]:
         """The names of inputs by whose they are."""

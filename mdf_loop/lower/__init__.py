@@ -8,6 +8,7 @@ A function of an expression is one function in a family file (`elementary`, `arr
 from mdf_loop.lower import (  # noqa: F401 - they register functions
     arrays,
     builtins,
+    draws,
     elementary,
     logic,
     ordering,
@@ -21,12 +22,13 @@ from mdf_loop.lower.expression import is_left_out, lower_expression
 from mdf_loop.lower.operators import Term, cast, tensor
 from mdf_loop.lower.scope import Scope, unknown_name
 from mdf_loop.lower.standard import lower_function, with_arguments
-from mdf_loop.lower.syntax import names_in
+from mdf_loop.lower.syntax import draws_numbers, names_in
 
 __all__ = [
     "Scope",
     "Term",
     "cast",
+    "draws_numbers",
     "is_left_out",
     "lower_expression",
     "lower_function",

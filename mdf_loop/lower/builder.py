@@ -8,9 +8,10 @@ have at run time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from mdf_loop.build import Builder, Shared
 from mdf_loop.errors import Finding, Findings
@@ -26,6 +27,26 @@ class Options:
     shapes: str = "strict"
     max_iterations: int | None = None
     unroll: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SitePlace:
+    """What is read now, by ids alone: what streams of random numbers are named by.
+
+    `graph` is the graph, with all that it stands in; `item` the part of a node in it, and what of that
+    part; `call` the number of a call in its expression. `turn` is how often the node, or the body, was
+    read before in one turn of the loop that they stand in.
+    """
+
+    graph: str = ""
+    item: str = ""
+    call: int = 0
+    turn: int = 0
+
+    @property
+    def site(self) -> str:
+        """`graph.node.item#k`."""
+        return f"{self.graph}.{self.item}#{self.call}"
 
 
 @dataclass(slots=True)
@@ -58,6 +79,27 @@ class ModelBuilder(Builder):
         else:
             self._known = parent._known
         self.read: Value | None = parent.read if parent else None
+        self.place: SitePlace = parent.place if parent else SitePlace()
+
+    @contextmanager
+    def placed(self, **parts: Any) -> Iterator[None]:
+        """What is read inside stands at this place; what is not said of it stays."""
+        old = self.place
+        self.place = replace(old, **parts)
+        try:
+            yield
+        finally:
+            self.place = old
+
+    def part(self, name: str) -> AbstractContextManager[None]:
+        """The same for a part of what is read now; for no part, if its name is empty."""
+        return self.placed(item=f"{self.place.item}.{name}") if name else nullcontext()
+
+    def loop_body(self) -> Self:
+        """A builder for the body of a loop inside this scope, which takes turns of its own."""
+        inside = self.body()
+        inside.place = replace(inside.place, turn=0)
+        return inside
 
     # --- the model ----------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""`onnx::Dropout`: out of training it drops nothing."""
+"""`onnx::Dropout`: out of training it drops nothing, and draws nothing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from mdf_loop.ir import Value
 from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.lower.onnx_draws import dropped
 
 
 def dropout(
@@ -20,9 +21,16 @@ def dropout(
     """
     training = inputs[2] if len(inputs) > 2 else None
     known = b.constant_of(training) if training is not None else np.array(False)
-    if known is None or known.any():
-        return b.multi("Dropout", *inputs, n_outputs=2, **attributes)
     data = inputs[0]
     assert data is not None
-    kept = b.op("ConstantOfShape", b.op("Shape", data), value=np.array([True]))
-    return b.op("Identity", data), kept
+    if known is not None and not known.any():
+        return b.op("Identity", data), _all_kept(b, data)
+    made, kept = dropped(b, data, inputs[1] if len(inputs) > 1 else None, attributes)
+    if known is not None:
+        return made, kept
+    all_kept = b.op("Or", b.op("Not", training), kept)
+    return b.op("Where", training, made, data), all_kept
+
+
+def _all_kept(b: ModelBuilder, data: Value) -> Value:
+    return b.op("ConstantOfShape", b.op("Shape", data), value=np.array([True]))

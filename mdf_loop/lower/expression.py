@@ -9,7 +9,7 @@ number type would depend on the value (there, a float result without fraction be
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import constants, function, qualified_hint
 from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.subscripts import Index, SliceIndex, subscript
-from mdf_loop.lower.syntax import dotted, number_of, parse, shortened
+from mdf_loop.lower.syntax import dotted, drawing_calls, number_of, parse, shortened
 from mdf_loop.lower.terms import Term, literal, tensor
 from mdf_loop.numbers_only import only_numbers
 from mdf_loop.ops.words import is_scalar, kind, scalar
@@ -90,16 +90,18 @@ def is_left_out(expression: Any) -> bool:
     return expression is None or (isinstance(expression, str) and not expression)
 
 
-def lower_expression(b: ModelBuilder, expression: Any, scope: Scope) -> Term:
+def lower_expression(b: ModelBuilder, expression: Any, scope: Scope, part: str = "") -> Term:
     """What a document's value means here.
 
-    In order: an exact name of the scope, a number, a list, else a Python expression.
+    In order: an exact name of the scope, a number, a list, else a Python expression. `part` is which
+    of the expressions of one item it is, where there are several.
 
     Raises:
         LoopError: the expression, its column and what is wrong with it.
     """
     try:
-        return _lower(b, expression, scope)
+        with b.part(part):
+            return _lower(b, expression, scope)
     except RecursionError:
         raise ExpressionError(
             f"{shortened(expression)} is nested too deeply",
@@ -111,13 +113,18 @@ def _lower(b: ModelBuilder, expression: Any, scope: Scope) -> Term:
     if isinstance(expression, str):
         return _lower_text(b, expression, scope)
     if isinstance(expression, list | tuple) and _holds_text(expression):
-        return tuple(_lower(b, part, scope) for part in expression)
+        return tuple(_listed(b, k, part, scope) for k, part in enumerate(expression))
     if expression is None or isinstance(expression, dict):
         raise ExpressionError(
             "there is no value here" if expression is None else "a dict is not a value",
             hint="give a number, list or expression",
         )
     return literal(b, expression)
+
+
+def _listed(b: ModelBuilder, k: int, expression: Any, scope: Scope) -> Term:
+    with b.part(str(k)):
+        return _lower(b, expression, scope)
 
 
 def _holds_text(parts: Any) -> bool:
@@ -137,7 +144,7 @@ def _lower_text(b: ModelBuilder, text: str, scope: Scope) -> Term:
         return literal(b, number)
     tree = parse(text)
     try:
-        return _Lowering(b, scope).visit(tree.body)
+        return _Lowering(b, scope, drawing_calls(tree)).visit(tree.body)
     except LoopError as error:
         raise _with_expression(error, text) from None
 
@@ -161,9 +168,10 @@ def _refusal(node: ast.AST, place: ast.expr) -> ExpressionError:
 class _Lowering:
     """One method per kind of syntax node that an expression may hold."""
 
-    def __init__(self, b: ModelBuilder, scope: Scope) -> None:
+    def __init__(self, b: ModelBuilder, scope: Scope, drawing: Sequence[ast.Call]) -> None:
         self.b = b
         self.scope = scope
+        self.drawing = drawing
 
     def visit(self, node: ast.expr) -> Term:
         method = getattr(self, f"visit_{type(node).__name__}", None)
@@ -320,7 +328,9 @@ class _Lowering:
             if keyword.arg is None:
                 raise ExpressionError("'**' is not allowed in a call")
             keywords[keyword.arg] = self._argument(keyword.value)
-        return call(self.b, arguments, keywords)
+        number = self.drawing.index(node) if node in self.drawing else 0
+        with self.b.placed(call=number):
+            return call(self.b, arguments, keywords)
 
     def _argument(self, node: ast.expr) -> Argument:
         if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, str)):

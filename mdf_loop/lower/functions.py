@@ -47,10 +47,14 @@ constants: dict[str, float] = {
 } | {"math.tau": math.tau, "numpy.euler_gamma": np.euler_gamma}
 """Named numbers."""
 
-_RANDOM = ("draws random numbers", "give the noise as an input, or run modeci_mdf's own engine")
+_SEED = "the seed is given to the run: seed=1, --seed 1"
+_GENERATOR = ("makes a generator", f"call e.g. numpy.random.normal itself; {_SEED}")
 _NO_OP = ("is no operation of ONNX, nor an exact composition of some", "")
 _LISTS = ("gives a list of arrays", "write slices, e.g. x[:3]")
 REFUSED = {
+    **{f"{module}.seed": ("sets a seed", _SEED) for module in ("numpy.random", "random")},
+    "numpy.random.default_rng": _GENERATOR,
+    "numpy.random.RandomState": _GENERATOR,
     "numpy.empty": ("has no defined value", "write numpy.zeros"),
     "numpy.empty_like": ("has no defined value", "write numpy.zeros_like"),
     "numpy.split": _LISTS,
@@ -86,9 +90,8 @@ def function(name: str) -> Function:
     """The function of that name, or an error with a suggestion."""
     if name in FUNCTIONS:
         return FUNCTIONS[name]
-    random = "random" in name.split(".")
-    if random or name in REFUSED:
-        why, hint = _RANDOM if random else REFUSED[name]
+    if name in REFUSED:
+        why, hint = REFUSED[name]
         raise UnsupportedError(f"'{name}' {why}, so it cannot be compiled", hint=hint)
     raise UnknownFunctionError(f"unknown function '{name}'", hint=_did_you_mean(name))
 

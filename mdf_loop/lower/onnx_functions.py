@@ -18,6 +18,7 @@ from mdf_loop.lower.dropout import dropout
 from mdf_loop.lower.expression import lower_expression
 from mdf_loop.lower.extents import known_extents
 from mdf_loop.lower.onnx_attributes import attributes_of, is_known
+from mdf_loop.lower.onnx_draws import DRAWN, onnx_draw
 from mdf_loop.lower.onnx_inputs import VARIADIC, inputs_of
 from mdf_loop.lower.recurrent import recurrent
 from mdf_loop.lower.scope import Scope
@@ -68,6 +69,8 @@ def lower_onnx(b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Sc
         return _results(schema, dropout(b, inputs, attributes))
     if op_type in ("RNN", "LSTM", "GRU"):
         return _results(schema, recurrent(b, op_type, inputs, attributes, count))
+    if op_type in DRAWN:
+        return _results(schema, onnx_draw(b, op_type, inputs, attributes))
     outputs = b.multi(op_type, *inputs, n_outputs=count, **attributes)
     return _results(schema, outputs)
 

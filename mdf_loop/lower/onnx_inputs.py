@@ -69,7 +69,9 @@ def _argument(
 ) -> Term | None:
     if formal.name in args:
         expression = args[formal.name]
-        return None if is_left_out(expression) else lower_expression(b, expression, scope)
+        return (
+            None if is_left_out(expression) else lower_expression(b, expression, scope, formal.name)
+        )
     return scope.find_in_node(formal.name)
 
 
@@ -122,7 +124,7 @@ def _variadic(
     for key, expression in args.items():
         if key in named:
             continue
-        term = lower_expression(b, _unquoted(expression), scope)
+        term = lower_expression(b, _unquoted(expression), scope, key)
         parts = (
             term if isinstance(term, tuple) and not isinstance(term, OperatorResults) else (term,)
         )

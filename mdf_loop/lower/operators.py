@@ -31,6 +31,7 @@ from mdf_loop.lower.terms import (
     tensor,
 )
 from mdf_loop.lower.texts import equal_texts
+from mdf_loop.ops.registry import row_of
 from mdf_loop.ops.words import cast, ints, is_scalar, kind, scalar
 
 __all__ = ["Term", "cast", "ensured", "guarded", "literal", "promote", "tensor"]  # for the readers
@@ -86,7 +87,7 @@ def _arithmetic(
 def _is_drawn(b: ModelBuilder, value: Value) -> bool:
     """Whether the value is random numbers, each of them finite."""
     maker = b.makers.get(value)
-    return isinstance(maker, Op) and maker.op_type.startswith("Random")
+    return isinstance(maker, Op) and row_of(maker.op_type).random
 
 
 def _without_noise(b: ModelBuilder, product: Value, *factors: Value) -> Value:

@@ -137,7 +137,7 @@ def with_arguments(b: ModelBuilder, args: Mapping[str, Any], scope: Scope) -> It
     broken: dict[str, LoopError] = {}
     for key, expression in args.items():
         try:
-            inner.define(key, lower_expression(b, expression, inner))
+            inner.define(key, lower_expression(b, expression, inner, key))
         except LoopError as error:
             broken[key] = located(error, b.where)
             inner.define(key, partial(_read_broken, broken, key))

@@ -98,6 +98,25 @@ def names_in(expression: Any) -> set[str]:
     return {expression.strip()} | plain | {name for name in chains if name}
 
 
+def drawing_calls(tree: ast.Expression) -> list[ast.Call]:
+    """The calls of an expression that draw random numbers, in the order in which they are written."""
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    drawing = (call for call in calls if "random" in (*dotted(call.func).split(".")[:2],))
+    return sorted(drawing, key=lambda call: (call.lineno, call.col_offset))
+
+
+def draws_numbers(expression: Any) -> bool:
+    """Whether an expression draws random numbers, so that it has another value each time."""
+    if isinstance(expression, list | tuple):
+        return not only_numbers(expression) and any(map(draws_numbers, expression))
+    if not isinstance(expression, str) or "random" not in expression:
+        return False
+    try:
+        return bool(drawing_calls(parse(expression)))
+    except ExpressionError:
+        return False
+
+
 def shortened(expression: Any) -> str:
     """An expression as errors show it: its beginning."""
     text = expression if isinstance(expression, str) else f"a {type(expression).__name__}"

@@ -60,12 +60,44 @@ def _normal(counter: Array, key: Array) -> Array:
     return streams.normal(_uniform(counter, key))
 
 
+def _exponential(counter: Array, key: Array) -> Array:
+    return streams.exponential(_uniform(counter, key))
+
+
 def _words(counter: Array, key: Array) -> Array:
     return np.asarray(streams.squares(counter, key))
 
 
+DRAWN = {
+    "RandomWord": "uint64",
+    "Uniform": "float64",
+    "Normal": "float64",
+    "Exponential": "float64",
+}
+"""Kinds of numbers, and their dtypes."""
+
+
+def _draw_types(
+    inputs: Sequence[tuple[str, Shape] | None],
+    attributes: Mapping[str, Any],
+    known: Mapping[int, Array],
+) -> list[tuple[str, Shape]]:
+    return [(DRAWN[attributes["kind"]], tuple(attributes["shape"]))]
+
+
+_DRAW = Row(
+    name="Draw",
+    schema=defs.OpSchema("Draw", "mdf_loop.noise", 1),
+    types=_draw_types,
+    random=True,
+    not_composed="it is read as numbers of a stream",
+)
+"""Numbers of the next turn of a site, while a model is read; see `reading.draws`."""
+
 ROWS = (
+    _DRAW,
     _row("RandomWord", "uint64", meaning=_words, composed=noise.word),
     _row("Uniform", "float64", meaning=_uniform, composed=noise.uniform),
     _row("Normal", "float64", meaning=_normal, composed=noise.normal),
+    _row("Exponential", "float64", meaning=_exponential, composed=noise.exponential),
 )

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from mdf_loop.ir import Array, Constant, Guard, Loop, Op, Operation, Value, bodies, walk
 from mdf_loop.ops import row_of
 from mdf_loop.ops.registry import Known, title
-from mdf_loop.randomness import random_operations
 
 
 def constants_of(ops: Iterable[Operation]) -> Callable[[Value | None], Array | None]:
@@ -38,9 +37,8 @@ def first_that_may_fail(ops: Iterable[Operation], known: Known) -> Operation | N
 
 
 def can_move(operation: Operation, known: Known) -> bool:
-    """Whether an operation may be computed where it would not have been: it cannot fail, nor draws."""
-    draws = next(random_operations((operation,)), None) is not None
-    return not draws and first_that_may_fail((operation,), known) is None
+    """Whether an operation may be computed where it would not have been: it cannot fail."""
+    return first_that_may_fail((operation,), known) is None
 
 
 def name_of(operation: Operation) -> str:

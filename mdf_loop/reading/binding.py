@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
-from mdf_loop.ir import Array, Data
+from mdf_loop.ir import Array, Data, Program, Takes
 from mdf_loop.ir.types import dtype_name
 from mdf_loop.lower.builder import Options
 from mdf_loop.narrowing import narrowed
@@ -20,12 +20,16 @@ from mdf_loop.outside import Ragged, array_of
 from mdf_loop.reading.given import default_data
 from mdf_loop.reading.inputs import Given, OpenPort, bind, bind_members, open_ports
 from mdf_loop.reading.settings import Settings, bind_settings, input_name
+from mdf_loop.reading.streams import ONE_STREAM, Streams
 from mdf_loop.recent import Recent
 from mdf_loop.specification import Values
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NO_ROWS: frozenset[str] = frozenset()
 _NO_SETTINGS = Settings()
+
+SEED = "seed"
+"""What is swept for noise that differs from member to member."""
 
 _MOST = 64
 """For how many sets of types it is known how they are bound."""
@@ -51,7 +55,8 @@ class Bound:
     """Values that are given, as arrays of one run, and rows of members where they are swept.
 
     `swept` maps inputs of the program to their rows; `members` the names that the user gave.
-    `types` are what a program is made for.
+    `types` are what a program is made for. `streams` are the random numbers, whose `keys` are there
+    once it is known what draws.
     """
 
     given: Given
@@ -59,6 +64,8 @@ class Bound:
     swept: Mapping[str, Array]
     members: Mapping[str, Array]
     types: InputTypes
+    streams: Streams = ONE_STREAM
+    keys: Mapping[str, Array] = field(default_factory=lambda: _NOTHING)
 
     @classmethod
     def of(
@@ -67,18 +74,43 @@ class Bound:
         settings: Settings | None = None,
         swept: Mapping[str, Array] | None = None,
         members: Mapping[str, Array] | None = None,
+        streams: Streams = ONE_STREAM,
     ) -> Bound:
         """These values, with their types."""
         settings, swept = settings or _NO_SETTINGS, swept or _NOTHING
-        types = InputTypes(given, settings, swept)
-        return cls(given, settings, swept, members or _NOTHING, types)
+        types = InputTypes(given, settings, (*swept, *(("random keys",) * streams.vary)))
+        return cls(given, settings, swept, members or _NOTHING, types, streams)
 
     @property
     def arrays(self) -> Mapping[str, Data]:
         """Everything that is fed, with all members of a sweep."""
-        if not (self.swept or self.settings.arrays):
+        if not (self.swept or self.settings.arrays or self.keys):
             return self.given.arrays
-        return {**self.given.arrays, **self.settings.inputs, **self.swept}
+        return {**self.given.arrays, **self.settings.inputs, **self.swept, **self.keys}
+
+    def swept_in(self, program: Program) -> tuple[str, ...]:
+        """The inputs of a program that have rows of members.
+
+        Raises:
+            InputError: all trials of the program would be the same.
+        """
+        if not self.streams.vary:
+            return tuple(self.swept)
+        if not program.sites:
+            raise InputError(
+                "the model draws no random numbers: all trials, of whatever seeds, would be the same",
+                hint="leave trials, or the sweep of seeds, out",
+            )
+        return (*self.swept, *program.takes(Takes.KEYS).values())
+
+    def drawing(self, program: Program) -> Bound:
+        """The same, with the keys of all that draws in a program."""
+        names = program.takes(Takes.KEYS).values()
+        if not names:
+            return self
+        members = len(next(iter(self.members.values()), (None,)))
+        made = self.streams.keys(program.sites, members)
+        return replace(self, keys=dict.fromkeys(names, made))
 
 
 class Inputs:
@@ -101,13 +133,14 @@ class Inputs:
         Raises:
             InputError: a name is unknown or given twice, a value does not fit, a sweep is none.
         """
-        if values.sweep or values.set or steps is not None:
+        streams = Streams(values.draws.seed, values.draws.trials)
+        if values.sweep or values.set or steps is not None or streams.vary:
             return self._looked_at(values, steps)
         key = _types_of(values.inputs)
         known = None if key is None else self._known.get(key)
         bound = None if known is None else known.bound(values.inputs, self._options.precision)
         if bound is not None:
-            return bound
+            return bound if streams == ONE_STREAM else replace(bound, streams=streams)
         bound = self._looked_at(values, steps)
         if key is not None and (known := _Known.of(self._ports, values.inputs, bound)):
             self._known.put(key, known)
@@ -121,7 +154,9 @@ class Inputs:
         document, options = self._document, self._options
         ports = _swept_ports(self._ports, values.inputs, members)
         named = {name for _, name in ports}
-        first = {name: rows[0] for name, rows in members.items()}
+        seeds = _seeds(members, named)
+        streams = Streams(values.draws.seed if seeds is None else seeds, values.draws.trials)
+        first = {name: rows[0] for name, rows in members.items() if seeds is None or name != SEED}
         to_parameters = {name: row for name, row in first.items() if name not in named}
         inputs = {**values.inputs, **{name: first[name] for name in named}}
         given = bind(document, inputs, options, steps, self._ports)
@@ -133,7 +168,8 @@ class Inputs:
             target = input_name(name)
             dtype = dtype_name(settings.arrays[name])
             swept[target] = narrowed(members[name], dtype, f"the value of '{name}'")
-        return Bound.of(given, settings, swept, members)
+        rows = {name: streams.for_each_trial(each) for name, each in swept.items()}
+        return Bound.of(given, settings, rows, members, streams)
 
 
 # --- what was bound before ------------------------------------------------------------------------
@@ -230,6 +266,18 @@ def _members(name: str, values: Any) -> Array:
             hint="give one value for each run, e.g. numpy.linspace(0, 1, 1000)",
         )
     return rows
+
+
+def _seeds(members: Mapping[str, Array], ports: Collection[str]) -> tuple[int, ...] | None:
+    """The seeds that are swept; None if none are."""
+    if SEED not in members or SEED in ports:
+        return None
+    rows = members[SEED]
+    if rows.dtype.kind == "f" and (rows == np.floor(rows)).all():  # of a range
+        rows = rows.astype(np.int64)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or (rows < 0).any():
+        raise InputError("the sweep of 'seed' is no list of whole numbers from 0 to 2**64 - 1")
+    return tuple(rows.tolist())
 
 
 def _refuse_uneven(members: Mapping[str, Array]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,8 +35,13 @@ class Scopes:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What enters one iteration of a loop that is written out (`reading.unrolled`)."""
+    """What enters one iteration of a loop that is written out (`reading.unrolled`).
 
+    `number` is its number, of `most` that there may be.
+    """
+
+    number: int
+    most: int
     iteration: Value
     condition: Value
     carried: tuple[Value, ...]
@@ -100,7 +105,18 @@ def read_body(
     document: Document,
 ) -> ReadBody:
     """Read the body for carried values of these types."""
-    return _BodyReader(b.body(), form, signature, scopes.seen_by(form), document).read(entering)
+    return _BodyReader(
+        _inside(b, entering.known), form, signature, scopes.seen_by(form), document
+    ).read(entering)
+
+
+def _inside(b: ModelBuilder, known: Known | None) -> ModelBuilder:
+    """The scope of a body, or of one of its iterations where it is written out."""
+    if known is None:
+        return b.loop_body()
+    inside = b.body()
+    inside.place = replace(inside.place, turn=b.place.turn * known.most + known.number)
+    return inside
 
 
 class _BodyReader:

@@ -137,9 +137,11 @@ class _Passed:
 
     def read(self, b: ModelBuilder, scope: Scope) -> list[Value]:
         with b.at(f"{self.choice.where}.args.default"):
-            return [
-                tensor(b, lower_expression(b, expression, scope)) for expression in self.expressions
-            ]
+            parts = (
+                lower_expression(b, expression, scope, f"default.{k}")
+                for k, expression in enumerate(self.expressions)
+            )
+            return [tensor(b, part) for part in parts]
 
 
 class _Choice:
@@ -188,7 +190,7 @@ class _Choice:
                         f"the argument '{key}' of '{self.name}' has no value",
                         hint="give it a value, or leave it out",
                     )
-                self.scope.define(key, lower_expression(self.b, expression, scope))
+                self.scope.define(key, lower_expression(self.b, expression, scope, key))
         refuse_unread(self.item, self.node, self.where, own, self.document, said)
 
     # --- what chooses ---------------------------------------------------------------------------
@@ -201,7 +203,7 @@ class _Choice:
             )
         if isinstance(written, str) and written.strip() in ("true", "false"):
             written = written.strip() == "true" if self.scope.find(written) is None else written
-        return tensor(self.b, lower_expression(self.b, written, self.scope))
+        return tensor(self.b, lower_expression(self.b, written, self.scope, self.chooser))
 
     def _one_element(self, value: Value, thing: str) -> Value:
         """A value of one element without its axes; one that may have more fails when it runs."""

@@ -256,7 +256,9 @@ def read_delays(b: ModelBuilder, forms: tuple[DelayForm, ...], scope: Scope) -> 
     read: list[Delayed] = []
     for (of, _), members in groups.items():
         with b.findings.catch(), b.at(members[0].where, of):
-            initial = tensor(b, lower_expression(b, members[0].initial, scope))
+            initial = tensor(
+                b, lower_expression(b, members[0].initial, scope, f"delays.{members[0].name}")
+            )
             read.append(Delayed(of, tuple(members), initial))
     if sum(len(delayed.forms) for delayed in read) < len(forms):
         raise Poisoned

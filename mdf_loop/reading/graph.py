@@ -96,10 +96,14 @@ class GraphReader:
         self.plan = plan
         times = Counter(node for together in plan for node in together)
         self._note_kept_inputs([node for node in times if times[node] > 1])
+        turns: Counter[str] = Counter()
+        turn = self.b.place.turn
+        most = max(times.values(), default=1)
         for together in plan:
             for node in together:
-                with self.b.findings.catch():
+                with self.b.findings.catch(), self.b.placed(turn=turn * most + turns[node]):
                     self.executor.execute(node, self.memory)
+                turns[node] += 1
         for key in schedule.persistent:
             held = counters.held[key]
             assert held is not None

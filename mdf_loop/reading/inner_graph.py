@@ -48,7 +48,9 @@ class InnerGraph:
         self.scope = scope
         self.strict = strict
         self._refuse_states()
-        context = Context(document, scope)
+        place = b.place
+        graph = f"{place.graph}.{place.item}.{owned.role.argument}"
+        context = Context(document, scope, graph)
         self.reader = GraphReader(self.graph, self.where, self._supply, context, Memory(b)).read()
 
     def value(self, name: str) -> Value:

@@ -77,7 +77,7 @@ def _bindings(b: ModelBuilder, form: LoopForm, scope: Scope) -> dict[str, Term]:
                     f"the loop's argument '{key}' has no value",
                     hint="give it a value, or leave it out",
                 )
-            bound[key] = lower_expression(b, expression, scope)
+            bound[key] = lower_expression(b, expression, scope, key)
     return bound
 
 
@@ -127,8 +127,8 @@ def _read(b: ModelBuilder, form: LoopForm, name: str, compute: Callable[[], T], 
 
 def _initial_values(b: ModelBuilder, form: LoopForm, scope: Scope) -> tuple[Value, ...]:
     values: list[Value] = []
-    for expression in carried_expressions(form):
-        term = lower_expression(b, expression, scope)
+    for k, expression in enumerate(carried_expressions(form)):
+        term = lower_expression(b, expression, scope, f"v_initial.{k}")
         values += [tensor(b, t) for t in term] if isinstance(term, tuple) else [term]
     return tuple(values)
 
@@ -136,7 +136,7 @@ def _initial_values(b: ModelBuilder, form: LoopForm, scope: Scope) -> tuple[Valu
 def _condition(b: ModelBuilder, form: LoopForm, scope: Scope) -> Value | None:
     if form.condition is None:  # a condition in the middle of the body always counts
         return b.constant(np.array(True)) if form.mid_exit else None
-    value = tensor(b, lower_expression(b, form.condition, scope))
+    value = tensor(b, lower_expression(b, form.condition, scope, "cond"))
     try:
         return truth(b, value)
     except OperandError:

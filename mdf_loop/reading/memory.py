@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from mdf_loop.errors import CarryShapeError, CarryTypeError, Poisoned
-from mdf_loop.ir import Carried, Shape, Value, is_fixed
+from mdf_loop.ir import Carried, Gives, Input, Output, Shape, Takes, Value, is_fixed
 from mdf_loop.ir.types import common, is_sequence, is_tensor, kind_of, numpy_dtype
 from mdf_loop.lower import Term, cast, tensor
 from mdf_loop.lower.builder import ModelBuilder
@@ -34,6 +34,24 @@ State = tuple[Kind, str, str]
 
 PLACES = {"parameter": "parameters", "function": "functions", "output": "output_ports"}
 """Where things of a kind stand in a node of a document."""
+
+
+def label(state: State) -> str:
+    """What a state is called outside of programs."""
+    kind, node, item = state
+    return f"{kind} {node}.{item}" if kind in PLACES else f"{kind} {node}{item}"
+
+
+def before(state: State, value: Value) -> Input:
+    """The input of a program that is given the state."""
+    return Input(value, role=Takes.STATE, of=label(state))
+
+
+def after(state: State, value: Value) -> Output:
+    """The output of a program that gives the state."""
+    name = label(state)
+    return Output(f"{name} after", value, Gives.STATE, name)
+
 
 _Extents: TypeAlias = tuple[int | str, ...]
 

@@ -55,10 +55,11 @@ LOOP_RESULTS = ("iterations", "condition", "stopped_by")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What surrounds a graph: its document, the names outside of it."""
+    """What surrounds a graph: its document, the names outside of it; its `place` by ids alone."""
 
     document: Document
     outer: Scope | None = None
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,11 @@ class NodeReader:
     @contextmanager
     def _place(self, kind: str, name: str) -> Iterator[str]:
         where = f"{self.where}.{kind}['{name}']"
-        with self.b.at(where, f"{self.node.id}.{name}"):
+        item = f"{self.node.id}.{name}"
+        if kind == "output_ports" and (name in self.parameters or name in self.functions):
+            item = f"{self.node.id}.output_ports.{name}"  # what it gives has that name, too
+        place = self.b.placed(graph=self.context.place, item=item, call=0)
+        with self.b.at(where, f"{self.node.id}.{name}"), place:
             yield where
 
     def _note(self, where: str, term: Term) -> Term:
@@ -187,9 +192,9 @@ class NodeReader:
         with self._place("parameters", name) as where:
             if is_stateful(parameter):
                 initial = parameter.default_initial_value
-                return (
-                    literal(self.b, 0.0) if initial is None else self._expression(initial, self.old)
-                )
+                if initial is None:
+                    return literal(self.b, 0.0)
+                return self._expression(initial, self.old, "default_initial_value")
             if is_empty(parameter):
                 raise no_value(parameter)
             if parameter.conditions and parameter.value is None and self.moment.ran is not False:
@@ -201,8 +206,8 @@ class NodeReader:
                 )
             return self._note(where, self._expression(parameter.value, self.old))
 
-    def _expression(self, expression: Any, scope: Scope) -> Term:
-        return lower_expression(self.b, expression, scope)
+    def _expression(self, expression: Any, scope: Scope, part: str = "") -> Term:
+        return lower_expression(self.b, expression, scope, part)
 
     # --- C: functions ---------------------------------------------------------------------------
 
@@ -279,7 +284,8 @@ class NodeReader:
             return self._call(parameter, where, scope)
         if parameter.time_derivative is not None:
             if self.moment.dt is not None:
-                change = tensor(self.b, self._expression(parameter.time_derivative, scope))
+                slope = parameter.time_derivative
+                change = tensor(self.b, self._expression(slope, scope, "time_derivative"))
                 old = tensor(self.b, self._kept(parameter.id))
                 return add(self.b, old, multiply(self.b, change, self.moment.dt))
             if parameter.default_initial_value is None:
@@ -287,7 +293,8 @@ class NodeReader:
                     f"the parameter '{parameter.id}' has a time_derivative, but nothing to start from",
                     hint="give it a default_initial_value",
                 )
-            return self._expression(parameter.default_initial_value, scope)
+            initial = parameter.default_initial_value
+            return self._expression(initial, scope, "default_initial_value")
         if parameter.conditions:
             first = self.moment.ran is False
             return literal(self.b, 0.0) if first else self._kept(parameter.id)
@@ -295,10 +302,11 @@ class NodeReader:
 
     def _conditioned(self, parameter: Any, term: Term, scope: Scope) -> Term:
         """`where(test, value, current)` for each condition in order."""
-        for condition in parameter.conditions:
+        for k, condition in enumerate(parameter.conditions):
             asked, chosen = condition_fields(condition)
-            test = truths(self.b, tensor(self.b, self._expression(asked, scope)))
-            value = tensor(self.b, self._expression(chosen, scope))
+            said = self._expression(asked, scope, f"conditions.{k}.test")
+            test = truths(self.b, tensor(self.b, said))
+            value = tensor(self.b, self._expression(chosen, scope, f"conditions.{k}.value"))
             then, otherwise = promote(self.b, value, tensor(self.b, term))
             term = self.b.op("Where", test, then, otherwise)
         return term

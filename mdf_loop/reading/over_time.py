@@ -25,25 +25,14 @@ from mdf_loop.ir.types import is_tensor
 from mdf_loop.lower import Term, tensor
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.draws import with_streams_over_time
 from mdf_loop.reading.graph import GraphReader
-from mdf_loop.reading.memory import PLACES, LoopMemory, State
+from mdf_loop.reading.memory import PLACES, LoopMemory, State, after, label
 from mdf_loop.reading.passes_loop import SETS
 from mdf_loop.reading.program import ProgramReader, current
 from mdf_loop.reading.schedule.plan import Schedule, Sets
 from mdf_loop.reading.widened import widened_findings
 from mdf_loop.specification import RunSpecification
-
-
-def label(state: State) -> str:
-    """What a state is called outside of programs."""
-    kind, node, item = state
-    return f"{kind} {node}.{item}" if kind in PLACES else f"{kind} {node}{item}"
-
-
-def _after(state: State, value: Value) -> Output:
-    """The output of a program that gives the state."""
-    name = label(state)
-    return Output(f"{name} after", value, Gives.STATE, name)
 
 
 def _executed(sets: Value) -> Output:
@@ -87,7 +76,8 @@ def read_over_time(
     program = later.finish()
     states = tuple(later.carrying.enters)
     raise_findings(_not_arrays(document, later.carrying.enters))
-    programs = (first.finish(states), program)
+    begun, goes_on, counts = with_streams_over_time(first.finish(states), program)
+    programs = (begun, goes_on)
     own = {later.carrying.initials[s]: first.state(s).shape for s in states}
     shapes = {value: shape for value, shape in own.items() if shape != value.shape}
     for made in programs:
@@ -103,7 +93,7 @@ def read_over_time(
         *programs,
         later.recorded,
         (first.watched, later.watched),
-        states,
+        (*states, *counts),
         first.graph.schedule,
         plans,
         later.b.types,
@@ -146,7 +136,7 @@ class _FirstReader(ProgramReader):
 
     def finish(self, states: Sequence[State]) -> Program:
         """The program that also gives these states."""
-        held = [_after(state, self.state(state)) for state in states]
+        held = [after(state, self.state(state)) for state in states]
         return self.program([*self.recorded.values(), *held])
 
 
@@ -170,7 +160,7 @@ class _LaterReader(ProgramReader):
         self.steps = self._control("steps", "int64")
         has_dt = specification.dt is not None
         self.dt = self._control("dt", self.b.float_dtype) if has_dt else None
-        self.body = self.b.body()
+        self.body = self.b.loop_body()
         self.iteration = self.body.new("int64", (), "step")
         nodes = [node.id for node in document.graph.nodes]
         surely = [node for node in nodes if first.memory.ran(node) is True]
@@ -232,7 +222,7 @@ class _LaterReader(ProgramReader):
         )
         self.recorded = tuple(stack.name for stack in stacks)
         finals = zip(self.carrying.enters, carried, strict=True)
-        return self.program([*stacks, *(_after(state, c.final) for state, c in finals)])
+        return self.program([*stacks, *(after(state, c.final) for state, c in finals)])
 
     def _stack(self, row: Output) -> Value:
         shape, dtype = row.value.shape, row.value.dtype

@@ -9,15 +9,15 @@ import numpy as np
 
 from mdf_loop.document.structure import fields
 from mdf_loop.errors import ExpressionError
-from mdf_loop.lower import names_in
+from mdf_loop.lower import draws_numbers, names_in
 
 
 def fixed_parameters(node: Any) -> set[str]:
-    """Parameters that have one value for ever: they read nothing that can change."""
+    """Parameters that have one value for ever: they read nothing that can change, and draw nothing."""
     fixed = {
         p.id
         for p in node.parameters
-        if p.value is not None and not p.conditions and not is_stateful(p)
+        if p.value is not None and not (p.conditions or is_stateful(p) or draws_numbers(p.value))
     }
     changing = {p.id for p in node.parameters} | {f.id for f in node.functions}
     changing = (changing | {port.id for port in node.input_ports}) - fixed

@@ -100,7 +100,9 @@ class PassesLoop:
     def _body(self, counters: Counters) -> tuple[LoopMemory, _Ends]:
         """One pass, read into a body; its carried values start from what is held now."""
         known = [node for node in self.executor.nodes if self.memory.ran(node) is True]
-        inner = LoopMemory(self.b.body(), self.types, lambda s: self._start(s, counters), known)
+        inner = LoopMemory(
+            self.b.loop_body(), self.types, lambda s: self._start(s, counters), known
+        )
         return inner, self._pass(inner)
 
     def _loop(self, inner: LoopMemory, go: Truth, ends: _Ends) -> Loop:

@@ -22,6 +22,7 @@ from mdf_loop.ir.types import dtype_name, kind_of
 from mdf_loop.lower import Scope, Term, tensor
 from mdf_loop.lower.builder import ModelBuilder, Options
 from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.draws import with_streams
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.inputs import Given, bind_types, open_ports
 from mdf_loop.reading.memory import Memory, State, nothing_yet
@@ -86,7 +87,8 @@ def read_once(
     reader.declare(bound.given)
     graph = reader.read_graph(reader.memory)
     outputs = reader.outputs(graph)
-    reading = Reading(reader.program(outputs.values()), reader.b.types, reader.b.notes)
+    program = with_streams(reader.program(outputs.values()))
+    reading = Reading(program, reader.b.types, reader.b.notes)
     raise_findings(check(reading.program))
     raise_findings(widened_findings(reading.program, reader.b))
     return reading
@@ -157,7 +159,7 @@ class ProgramReader:
     def read_graph(self, memory: Memory, dt: Value | None = None) -> GraphReader:
         """Read one evaluation into a memory: in the program itself, or in a loop's body."""
         given = {name: self.inputs[name].value for name in self.settings.inputs}
-        context = Context(self.document, Scope(given))
+        context = Context(self.document, Scope(given), self.document.graph.id)
         return GraphReader(
             self.document.graph,
             self.document.where,

@@ -194,8 +194,10 @@ def _joined_shape(
 def _filled(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:
     """The rows with others after them, so that there are `length`."""
     row = extents(stack)[1:]
-    length = one_element(b, tensor(b, lower_expression(b, form.length, scope)))
-    pad = one_element(b, tensor(b, lower_expression(b, form.pad, scope)))
+    length = one_element(
+        b, tensor(b, lower_expression(b, form.length, scope, f"{form.name}.length"))
+    )
+    pad = one_element(b, tensor(b, lower_expression(b, form.pad, scope, f"{form.name}.pad")))
     if length is None or length.dtype not in ("int64", "int32"):
         raise ModelError(f"the length of the recording '{form.name}' must be one whole number")
     if pad is None:

@@ -47,7 +47,7 @@ def read_sequence_map(
     inner = scope.inner()
     for key in (key for key in args if key not in ARGUMENTS):
         with b.at(f"{where}.args.{key}"):
-            inner.define(key, lower_expression(b, args[key], scope))
+            inner.define(key, lower_expression(b, args[key], scope, key))
     with b.at(where, name):
         given = _given(b, args, scope)
     if len(inputs) != len(given):
@@ -85,11 +85,11 @@ def _given(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
     if is_left_out(args.get("input_sequence")):
         known = suggestion("input_sequence", args)
         raise OperandError("onnx::SequenceMap needs the argument 'input_sequence'", hint=known)
-    first = as_sequence(b, lower_expression(b, args["input_sequence"], scope))
+    first = as_sequence(b, lower_expression(b, args["input_sequence"], scope, "input_sequence"))
     more: Term = ()
     additional = args.get("additional_inputs")
     if not (is_left_out(additional) or (isinstance(additional, list | tuple) and not additional)):
-        more = lower_expression(b, additional, scope)
+        more = lower_expression(b, additional, scope, "additional_inputs")
     parts = more if isinstance(more, tuple) else (more,)
     values = [first, *(tensor(b, part) for part in parts)]
     for value in values:
@@ -112,7 +112,7 @@ class _Map:
 
     def loop(self, b: ModelBuilder) -> Loop:
         """The loop over the members of the first sequence."""
-        inside = b.body()
+        inside = b.loop_body()
         with inside.at(self.where, self.name):
             iteration = inside.new("int64", (), f"{self.name}.i")
             go = inside.new("bool", (), f"{self.name}.go")

@@ -168,7 +168,7 @@ def read_slices(b: ModelBuilder, forms: tuple[SliceForm, ...], scope: Scope) -> 
 
 
 def _slice(b: ModelBuilder, form: SliceForm, scope: Scope) -> Slice:
-    source = tensor(b, lower_expression(b, form.of, scope))
+    source = tensor(b, lower_expression(b, form.of, scope, f"slices.{form.name}"))
     if not extents(source):
         raise TripCountError(
             f"the slice '{form.name}' is taken of one number ({source.type})",

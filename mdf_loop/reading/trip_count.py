@@ -33,7 +33,7 @@ def trip_count(
     shortest = _of_slices(b, form, slices)
     if form.trip_count is None:
         return shortest
-    term = lower_expression(b, form.trip_count, scope)
+    term = lower_expression(b, form.trip_count, scope, "M")
     value = None if isinstance(term, tuple) and len(term) != 1 else one_element(b, tensor(b, term))
     if value is None or value.dtype in ("string", "bool"):
         shown = f"{len(term)} values" if isinstance(term, tuple) else f"{term.type}"

@@ -115,7 +115,13 @@ class _Unrolled:
 
     def _read(self, k: int, entering: Sequence[Value]) -> ReadBody:
         writer, b = self.writer, self.b
-        known = Known(b.late(np.array(k)), b.late(np.array(True)), tuple(entering))
+        known = Known(
+            k,
+            self.count or self.limit,
+            b.late(np.array(k)),
+            b.late(np.array(True)),
+            tuple(entering),
+        )
         types = tuple(RowType(value.dtype, value.shape) for value in entering)
         given = Entering(types, writer.arguments.slices, {}, (), known)
         body = read_body(b, self.form, writer.signature, given, writer.scopes, writer.document)

@@ -83,6 +83,8 @@ def contents(results: Outputs) -> dict[str, Any]:
         for name, report in results.loops.items()
     }
     about: dict[str, Any] = {"device": results.device, "precision": results.precision}
+    if results.seed is not None and results.draws:
+        about["seed"] = results.seed
     if results.native:
         about["native"] = results.native
     if results.stopped_by is not StoppedBy.COMPLETED:

@@ -23,9 +23,9 @@ class LoopReport:
 class Axis:
     """An axis that all outputs have in front.
 
-    `name` is `time` or `batch`; `coordinates` are what stands along it: `time` in seconds, or `step`
-    where no time passes; for a batch the swept values by name, which may be arrays. Those of time
-    are made when they are looked at (`numpy.asarray`).
+    `name` is `time`, `batch` or `trial`; `coordinates` are what stands along it: `time` in seconds, or
+    `step` where no time passes; for a batch the swept values by name, which may be arrays; the numbers
+    of trials. Those of time are made when they are looked at (`numpy.asarray`).
     """
 
     name: str
@@ -50,6 +50,8 @@ class Outputs(Mapping[str, Data]):
         stopped_by: why the run ended: `StoppedBy.COMPLETED`, or what has stopped it.
         reason: the same as a sentence, with how far it came.
         state: what the model carried into its next evaluation, for a run over time; else None.
+        seed: that of the random numbers; None for a sweep of seeds, which stand along its axis.
+        draws: whether the model draws any.
         native: of each loop, by `node.function` (that over time is `time`), whether it was `native`,
             or `standard: ` and why.
         execution_list: for each evaluation of a run over time the sets of nodes that ran, in
@@ -75,6 +77,8 @@ class Outputs(Mapping[str, Data]):
         execution_list: ExecutionList | None = None,
         checkpoint: Path | None = None,
         native: Mapping[str, str] | None = None,
+        seed: int | None = None,
+        draws: bool = False,
     ) -> None:
         self._arrays = dict(arrays)
         self.dtypes = dict(dtypes) if dtypes else {}
@@ -88,6 +92,8 @@ class Outputs(Mapping[str, Data]):
         self.execution_list = execution_list
         self.checkpoint = checkpoint
         self.native = dict(native) if native else {}
+        self.seed = seed
+        self.draws = draws
         self.stopped_by = stopped_by
         self.reason = reason or stopped_by.value
         self._known_units = units or {}

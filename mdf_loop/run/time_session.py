@@ -16,12 +16,10 @@ from mdf_loop.ir import Array, Gives, Takes, Value
 from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.lower.builder import Options
 from mdf_loop.native.choice import LITTLE, work_of
-from mdf_loop.passes.simplify.drop_unused import drop_unused
 from mdf_loop.pipeline import over_time, prepare
-from mdf_loop.randomness import OVER_TIME, refuse_random
 from mdf_loop.reading.binding import Bound
-from mdf_loop.reading.memory import PLACES
-from mdf_loop.reading.over_time import OverTime, label
+from mdf_loop.reading.memory import PLACES, label
+from mdf_loop.reading.over_time import OverTime
 from mdf_loop.run.backend import PROGRAM_BACKENDS, Backend, Runnable
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.device import USUAL, Device, Placement
@@ -60,7 +58,6 @@ class TimeSession:
         backend: Backend = PROGRAM_BACKENDS["onnxruntime"],
     ) -> None:
         refuse_nothing(programs.first.name, programs.recorded)
-        refuse_random(OVER_TIME, drop_unused(programs.first), drop_unused(programs.later))
         self.programs = programs
         self.options = options
         self.swept = frozenset(swept)
@@ -87,14 +84,17 @@ class TimeSession:
         """The first evaluation."""
         return self._made("first", self.swept)
 
-    def later(self, held: State, steps: int, *, thinned: bool) -> Runnable:
-        """The loop over further evaluations, from what is held, for a run of so many steps."""
+    def later(self, held: State, steps: int, members: int = 1, *, thinned: bool) -> Runnable:
+        """The loop over further evaluations, from what is held, for a run of so many steps.
+
+        So many members are computed at once.
+        """
         swept = {
             self._before[name]
             for name, value in self.carried.items()
             if is_swept(held[name], value)
         }
-        brief = steps * self._work < LITTLE
+        brief = steps * members * self._work < LITTLE
         return self._made("thinned" if thinned else "later", self.swept | swept, brief)
 
     def make_ready(self) -> None:
@@ -229,9 +229,13 @@ class TimeSession:
             for name, value in self.carried.items()
         }
 
+    def members(self, bound: Bound) -> int:
+        """How many runs are computed at once."""
+        return math.prod(self._members(bound))
+
     def _members(self, bound: Bound) -> tuple[int, ...]:
         """How many members a sweep has."""
-        return (len(bound.swept[min(self.swept)]),) if self.swept else ()
+        return (len(bound.arrays[min(self.swept)]),) if self.swept else ()
 
     def _refuse_sets_of_members(self, specification: RunSpecification) -> None:
         if self.swept and specification.execution_list and None in self.programs.plans:

@@ -67,6 +67,7 @@ class TimeStepper:
         self._session = session
         self._specification = specification
         self._bound = bound
+        self._members = session.members(bound)
         self._every = session.thinned(specification)
         self._ran: OrderOfExecution | None = OrderOfExecution()
         self._reached = self._before = _Reached(0, held, self._ran.mark(), self.total)
@@ -139,7 +140,7 @@ class TimeStepper:
         steps, rows = _cut(number, min(most, self._reached.alike * every), every)
         held = self._reached.held
         assert held is not None
-        session = self._session.later(held, self.total, thinned=every > 1)
+        session = self._session.later(held, self.total, self._members, thinned=every > 1)
         given = self._session.given(self._bound, self.done, self.done + steps)
         feeds = self._session.going_on(session, given, held, steps, rows, self._specification.dt)
         first = number + steps // max(rows, 1) - 1

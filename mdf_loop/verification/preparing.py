@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mdf_loop.api.prepared import Prepared
+from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Program
-from mdf_loop.randomness import COMPARED, refuse_random
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.names import output_names
 from mdf_loop.specification import RunSpecification
@@ -17,7 +17,12 @@ def prepare(prepared: Prepared, asked: RunSpecification) -> Bound:
         LoopError: what is asked for does not fit, or the model cannot be compiled or compared.
     """
     bound = prepared.bound(asked)
-    refuse_random(COMPARED, *_programs(prepared, asked, bound))
+    programs = _programs(prepared, asked, bound)
+    if any(program.sites for program in programs):
+        raise UnsupportedError(
+            "the model draws random numbers, so there is nothing to compare: modeci_mdf's engine draws its own",
+            hint="give the noise as an input, the same for all",
+        )
     return bound
 
 

@@ -12,7 +12,7 @@ from mdf_loop.lower.functions import FUNCTIONS, REFUSED, function, names
 
 ROOM = Path(lower.__file__).parent
 FAMILIES = {path.stem for path in ROOM.glob("*.py") if "\n@names(" in path.read_text()}
-TESTS = ("elementary", "arrays", "expressions")
+TESTS = ("elementary", "arrays", "expressions", "draws")
 
 
 def test_every_family_is_imported_with_the_room() -> None:

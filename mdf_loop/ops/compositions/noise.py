@@ -56,6 +56,17 @@ def normal(b: Builder, op: Op) -> Value:
     return b.op("Mul", q, ratio)
 
 
+def exponential(b: Builder, op: Op) -> Value:
+    """`streams.exponential` of a uniform number."""
+    s = uniform(b, op)
+    one = number(b, 1.0, s)
+    for _ in range(streams.ROOTS):
+        s = b.op("Sqrt", s)
+    t = b.op("Div", b.op("Sub", one, s), b.op("Add", s, one))
+    series = _polynomial(b, b.op("Mul", t, t), streams.SERIES)
+    return b.op("Mul", series, b.op("Mul", t, number(b, 2.0 ** (streams.ROOTS + 1), t)))
+
+
 def _polynomial(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
     *rest, last = coefficients
     made = x if last == 1.0 else b.op("Mul", x, number(b, last, x))

@@ -191,7 +191,7 @@ class _Batcher:
         operands = [None if v is None else self._operand(v) for v in op.inputs]
         batched = any(x is not None and x.batched for x in operands)
         row = row_of(op.op_type)
-        if not batched and not row.random:
+        if not batched:
             inputs = tuple(None if x is None else x.value for x in operands)
             lane.b.ops.append(op if inputs == op.inputs else replace(op, inputs=inputs))
             return

@@ -18,7 +18,6 @@ import numpy as np
 from mdf_loop.bits import bits
 from mdf_loop.ir import Guard, Op, Operation, Program, Value, bodies, with_bodies
 from mdf_loop.ir.substitute import substitute
-from mdf_loop.ops import row_of
 
 _Made: TypeAlias = MutableMapping[Hashable, tuple[Value, ...]]
 
@@ -57,8 +56,6 @@ def _merged(
 
 def _is_repeated(op: Op, made: _Made, swaps: dict[Value, Value]) -> bool:
     """Whether an operation in scope gives the same; what reads this one is to read that."""
-    if row_of(op.op_type).random:
-        return False
     before = made.setdefault(_key(op), op.outputs)
     if before is op.outputs:
         return False

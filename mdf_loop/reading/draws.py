@@ -1,0 +1,225 @@
+"""Draws of a model that was read -> numbers of streams: each site has a key, each turn a number.
+
+    loop %i < %steps                             loop %i < %steps
+      %x = Draw(site=w.a.x#0)             ->       carry %n from %n0 to %more
+                                                   %x = Normal(Cast(%n), %key)
+                                                   %more = Add(%n, 1)
+
+A turn is one iteration of the loop that a draw stands in, also where a branch that draws is not taken.
+Turns are counted over all runs of that loop, those of earlier evaluations too: the count is carried on,
+through all loops outside. So nothing is drawn twice, however a run is cut, and wherever numbers are made.
+
+Of a draw of several elements, each takes a number: the first those of `turn * elements`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from mdf_loop import streams
+from mdf_loop.build import Builder
+from mdf_loop.ir import (
+    Branch,
+    Carried,
+    Constant,
+    If,
+    Input,
+    Loop,
+    Op,
+    Operation,
+    Output,
+    Program,
+    Takes,
+    Value,
+    bodies,
+    walk,
+)
+from mdf_loop.ops.words import cast, scalar
+from mdf_loop.reading.memory import State, after, before, label
+
+KEYS = "random_keys"
+"""The input of a program that holds the keys of its sites."""
+
+_Counts = dict[str, Value]
+"""By graph how many turns were taken of it."""
+
+
+def with_streams(program: Program) -> Program:
+    """One evaluation, with its draws as numbers of streams."""
+    sites = _sites(program)
+    if not sites:
+        return program
+    placing = _Placing(program, sites)
+    zero = scalar(placing.b, 0, "int64")
+    placing.place(dict.fromkeys(_graphs(program.ops), zero))
+    return placing.program()
+
+
+def with_streams_over_time(
+    first: Program, later: Program
+) -> tuple[Program, Program, tuple[State, ...]]:
+    """The first evaluation and the loop over all others, and which counts are carried for that."""
+    sites = tuple(dict.fromkeys((*_sites(first), *_sites(later))))
+    if not sites:
+        return first, later, ()
+    graphs = tuple(_graphs(later.ops))
+    begins, goes_on = _Placing(first, sites), _Placing(later, sites)
+    zero = scalar(begins.b, 0, "int64")
+    counts = begins.place(dict.fromkeys((*graphs, *_graphs(first.ops)), zero))
+    if first.name in graphs and counts[first.name] is zero:  # it draws later only
+        counts[first.name] = scalar(begins.b, 1, "int64")
+    states: dict[str, State] = {graph: ("count", "", f"of draws in {graph}") for graph in graphs}
+    given = {
+        graph: goes_on.b.new("int64", (), f"{label(state)} before")
+        for graph, state in states.items()
+    }
+    left = goes_on.place(dict(given))
+    return (
+        begins.program(outputs=[after(states[graph], counts[graph]) for graph in graphs]),
+        goes_on.program(
+            [before(states[graph], given[graph]) for graph in graphs],
+            [after(states[graph], left[graph]) for graph in graphs],
+        ),
+        tuple(states.values()),
+    )
+
+
+# --- what draws -----------------------------------------------------------------------------------
+
+
+def _draws(ops: Iterable[Operation]) -> Iterator[Op]:
+    return (op for op in walk(ops) if isinstance(op, Op) and op.op_type == "Draw")
+
+
+def _sites(program: Program) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(draw.attributes["site"] for draw in _draws(program.ops)))
+
+
+def _graphs(ops: Iterable[Operation]) -> dict[str, None]:
+    """The graphs in which something draws."""
+    return dict.fromkeys(draw.attributes["graph"] for draw in _draws(ops))
+
+
+def _turns(ops: Iterable[Operation]) -> dict[str, int]:
+    """By graph how many turns are taken by the draws of a scope, without its loops."""
+    turns: dict[str, int] = {}
+    for operation in ops:
+        if isinstance(operation, Op) and operation.op_type == "Draw":
+            graph, turn = operation.attributes["graph"], operation.attributes["turn"]
+            turns[graph] = max(turns.get(graph, 0), turn + 1)
+        elif isinstance(operation, If):
+            for body in bodies(operation):
+                for graph, count in _turns(body.ops).items():
+                    turns[graph] = max(turns.get(graph, 0), count)
+    return turns
+
+
+# --- placed ---------------------------------------------------------------------------------------
+
+
+class _Placing:
+    """Puts numbers of streams in the place of the draws of a program."""
+
+    def __init__(self, program: Program, sites: tuple[str, ...]) -> None:
+        self.b = Builder.resume(program)
+        self._program = program
+        self._sites = sites
+        self._input = self.b.new("uint64", (len(sites),), KEYS)
+        drawn = {draw.attributes["site"] for draw in _draws(program.ops)}
+        self._keys = {site: self._key(site, k) for k, site in enumerate(sites) if site in drawn}
+
+    def _key(self, site: str, k: int) -> Value:
+        with self.b.at(self._program.name, f"key of {site}"):
+            return self.b.op("Gather", self._input, scalar(self.b, k, "int64"), axis=0)
+
+    def place(self, counts: _Counts) -> _Counts:
+        """Compute all draws; how many turns were taken then, of those that were before."""
+        return self._scope(self.b, self._program.ops, counts)
+
+    def program(self, inputs: Iterable[Input] = (), outputs: Iterable[Output] = ()) -> Program:
+        """The program, which also takes and gives these."""
+        default = streams.keys(0, streams.sites(self._sites))
+        keys = Input(self._input, default=default, role=Takes.KEYS)
+        return replace(
+            self._program,
+            inputs=(*self._program.inputs, keys, *inputs),
+            ops=tuple(self.b.ops),
+            outputs=(*self._program.outputs, *outputs),
+            sites=self._sites,
+        )
+
+    def _scope(self, b: Builder, ops: Iterable[Operation], counts: _Counts) -> _Counts:
+        """Append the operations of a scope; how many turns were taken after them."""
+        ops = tuple(ops)
+        counts = dict(counts)
+        self._ops(b, ops, counts)
+        for graph, turns in _turns(ops).items():
+            counts[graph] = b.op("Add", counts[graph], scalar(b, turns, "int64"))
+        return counts
+
+    def _ops(self, b: Builder, ops: Iterable[Operation], counts: _Counts) -> None:
+        for operation in ops:
+            if isinstance(operation, Constant):
+                b.adopt(operation)
+            elif isinstance(operation, Op):
+                b.ops.append(self._op(b, operation, counts))
+            elif isinstance(operation, Loop) and any(_draws(operation.ops)):
+                self._loop(b, operation, counts)
+            elif isinstance(operation, If) and any(_draws((operation,))):
+                self._choice(b, operation, counts)
+            else:
+                b.append(operation)
+
+    def _op(self, b: Builder, op: Op, counts: _Counts) -> Op:
+        if op.op_type != "Draw":
+            return op
+        said, label = op.attributes, op.outputs[0].name
+        with b.at(op.where, label):
+            turn = counts[said["graph"]]
+            if said["turn"]:
+                turn = b.op("Add", turn, scalar(b, said["turn"], "int64"))
+            counter, shape = cast(b, turn, "uint64"), said["shape"]
+            if shape:
+                size = math.prod(shape)
+                first = b.op("Mul", counter, scalar(b, size, "uint64"))
+                counter = b.op(
+                    "Add", first, b.constant(np.arange(size, dtype=np.uint64).reshape(shape))
+                )
+        key = self._keys[said["site"]]
+        return replace(op, op_type=said["kind"], inputs=(counter, key), attributes={})
+
+    def _loop(self, b: Builder, loop: Loop, counts: _Counts) -> None:
+        """The loop, which carries the counts of what is drawn in it."""
+        inside = b.body()
+        graphs = _graphs(loop.ops)
+        with b.at(loop.where, loop.name):
+            enters = {graph: inside.new("int64", (), f"draws in {graph}") for graph in graphs}
+            leaves = self._scope(inside, loop.ops, enters)
+            finals = {graph: b.new("int64", (), f"draws in {graph}") for graph in graphs}
+        carried = tuple(
+            Carried(counts[graph], enters[graph], leaves[graph], finals[graph], f"draws in {graph}")
+            for graph in graphs
+        )
+        b.append(replace(loop, carried=(*loop.carried, *carried), ops=tuple(inside.ops)))
+        counts.update(finals)
+
+    def _choice(self, b: Builder, choice: If, counts: _Counts) -> None:
+        """The choice, of which both branches give the counts of loops in them."""
+        made = []
+        for branch in (choice.then, choice.otherwise):
+            inside, own = b.body(), dict(counts)
+            self._ops(inside, branch.ops, own)
+            made.append((inside, branch, own))
+        changed = [g for g in counts if any(own[g] is not counts[g] for _, _, own in made)]
+        then, otherwise = (
+            Branch(tuple(inside.ops), (*branch.leaves, *(own[graph] for graph in changed)))
+            for inside, branch, own in made
+        )
+        after = {graph: b.new("int64", (), f"draws in {graph}") for graph in changed}
+        outputs = (*choice.outputs, *after.values())
+        b.append(replace(choice, then=then, otherwise=otherwise, outputs=outputs))
+        counts.update(after)

@@ -1,0 +1,229 @@
+"""ONNX's operators that draw random numbers: from streams, like the functions of expressions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import defs, parser
+
+import mdf_loop
+from mdf_loop import streams
+from mdf_loop.errors import OperandError
+from mdf_loop.ir import OPSET
+from mdf_loop.ops.onnx_schema import operator_names, schema_at
+from mdf_loop.ops.registry import rows
+
+RANDOM_OPS = {row.name for row in rows() if row.random and row.schema is None}
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "Bernoulli": {"input": "x"},
+    "Dropout": {"data": "x", "ratio": 0.5, "training_mode": True},
+    "Multinomial": {"input": "x"},
+    "RandomNormal": {"shape": [1, 3]},
+    "RandomNormalLike": {"input": "x"},
+    "RandomUniform": {"shape": [1, 3]},
+    "RandomUniformLike": {"input": "x"},
+}
+
+
+def drawing(op_type: str, **arguments: Any) -> Any:
+    """A model with one function that draws."""
+    node = {
+        "input_ports": {"x": {"default_value": [[0.2, 0.3, 0.5]]}},
+        "functions": {
+            "f": {"function": f"onnx::{op_type}", "args": arguments or ARGUMENTS[op_type]}
+        },
+        "output_ports": {"y": {"value": "f"}},
+    }
+    return mdf_loop.compile({"g": {"nodes": {"A": node}}}, precision="float32")
+
+
+def uniform(site: str, count: int = 3, seed: int = 0) -> np.ndarray:
+    """The first uniform numbers of a site."""
+    key = streams.keys(seed, streams.site(site))
+    return streams.uniform(streams.squares(np.arange(count), key))
+
+
+def test_the_list_has_all_that_onnx_calls_random() -> None:
+    schemas = [schema_at(name, OPSET) for name in operator_names()]
+    with_graphs = {
+        s.name
+        for s in schemas
+        if any(a.type == defs.OpSchema.AttrType.GRAPH for a in s.attributes.values())
+    }
+    called = {s.name for s in schemas if s.non_deterministic}
+    wrongly = with_graphs | {"AffineGrid"}  # which owns a graph in ONNX's definition of it
+    assert called - wrongly == RANDOM_OPS
+    assert ARGUMENTS.keys() == RANDOM_OPS
+
+
+@pytest.mark.parametrize("op_type", sorted(RANDOM_OPS))
+def test_each_draws_over_time_in_trials_and_with_a_seed(op_type: str) -> None:
+    compiled = drawing(op_type)
+    made = compiled.run(steps=20, trials=5)["y"]
+    assert (
+        len(np.unique(made.reshape(100, -1), axis=0)) > (3 if op_type == "Multinomial" else 7) - 1
+    )
+    np.testing.assert_array_equal(made[0], compiled.run(steps=20)["y"])
+    np.testing.assert_array_equal(made[:, 0], compiled.run(trials=5)["y"])
+    begun = compiled.run(steps=7)
+    np.testing.assert_array_equal(compiled.run(steps=13, state=begun.state)["y"], made[0, 7:])
+    assert not np.array_equal(compiled.run(steps=20, seed=1)["y"], made[0])
+    np.testing.assert_array_equal(compiled.run(steps=20, engine="interpreter")["y"], made[0])
+
+
+SITE = "g.A.f#0"
+
+
+def test_numbers_of_a_range_and_of_a_mean() -> None:
+    u = uniform(SITE)
+    made = drawing("RandomUniform", shape=[3], low=-1.0, high=3.0, dtype=11).run()["y"]
+    np.testing.assert_array_equal(made, -1.0 + 4.0 * u)
+    made = drawing("RandomNormal", shape=[3], mean=2.0, scale=0.5, dtype=11).run()["y"]
+    np.testing.assert_array_equal(made, 2.0 + 0.5 * streams.normal(u))
+    narrow = drawing("RandomNormal", shape=[3], mean=2.0, scale=0.5).run()["y"]
+    np.testing.assert_array_equal(narrow, made.astype(np.float32))
+
+
+def test_choices() -> None:
+    u = uniform(SITE)
+    made = drawing("Bernoulli", input="x").run()["y"]
+    np.testing.assert_array_equal(made, [(u < np.float32([0.2, 0.3, 0.5])).astype(np.float32)])
+    weights = np.exp([0.2, 0.3, 0.5])
+    drawn = drawing("Multinomial", input="x", sample_size=200).run()["y"]
+    chosen = np.searchsorted(np.cumsum(weights / weights.sum()), uniform(SITE, 200))
+    np.testing.assert_array_equal(drawn, [chosen])
+    assert drawn.dtype == np.int32
+
+
+def test_a_seed_of_the_model_is_part_of_the_site() -> None:
+    functions = {
+        name: {"function": "onnx::RandomNormal", "args": {"shape": [3], "seed": -1.0, "dtype": 11}}
+        for name in ("f", "g")
+    }
+    node = {"functions": functions, "output_ports": {"f": {"value": "f"}, "g": {"value": "g"}}}
+    made = mdf_loop.compile({"g": {"nodes": {"A": node}}}).run()
+    assert not np.intersect1d(made["f"], made["g"]).size
+    functions["f"]["args"]["seed"] = 2.0
+    other = mdf_loop.compile({"g": {"nodes": {"A": node}}}).run()
+    assert not np.intersect1d(made["f"], other["f"]).size
+    np.testing.assert_array_equal(made["g"], other["g"])
+
+
+def test_how_many_are_drawn_must_be_known() -> None:
+    node = {
+        "input_ports": {"x": {"default_value": [1.0, -1.0]}},
+        "functions": {
+            "some": {"function": "onnx::Compress", "args": {"input": "x", "condition": "x > 0"}},
+            "f": {"function": "onnx::RandomNormalLike", "args": {"input": "some"}},
+        },
+        "output_ports": {"y": {"value": "f"}},
+    }
+    with pytest.raises(OperandError, match="how many numbers are drawn must be known"):
+        mdf_loop.compile({"g": {"nodes": {"A": node}}}).run()
+
+
+# --- in bodies ----------------------------------------------------------------------------------
+
+
+LOOP = """
+<ir_version: 8, opset_import: ["": 17]>
+g (int64 n) => (float[k, 1] rows) {
+    go = Constant <value = bool {1}> ()
+    rows = Loop(n, go) <
+        body = b (int64 i, bool go_in) => (bool go_out, float[1] row) {
+            go_out = Identity(go_in)
+            row = RandomNormal <shape = [1]> ()
+        }
+    >
+}
+"""
+
+
+def test_each_iteration_of_a_loop_draws_its_own(tmp_path: Path) -> None:
+    onnx.save(parser.parse_model(LOOP), tmp_path / "loop.onnx")
+    compiled = mdf_loop.compile(tmp_path / "loop.onnx")
+    rows = compiled.run({"n": 200_000})["rows"]  # in chunks
+    assert len(np.unique(rows)) > 190_000
+    np.testing.assert_array_equal(compiled.run({"n": 5})["rows"], rows[:5])
+    np.testing.assert_array_equal(
+        compiled.run({"n": 5}, steps=2)["rows"], rows[:10].reshape(2, 5, 1)
+    )
+
+
+IMPORTED = """
+<ir_version: 8, opset_import: ["": 17]>
+g (float[2] x, bool go) => (float[2] y) {
+    y = If(go) <
+        then_branch = a () => (float[2] t) { t = RandomNormalLike(x) },
+        else_branch = b () => (float[2] e) { e = Identity(x) }
+    >
+}
+"""
+
+
+def test_a_branch_that_is_not_taken_uses_its_numbers_up(tmp_path: Path) -> None:
+    onnx.save(parser.parse_model(IMPORTED), tmp_path / "draws.onnx")
+    compiled = mdf_loop.compile(tmp_path / "draws.onnx")
+    given = {"x": np.array([1, 2], np.float32)}
+    always = compiled.run({**given, "go": np.ones(4, bool)}, steps=4)["y"]
+    now_and_then = np.array([True, False, False, True])
+    made = compiled.run({**given, "go": now_and_then}, steps=4)["y"]
+    np.testing.assert_array_equal(made[now_and_then], always[now_and_then])
+    np.testing.assert_array_equal(made[~now_and_then], [[1.0, 2.0]] * 2)
+
+
+# --- Dropout ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"ratio": 0.5}, {"ratio": 0.5, "training_mode": False}], ids=str
+)
+def test_dropout_out_of_training_draws_nothing(more: dict[str, Any]) -> None:
+    compiled = drawing("Dropout", data="x", **more)
+    rows = np.array([[[0.1, 0.2, 0.3]], [[0.4, 0.5, 0.6]]], np.float32)
+    assert np.array_equal(compiled.run({"x": rows[0]})["y"], rows[0])
+    assert np.array_equal(compiled.run({"x": rows}, steps=2)["y"], rows)
+    assert np.array_equal(compiled.run(sweep={"x": rows})["y"], rows)
+
+
+def test_dropout_in_training_scales_what_it_keeps() -> None:
+    made = drawing("Dropout", data="x", ratio=0.25, training_mode=True).run()["y"]
+    kept = uniform(SITE) >= 0.25
+    np.testing.assert_allclose(made, [np.where(kept, np.float32([0.2, 0.3, 0.5]) / 0.75, 0)], 1e-6)
+
+
+def test_dropout_whose_training_is_computed() -> None:
+    node = {
+        "input_ports": {
+            "x": {"default_value": [0.5, 0.5, 0.5]},
+            "training": {"default_value": False, "type": "bool"},
+        },
+        "functions": {
+            "f": {
+                "function": "onnx::Dropout",
+                "args": {"data": "x", "ratio": 0.5, "training_mode": "training"},
+            }
+        },
+        "output_ports": {"y": {"value": "f"}, "kept": {"value": "f[1]"}},
+    }
+    compiled = mdf_loop.compile({"g": {"nodes": {"A": node}}})
+    assert compiled.run()["y"].tolist() == [0.5, 0.5, 0.5]
+    made = compiled.run({"training": True})
+    kept = uniform(SITE) >= 0.5
+    assert made["y"].tolist() == np.where(kept, 1.0, 0.0).tolist()
+    assert made["kept"].tolist() == kept.tolist()
+
+
+def test_the_mask_of_a_dropout_out_of_training_keeps_all() -> None:
+    node = {
+        "input_ports": {"x": {"default_value": [0.5, 0.25]}},
+        "functions": {"f": {"function": "onnx::Dropout", "args": {"data": "x"}}},
+        "output_ports": {"y": {"value": "f[0]"}, "kept": {"value": "f[1]"}},
+    }
+    made = mdf_loop.compile({"g": {"nodes": {"A": node}}}).run()
+    assert (made["y"].tolist(), made["kept"].tolist()) == ([0.5, 0.25], [True, True])

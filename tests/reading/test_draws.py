@@ -1,0 +1,277 @@
+"""Draws of a model: each site has a stream of its own, each turn of its loop takes the next numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import mdf_loop
+from mdf_loop import streams
+from mdf_loop.errors import InputError
+
+WALK = {
+    "parameters": {
+        "x": {"value": "0.9 * x + numpy.random.normal(0.5, 2.0)", "default_initial_value": 1.0},
+        "y": {"value": "numpy.random.uniform(size=3)"},
+    },
+    "output_ports": {"x": {"value": "x"}, "y": {"value": "y"}},
+}
+
+
+def model(node: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A model of one node `A` in the graph `g`."""
+    return {"m": {"graphs": {"g": {"nodes": {"A": node, **more}}}}}
+
+
+def numbers(site: str, count: int, seed: int = 0, trial: int = 0) -> np.ndarray:
+    """The first uniform numbers of a site."""
+    key = streams.keys(seed, streams.site(site), trial)
+    return streams.uniform(streams.squares(np.arange(count), key))
+
+
+def walk(steps: int, seed: int = 0, trial: int = 0) -> np.ndarray:
+    """What the walk is, by numpy."""
+    x, rows = 1.0, []
+    for z in streams.normal(numbers("g.A.x#0", steps, seed, trial)):
+        x = 0.9 * x + (0.5 + 2.0 * z)
+        rows.append(x)
+    return np.array(rows)
+
+
+# --- over time ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "interpreter"])
+@pytest.mark.parametrize("seed", [0, 7, 2**64 - 1])
+def test_steps_take_one_number_after_the_other(engine: str, seed: int) -> None:
+    made = mdf_loop.compile(model(WALK)).run(steps=20, seed=seed, engine=engine)
+    np.testing.assert_array_equal(made["x"], walk(20, seed))
+    np.testing.assert_array_equal(made["y"].ravel(), numbers("g.A.y#0", 60, seed))
+    assert made.seed == seed
+
+
+def test_a_run_can_be_cut_anywhere() -> None:
+    compiled = mdf_loop.compile(model(WALK))
+    whole = compiled.run(steps=9, seed=3)
+    for cut in range(1, 9):
+        begun = compiled.run(steps=cut, seed=3)
+        rest = compiled.run(steps=9 - cut, seed=3, state=begun.state)
+        for name in ("A.x", "A.y"):
+            np.testing.assert_array_equal(np.concatenate([begun[name], rest[name]]), whole[name])
+
+
+def test_a_second_run_draws_the_same() -> None:
+    compiled = mdf_loop.compile(model(WALK))
+    first, second, other = (compiled.run(steps=4, seed=seed)["x"] for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, second)
+    assert not np.intersect1d(first, other).size
+
+
+def test_a_fresh_seed_is_told() -> None:
+    compiled = mdf_loop.compile(model(WALK))
+    one, other = (compiled.run(steps=4, seed="fresh") for _ in range(2))
+    assert one.seed != other.seed
+    np.testing.assert_array_equal(one["x"], compiled.run(steps=4, seed=one.seed)["x"])
+    assert one.to_dict()["seed"] == one.seed
+
+
+# --- trials and sweeps ----------------------------------------------------------------------------
+
+
+def test_a_trial_has_its_numbers_whatever_stands_beside_it() -> None:
+    compiled = mdf_loop.compile(model(WALK))
+    many = compiled.run(steps=6, trials=50, seed=5)
+    assert [axis.name for axis in many.axes] == ["trial", "time"]
+    for trial in (0, 1, 49):
+        np.testing.assert_array_equal(many["x"][trial], walk(6, 5, trial))
+    np.testing.assert_array_equal(compiled.run(steps=6, trials=[49], seed=5)["x"][0], many["x"][49])
+    some = compiled.run(steps=6, trials=range(7, 10), seed=5)
+    np.testing.assert_array_equal(some["x"], many["x"][7:10])
+    assert some.axes[0].coordinates["trial"].tolist() == [7, 8, 9]
+    np.testing.assert_array_equal(compiled.run(steps=6, seed=5)["x"], many["x"][0])
+
+
+def test_trials_stand_behind_a_sweep_whose_members_share_them() -> None:
+    compiled = mdf_loop.compile(model(WALK))
+    made = compiled.run(steps=5, trials=3, sweep={"A.x": [1.0, 0.0]})
+    assert made["x"].shape == (2, 3, 5)
+    assert [axis.name for axis in made.axes] == ["batch", "trial", "time"]
+    for trial in range(3):
+        np.testing.assert_array_equal(made["x"][0, trial], walk(5, 0, trial))
+    np.testing.assert_array_equal(made["y"][0], made["y"][1])
+    assert made.to_xarray()["A.x"].dims == ("batch", "trial", "time")
+
+
+def test_seeds_can_be_swept() -> None:
+    compiled = mdf_loop.compile(model(WALK))
+    made = compiled.run(steps=4, sweep={"seed": [3, 9]}, trials=2)
+    assert made.seed is None
+    for k, seed in enumerate((3, 9)):
+        for trial in range(2):
+            np.testing.assert_array_equal(made["x"][k, trial], walk(4, seed, trial))
+
+
+def test_streamed_trials_of_a_sweep(tmp_path: Path) -> None:
+    compiled = mdf_loop.compile(model(WALK))
+    asked = {"steps": 50, "trials": 3, "sweep": {"A.x": [1.0, 0.0]}}
+    stored = compiled.run(**asked, output=tmp_path / "walk.zarr")
+    np.testing.assert_array_equal(np.asarray(stored["x"]), compiled.run(**asked)["x"])
+
+
+def test_trials_go_on_from_their_states() -> None:
+    compiled = mdf_loop.compile(model(WALK))
+    begun = compiled.run(steps=3, trials=4)
+    rest = compiled.run(steps=2, trials=4, state=begun.state)
+    for trial in range(4):
+        np.testing.assert_array_equal(rest["x"][trial], walk(5, 0, trial)[3:])
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"seed": -1}, "seed must be a whole number"),
+        ({"seed": 2**64}, "seed must be a whole number"),
+        ({"seed": True}, "seed must be a whole number"),
+        ({"seed": "old"}, "seed must be a whole number"),
+        ({"trials": 0}, "trials must be how many"),
+        ({"trials": []}, "trials must be how many"),
+        ({"trials": [1, 1]}, "trials must be how many"),
+        ({"trials": "all"}, "trials must be how many"),
+        ({"trials": [-1]}, "trials must be how many"),
+        ({"sweep": {"seed": [0.5]}}, "the sweep of 'seed'"),
+        ({"steps": 5, "trials": 2, "when": "A.x"}, "cannot choose rows"),
+    ],
+)
+def test_refused(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        mdf_loop.compile(model(WALK)).run(**asked)
+
+
+def test_trials_of_a_model_that_draws_nothing_are_refused() -> None:
+    still = {"parameters": {"x": {"value": 1.0}}, "output_ports": {"x": {"value": "x"}}}
+    for asked in ({"trials": 3}, {"sweep": {"seed": [1, 2]}}, {"trials": 2, "steps": 4}):
+        with pytest.raises(InputError, match="draws no random numbers"):
+            mdf_loop.compile(model(still)).run(**asked)
+
+
+# --- places ---------------------------------------------------------------------------------------
+
+
+def value(expression: Any, **parameters: Any) -> Any:
+    """What one evaluation gives for an output."""
+    node = {"parameters": parameters, "output_ports": {"y": {"value": expression}}}
+    return mdf_loop.compile(model(node)).run()["y"]
+
+
+def test_calls_are_counted_as_they_are_written() -> None:
+    first, second = (numbers(f"g.A.y#{k}", 1)[0] for k in range(2))
+    assert value("numpy.random.uniform() - 2 * random.random()") == first - 2 * second
+    inner = value("numpy.random.uniform(numpy.random.uniform(), 1.0)")
+    assert inner == second + (1.0 - second) * first
+    skipped = value(
+        "0 * numpy.random.random_sample() if off else random.random()", off={"value": 0}
+    )
+    assert skipped == second
+
+
+def test_parts_of_an_item_are_sites_of_their_own() -> None:
+    node = {
+        "functions": {
+            "f": {
+                "function": "linear",
+                "args": {
+                    "variable0": "random.random()",
+                    "slope": "random.random()",
+                    "intercept": 0.0,
+                },
+            }
+        },
+        "parameters": {
+            "x": {"value": "x + random.random()", "default_initial_value": "random.random()"}
+        },
+        "output_ports": {"x": {"value": "x"}, "y": {"value": "f"}},
+    }
+    made = mdf_loop.compile(model(node)).run(steps=2)
+    begun = numbers("g.A.x.default_initial_value#0", 1)[0]
+    drawn = numbers("g.A.x#0", 2)
+    np.testing.assert_array_equal(made["x"], [begun + drawn[0], begun + drawn[0] + drawn[1]])
+    by = (numbers("g.A.f.slope#0", 2), numbers("g.A.f.variable0#0", 2))
+    np.testing.assert_array_equal(made["y"], by[0] * by[1] + 0.0)
+
+
+def test_a_node_that_does_not_run_uses_its_numbers_up() -> None:
+    draws = {
+        "parameters": {"x": {"value": "random.random()"}},
+        "output_ports": {"x": {"value": "x"}},
+    }
+    made = model(draws)
+    made["m"]["graphs"]["g"]["conditions"] = {
+        "node_specific": {"A": {"type": "AfterNCalls", "kwargs": {"dependency": "B", "n": 3}}},
+        "termination": {"environment_state_update": {"type": "AllHaveRun", "kwargs": {}}},
+    }
+    made["m"]["graphs"]["g"]["nodes"]["B"] = {
+        "parameters": {"n": {"value": "n + 1", "default_initial_value": 0}},
+        "output_ports": {"n": {"value": "n"}},
+    }
+    del made["m"]["graphs"]["g"]["conditions"]["termination"]
+    ran = mdf_loop.compile(made).run(steps=3, engine="onnxruntime")
+    drawn = numbers("g.A.x#0", 9)
+    assert set(ran["x"].tolist()) <= set(drawn.tolist())
+    assert len(set(ran["x"].tolist())) == 3
+
+
+LOOP = {
+    "parameters": {"n": {"value": 4}, "start": {"value": 0.0}},
+    "functions": {
+        "f": {
+            "function": "onnx::Loop",
+            "args": {
+                "M": "n",
+                "v_initial": "start",
+                "body": {
+                    "b": {
+                        "metadata": {"inputs": ["i", "go", "s"], "outputs": ["", "s_out", "row"]},
+                        "nodes": {
+                            "B": {
+                                "input_ports": {"s": {}},
+                                "parameters": {"z": {"value": "random.random()"}},
+                                "output_ports": {
+                                    "s_out": {"value": "s + z"},
+                                    "row": {"value": "z"},
+                                },
+                            }
+                        },
+                    }
+                },
+            },
+        }
+    },
+    "output_ports": {"rows": {"value": "f[1]"}},
+}
+
+
+@pytest.mark.parametrize("unroll", [None, 8])
+def test_iterations_of_a_loop_are_counted_over_all_its_runs(unroll: int | None) -> None:
+    compiled = mdf_loop.compile(model(LOOP), unroll=unroll)
+    drawn = numbers("g.A.f.body.B.z#0", 12)
+    np.testing.assert_array_equal(compiled.run()["rows"], drawn[:4])
+    np.testing.assert_array_equal(compiled.run(steps=3)["rows"].ravel(), drawn)
+    begun = compiled.run(steps=1)
+    rest = compiled.run(steps=2, state=begun.state)
+    np.testing.assert_array_equal(rest["rows"].ravel(), drawn[4:])
+
+
+def test_an_exported_file_has_the_keys_as_an_input(tmp_path: Path) -> None:
+    compiled = mdf_loop.compile(model(WALK))
+    compiled.save(tmp_path / "walk.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "walk.onnx"))
+    names = [output.name for output in session.get_outputs()]
+    plain = dict(zip(names, session.run(None, {}), strict=True))
+    np.testing.assert_array_equal(plain["A.y"], compiled.run()["y"])
+    keys = streams.keys(8, streams.sites(compiled.program.sites), 2)
+    other = dict(zip(names, session.run(None, {"random_keys": keys}), strict=True))
+    np.testing.assert_array_equal(other["A.y"], compiled.run(seed=8, trials=[2])["y"][0])
