@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mdf_loop.reading import read
     from mdf_loop.results.data import Results
     from mdf_loop.run.control.progress import Progress
+    from mdf_loop.run.modeci.seeds import seed
     from mdf_loop.verification import Verification, verify
 
 
@@ -50,6 +51,7 @@ _HOMES = {
     "from_onnx": "mdf_loop.importing",
     "loop": "mdf_loop.plugin.loop_call",
     "read": "mdf_loop.reading",
+    "seed": "mdf_loop.run.modeci.seeds",
     "unfold": "mdf_loop.folding",
     "verify": "mdf_loop.verification",
 }
@@ -71,6 +73,7 @@ __all__ = [
     "loop",
     "read",
     "register",
+    "seed",
     "unfold",
     "unregister",
     "verify",

@@ -25,6 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         *(
             "recent",
             "streams",
+            "distributions",
             "used_memory",
             "memory_limit",
             "arguments",

@@ -27,6 +27,7 @@ def test_public_names() -> None:
         "loop",
         "read",
         "register",
+        "seed",
         "unfold",
         "unregister",
         "verify",

@@ -34,14 +34,15 @@ class SitePlace:
     """What is read now, by ids alone: what streams of random numbers are named by.
 
     `graph` is the graph, with all that it stands in; `item` the part of a node in it, and what of that
-    part; `call` the number of a call in its expression. `turn` is how often the node, or the body, was
-    read before in one turn of the loop that they stand in.
+    part; `call` the number of a call in its expression. `turn` is how many passes, or iterations that are
+    written out, come before in one turn of the loop that they stand in, of so many `turns` at least.
     """
 
     graph: str = ""
     item: str = ""
     call: int = 0
     turn: int = 0
+    turns: int = 1
 
     @property
     def site(self) -> str:
@@ -98,7 +99,7 @@ class ModelBuilder(Builder):
     def loop_body(self) -> Self:
         """A builder for the body of a loop inside this scope, which takes turns of its own."""
         inside = self.body()
-        inside.place = replace(inside.place, turn=0)
+        inside.place = replace(inside.place, turn=0, turns=1)
         return inside
 
     # --- the model ----------------------------------------------------------------------------------

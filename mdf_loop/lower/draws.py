@@ -23,7 +23,7 @@ Size = tuple[int, ...]
 def drawn(b: ModelBuilder, kind: str, shape: Size) -> Value:
     """Random numbers of the site that is read now: words, uniform or normal numbers."""
     place = b.place
-    site = {"site": place.site, "graph": place.graph, "turn": place.turn}
+    site = {"site": place.site, "graph": place.graph, "turn": place.turn, "turns": place.turns}
     return b.op("Draw", kind=kind, shape=shape, **site)
 
 

@@ -88,7 +88,7 @@ def lower_function(
     The metadata of a function holds the options of those that are PsyNeuLink's.
     """
     op_type = name.rpartition("::")[2]
-    if name == title(op_type):
+    if name == title(op_type) and (op_type in own_names() or "onnx::" in name):
         return lower_onnx(b, op_type, args, scope)
     text, arguments = _formula(name, metadata or {})
     unread = _unread(args, (*arguments, *_CARRIED.get(name, ())))

@@ -217,8 +217,8 @@ def names() -> Collection[str]:
 
 
 def own_names() -> Collection[str]:
-    """Operations that ONNX lacks."""
-    return [row.name for row in rows() if row.schema is not None]
+    """Operations that ONNX lacks, of those that a model can call."""
+    return [row.name for row in rows() if row.schema is not None and not row.random]
 
 
 def rows() -> Collection[Row]:

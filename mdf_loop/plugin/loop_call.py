@@ -13,20 +13,24 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop import streams
 from mdf_loop.document.document import Document
 from mdf_loop.document.loading import graph_of
 from mdf_loop.errors import CarryTypeError, ExpressionError, LoopError, ModelError, raise_findings
-from mdf_loop.ir import Array, Input, Output, Program, Value
+from mdf_loop.ir import Array, Gives, Input, Output, Program, Takes, Value
 from mdf_loop.ir.check import check
 from mdf_loop.lower import Scope, Term, names_in
 from mdf_loop.lower.builder import ModelBuilder, Options
 from mdf_loop.pipeline import prepare
+from mdf_loop.plugin.models import graph_with
 from mdf_loop.plugin.values import array_of, content_of, is_plain, is_whole, part_of, type_of
+from mdf_loop.reading.draws import with_streams_going_on
 from mdf_loop.reading.loop_forms import loop_form
 from mdf_loop.reading.node import LOOP_RESULTS
 from mdf_loop.reading.readers import read_graph_function
 from mdf_loop.recent import Recent
 from mdf_loop.run.backend import PROGRAM_BACKENDS, Runnable
+from mdf_loop.run.modeci import seeds
 
 SESSIONS_KEPT = 64
 """Sessions kept for one loop, each for one set of types."""
@@ -59,7 +63,9 @@ class LoopCall:
         self.where = where
         self.document = document
         self.options = options or Options()
+        self.graph = graph_with(node)
         self.named: dict[str, Array] = {}
+        self._counts: dict[str, Array] = {}
         self._reads: tuple[str, ...] = ()
         self._ready: Recent[_Ready] = Recent(SESSIONS_KEPT)
 
@@ -74,13 +80,24 @@ class LoopCall:
             self._ready.put(self._key(values), ready)
         feeds: dict[str, Array] = {}
         for entry in ready.session.program.inputs:
-            name, positions = ready.sources[entry.value.name]
-            value = float(values[name]) if name in ready.floats else values[name]
-            feeds[entry.value.name] = array_of(part_of(value, positions), name)
+            feeds[entry.value.name] = self._given(entry, ready, values)
         made = ready.session.run(feeds)
+        counts = ready.session.program.gives(Gives.STATE)
+        self._counts |= {name: made[output] for name, output in counts.items()}
         self.named = {name: made[name] for name in LOOP_RESULTS if name in made}
         results = tuple(made[f"result{k}"] for k in range(ready.n_results))
         return results[0] if len(results) == 1 else results
+
+    def _given(self, entry: Input, ready: _Ready, values: Mapping[str, Any]) -> Array:
+        """What an input of the program is given."""
+        match entry.role:
+            case Takes.KEYS:
+                return streams.keys(seeds.current, streams.sites(ready.session.program.sites))
+            case Takes.STATE:
+                return self._counts.get(entry.of, np.array(0))
+        name, positions = ready.sources[entry.value.name]
+        value = float(values[name]) if name in ready.floats else values[name]
+        return array_of(part_of(value, positions), name)
 
     def _key(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """The types of the values that the loop reads, as far as is known by now."""
@@ -114,14 +131,16 @@ class LoopCall:
         b = ModelBuilder(self.options)
         inputs = _Inputs(b, values, floats)
         scope = Scope({name: inputs.asked(name) for name in values}, is_node=True)
-        with b.findings.catch():
+        item = f"{self.node.id}.{self.item.id}"
+        with b.findings.catch(), b.placed(graph=self.graph, item=item):
             reading = read_graph_function(b, self.item, self.node, self.where, scope, self.document)
         raise_findings(b.findings.found)
         results = reading.term if isinstance(reading.term, tuple) else (reading.term,)
         named = {f"result{k}": result for k, result in enumerate(results)}
         named |= {name: term() for name, term in reading.named.items()}
         outputs = tuple(Output(name, v) for name, v in named.items() if isinstance(v, Value))
-        program = Program(self.item.id, tuple(inputs.made), tuple(b.ops), outputs)
+        made = Program(self.item.id, tuple(inputs.made), tuple(b.ops), outputs)
+        program = with_streams_going_on(made)
         raise_findings(check(program))
         backend = PROGRAM_BACKENDS["onnxruntime"]
         session = backend.load(prepare(program, backend.order))

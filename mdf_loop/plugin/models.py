@@ -70,6 +70,12 @@ def _reached(ids: Iterable[str], graphs: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def graph_with(node: Any) -> str:
+    """The id of the graph that a node stands in; empty if no model with it is known."""
+    models = (graph for model in list(_live.values()) for graph in model.graphs or ())
+    return next((str(graph.id) for graph in (*models, *list(_named)) if _has(graph, node)), "")
+
+
 def siblings_of(node: Any) -> dict[str, Any]:
     """The graphs, by id, that loops of the node may name; empty if they name none.
 

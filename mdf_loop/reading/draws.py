@@ -66,26 +66,33 @@ def with_streams_over_time(
     sites = tuple(dict.fromkeys((*_sites(first), *_sites(later))))
     if not sites:
         return first, later, ()
-    graphs = tuple(_graphs(later.ops))
-    begins, goes_on = _Placing(first, sites), _Placing(later, sites)
+    graphs, begins = tuple(_graphs(later.ops)), _Placing(first, sites)
     zero = scalar(begins.b, 0, "int64")
     counts = begins.place(dict.fromkeys((*graphs, *_graphs(first.ops)), zero))
     if first.name in graphs and counts[first.name] is zero:  # it draws later only
         counts[first.name] = scalar(begins.b, 1, "int64")
-    states: dict[str, State] = {graph: ("count", "", f"of draws in {graph}") for graph in graphs}
-    given = {
-        graph: goes_on.b.new("int64", (), f"{label(state)} before")
-        for graph, state in states.items()
-    }
-    left = goes_on.place(dict(given))
-    return (
-        begins.program(outputs=[after(states[graph], counts[graph]) for graph in graphs]),
-        goes_on.program(
-            [before(states[graph], given[graph]) for graph in graphs],
-            [after(states[graph], left[graph]) for graph in graphs],
-        ),
-        tuple(states.values()),
+    begun = begins.program(outputs=[after(_state(graph), counts[graph]) for graph in graphs])
+    return begun, with_streams_going_on(later, sites), tuple(map(_state, graphs))
+
+
+def with_streams_going_on(program: Program, sites: tuple[str, ...] | None = None) -> Program:
+    """A program that goes on: it is given how many turns were taken before, and gives how many were."""
+    sites = _sites(program) if sites is None else sites
+    if not sites:
+        return program
+    placing = _Placing(program, sites)
+    named = {graph: f"{label(_state(graph))} before" for graph in _graphs(program.ops)}
+    given = {graph: placing.b.new("int64", (), name) for graph, name in named.items()}
+    left = placing.place(dict(given))
+    return placing.program(
+        [before(_state(graph), count) for graph, count in given.items()],
+        [after(_state(graph), left[graph]) for graph in given],
     )
+
+
+def _state(graph: str) -> State:
+    """How many turns were taken of a graph, as something that is held."""
+    return ("count", "", f"of draws in {graph}")
 
 
 # --- what draws -----------------------------------------------------------------------------------
@@ -109,8 +116,9 @@ def _turns(ops: Iterable[Operation]) -> dict[str, int]:
     turns: dict[str, int] = {}
     for operation in ops:
         if isinstance(operation, Op) and operation.op_type == "Draw":
-            graph, turn = operation.attributes["graph"], operation.attributes["turn"]
-            turns[graph] = max(turns.get(graph, 0), turn + 1)
+            said = operation.attributes
+            most = max(said["turn"] + 1, said["turns"])
+            turns[said["graph"]] = max(turns.get(said["graph"], 0), most)
         elif isinstance(operation, If):
             for body in bodies(operation):
                 for graph, count in _turns(body.ops).items():

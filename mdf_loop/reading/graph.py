@@ -87,27 +87,29 @@ class GraphReader:
             key: None if isinstance(held, Value) else held for key, held in kept.items()
         }
         counters = Counters(self.b, known)
-        plan = schedule.plan(counters, max(_MOST, 4 * len(self.nodes)))
-        if plan is None or any(counters.held[key] is None for key in schedule.persistent):
+        passes = schedule.plan(counters, max(_MOST, 4 * len(self.nodes)))
+        if passes is None or any(counters.held[key] is None for key in schedule.persistent):
             self.plan = None
             self._note_kept_inputs(self.nodes)
             PassesLoop(self.executor, schedule, self.memory, self.wanted).read(kept)
             return
-        self.plan = plan
-        times = Counter(node for together in plan for node in together)
+        self.plan = tuple(together for sets in passes for together in sets)
+        times = Counter(node for together in self.plan for node in together)
         self._note_kept_inputs([node for node in times if times[node] > 1])
-        turns: Counter[str] = Counter()
-        turn = self.b.place.turn
-        most = max(times.values(), default=1)
-        for together in plan:
-            for node in together:
-                with self.b.findings.catch(), self.b.placed(turn=turn * most + turns[node]):
-                    self.executor.execute(node, self.memory)
-                turns[node] += 1
+        begun = self.b.place
+        for k, sets in enumerate(passes):
+            with self.b.placed(turn=begun.turn * len(passes) + k, turns=begun.turns * len(passes)):
+                self._execute(sets)
         for key in schedule.persistent:
             held = counters.held[key]
             assert held is not None
             self.memory.put(count_state(key), value_of(self.b, held))
+
+    def _execute(self, sets: Sets) -> None:
+        for together in sets:
+            for node in together:
+                with self.b.findings.catch():
+                    self.executor.execute(node, self.memory)
 
     def _note_kept_inputs(self, several: Collection[str]) -> None:
         """Say which inputs keep their value, of nodes that (may) run several times."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mdf_loop.api.prepared import Prepared
-from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Program
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.names import output_names
@@ -18,12 +17,7 @@ def prepare(prepared: Prepared, asked: RunSpecification) -> Bound:
     """
     bound = prepared.bound(asked)
     programs = _programs(prepared, asked, bound)
-    if any(program.sites for program in programs):
-        raise UnsupportedError(
-            "the model draws random numbers, so there is nothing to compare: modeci_mdf's engine draws its own",
-            hint="give the noise as an input, the same for all",
-        )
-    return bound
+    return bound.drawing(programs[0]) if programs else bound
 
 
 def _programs(prepared: Prepared, asked: RunSpecification, bound: Bound) -> tuple[Program, ...]:

@@ -20,11 +20,13 @@ from mdf_loop.reading.names import items, named_items
 from mdf_loop.reading.settings import with_values
 from mdf_loop.results.data import Results
 from mdf_loop.run.interpret import interpret
+from mdf_loop.run.modeci.draws import EngineDraws
 from mdf_loop.run.modeci.engine import EngineRun, drive, only_given
 from mdf_loop.run.modeci.engine_graph import EngineGraph, unformatted, with_copies, with_kept
 from mdf_loop.run.modeci.evaluations import Evaluations
+from mdf_loop.run.modeci.seeds import seeded
 from mdf_loop.run.recording.missing import with_missing
-from mdf_loop.specification import specify
+from mdf_loop.specification import draws, specify
 from mdf_loop.verification.comparison import (
     Comparison,
     Verification,
@@ -56,6 +58,7 @@ def verify(
     shapes: str = "strict",
     max_iterations: int | None = None,
     unroll: int | None = None,
+    seed: int | str = 0,
 ) -> Verification:
     """Compare the compiled model with modeci_mdf's engine, and one evaluation with the interpreter.
 
@@ -78,6 +81,7 @@ def verify(
         shapes: as for `compile`.
         max_iterations: as for `compile`.
         unroll: as for `compile`.
+        seed: as for `run`; the engine draws the same random numbers.
 
     Raises:
         LoopError: the compiled model cannot run, or there is nothing to compare it with.
@@ -91,19 +95,22 @@ def verify(
         max_iterations=max_iterations,
         unroll=unroll,
     )
-    asked = specify(inputs, set=set, steps=steps, dt=dt)
+    drawn = draws(seed).seed
+    asked = specify(inputs, set=set, steps=steps, dt=dt, seed=drawn)
     bound = prepare(compiled.prepared, asked)
     given, document = bound.given, with_values(document, bound.settings)
     notes: list[str] = []
+    in_engine = EngineDraws(document, drawn)
     theirs = _in_engine(
-        document, only_given(document, asked.values.inputs, given), steps, dt, notes
+        in_engine, only_given(document, asked.values.inputs, given), steps, dt, notes
     )
     record = [i.name for i in items(document) if i.kind != "functions" and i.name in theirs.arrays]
-    ours = compiled.run(inputs, record=record, set=set, steps=steps, dt=dt)
+    ours = compiled.run(inputs, record=record, set=set, steps=steps, dt=dt, seed=drawn)
     tolerance = _tolerance(document, precision)
     if steps is None:
         program = read(document, inputs, record=record, options=compiled.options)
-        interpreted = with_missing(interpret(program, given.arrays), program.gives(Gives.HAS_RUN))
+        arrays = bound.drawing(program).arrays
+        interpreted = with_missing(interpret(program, arrays), program.gives(Gives.HAS_RUN))
         others = {"interpreter": interpreted, "modeci_mdf": _as_shown(document, theirs.arrays)}
         comparisons = _compared(document, ours, others, tolerance)
     else:
@@ -113,7 +120,9 @@ def verify(
     if steps is not None:
         order = ours.execution_list
         if order is None:  # decided while running: asked for in a run of its own
-            again = compiled.run(inputs, set=set, steps=steps, dt=dt, execution_list=True)
+            again = compiled.run(
+                inputs, set=set, steps=steps, dt=dt, seed=drawn, execution_list=True
+            )
             order = again.execution_list
         comparisons += (compare_order(order or (), theirs.execution_list),)
     if tolerance == ENGINE_ONNX_TOLERANCE:
@@ -125,13 +134,14 @@ def verify(
 
 
 def _in_engine(
-    document: Document,
+    draws: EngineDraws,
     given: Given,
     steps: int | None,
     dt: float | None,
     notes: list[str],
 ) -> EngineRun:
     """What the engine gives as far as it comes; what is to be known about it goes to `notes`."""
+    document = draws.document
     with unformatted():
         try:
             engine = EngineGraph(document)
@@ -141,7 +151,10 @@ def _in_engine(
         copied = with_copies(engine)
         fed = [port for port in open_ports(document) if port.name in given.arrays]
         with_kept(engine, ((port.node, port.port.id) for port in fed))
-        made = drive(Evaluations(engine, dt=dt), given, steps)
+        for _, call in engine.loop_calls():
+            call.graph = document.graph.id
+        with draws.given(lambda: engine.turn), seeded(draws.seed):
+            made = drive(Evaluations(engine, dt=dt), given, steps)
     if made.failure is not None:
         ran = len(made.execution_list)
         until = f"; the {ran} steps before step {ran} were compared" if ran else ""

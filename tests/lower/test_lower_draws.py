@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop import streams
 from mdf_loop.errors import LoopError
-
-COUNT = 5
-WORDS = streams.squares(np.arange(COUNT), streams.keys(0, streams.site("g.A.y#0")))
-U = streams.uniform(WORDS)
-Z = streams.normal(U)
-P = [0.1, 0.2, 0.3, 0.4]
+from tests.noisy_models import COUNT, EXPECTED, P, Z
 
 
 def drawn(expression: str, precision: str = "float64", **parameters: Any) -> Any:
@@ -26,43 +20,6 @@ def drawn(expression: str, precision: str = "float64", **parameters: Any) -> Any
     }
     model = {"g": {"nodes": {"A": node}}}
     return mdf_loop.compile(model, precision=precision).run()["y"]
-
-
-def whole(first: int, count: int) -> np.ndarray:
-    """`first` plus the high half of words times a count."""
-    return np.array([first + ((int(word) * count) >> 64) for word in WORDS])
-
-
-EXPECTED = {
-    f"numpy.random.normal(2.0, 0.5, {COUNT})": 2.0 + 0.5 * Z,
-    f"numpy.random.normal(size={COUNT})": 0.0 + 1.0 * Z,
-    f"numpy.random.standard_normal({COUNT})": Z,
-    f"numpy.random.randn({COUNT}, 1)": Z[:, np.newaxis],
-    "numpy.random.normal(means, 2.0)": np.arange(COUNT) + 2.0 * Z,
-    "random.gauss(1.0, 3.0)": 1.0 + 3.0 * Z[0],
-    "random.normalvariate()": Z[0],
-    f"numpy.random.uniform(-1.0, 3.0, ({COUNT},))": -1.0 + 4.0 * U,
-    f"numpy.random.uniform(2, size={COUNT})": 2.0 + (1.0 - 2.0) * U,
-    "random.uniform(1, 3)": 1.0 + 2.0 * U[0],
-    f"numpy.random.rand({COUNT})": U,
-    "numpy.random.rand()": U[0],
-    f"numpy.random.random_sample({COUNT})": U,
-    f"numpy.random.random({COUNT})": U,
-    "random.random()": U[0],
-    "random()": U[0],
-    f"numpy.random.randint(10, size={COUNT})": whole(0, 10),
-    f"numpy.random.randint(-3, 4, {COUNT})": whole(-3, 7),
-    f"numpy.random.integers(0, 2**32 - 1, {COUNT})": whole(0, 2**32 - 1),
-    "random.randint(1, 6)": whole(1, 6)[0],
-    f"numpy.random.exponential(2.0, {COUNT})": 2.0 * streams.exponential(U),
-    f"numpy.random.standard_exponential({COUNT})": streams.exponential(U),
-    f"numpy.random.binomial(1, 0.3, {COUNT})": (U < 0.3).astype(int),
-    f"numpy.random.choice(7, {COUNT})": whole(0, 7),
-    f"numpy.random.choice(list, {COUNT})": np.array([5.0, 6.0, 7.0, 8.0])[whole(0, 4)],
-    f"numpy.random.choice(4, {COUNT}, p=weights)": np.searchsorted(
-        np.cumsum(P)[:-1], U, side="right"
-    ),
-}
 
 
 @pytest.mark.parametrize("expression", EXPECTED)

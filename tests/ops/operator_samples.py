@@ -75,7 +75,9 @@ SAMPLES: dict[str, Sample] = {
     "Mod": Sample((X, F([1.5, -0.75, 2.0]))),
     "Pow": Sample((POSITIVE, F([0.5, 1.0, 0.75]))),
     "PRelu": Sample((X, F([0.25, 0.5, 1.0]))),
-    **dict.fromkeys(("RandomWord", "Uniform", "Normal"), Sample((_WORDS, _WORDS + np.uint64(9)))),
+    **dict.fromkeys(
+        ("RandomWord", "Uniform", "Normal", "Exponential"), Sample((_WORDS, _WORDS + np.uint64(9)))
+    ),
     "BitShift": Sample((X, F([0.25, 0.5, 1.0])), {"direction": "LEFT"}),
     "Where": Sample((TRUTH, X, F(0.5))),
     "MatMul": Sample((X, _ramp(3, 4))),

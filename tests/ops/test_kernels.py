@@ -42,7 +42,7 @@ def asked(op: Op) -> bool:
     )
 
 
-OWN = {row.name for row in rows() if row.schema is not None}
+OWN = set(own_names())
 """Operations that ONNX lacks, of which the runtime knows nothing."""
 
 

@@ -12,19 +12,7 @@ import pytest
 import mdf_loop
 from mdf_loop import streams
 from mdf_loop.errors import InputError
-
-WALK = {
-    "parameters": {
-        "x": {"value": "0.9 * x + numpy.random.normal(0.5, 2.0)", "default_initial_value": 1.0},
-        "y": {"value": "numpy.random.uniform(size=3)"},
-    },
-    "output_ports": {"x": {"value": "x"}, "y": {"value": "y"}},
-}
-
-
-def model(node: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """A model of one node `A` in the graph `g`."""
-    return {"m": {"graphs": {"g": {"nodes": {"A": node, **more}}}}}
+from tests.noisy_models import LOOP, WALK, model
 
 
 def numbers(site: str, count: int, seed: int = 0, trial: int = 0) -> np.ndarray:
@@ -222,36 +210,6 @@ def test_a_node_that_does_not_run_uses_its_numbers_up() -> None:
     drawn = numbers("g.A.x#0", 9)
     assert set(ran["x"].tolist()) <= set(drawn.tolist())
     assert len(set(ran["x"].tolist())) == 3
-
-
-LOOP = {
-    "parameters": {"n": {"value": 4}, "start": {"value": 0.0}},
-    "functions": {
-        "f": {
-            "function": "onnx::Loop",
-            "args": {
-                "M": "n",
-                "v_initial": "start",
-                "body": {
-                    "b": {
-                        "metadata": {"inputs": ["i", "go", "s"], "outputs": ["", "s_out", "row"]},
-                        "nodes": {
-                            "B": {
-                                "input_ports": {"s": {}},
-                                "parameters": {"z": {"value": "random.random()"}},
-                                "output_ports": {
-                                    "s_out": {"value": "s + z"},
-                                    "row": {"value": "z"},
-                                },
-                            }
-                        },
-                    }
-                },
-            },
-        }
-    },
-    "output_ports": {"rows": {"value": "f[1]"}},
-}
 
 
 @pytest.mark.parametrize("unroll", [None, 8])

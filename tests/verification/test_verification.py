@@ -458,16 +458,6 @@ WRONG = {
     "a device": (model_of(), {"device": "tpu"}, "device cannot be 'tpu'"),
     "a kernel": (ROI, {}, "no float64 kernel for onnx::MaxRoiPool"),
     "a kernel over time": (ROI, {"steps": 2}, "no float64 kernel for onnx::MaxRoiPool"),
-    "random numbers": (
-        function("onnx::RandomNormal", shape=[1]),
-        {},
-        "the model draws random numbers, so there is nothing to compare",
-    ),
-    "random numbers over time": (
-        function("onnx::RandomNormal", shape=[1]),
-        {"steps": 2},
-        "the model draws random numbers, so there is nothing to compare",
-    ),
 }
 """Models, how they are to be verified, and what is wrong with that."""
 

@@ -171,14 +171,14 @@ class Schedule:
 
     # --- a whole evaluation, where it can be known ----------------------------------------------
 
-    def plan(self, counters: Counters, most: int) -> Sets | None:
-        """The sets of nodes of one evaluation; None if it cannot be known, or is too long.
+    def plan(self, counters: Counters, most: int) -> tuple[Sets, ...] | None:
+        """The sets of nodes of each pass of one evaluation; None if that cannot be known, or is too long.
 
         Changes the counters as the evaluation does.
         """
         if self.plain:
-            return self.layers
-        sets: list[tuple[str, ...]] = []
+            return (self.layers,)
+        passes: list[Sets] = []
         executed = 0
         try:
             counters.begin(EVALUATION)
@@ -186,9 +186,9 @@ class Schedule:
                 held = dict(counters.held)
                 if self.done(counters):
                     self.end(counters)
-                    return tuple(sets)
+                    return tuple(passes)
                 made = self._plan_pass(counters)
-                sets += made
+                passes.append(made)
                 executed += sum(map(len, made))
                 if executed > most:
                     return None
@@ -198,7 +198,7 @@ class Schedule:
             return None
         raise self.too_long()
 
-    def _plan_pass(self, counters: Counters) -> list[tuple[str, ...]]:
+    def _plan_pass(self, counters: Counters) -> Sets:
         sets: list[tuple[str, ...]] = []
         counters.begin(PASS)
         for k, layer in enumerate(self.layers):
@@ -210,7 +210,7 @@ class Schedule:
                 sets.append(together)
             self.end_visit(counters, runs, True)
         self.end_pass(counters, any(sets))
-        return sets if sets or self.absolute else [()]
+        return tuple(sets) if sets or self.absolute else ((),)
 
     def endless(self) -> EndlessLoopError:
         """The error of an evaluation in which nothing can change any more."""

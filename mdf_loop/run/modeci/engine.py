@@ -187,12 +187,9 @@ def _common_dtype(rows: Sequence[Array], *, missing: bool) -> Any:
 def _loop_reports(engine: EngineGraph) -> dict[str, LoopReport]:
     """How the loops went that this library computes inside the engine."""
     return {
-        f"{node_id}.{loop_id}": LoopReport(
-            int(loop.call.named["iterations"]),
-            list(StoppedBy)[int(loop.call.named["stopped_by"])],
+        name: LoopReport(
+            int(call.named["iterations"]), list(StoppedBy)[int(call.named["stopped_by"])]
         )
-        for node_id, node in engine.nodes.items()
-        for table in (node.evaluable_functions, node.evaluable_parameters)
-        for loop_id, loop in table.items()
-        if hasattr(loop, "call") and loop.call.named
+        for name, call in engine.loop_calls()
+        if call.named
     }

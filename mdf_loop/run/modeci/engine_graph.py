@@ -55,6 +55,22 @@ class EngineGraph:
         _order_edges(self._graph, document)
         _order_nodes(self._graph, document, self._ran)
 
+    @property
+    def turn(self) -> int:
+        """How many passes were made before this one, in all evaluations."""
+        from graph_scheduler import TimeScale
+
+        clock = self._graph.scheduler.get_clock(None)
+        return int(clock.get_total_times_relative(TimeScale.PASS, TimeScale.LIFE))
+
+    def loop_calls(self) -> Iterator[tuple[str, Any]]:
+        """The loops that this library computes inside of the engine, by `node.function`."""
+        for node_id, node in self.nodes.items():
+            for table in (node.evaluable_functions, node.evaluable_parameters):
+                for loop_id, loop in table.items():
+                    if hasattr(loop, "call"):
+                        yield f"{node_id}.{loop_id}", loop.call
+
     def evaluate(self, time_increment: float | None) -> tuple[tuple[str, ...], ...]:
         """One `evaluate()`; the sets of nodes that ran in it.
 

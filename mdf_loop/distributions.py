@@ -1,0 +1,170 @@
+"""Distributions by numpy: what each function that draws makes of the numbers of its site.
+
+    normal = FUNCTIONS["numpy.random.normal"]
+    normal(SiteTurn(streams.keys(seed, site), turn), 0.0, 1.0, size=3)
+
+This is the reference: compiled models give the same bits, in the interpreter, in ONNX Runtime and in
+machine code. Each element takes one word, and none is drawn again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from onnx import helper
+
+from mdf_loop import streams
+
+Size: TypeAlias = "int | Sequence[int] | None"
+
+_KINDS: dict[str, Callable[[streams.Words], Any]] = {
+    "RandomWord": lambda words: words,
+    "Uniform": streams.uniform,
+    "Normal": lambda words: streams.normal(streams.uniform(words)),
+    "Exponential": lambda words: streams.exponential(streams.uniform(words)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SiteTurn:
+    """The numbers that a call takes in one turn."""
+
+    key: Any
+    turn: int
+
+    def numbers(self, kind: str, shape: tuple[int, ...]) -> Any:
+        """So many words, or uniform, normal or exponential numbers; a plain number of shape ()."""
+        count = math.prod(shape)
+        counters = np.arange(self.turn * count, (self.turn + 1) * count, dtype=np.uint64)
+        made = _KINDS[kind](streams.squares(counters.reshape(shape), self.key))
+        return np.asarray(made) if shape else made[()]
+
+
+def _shape(size: Size, *parameters: Any) -> tuple[int, ...]:
+    if size is None:
+        return np.broadcast_shapes(*map(np.shape, parameters))
+    return (int(size),) if np.ndim(size) == 0 else tuple(map(int, size))  # type: ignore[arg-type]
+
+
+def _normal(site: SiteTurn, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
+    return loc + scale * site.numbers("Normal", _shape(size, loc, scale))
+
+
+def _uniform(site: SiteTurn, low: Any = 0.0, high: Any = 1.0, size: Size = None) -> Any:
+    return low + (high - low) * site.numbers("Uniform", _shape(size, low, high))
+
+
+def _exponential(site: SiteTurn, scale: Any = 1.0, size: Size = None) -> Any:
+    return scale * site.numbers("Exponential", _shape(size, scale))
+
+
+def _sized(kind: str) -> Callable[..., Any]:
+    def draw(site: SiteTurn, size: Size = None) -> Any:
+        return site.numbers(kind, _shape(size))
+
+    return draw
+
+
+def _of_shape(kind: str) -> Callable[..., Any]:
+    def draw(site: SiteTurn, *extents: int) -> Any:
+        return site.numbers(kind, tuple(map(int, extents)))
+
+    return draw
+
+
+def _integers(site: SiteTurn, low: Any, high: Any = None, size: Size = None) -> Any:
+    first, end = (0, low) if high is None else (low, high)
+    words = np.asarray(site.numbers("RandomWord", _shape(size, first, end)))
+    half, many = np.uint64(32), np.asarray(end - np.asarray(first)).astype(np.uint64)
+    high_part = words >> half
+    low_part = words - (high_part << half)
+    index = (high_part * many + (low_part * many >> half)) >> half
+    return (first + index.astype(np.int64))[()]
+
+
+def _randint(site: SiteTurn, a: int, b: int) -> Any:
+    return _integers(site, a, b + 1)
+
+
+def _binomial(site: SiteTurn, n: int, p: Any, size: Size = None) -> Any:
+    return np.asarray(site.numbers("Uniform", _shape(size, p)) < p).astype(np.int64)[()]
+
+
+def _choice(site: SiteTurn, a: Any, size: Size = None, replace: bool = True, p: Any = None) -> Any:
+    count = int(a) if np.ndim(a) == 0 else len(a)
+    if p is None:
+        index = _integers(site, 0, count, _shape(size))
+    else:
+        u = site.numbers("Uniform", _shape(size))
+        index = np.searchsorted(np.cumsum(p)[:-1], u, side="right")
+    return index if np.ndim(a) == 0 else np.asarray(a)[index]
+
+
+# --- ONNX's operators -----------------------------------------------------------------------------
+
+_FLOAT = 1
+"""ONNX's number of float32."""
+
+
+def _onnx_normal(
+    site: SiteTurn, shape: Any, mean: float = 0.0, scale: float = 1.0, dtype: int = _FLOAT
+) -> Any:
+    return _typed(mean + scale * site.numbers("Normal", _shape(shape)), dtype)
+
+
+def _onnx_uniform(
+    site: SiteTurn, shape: Any, low: float = 0.0, high: float = 1.0, dtype: int = _FLOAT
+) -> Any:
+    return _typed(low + (high - low) * site.numbers("Uniform", _shape(shape)), dtype)
+
+
+def _like(draw: Callable[..., Any]) -> Callable[..., Any]:
+    def drawn(site: SiteTurn, input: Any, dtype: int | None = None, **named: Any) -> Any:
+        asked = helper.np_dtype_to_tensor_dtype(np.asarray(input).dtype) if dtype is None else dtype
+        return draw(site, np.shape(input), dtype=asked, **named)
+
+    return drawn
+
+
+def _bernoulli(site: SiteTurn, input: Any, dtype: int | None = None) -> Any:
+    hit = np.asarray(site.numbers("Uniform", np.shape(input)) < np.asarray(input, np.float64))
+    return hit.astype(np.asarray(input).dtype) if dtype is None else _typed(hit, dtype)
+
+
+def _typed(made: Any, dtype: int) -> Any:
+    return np.asarray(made).astype(helper.tensor_dtype_to_np_dtype(int(dtype)))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "numpy.random.normal": _normal,
+    "random.gauss": _normal,
+    "random.normalvariate": _normal,
+    "numpy.random.standard_normal": _sized("Normal"),
+    "numpy.random.randn": _of_shape("Normal"),
+    "numpy.random.uniform": _uniform,
+    "random.uniform": _uniform,
+    **{
+        f"numpy.random.{name}": _sized("Uniform")
+        for name in ("random_sample", "random", "ranf", "sample")
+    },
+    "numpy.random.rand": _of_shape("Uniform"),
+    "random.random": _of_shape("Uniform"),
+    "random": _of_shape("Uniform"),
+    "numpy.random.randint": _integers,
+    "numpy.random.integers": _integers,
+    "random.randint": _randint,
+    "numpy.random.binomial": _binomial,
+    "numpy.random.choice": _choice,
+    "numpy.random.exponential": _exponential,
+    "numpy.random.standard_exponential": _sized("Exponential"),
+    "onnx::RandomNormal": _onnx_normal,
+    "onnx::RandomNormalLike": _like(_onnx_normal),
+    "onnx::RandomUniform": _onnx_uniform,
+    "onnx::RandomUniformLike": _like(_onnx_uniform),
+    "onnx::Bernoulli": _bernoulli,
+}
+"""Functions that draw, by the names that expressions call them; each takes the site first."""

@@ -1,0 +1,167 @@
+"""modeci_mdf's engine with the random numbers of this library: each call draws from its own stream.
+
+    x + numpy.random.normal(0.0, 0.3)     ->     x + numpy.random.mdf_loop_draw(2, 0.0, 0.3)
+
+The engine computes a document in which calls have the number of their site; whoever drives it says
+which turn it is. An expression that the engine computes twice in one turn draws the same twice.
+
+Loops are computed by this library, which knows their sites itself (see `mdf_loop.plugin`).
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mdf_loop import streams
+from mdf_loop.distributions import FUNCTIONS, SiteTurn
+from mdf_loop.document.document import Document
+from mdf_loop.document.graph_functions import graph_function
+from mdf_loop.errors import ExpressionError
+from mdf_loop.lower.syntax import dotted, drawing_calls, parse
+from mdf_loop.numbers_only import only_numbers
+
+_HOOK = "mdf_loop_draw"
+
+_READING = ("Like", "Bernoulli")
+"""How operators end that draw for an input."""
+
+
+class EngineDraws:
+    """A document whose calls that draw have numbers, and what they draw.
+
+    Attributes:
+        document: for the engine.
+        seed: that of the numbers.
+    """
+
+    def __init__(self, document: Document, seed: int) -> None:
+        self.seed = seed
+        self._calls: list[tuple[str, Any]] = []
+        self._place = document.graph.id
+        self.document = document
+        graph = copy.copy(document.graph)
+        graph.nodes = [self._node(node) for node in graph.nodes]
+        if self._calls:
+            self.document = replace(document, graph=graph)
+
+    @contextmanager
+    def given(self, turn: Callable[[], int]) -> Iterator[None]:
+        """While this lasts, the document can be computed; `turn` says which turn it is."""
+        if not self._calls:
+            yield
+            return
+
+        def draw(number: int, *arguments: Any, **named: Any) -> Any:
+            function, key = self._calls[number]
+            return FUNCTIONS[function](SiteTurn(key, turn()), *arguments, **named)
+
+        setattr(np.random, _HOOK, draw)
+        try:
+            yield
+        finally:
+            delattr(np.random, _HOOK)
+
+    # --- the document -----------------------------------------------------------------------------
+
+    def _node(self, node: Any) -> Any:
+        made = copy.copy(node)
+        taken = {item.id for item in (*node.functions, *node.parameters)}
+        made.functions = [self._item(node, item) for item in node.functions]
+        made.parameters = [self._item(node, item) for item in node.parameters]
+        made.output_ports = [
+            self._with(port, value=self._text(port.value, self._port(node, port, taken)))
+            for port in node.output_ports
+        ]
+        return made
+
+    def _port(self, node: Any, port: Any, taken: set[str]) -> str:
+        name = f"output_ports.{port.id}" if port.id in taken else port.id
+        return f"{self._place}.{node.id}.{name}"
+
+    def _item(self, node: Any, item: Any) -> Any:
+        if graph_function(item.function):
+            return item
+        site = f"{self._place}.{node.id}.{item.id}"
+        if item.function in FUNCTIONS:
+            return self._operator(item, site)
+        said = {"value": self._text(item.value, site)}
+        if item.args:
+            said["args"] = {k: self._text(v, f"{site}.{k}") for k, v in item.args.items()}
+        for part in ("default_initial_value", "time_derivative"):
+            if getattr(item, part, None) is not None:
+                said[part] = self._text(getattr(item, part), f"{site}.{part}")
+        if getattr(item, "conditions", None):
+            said["conditions"] = [
+                self._condition(condition, f"{site}.conditions.{k}")
+                for k, condition in enumerate(item.conditions)
+            ]
+        return self._with(item, **said)
+
+    def _operator(self, item: Any, site: str) -> Any:
+        """An operator of ONNX that draws, as an expression on its arguments."""
+        args = {k: self._text(v, f"{site}.{k}") for k, v in (item.args or {}).items()}
+        seed = args.pop("seed", None)
+        named = {name: name for name in args if name != "input"}
+        said = [f"{name}={name}" for name in named] + ["input=input"] * item.function.endswith(
+            _READING
+        )
+        number = self._numbered(item.function, f"{site}{_seed(seed)}#0")
+        made = copy.copy(item)
+        made.function, made.args = None, args
+        made.value = f"numpy.random.{_HOOK}({', '.join((str(number), *said))})"
+        return made
+
+    def _condition(self, condition: Any, site: str) -> Any:
+        if isinstance(condition, dict):
+            return {**condition, **{k: self._text(v, f"{site}.{k}") for k, v in condition.items()}}
+        said = {part: getattr(condition, part) for part in ("test", "value")}
+        return self._with(condition, **{k: self._text(v, f"{site}.{k}") for k, v in said.items()})
+
+    def _with(self, item: Any, **said: Any) -> Any:
+        """A copy of a part of the document that says something else; itself, if it does not."""
+        changed = {name: value for name, value in said.items() if value is not getattr(item, name)}
+        if not changed:
+            return item
+        made = copy.copy(item)
+        for name, value in changed.items():
+            setattr(made, name, value)
+        return made
+
+    def _text(self, expression: Any, site: str) -> Any:
+        """An expression whose calls that draw have the numbers of their sites."""
+        if isinstance(expression, list | tuple) and not only_numbers(expression):
+            parts = [self._text(part, f"{site}.{k}") for k, part in enumerate(expression)]
+            same = all(map(lambda new, old: new is old, parts, expression))
+            return expression if same else parts
+        if not isinstance(expression, str) or "random" not in expression:
+            return expression
+        try:
+            tree = parse(expression)
+        except ExpressionError:
+            return expression
+        calls = drawing_calls(tree)
+        for k, call in enumerate(calls):
+            self._number(call, f"{site}#{k}")
+        return ast.unparse(tree) if calls else expression
+
+    def _number(self, call: ast.Call, site: str) -> None:
+        function = dotted(call.func)
+        if function not in FUNCTIONS:
+            return
+        call.args.insert(0, ast.Constant(self._numbered(function, site)))
+        call.func = ast.parse(f"numpy.random.{_HOOK}", mode="eval").body
+
+    def _numbered(self, function: str, site: str) -> int:
+        self._calls.append((function, streams.keys(self.seed, streams.site(site))))
+        return len(self._calls) - 1
+
+
+def _seed(seed: Any) -> str:
+    return "" if seed is None else f".seed {float(seed)}"

@@ -1,0 +1,101 @@
+"""Models that draw random numbers, and what expressions draw at one site."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mdf_loop import streams
+
+WALK = {
+    "parameters": {
+        "x": {"value": "0.9 * x + numpy.random.normal(0.5, 2.0)", "default_initial_value": 1.0},
+        "y": {"value": "numpy.random.uniform(size=3)"},
+    },
+    "output_ports": {"x": {"value": "x"}, "y": {"value": "y"}},
+}
+
+
+def model(node: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A model of one node `A` in the graph `g`."""
+    return {"m": {"graphs": {"g": {"nodes": {"A": node, **more}}}}}
+
+
+LOOP = {
+    "parameters": {"n": {"value": 4}, "start": {"value": 0.0}},
+    "functions": {
+        "f": {
+            "function": "onnx::Loop",
+            "args": {
+                "M": "n",
+                "v_initial": "start",
+                "body": {
+                    "b": {
+                        "metadata": {"inputs": ["i", "go", "s"], "outputs": ["", "s_out", "row"]},
+                        "nodes": {
+                            "B": {
+                                "input_ports": {"s": {}},
+                                "parameters": {"z": {"value": "random.random()"}},
+                                "output_ports": {
+                                    "s_out": {"value": "s + z"},
+                                    "row": {"value": "z"},
+                                },
+                            }
+                        },
+                    }
+                },
+            },
+        }
+    },
+    "output_ports": {"rows": {"value": "f[1]"}},
+}
+
+
+# --- expressions --------------------------------------------------------------------------------
+
+SITE = "g.A.y#0"
+"""Where expressions stand: in the output port y of a node A, the first call."""
+
+COUNT = 5
+WORDS = streams.squares(np.arange(COUNT), streams.keys(0, streams.site(SITE)))
+U = streams.uniform(WORDS)
+Z = streams.normal(U)
+P = [0.1, 0.2, 0.3, 0.4]
+
+
+def whole(first: int, count: int) -> np.ndarray:
+    """`first` plus the high half of words times a count."""
+    return np.array([first + ((int(word) * count) >> 64) for word in WORDS])
+
+
+EXPECTED = {
+    f"numpy.random.normal(2.0, 0.5, {COUNT})": 2.0 + 0.5 * Z,
+    f"numpy.random.normal(size={COUNT})": 0.0 + 1.0 * Z,
+    f"numpy.random.standard_normal({COUNT})": Z,
+    f"numpy.random.randn({COUNT}, 1)": Z[:, np.newaxis],
+    "numpy.random.normal(means, 2.0)": np.arange(COUNT) + 2.0 * Z,
+    "random.gauss(1.0, 3.0)": 1.0 + 3.0 * Z[0],
+    "random.normalvariate()": Z[0],
+    f"numpy.random.uniform(-1.0, 3.0, ({COUNT},))": -1.0 + 4.0 * U,
+    f"numpy.random.uniform(2, size={COUNT})": 2.0 + (1.0 - 2.0) * U,
+    "random.uniform(1, 3)": 1.0 + 2.0 * U[0],
+    f"numpy.random.rand({COUNT})": U,
+    "numpy.random.rand()": U[0],
+    f"numpy.random.random_sample({COUNT})": U,
+    f"numpy.random.random({COUNT})": U,
+    "random.random()": U[0],
+    "random()": U[0],
+    f"numpy.random.randint(10, size={COUNT})": whole(0, 10),
+    f"numpy.random.randint(-3, 4, {COUNT})": whole(-3, 7),
+    f"numpy.random.integers(0, 2**32 - 1, {COUNT})": whole(0, 2**32 - 1),
+    "random.randint(1, 6)": whole(1, 6)[0],
+    f"numpy.random.exponential(2.0, {COUNT})": 2.0 * streams.exponential(U),
+    f"numpy.random.standard_exponential({COUNT})": streams.exponential(U),
+    f"numpy.random.binomial(1, 0.3, {COUNT})": (U < 0.3).astype(int),
+    f"numpy.random.choice(7, {COUNT})": whole(0, 7),
+    f"numpy.random.choice(list, {COUNT})": np.array([5.0, 6.0, 7.0, 8.0])[whole(0, 4)],
+    f"numpy.random.choice(4, {COUNT}, p=weights)": np.searchsorted(
+        np.cumsum(P)[:-1], U, side="right"
+    ),
+}

@@ -1,0 +1,142 @@
+"""Models that draw random numbers, beside modeci_mdf's engine with the same numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop import distributions, streams
+from mdf_loop.lower.functions import FUNCTIONS
+from tests.noisy_models import EXPECTED, LOOP, SITE, WALK, model
+
+MIXED = {
+    "functions": {
+        "f": {
+            "function": "onnx::RandomNormal",
+            "args": {"shape": [3], "mean": 1.0, "seed": -1},
+        },
+        "g": {
+            "function": "onnx::RandomUniformLike",
+            "args": {"input": "v", "low": 2.0, "high": 3.0},
+        },
+        "h": {
+            "function": "linear",
+            "args": {"variable0": "numpy.random.rand(2)", "slope": "w", "intercept": 0.5},
+        },
+        "n": {"value": "numpy.random.exponential(2.0) + numpy.random.exponential(2.0)"},
+    },
+    "parameters": {
+        "v": {"value": [1.0, 2.0]},
+        "w": {"value": "numpy.random.normal(v, 0.5)"},
+        "x": {
+            "value": "x + numpy.random.randint(10)",
+            "default_initial_value": "numpy.random.choice(5)",
+        },
+        "y": {
+            "default_initial_value": 0.0,
+            "time_derivative": "-y + numpy.random.exponential(2.0)",
+        },
+        "z": {
+            "value": "numpy.random.binomial(1, 0.4)",
+            "conditions": [
+                {"id": "high", "test": "numpy.random.rand() > 0.5", "value": "numpy.random.rand()"}
+            ],
+        },
+    },
+    "output_ports": {
+        **{name: {"value": name} for name in ("f", "g", "h", "n", "w", "x", "y", "z")},
+        "own": {"value": "x + numpy.random.uniform(-1.0, 1.0)"},
+    },
+}
+
+SCHEDULED: dict[str, Any] = model(
+    {
+        "parameters": {"x": {"value": "x + numpy.random.randn()", "default_initial_value": 0.0}},
+        "output_ports": {"x": {"value": "x"}},
+    }
+)
+SCHEDULED["m"]["graphs"]["g"]["nodes"]["B"] = {
+    "parameters": {"y": {"value": "y + numpy.random.rand()", "default_initial_value": 0.0}},
+    "output_ports": {"y": {"value": "y"}},
+}
+
+
+def scheduled(condition: dict[str, Any], termination: dict[str, Any] | None = None) -> Any:
+    """A model of two nodes, of which B waits for something of A."""
+    made = {**SCHEDULED["m"]["graphs"]["g"]}
+    made["conditions"] = {"node_specific": {"A": {"type": "Always"}, "B": condition}}
+    if termination is not None:
+        made["conditions"]["termination"] = {"environment_state_update": termination}
+    return {"m": {"graphs": {"g": made}}}
+
+
+TWICE = scheduled({"type": "EveryNCalls", "kwargs": {"dependency": "A", "n": 2}})
+MODELS = {
+    "a walk": model(WALK),
+    "all kinds": model(MIXED),
+    "a loop": model(LOOP),
+    "passes": TWICE,
+    "until it is high": scheduled(
+        {"type": "Always"},
+        {
+            "type": "Threshold",
+            "kwargs": {"dependency": "B", "parameter": "y", "threshold": 3.0, "comparator": ">="},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("steps", [None, 12])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_engine_draws_the_same(name: str, steps: int | None) -> None:
+    more = {} if steps is None else {"dt": 0.1}
+    for seed in (0, 5):
+        made = mdf_loop.verify(MODELS[name], steps=steps, seed=seed, **more)
+        assert made.equal, str(made)
+        assert max(c.max_abs for c in made.comparisons) < 1e-12
+
+
+def test_the_seed_matters() -> None:
+    compiled = mdf_loop.compile(MODELS["passes"])
+    assert compiled.run(seed=0)["A.x"] != compiled.run(seed=1)["A.x"]
+
+
+def test_numpy_is_put_back() -> None:
+    mdf_loop.verify(MODELS["a walk"])
+    assert not hasattr(np.random, "mdf_loop_draw")
+
+
+# --- the reference --------------------------------------------------------------------------------
+
+
+def test_every_function_that_draws_has_a_reference() -> None:
+    drawing = {name for name in FUNCTIONS if "random" in name.split(".")}
+    assert drawing == {name for name in distributions.FUNCTIONS if "::" not in name}
+
+
+@pytest.mark.parametrize("expression", EXPECTED)
+def test_the_reference_gives_what_is_compiled(expression: str) -> None:
+    known = {"means": np.arange(5), "list": [5.0, 6.0, 7.0, 8.0], "weights": [0.1, 0.2, 0.3, 0.4]}
+    name, _, rest = expression.partition("(")
+    site = distributions.SiteTurn(streams.keys(0, streams.site(SITE)), 0)
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        return distributions.FUNCTIONS[name](site, *arguments, **named)
+
+    made = eval(f"call({rest}", {"call": call, **known})
+    np.testing.assert_array_equal(made, EXPECTED[expression])
+
+
+# --- inside of the engine -------------------------------------------------------------------------
+
+
+def test_loops_in_the_engine_draw_from_the_same_streams() -> None:
+    compiled = mdf_loop.compile(model(LOOP))
+    for seed in (0, 7):
+        mdf_loop.seed(seed)
+        made = compiled.run(steps=3, engine="modeci")
+        np.testing.assert_array_equal(made["rows"], compiled.run(steps=3, seed=seed)["rows"])
+    mdf_loop.seed(0)
