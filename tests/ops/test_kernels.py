@@ -13,7 +13,7 @@ from mdf_loop.ir import Op
 from mdf_loop.ops import kernels, onnx_schema, row_of
 from mdf_loop.ops.kernels import has_kernel
 from mdf_loop.ops.opset import opset_of_op
-from mdf_loop.ops.registry import no, rows
+from mdf_loop.ops.registry import no, own_names, rows
 from tests.ops.op_running import only_op, program_of, run
 from tests.ops.operator_samples import NOT_TENSORS, SAMPLES, F
 
