@@ -8,7 +8,7 @@ It knows no model. Names are as they were given, words and numbers are checked.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
 from pathlib import Path
@@ -62,11 +62,30 @@ class Values:
 
 
 @dataclass(frozen=True, slots=True)
+class Statistic:
+    """What is told of an output over all trials: a word, with the numbers that belong to it."""
+
+    word: str
+    numbers: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OverTrials:
+    """What is told of outputs over all trials instead of these; `by` an output apart for each of its values."""
+
+    statistics: Mapping[str, tuple[Statistic, ...]] = field(default_factory=dict)
+    by: str | None = None
+
+
+_EACH_TRIAL = OverTrials()
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """What a run gives: the model's outputs, or `only` these; `record` besides; which rows of them.
 
     A row is kept of every `every`-th step, if what is called `when` is true in it; of what is to
-    `reduce` there are no rows, but e.g. its mean.
+    `reduce` there are no rows, but e.g. its mean; `over_trials` is the same of trials.
     """
 
     record: tuple[str, ...] = ()
@@ -74,6 +93,7 @@ class Selection:
     every: int = 1
     when: str | None = None
     reduce: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    over_trials: OverTrials = _EACH_TRIAL
 
     @property
     def names_outputs(self) -> bool:
@@ -179,6 +199,8 @@ def specify(
     every: int = 1,
     when: str | None = None,
     reduce: Mapping[str, str | Sequence[str]] | None = None,
+    over_trials: Mapping[str, Any] | None = None,
+    by: str | None = None,
     state: Mapping[str, Any] | None = None,
     seed: int | str = 0,
     trials: int | Sequence[int] | None = None,
@@ -199,8 +221,21 @@ def specify(
     Raises:
         InputError: a word means nothing, or does not go together with another one.
     """
-    words: tuple[Any, ...] = (record, only, set, sweep, steps, dt, every, when, reduce, state)
-    words += (seed, trials, execution_list, engine, time_limit, nan, progress, output, overwrite)
+    words: tuple[Any, ...] = (record, only, set, sweep, steps, dt, every, when, reduce)
+    words += (
+        over_trials,
+        by,
+        state,
+        seed,
+        trials,
+        execution_list,
+        engine,
+        time_limit,
+        nan,
+        progress,
+        output,
+        overwrite,
+    )
     words += (checkpoint, checkpoint_every, resume, memory_limit)
     if all(map(is_, words, _DEFAULTS)):  # most calls ask for nothing else
         return RunSpecification(Values(arguments.inputs(inputs)))
@@ -212,6 +247,8 @@ def specify(
         draws(seed, trials),
     )
     selection = _selection(record, only, every, when, reduce)
+    if over_trials is not None or by is not None:
+        selection = replace(selection, over_trials=_over_trials(over_trials, by, trials))
     controls = _controls(
         time_limit, nan, progress, checkpoint, checkpoint_every, resume, memory_limit
     )
@@ -292,6 +329,37 @@ def _selection(record: Any, only: Any, every: Any, when: Any, reduce: Any) -> Se
         None if when is None else arguments.text(when, "when", "when='node.port'"),
         {} if reduce is None else _reductions(reduce),
     )
+
+
+_OVER_TRIALS = "over_trials={'ddm.rt': ['mean', {'quantiles': [0.1, 0.5, 0.9]}]}, by='ddm.choice'"
+
+
+def _over_trials(given: Any, by: Any, trials: Any) -> OverTrials:
+    """What is told over all trials."""
+    found = arguments.mapping(given, "over_trials", _OVER_TRIALS)
+    if trials is None or not found:
+        missing = "trials" if found else "over_trials"
+        raise InputError(
+            f"{'over_trials' if found else 'by'} needs {missing}: it is about what trials share",
+            hint=f"e.g. trials=10_000, {_OVER_TRIALS}",
+        )
+    statistics = {name: tuple(_statistics(name, words)) for name, words in found.items()}
+    return OverTrials(statistics, None if by is None else arguments.text(by, "by", "by='a.choice'"))
+
+
+def _statistics(name: str, given: Any) -> Iterator[Statistic]:
+    """The words for one output."""
+    for word in [given] if isinstance(given, str | Mapping) else given:
+        if isinstance(word, str):
+            yield Statistic(word)
+            continue
+        for key, numbers in arguments.mapping(
+            word, f"over_trials of '{name}'", _OVER_TRIALS
+        ).items():
+            array = np.asarray(numbers, dtype=object).ravel()
+            if not array.size or not all(isinstance(n, int | float | np.number) for n in array):
+                raise InputError(f"{key} over trials of '{name}' are no numbers: {numbers!r}"[:200])
+            yield Statistic(key, tuple(map(float, array)))
 
 
 def _reductions(given: Any) -> Mapping[str, tuple[str, ...]]:

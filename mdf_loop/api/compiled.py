@@ -138,6 +138,8 @@ class Compiled:
         every: int = 1,
         when: str | None = None,
         reduce: Mapping[str, str | Sequence[str]] | None = None,
+        over_trials: Mapping[str, Any] | None = None,
+        by: str | None = None,
         state: Mapping[str, Array] | None = None,
         seed: int | str = 0,
         trials: int | Sequence[int] | None = None,
@@ -173,6 +175,11 @@ class Compiled:
             when: keep only the rows in which this is true: `node.port` and so on.
             reduce: `mean`, `last`, `min` or `max` (or several) of an output over all evaluations,
                 given as `node.port.mean` instead of its rows.
+            over_trials: what is given of an output over all trials instead of each: `mean`, `var`, `std`,
+                `min`, `max`, `count`, `{"quantiles": [0.1, 0.5, 0.9]}` or `{"histogram": edges}`, or a
+                list of them, as `node.port.mean` and so on. Trials are run in batches, none is kept.
+            by: the output, one number in each trial, for whose values `over_trials` is given apart: an
+                axis of that name behind that of a sweep.
             state: `results.state` of an earlier run: go on where it ended.
             seed: which random numbers the model draws: a number from 0 to 2**64 - 1, or `"fresh"` for
                 one that nobody has chosen. `results.seed` tells it; the same seed draws the same.
@@ -214,6 +221,8 @@ class Compiled:
             every=every,
             when=when,
             reduce=reduce,
+            over_trials=over_trials,
+            by=by,
             state=state,
             seed=seed,
             trials=trials,

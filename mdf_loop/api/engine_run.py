@@ -11,6 +11,7 @@ from mdf_loop.reading.inputs import Given
 from mdf_loop.reading.names import named_items
 from mdf_loop.results.data import Results
 from mdf_loop.run.backend import DocumentBackend
+from mdf_loop.run.modeci import seeds
 from mdf_loop.run.modeci.engine import drive
 from mdf_loop.run.outputs import Axis
 from mdf_loop.specification import RunSpecification
@@ -39,13 +40,14 @@ def engine_results(
     steps, dt, every = asked.steps, asked.dt, asked.selection.every
     shown = named_items(document, asked.selection)
     names = [item.name for item in shown.values()]
-    made = drive(backend.load(document, names, dt), given, steps)
+    seed = asked.values.draws.seed or seeds.current
+    made = drive(backend.load(document, names, dt, seed), given, steps)
     if made.failure is not None:
         raise made.failure
     units = units_of(document)
     arrays = {name: made.arrays[item.name] for name, item in shown.items()}
     if steps is None:
-        return Results(arrays, made.loops, "cpu", precision, units=units)
+        return Results(arrays, made.loops, "cpu", precision, units=units, seed=seed)
     numbers = np.arange(0, steps, every)
     along = {"step": numbers} if dt is None else {"time": numbers * dt}
     return Results(
@@ -59,4 +61,5 @@ def engine_results(
         },
         units=units,
         execution_list=made.execution_list,
+        seed=seed,
     )

@@ -12,6 +12,7 @@ import numpy as np
 
 from mdf_loop.api.engine_run import engine_results
 from mdf_loop.api.identity import identity
+from mdf_loop.api.over_trials import run_over_trials
 from mdf_loop.api.prepared import Evaluation, Prepared
 from mdf_loop.errors import InputError, LoopError, NotFiniteError, UnknownNameError
 from mdf_loop.ir import Data, Loop, StoppedBy
@@ -76,10 +77,10 @@ def _run(prepared: Prepared, asked: RunSpecification, claim: Claim | None) -> Re
     backend = BACKENDS[asked.engine]
     if isinstance(backend, DocumentBackend):
         results, error = _run_in_engine(prepared, asked, backend), None
-    elif asked.steps is None:
-        results, error = _run_once(prepared, asked, claim)
+    elif asked.selection.over_trials.statistics:
+        results, error = run_over_trials(lambda batch: _compiled(prepared, batch, None), asked)
     else:
-        results, error = _run_over_time(prepared, asked, claim)
+        results, error = _compiled(prepared, asked, claim)
     results.read_from = prepared.document.files
     try:
         if asked.output is not None:
@@ -101,6 +102,14 @@ def _run(prepared: Prepared, asked: RunSpecification, claim: Claim | None) -> Re
             error.findings = (replace(first, what=results.reason), *others)
         raise error
     return results
+
+
+def _compiled(
+    prepared: Prepared, asked: RunSpecification, claim: Claim | None
+) -> tuple[Results, LoopError | None]:
+    """What a compiled model gives, and the error that it ended with."""
+    run = _run_once if asked.steps is None else _run_over_time
+    return run(prepared, asked, claim)
 
 
 def _save(
@@ -334,6 +343,7 @@ def _refuse_in_engine(asked: RunSpecification) -> None:
     values, selection, controls = asked.values, asked.selection, asked.controls
     for what, given in (
         ("sweep", values.sweep),
+        ("trials", values.draws.trials is not None),
         ("state", values.state),
         ("when", selection.when),
         ("reduce", selection.reduce),

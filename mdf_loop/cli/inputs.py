@@ -82,6 +82,25 @@ def read_trials(text: str | None) -> Any:
     return parse_value(text, "--trials")
 
 
+def read_over_trials(pairs: Iterable[str]) -> dict[str, list[Any]] | None:
+    """The words for each name, with the numbers that belong to them."""
+    example = "--over-trials ddm.rt=mean,quantiles:0.1:0.5:0.9"
+    found: dict[str, list[Any]] = {}
+    for pair in pairs:
+        name, text = _split(pair, example)
+        found[name] = [*found.get(name, ()), *map(_statistic, text.split(","))]
+    return found or None
+
+
+def _statistic(text: str) -> Any:
+    word, *parts = (part.strip() for part in text.split(":"))
+    if not parts:
+        return word
+    if word == "histogram" and len(parts) == 3:
+        return {word: _range(parts, "the edges of a histogram")}
+    return {word: [parse_value(part, f"{word} over trials") for part in parts]}
+
+
 _WHOLE = re.compile(r"-?[0-9]{1,20}")
 
 

@@ -56,8 +56,20 @@ def time_options(command: _F) -> _F:
 
 
 def trials_options(command: _F) -> _F:
-    """`--seed`, `--trials`."""
+    """`--seed`, `--trials`, `--over-trials`, `--by`."""
     for option in (
+        click.option(
+            "--by",
+            metavar="NAME",
+            help="Tell --over-trials apart for each value of this output, e.g. the response.",
+        ),
+        click.option(
+            "--over-trials",
+            multiple=True,
+            metavar="NAME=WORDS",
+            help="Give the mean, var, std, min, max, count, quantiles:0.1:0.5:0.9 or "
+            "histogram:first:last:edges over all trials instead of each: rt=mean,var.",
+        ),
         click.option(
             "--trials",
             metavar="N|FIRST:END|LIST",

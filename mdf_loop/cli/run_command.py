@@ -150,7 +150,14 @@ def _check_that_they_differ(options: Mapping[str, Any]) -> None:
 
 def _asked(options: Mapping[str, Any]) -> RunSpecification:
     """What the run is asked for."""
-    from mdf_loop.cli.inputs import read_inputs, read_seed, read_settings, read_sweep, read_trials
+    from mdf_loop.cli.inputs import (
+        read_inputs,
+        read_over_trials,
+        read_seed,
+        read_settings,
+        read_sweep,
+        read_trials,
+    )
     from mdf_loop.run.states import load_state
     from mdf_loop.specification import specify
 
@@ -162,6 +169,8 @@ def _asked(options: Mapping[str, Any]) -> RunSpecification:
         state=None if start is None else load_state(start),
         seed=read_seed(options["seed"]),
         trials=read_trials(options["trials"]),
+        over_trials=read_over_trials(options["over_trials"]),
+        by=options["by"],
         steps=options["steps"],
         dt=options["dt"],
         execution_list=options["execution_list"],

@@ -44,7 +44,8 @@ def as_text(results: Results, reason: str, ran: ExecutionList | None = None) -> 
         times = "1 iteration" if report.iterations == 1 else f"{report.iterations} iterations"
         lines.append(f"loop {name}: {times}; {report.stopped_by.value}")
     lines += [] if ran is None else _order(ran)
-    lines.append(f"device: {results.device} ({reason}), precision: {results.precision}")
+    seed = f", seed: {results.seed}" if results.draws and results.seed is not None else ""
+    lines.append(f"device: {results.device} ({reason}), precision: {results.precision}{seed}")
     if results.stopped_by is not StoppedBy.COMPLETED:
         lines.append(f"stopped: {results.reason}")
     return "\n".join(map(on_one_line, lines))

@@ -88,10 +88,11 @@ class DocumentBackend:
     """What computes documents as they are written.
 
     Attributes:
-        load: makes one ready, to give what is to record; each run is its next evaluation.
+        load: makes one ready, to give what is to record, for a `dt` and a seed; each run is its next
+            evaluation.
     """
 
-    load: Callable[[Document, Sequence[str], float | None], Evaluations]
+    load: Callable[[Document, Sequence[str], float | None, int], Evaluations]
 
 
 PROGRAM_BACKENDS: Mapping[str, Backend] = MappingProxyType(

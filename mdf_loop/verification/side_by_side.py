@@ -20,13 +20,11 @@ from mdf_loop.reading.names import items, named_items
 from mdf_loop.reading.settings import with_values
 from mdf_loop.results.data import Results
 from mdf_loop.run.interpret import interpret
-from mdf_loop.run.modeci.draws import EngineDraws
 from mdf_loop.run.modeci.engine import EngineRun, drive, only_given
 from mdf_loop.run.modeci.engine_graph import EngineGraph, unformatted, with_copies, with_kept
 from mdf_loop.run.modeci.evaluations import Evaluations
-from mdf_loop.run.modeci.seeds import seeded
 from mdf_loop.run.recording.missing import with_missing
-from mdf_loop.specification import draws, specify
+from mdf_loop.specification import RunSpecification, draws, specify
 from mdf_loop.verification.comparison import (
     Comparison,
     Verification,
@@ -100,10 +98,8 @@ def verify(
     bound = prepare(compiled.prepared, asked)
     given, document = bound.given, with_values(document, bound.settings)
     notes: list[str] = []
-    in_engine = EngineDraws(document, drawn)
-    theirs = _in_engine(
-        in_engine, only_given(document, asked.values.inputs, given), steps, dt, notes
-    )
+    wanted = only_given(document, asked.values.inputs, given)
+    theirs = _in_engine(document, wanted, asked, notes)
     record = [i.name for i in items(document) if i.kind != "functions" and i.name in theirs.arrays]
     ours = compiled.run(inputs, record=record, set=set, steps=steps, dt=dt, seed=drawn)
     tolerance = _tolerance(document, precision)
@@ -134,27 +130,22 @@ def verify(
 
 
 def _in_engine(
-    draws: EngineDraws,
+    document: Document,
     given: Given,
-    steps: int | None,
-    dt: float | None,
+    asked: RunSpecification,
     notes: list[str],
 ) -> EngineRun:
     """What the engine gives as far as it comes; what is to be known about it goes to `notes`."""
-    document = draws.document
     with unformatted():
         try:
-            engine = EngineGraph(document)
+            engine = EngineGraph(document, asked.values.draws.seed)
         except LoopError as error:
             notes.append(_what(error))
             return EngineRun({}, (), {}, error)
         copied = with_copies(engine)
         fed = [port for port in open_ports(document) if port.name in given.arrays]
         with_kept(engine, ((port.node, port.port.id) for port in fed))
-        for _, call in engine.loop_calls():
-            call.graph = document.graph.id
-        with draws.given(lambda: engine.turn), seeded(draws.seed):
-            made = drive(Evaluations(engine, dt=dt), given, steps)
+        made = drive(Evaluations(engine, dt=asked.dt), given, asked.steps)
     if made.failure is not None:
         ran = len(made.execution_list)
         until = f"; the {ran} steps before step {ran} were compared" if ran else ""

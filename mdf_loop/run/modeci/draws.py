@@ -26,6 +26,7 @@ from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.errors import ExpressionError
 from mdf_loop.lower.syntax import dotted, drawing_calls, parse
 from mdf_loop.numbers_only import only_numbers
+from mdf_loop.run.modeci.seeds import seeded
 
 _HOOK = "mdf_loop_draw"
 
@@ -38,11 +39,10 @@ class EngineDraws:
 
     Attributes:
         document: for the engine.
-        seed: that of the numbers.
     """
 
     def __init__(self, document: Document, seed: int) -> None:
-        self.seed = seed
+        self._seed = seed
         self._calls: list[tuple[str, Any]] = []
         self._place = document.graph.id
         self.document = document
@@ -54,19 +54,13 @@ class EngineDraws:
     @contextmanager
     def given(self, turn: Callable[[], int]) -> Iterator[None]:
         """While this lasts, the document can be computed; `turn` says which turn it is."""
-        if not self._calls:
-            yield
-            return
 
         def draw(number: int, *arguments: Any, **named: Any) -> Any:
             function, key = self._calls[number]
             return FUNCTIONS[function](SiteTurn(key, turn()), *arguments, **named)
 
-        setattr(np.random, _HOOK, draw)
-        try:
+        with seeded(self._seed), _put(draw):
             yield
-        finally:
-            delattr(np.random, _HOOK)
 
     # --- the document -----------------------------------------------------------------------------
 
@@ -159,8 +153,22 @@ class EngineDraws:
         call.func = ast.parse(f"numpy.random.{_HOOK}", mode="eval").body
 
     def _numbered(self, function: str, site: str) -> int:
-        self._calls.append((function, streams.keys(self.seed, streams.site(site))))
+        self._calls.append((function, streams.keys(self._seed, streams.site(site))))
         return len(self._calls) - 1
+
+
+@contextmanager
+def _put(draw: Callable[..., Any]) -> Iterator[None]:
+    """The function where expressions find it; what a run around this one has put there comes back."""
+    before = getattr(np.random, _HOOK, None)
+    setattr(np.random, _HOOK, draw)
+    try:
+        yield
+    finally:
+        if before is None:
+            delattr(np.random, _HOOK)
+        else:
+            setattr(np.random, _HOOK, before)
 
 
 def _seed(seed: Any) -> str:

@@ -29,6 +29,7 @@ from mdf_loop.document.document import Document
 from mdf_loop.document.loading import quiet
 from mdf_loop.errors import CycleError, LoopError, RunError
 from mdf_loop.reading.schedule.plan import MOST_PASSES
+from mdf_loop.run.modeci.draws import EngineDraws
 
 MOST_IDLE = 10_000
 """Passes in a row in which nothing runs; after them an evaluation is called endless."""
@@ -37,8 +38,10 @@ MOST_IDLE = 10_000
 class EngineGraph:
     """The engine's graph of a document.
 
+    Random numbers are those of a compiled model with this seed.
+
     Attributes:
-        document: the model.
+        document: the model, as the engine computes it.
         nodes: the engine's nodes by id.
 
     Raises:
@@ -46,11 +49,15 @@ class EngineGraph:
         RunError: the engine refuses the model.
     """
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, seed: int = 0) -> None:
         _check_reached(document)
-        self.document = document
-        self._graph = _made(document)
+        self._draws = EngineDraws(document, seed)
+        self.document = document = self._draws.document
+        with self._draws.given(lambda: 0):
+            self._graph = _made(document)
         self.nodes: dict[str, Any] = self._graph.enodes
+        for _, call in self.loop_calls():
+            call.graph = document.graph.id
         self._ran: list[tuple[str, ...]] = []
         _order_edges(self._graph, document)
         _order_nodes(self._graph, document, self._ran)
@@ -78,7 +85,8 @@ class EngineGraph:
             RunError: the engine failed; the sentence is its own, the place is named.
         """
         self._ran.clear()
-        with silent(), _at(f"{self.document.where}.conditions"):
+        draws = self._draws.given(lambda: self.turn)
+        with silent(), draws, _at(f"{self.document.where}.conditions"):
             self._graph.evaluate(time_increment=time_increment)
         return tuple(self._ran)
 

@@ -38,9 +38,10 @@ class Evaluations:
         document: Document | EngineGraph,
         record: Sequence[str] | None = None,
         dt: float | None = None,
+        seed: int = 0,
     ) -> None:
         """The `document`, or its graph in the engine; `dt` is the time between two evaluations."""
-        self.engine = EngineGraph(document) if isinstance(document, Document) else document
+        self.engine = EngineGraph(document, seed) if isinstance(document, Document) else document
         model = self.engine.document
         self.asked = items(model) if record is None else [find_item(model, n) for n in record]
         self.by_name = record is not None

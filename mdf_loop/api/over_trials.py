@@ -1,0 +1,143 @@
+"""A run of which statistics over trials are asked: batch after batch, and none is kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from mdf_loop.errors import InputError, LoopError
+from mdf_loop.ir import StoppedBy
+from mdf_loop.results.data import Results
+from mdf_loop.run.recording.over_trials import TrialStatistics
+from mdf_loop.specification import Draws, OverTrials, RunSpecification
+
+FIRST = 1024
+"""Trials of the first batch, which shows how large one is."""
+
+MOST = 1 << 14
+"""Trials of a batch at most."""
+
+BYTES = 1 << 26
+"""Bytes that the outputs of a batch may have."""
+
+_Run = Callable[[RunSpecification], tuple[Results, LoopError | None]]
+
+
+def run_over_trials(run: _Run, asked: RunSpecification) -> tuple[Results, LoopError | None]:
+    """What is told over all trials of a run; what ended it, if that is an error.
+
+    Raises:
+        InputError: what is asked for does not go together.
+    """
+    _refuse(asked)
+    told = asked.selection.over_trials
+    begun, made, results, error = time.monotonic(), TrialStatistics(told), None, None
+    for trials in _batches(asked):
+        results, error = run(_of(asked, told, trials, begun))
+        if error is not None or results.stopped_by is not StoppedBy.COMPLETED:
+            break
+        made.add(results, _members(results))
+        trials.seen(results)
+    assert results is not None
+    return (_told(results, made) if made.trials else results), error
+
+
+class _Batch:
+    """So many trials, and how many the next may have."""
+
+    def __init__(self, numbers: tuple[int, ...] | range) -> None:
+        self.numbers = numbers
+        self.next = len(numbers)
+
+    def seen(self, results: Results) -> None:
+        """Look at how large a batch is."""
+        size = sum(getattr(data, "nbytes", 0) for data in results.values())
+        fitting = BYTES * len(self.numbers) // max(1, size)
+        self.next = max(1, min(MOST, 4 * len(self.numbers), fitting))
+
+
+def _batches(asked: RunSpecification) -> Iterator[_Batch]:
+    numbers = asked.values.draws.trials
+    assert numbers is not None
+    place, count = 0, FIRST
+    while place < len(numbers):
+        batch = _Batch(numbers[place : place + count])
+        yield batch
+        place, count = place + len(batch.numbers), batch.next
+
+
+def _of(asked: RunSpecification, told: OverTrials, batch: _Batch, begun: float) -> RunSpecification:
+    """What one batch is asked for: the outputs that are told of, and nothing else."""
+    names = tuple(dict.fromkeys((*told.statistics, *((told.by,) if told.by else ()))))
+    draws = Draws(asked.values.draws.seed, batch.numbers)
+    controls, limit = asked.controls, asked.controls.time_limit
+    if limit is not None:
+        left = max(1e-3, limit - (time.monotonic() - begun))
+        controls = replace(controls, time_limit=left)
+    selection = replace(asked.selection, only=names, record=(), over_trials=OverTrials())
+    return replace(
+        asked,
+        values=replace(asked.values, draws=draws),
+        selection=selection,
+        controls=controls,
+        output=None,
+    )
+
+
+def _members(results: Results) -> int | None:
+    """How many members a sweep has; None if there is none."""
+    first = results.axes[0]
+    if first.name != "batch":
+        return None
+    return len(next(iter(first.coordinates.values())))
+
+
+def _told(results: Results, made: TrialStatistics) -> Results:
+    """The results of the last batch, with what is told of all in the place of its outputs."""
+    axes = [axis for axis in results.axes if axis.name != "trial"]
+    place = int(bool(axes) and axes[0].name == "batch")
+    axes[place:place] = made.axes
+    arrays = made.arrays()
+    return Results(
+        arrays,
+        results.loops,
+        results.device,
+        results.precision,
+        axes=tuple(axes),
+        reduced=[name for name in arrays if name.endswith(".count")],
+        units={
+            name: results.units[name.rpartition(".")[0]]
+            for name in arrays
+            if name.rpartition(".")[0] in results.units and not name.endswith(_WITHOUT_UNIT)
+        },
+        stopped_by=results.stopped_by,
+        reason=results.reason
+        if results.stopped_by is StoppedBy.COMPLETED
+        else f"{made.trials} trials; {results.reason}",
+        native=results.native,
+        seed=results.seed,
+        draws=True,
+    )
+
+
+_WITHOUT_UNIT = (".count", ".histogram", ".var")
+
+
+def _refuse(asked: RunSpecification) -> None:
+    """Refuse what does not go together with statistics over trials."""
+    controls, selection = asked.controls, asked.selection
+    for what, there in (
+        ("outputs of each trial", bool(selection.record) or selection.only is not None),
+        ("a checkpoint", controls.saved_at is not None),
+        ("a state", asked.values.state is not None),
+        ("reductions over time", bool(selection.reduce)),
+        ("rows of some steps only", selection.when is not None),
+        ("rows that are written while they are computed", asked.streams),
+        ("modeci_mdf's engine", asked.engine == "modeci"),
+    ):
+        if there:
+            raise InputError(
+                f"statistics over trials do not go together with {what}",
+                hint="leave one of them out",
+            )

@@ -1,0 +1,138 @@
+"""Statistics over trials, for each member of a sweep and each value of the output they are told by."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import InputError
+from mdf_loop.ir import Array
+from mdf_loop.run.outputs import Axis
+from mdf_loop.run.recording.reduction import Reduction
+from mdf_loop.run.recording.statistics import OF_NUMBERS, WORDS
+from mdf_loop.specification import OverTrials, Statistic
+from mdf_loop.suggestion import suggestion
+
+_Group = tuple[int, Any]
+"""A member of the sweep, and a value."""
+
+
+class TrialStatistics:
+    """Takes trials, batch after batch, and gives what is told of them.
+
+    Args:
+        asked: what is to be told.
+
+    Raises:
+        InputError: a word means nothing.
+    """
+
+    def __init__(self, asked: OverTrials) -> None:
+        self._asked = asked
+        self._members: int | None = None
+        self._groups: dict[_Group, dict[str, Reduction]] = {}
+        self._made = {
+            f"{name}.{statistic.word}": (name, _maker(statistic))
+            for name, statistics in asked.statistics.items()
+            for statistic in statistics
+        }
+        self.trials = 0
+
+    def add(self, outputs: Mapping[str, Array], members: int | None = None) -> None:
+        """Take a batch: outputs `[trial, ...]`, or `[member, trial, ...]` of so many members."""
+        self._members = members
+        arrays = {name: self._of_members(outputs[name]) for name in self._asked.statistics}
+        by = None if self._asked.by is None else self._of_members(outputs[self._asked.by])
+        if by is not None and (by.ndim != 2 or by.dtype.kind not in "biuf"):
+            raise InputError(
+                f"'{self._asked.by}' is no single number in each trial, so nothing is told by it",
+                hint="choose an output that is one number, e.g. the response",
+            )
+        for name, array in arrays.items():
+            if array.dtype.kind not in "biuf":
+                raise InputError(f"'{name}' is {array.dtype}: over trials numbers are told only")
+        self.trials += next(iter(arrays.values())).shape[1]
+        for member in range(self._members or 1):
+            for value in (None,) if by is None else np.unique(by[member]).tolist():
+                chosen = slice(None) if by is None else by[member] == value
+                group = self._group(member, value)
+                for key, (name, _) in self._made.items():
+                    self._check_shape(group[key], name, arrays[name][member])
+                    group[key].add(arrays[name][member][chosen])
+
+    def _check_shape(self, reduction: Reduction, name: str, rows: Array) -> None:
+        if not reduction.takes(rows):
+            raise InputError(
+                f"'{name}' has another shape in some trials than in others",
+                hint="choose outputs of one shape, e.g. a reaction time",
+            )
+
+    def _of_members(self, array: Array) -> Array:
+        return np.asarray(array)[None] if self._members is None else np.asarray(array)
+
+    def _group(self, member: int, value: Any) -> dict[str, Reduction]:
+        key = (member, value)
+        if key not in self._groups:
+            self._groups[key] = {name: make() for name, (_, make) in self._made.items()}
+        return self._groups[key]
+
+    # --- what is told -----------------------------------------------------------------------------
+
+    @property
+    def values(self) -> Array:
+        """The values that statistics are told by, in order."""
+        return np.array(sorted({value for _, value in self._groups}))
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The axis of these values, if there is one."""
+        return (
+            () if self._asked.by is None else (Axis(self._asked.by, {self._asked.by: self.values}),)
+        )
+
+    def arrays(self) -> dict[str, Array]:
+        """What is told, by name: `[member, value, ...]`, without the axes that there are not."""
+        values = (None,) if self._asked.by is None else self.values.tolist()
+        return {name: self._array(name, values) for name in self._made}
+
+    def _array(self, name: str, values: Collection[Any]) -> Array:
+        keys = list(product(range(self._members or 1), values))
+        there = {key: group[name].value() for key, group in self._groups.items()}
+        like = next(iter(there.values()))
+        blank = 0 if like.dtype.kind in "iu" and name.endswith((".count", ".histogram")) else np.nan
+        rows = [there[k] if k in there else np.full(like.shape, blank) for k in keys]
+        whole = all(key in there for key in keys) or blank == 0
+        stack = np.stack(rows).astype(like.dtype if whole else np.result_type(like, np.float64))
+        members = () if self._members is None else (self._members,)
+        told = () if self._asked.by is None else (len(values),)
+        return stack.reshape((*members, *told, *like.shape))
+
+
+def _maker(statistic: Statistic) -> Any:
+    """What makes a reduction for a word and its numbers.
+
+    Raises:
+        InputError: there is no such word, or the numbers are none of it.
+    """
+    word, numbers = statistic.word, statistic.numbers
+    if word in WORDS and not numbers:
+        return WORDS[word]
+    if word not in OF_NUMBERS:
+        known = (*WORDS, *OF_NUMBERS)
+        raise InputError(
+            f"'{word}' is nothing that can be told over trials",
+            hint=suggestion(word, known) or f"the words are {', '.join(known)}",
+        )
+    if word == "quantiles":
+        right = bool(numbers) and all(0 <= number <= 1 for number in numbers)
+    else:
+        right = len(numbers) > 1 and all(a < b for a, b in pairwise(numbers))
+    if not right:
+        raise InputError(
+            f"{word} over trials cannot be {list(numbers)}",
+            hint="give {'quantiles': [0.1, 0.5, 0.9]}, from 0 to 1, or {'histogram': edges} that rise",
+        )
+    return lambda: OF_NUMBERS[word](numbers)

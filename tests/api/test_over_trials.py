@@ -1,0 +1,170 @@
+"""Statistics over trials: those of all trials, told without keeping them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import mdf_loop
+from mdf_loop.api import over_trials
+from mdf_loop.cli import cli
+from mdf_loop.errors import InputError, LoopError
+
+NODE = {
+    "parameters": {
+        "x": {"value": "numpy.random.normal(2.0, 3.0)"},
+        "c": {"value": "1 * (x > 0) + 1 * (x > 4)"},
+        "v": {"value": "numpy.random.uniform(size=2) + x"},
+        "s": {"value": "s + numpy.random.normal()", "default_initial_value": 100.0},
+    },
+    "output_ports": {name: {"value": name} for name in "xcvs"},
+}
+MODEL = {"g": {"nodes": {"A": NODE}}}
+EDGES = np.linspace(-10.0, 14.0, 25)
+WORDS = ["mean", "var", "std", "min", "max", "count"]
+TOLD = [*WORDS, {"quantiles": [0.1, 0.5, 0.9]}, {"histogram": EDGES}]
+TRIALS = 3000
+
+
+def told(values: np.ndarray, name: str = "A.x") -> dict[str, Any]:
+    """By numpy."""
+    found = {word: getattr(values, word)(axis=0) for word in ("mean", "var", "std", "min", "max")}
+    parts = {
+        "quantiles": np.quantile(values, [0.1, 0.5, 0.9], axis=0),
+        "histogram": np.apply_along_axis(lambda v: np.histogram(v, EDGES)[0], 0, values),
+    }
+    found |= {"count": len(values)}
+    found |= {word: np.moveaxis(part, 0, -1) for word, part in parts.items()}
+    return {f"{name}.{word}": value for word, value in found.items()}
+
+
+def compare(made: Any, expected: dict[str, Any], place: Any = ...) -> None:
+    for name, value in expected.items():
+        np.testing.assert_allclose(made[name][place], value, rtol=1e-12, err_msg=name)
+
+
+@pytest.fixture
+def compiled() -> Any:
+    return mdf_loop.compile(MODEL)
+
+
+def test_of_all_trials(compiled: Any) -> None:
+    each = compiled.run(trials=TRIALS)
+    made = compiled.run(trials=TRIALS, over_trials={"A.x": TOLD, "A.v": TOLD})
+    compare(made, told(each["x"]))
+    compare(made, told(each["v"], "A.v"))
+    assert made.axes == ()
+    assert list(made)[:2] == ["A.x.mean", "A.x.var"]
+
+
+def test_by_the_values_of_an_output(compiled: Any) -> None:
+    each = compiled.run(trials=TRIALS)
+    made = compiled.run(trials=TRIALS, over_trials={"x": TOLD}, by="c")
+    (axis,) = made.axes
+    assert axis.coordinates["c"].tolist() == [0, 1, 2]
+    for value in range(3):
+        compare(made, told(each["x"][each["c"] == value], "x"), value)
+    assert made["x.count"].sum() == TRIALS
+
+
+def test_of_a_sweep_and_over_time(compiled: Any) -> None:
+    asked = {"trials": 200, "sweep": {"A.s": [0.0, 50.0]}, "steps": 4}
+    each = compiled.run(**asked)
+    made = compiled.run(**asked, over_trials={"s": ["mean", "var", "count", TOLD[6]]})
+    assert [axis.name for axis in made.axes] == ["batch", "time"]
+    assert made.to_xarray()["s.quantiles"].dims[:2] == ("batch", "time")
+    assert made.to_xarray()["s.count"].dims == ("batch",)
+    np.testing.assert_allclose(made["s.mean"], each["s"].mean(axis=1), rtol=1e-13)
+    np.testing.assert_allclose(made["s.var"], each["s"].var(axis=1), rtol=1e-12)
+
+
+def test_a_value_that_a_member_never_has_counts_nothing() -> None:
+    node = {
+        "parameters": {"m": {"value": 0.0}, "x": {"value": "m + numpy.random.rand()"}},
+        "output_ports": {"x": {"value": "x"}, "c": {"value": "x > 1"}},
+    }
+    compiled = mdf_loop.compile({"g": {"nodes": {"A": node}}})
+    made = compiled.run(
+        trials=50, sweep={"A.m": [0.0, 2.0]}, over_trials={"x": ["mean", "count"]}, by="c"
+    )
+    assert made["x.count"].tolist() == [[50, 0], [0, 50]]
+    assert np.isnan(made["x.mean"][0, 1])
+    assert made["x.mean"][1, 1] > 2.0
+
+
+@pytest.mark.parametrize("first", [1, 7, 1000])
+def test_the_same_bits_in_any_batches(
+    compiled: Any, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"trials": 700, "over_trials": {"x": TOLD, "v": TOLD}, "by": "c"}
+    whole = compiled.run(**asked)
+    monkeypatch.setattr(over_trials, "FIRST", first)
+    monkeypatch.setattr(over_trials, "MOST", 3 * first)
+    parts = compiled.run(**asked)
+    for name in whole:
+        np.testing.assert_array_equal(parts[name], whole[name])
+
+
+def test_what_was_reached_is_told(compiled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(over_trials, "FIRST", 10)
+    monkeypatch.setattr(over_trials, "MOST", 10)
+    seen: list[Any] = []
+
+    def stop_late(progress: Any) -> bool:
+        seen.append(progress)
+        return len(seen) < 25
+
+    made = compiled.run(trials=10**6, steps=5, over_trials={"x": ["count"]}, progress=stop_late)
+    assert made.stopped_by.is_asked
+    assert 0 < made["x.count"] < 10**6
+    assert f"{made['x.count']} trials" in made.reason
+
+
+WRONG = {
+    "no word": ({"over_trials": {"x": ["mea"]}}, "did you mean 'mean'"),
+    "quantiles": (
+        {"over_trials": {"x": [{"quantiles": [1.5]}]}},
+        "quantiles over trials cannot be",
+    ),
+    "edges": (
+        {"over_trials": {"x": [{"histogram": [1.0, 0.0]}]}},
+        "histogram over trials cannot be",
+    ),
+    "texts": ({"over_trials": {"x": [{"quantiles": ["a"]}]}}, "are no numbers"),
+    "no output": ({"over_trials": {"z": "mean"}}, "no output 'z'"),
+    "by an array": ({"over_trials": {"x": "mean"}, "by": "v"}, "no single number in each trial"),
+    "by alone": ({"by": "c"}, "by needs over_trials"),
+    "no trials": ({"over_trials": {"x": "mean"}, "trials": None}, "over_trials needs trials"),
+    "record": ({"over_trials": {"x": "mean"}, "record": ["A.c"]}, "outputs of each trial"),
+    "a checkpoint": ({"over_trials": {"x": "mean"}, "checkpoint": "c.ckpt"}, "a checkpoint"),
+    "the engine": ({"over_trials": {"x": "mean"}, "engine": "modeci"}, "modeci_mdf's engine"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_refused(compiled: Any, name: str) -> None:
+    asked, said = WRONG[name]
+    with pytest.raises(LoopError) as caught:
+        compiled.run(**{"trials": 20, **asked})
+    assert said in str(caught.value)
+    assert isinstance(caught.value, InputError) or name == "no output"
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "m.json").write_text(json.dumps({"m": {"graphs": MODEL}}))
+    words = ["run", str(tmp_path / "m.json"), "--trials", "500", "--seed", "3", "--by", "c"]
+    words += ["--over-trials", "x=mean,quantiles:0.1:0.9", "--over-trials", "x=histogram:-10:14:7"]
+    made = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
+    outputs = made["outputs"]
+    assert outputs["x.histogram"]["shape"] == [3, 6]
+    assert outputs["x.quantiles"]["shape"] == [3, 2]
+    assert made["axes"] == {"c": [0, 1, 2]}
+    assert made["seed"] == 3
+    text = CliRunner().invoke(cli, words).stdout
+    assert "x.mean: float64[c=3]" in text
+    assert "seed: 3" in text
