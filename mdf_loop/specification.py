@@ -7,8 +7,7 @@ It knows no model. Names are as they were given, words and numbers are checked.
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
 from pathlib import Path
@@ -21,6 +20,8 @@ from mdf_loop.durations import seconds
 from mdf_loop.errors import InputError
 from mdf_loop.memory_limit import checked_limit
 from mdf_loop.paths import path_of
+from mdf_loop.trials import EACH_TRIAL, USUAL, Draws, OverTrials, draws, is_whole
+from mdf_loop.trials import over_trials as told_over_trials
 
 ENGINES = ("onnxruntime", "interpreter", "modeci")
 """Words for what runs a model: those of `run.backend.BACKENDS`, which stands above this. ONNX Runtime,
@@ -37,17 +38,6 @@ Progressing: TypeAlias = "bool | Callable[[Any], Any] | None"
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
-    """Which random numbers a model draws: those of a seed, for one run or for each of these trials."""
-
-    seed: int = 0
-    trials: tuple[int, ...] | range | None = None
-
-
-_DRAWS = Draws()
-
-
-@dataclass(frozen=True, slots=True)
 class Values:
     """What a model is given: values of inputs and parameters, lists of them to sweep over.
 
@@ -58,26 +48,7 @@ class Values:
     set: Mapping[str, Any] = field(default_factory=dict)
     sweep: Mapping[str, Any] = field(default_factory=dict)
     state: Mapping[str, Any] | None = None
-    draws: Draws = _DRAWS
-
-
-@dataclass(frozen=True, slots=True)
-class Statistic:
-    """What is told of an output over all trials: a word, with the numbers that belong to it."""
-
-    word: str
-    numbers: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class OverTrials:
-    """What is told of outputs over all trials instead of these; `by` an output apart for each of its values."""
-
-    statistics: Mapping[str, tuple[Statistic, ...]] = field(default_factory=dict)
-    by: str | None = None
-
-
-_EACH_TRIAL = OverTrials()
+    draws: Draws = USUAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +64,7 @@ class Selection:
     every: int = 1
     when: str | None = None
     reduce: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    over_trials: OverTrials = _EACH_TRIAL
+    over_trials: OverTrials = EACH_TRIAL
 
     @property
     def names_outputs(self) -> bool:
@@ -248,7 +219,7 @@ def specify(
     )
     selection = _selection(record, only, every, when, reduce)
     if over_trials is not None or by is not None:
-        selection = replace(selection, over_trials=_over_trials(over_trials, by, trials))
+        selection = replace(selection, over_trials=told_over_trials(over_trials, by, trials))
     controls = _controls(
         time_limit, nan, progress, checkpoint, checkpoint_every, resume, memory_limit
     )
@@ -270,53 +241,6 @@ _DEFAULTS = tuple((specify.__kwdefaults__ or {}).values())
 _SWEEP = "sweep={'node.parameter': [0.1, 0.2]}"
 
 
-MOST_TRIALS = 1 << 40
-"""A number of trials above this is taken for a mistake."""
-
-
-def draws(seed: Any, trials: Any = None) -> Draws:
-    """The random numbers of a seed, `"fresh"` for one that nobody has chosen, and of trials.
-
-    Raises:
-        InputError: the seed is no number of 64 bits, or the trials are none.
-    """
-    if isinstance(seed, str) and seed == "fresh":
-        seed = secrets.randbits(64)
-    if not _is_whole(seed) or not 0 <= seed < 1 << 64:
-        raise InputError(
-            f"seed must be a whole number from 0 to 2**64 - 1, not {seed!r}"[:200],
-            hint='give seed=1, or seed="fresh" for one that is new each time',
-        )
-    return Draws(int(seed), None if trials is None else _trials(trials))
-
-
-def _trials(given: Any) -> tuple[int, ...] | range:
-    if _is_whole(given) and 1 <= given <= MOST_TRIALS:
-        return range(int(given))
-    numbers = given if isinstance(given, range) else _listed(given)
-    ends = (min(numbers, default=-1), max(numbers, default=-1))
-    if ends[0] < 0 or ends[1] > MOST_TRIALS or len(set(numbers)) < len(numbers):
-        raise InputError(
-            f"trials must be how many there are, or their numbers, each once: not {given!r}"[:200],
-            hint="give trials=1000, trials=[2041], or trials=range(100, 200)",
-        )
-    return numbers
-
-
-def _listed(given: Any) -> tuple[int, ...]:
-    """Whole numbers that are given as a list; nothing, if they are something else."""
-    if isinstance(given, np.ndarray):
-        given = given.tolist() if given.ndim == 1 else ()
-    whole = (
-        isinstance(given, Sequence) and not isinstance(given, str) and all(map(_is_whole, given))
-    )
-    return tuple(map(int, given)) if whole else ()
-
-
-def _is_whole(number: Any) -> bool:
-    return isinstance(number, int | np.integer) and not isinstance(number, bool)
-
-
 def _selection(record: Any, only: Any, every: Any, when: Any, reduce: Any) -> Selection:
     names = arguments.names(record, "record")
     all_rows = type(every) is int and every == 1 and when is None and reduce is None
@@ -329,37 +253,6 @@ def _selection(record: Any, only: Any, every: Any, when: Any, reduce: Any) -> Se
         None if when is None else arguments.text(when, "when", "when='node.port'"),
         {} if reduce is None else _reductions(reduce),
     )
-
-
-_OVER_TRIALS = "over_trials={'ddm.rt': ['mean', {'quantiles': [0.1, 0.5, 0.9]}]}, by='ddm.choice'"
-
-
-def _over_trials(given: Any, by: Any, trials: Any) -> OverTrials:
-    """What is told over all trials."""
-    found = arguments.mapping(given, "over_trials", _OVER_TRIALS)
-    if trials is None or not found:
-        missing = "trials" if found else "over_trials"
-        raise InputError(
-            f"{'over_trials' if found else 'by'} needs {missing}: it is about what trials share",
-            hint=f"e.g. trials=10_000, {_OVER_TRIALS}",
-        )
-    statistics = {name: tuple(_statistics(name, words)) for name, words in found.items()}
-    return OverTrials(statistics, None if by is None else arguments.text(by, "by", "by='a.choice'"))
-
-
-def _statistics(name: str, given: Any) -> Iterator[Statistic]:
-    """The words for one output."""
-    for word in [given] if isinstance(given, str | Mapping) else given:
-        if isinstance(word, str):
-            yield Statistic(word)
-            continue
-        for key, numbers in arguments.mapping(
-            word, f"over_trials of '{name}'", _OVER_TRIALS
-        ).items():
-            array = np.asarray(numbers, dtype=object).ravel()
-            if not array.size or not all(isinstance(n, int | float | np.number) for n in array):
-                raise InputError(f"{key} over trials of '{name}' are no numbers: {numbers!r}"[:200])
-            yield Statistic(key, tuple(map(float, array)))
 
 
 def _reductions(given: Any) -> Mapping[str, tuple[str, ...]]:
@@ -420,7 +313,7 @@ def _checked_time(made: RunSpecification) -> RunSpecification:
 
 
 def _whole(number: Any, what: str) -> int:
-    if not _is_whole(number) or not 1 <= number <= np.iinfo(np.int64).max:
+    if not is_whole(number) or not 1 <= number <= np.iinfo(np.int64).max:
         raise InputError(f"{what} must be a whole number above 0, not {number!r}")
     return int(number)
 

@@ -26,6 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
             "recent",
             "streams",
             "distributions",
+            "trials",
             "used_memory",
             "memory_limit",
             "arguments",

@@ -38,6 +38,8 @@ def identity(
         "when": selection.when,
         "execution_list": specification.execution_list or None,
         "output": specification.output if specification.streams else None,
+        "seed": bound.streams.seed if bound.keys else None,
+        "trials": bound.streams.trials,
         "nan": "watched" if specification.controls.watches else None,
     }
     return {
@@ -46,13 +48,8 @@ def identity(
         **_digests("input", bound.given.arrays),
         **_digests("parameter", bound.settings.arrays),
         **_digests("sweep", bound.members),
-        **({"seed, or trials": _digest("keys", _keys(bound))} if bound.keys else {}),
         **({} if state is None else {"state": digest_of_arrays(state)}),
     }
-
-
-def _keys(bound: Bound) -> Data:
-    return next(iter(bound.keys.values()))
 
 
 def _digests(kind: str, arrays: Mapping[str, Data]) -> dict[str, str]:

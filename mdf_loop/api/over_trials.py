@@ -10,7 +10,8 @@ from mdf_loop.errors import InputError, LoopError
 from mdf_loop.ir import StoppedBy
 from mdf_loop.results.data import Results
 from mdf_loop.run.recording.over_trials import TrialStatistics
-from mdf_loop.specification import Draws, OverTrials, RunSpecification
+from mdf_loop.specification import RunSpecification
+from mdf_loop.trials import Draws, OverTrials
 
 FIRST = 1024
 """Trials of the first batch, which shows how large one is."""

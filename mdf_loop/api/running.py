@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from mdf_loop.api.engine_run import engine_results
+from mdf_loop.api.gathering import member_axes, results_of
 from mdf_loop.api.identity import identity
 from mdf_loop.api.over_trials import run_over_trials
 from mdf_loop.api.prepared import Evaluation, Prepared
@@ -26,7 +26,6 @@ from mdf_loop.results.saving import check_file, check_texts
 from mdf_loop.run.backend import BACKENDS, DocumentBackend
 from mdf_loop.run.control.controller import RunController
 from mdf_loop.run.control.stepper import Sink
-from mdf_loop.run.device import Device
 from mdf_loop.run.modeci.engine import only_given
 from mdf_loop.run.outputs import Axis, LoopReport
 from mdf_loop.run.recording.claim import Claim, claimed
@@ -172,7 +171,7 @@ def _run_once(
     made = {name: reached.outputs[name] for name in names if name in reached.outputs}
     reports = {**_reports(ready, reached.outputs), **reached.loops} if ready.loops else {}
     stopped_by, reason = _how_it_went(reached, reports, controller)
-    results = _results(
+    results = results_of(
         prepared,
         bound,
         with_missing(made, ready.flags),
@@ -252,7 +251,7 @@ def _run_over_time(
         name = prepared.document.graph.id
         ran = run_over_time(session, stepper, keeping, sink, controller, name)
     prepared.ran_on(ran.device)
-    results = _results(
+    results = results_of(
         prepared,
         bound,
         {**ran.rows, **ran.reduced},
@@ -283,7 +282,7 @@ def _units_of_reduced(prepared: Prepared, keeping: Keeping) -> dict[str, str]:
 
 
 def _refuse_members(bound: Bound, keeping: Keeping) -> None:
-    if _member_axes(bound) and keeping.selection.when is not None:
+    if member_axes(bound) and keeping.selection.when is not None:
         raise InputError(
             "a sweep, or trials, cannot choose rows by `when`: each member would have its own",
             hint="leave when out, or run the members one by one",
@@ -301,7 +300,7 @@ def _stream(
     """Where rows go while they are computed."""
     empty = np.zeros(0, np.int64 if asked.dt is None else np.float64)
     time = Axis("time", {"step" if asked.dt is None else "time": empty})
-    axes = (*_member_axes(bound), time)
+    axes = (*member_axes(bound), time)
     units = {**prepared.units, "time": "s"}
     return Streamed(
         claim.path,
@@ -357,51 +356,3 @@ def _refuse_in_engine(asked: RunSpecification) -> None:
                 f"modeci_mdf's engine takes no {what}",
                 hint="leave it out, or run the model compiled",
             )
-
-
-# --- results --------------------------------------------------------------------------------------
-
-
-def _results(
-    prepared: Prepared,
-    bound: Bound,
-    outputs: Mapping[str, Any],
-    device: Device,
-    *,
-    loops: Mapping[str, LoopReport] | None = None,
-    axes: tuple[Axis, ...] = (),
-    units: Mapping[str, str] | None = None,
-    **more: Any,
-) -> Results:
-    members = _member_axes(bound)
-    lengths = more.pop("lengths", None)
-    return Results(
-        _apart(outputs, members),
-        loops or {},
-        device.name,
-        prepared.options.precision,
-        axes=(*members, *axes),
-        lengths=None if lengths is None else _apart(lengths, members),
-        units=prepared.units if units is None else {**prepared.units, **units},
-        seed=bound.streams.seed if isinstance(bound.streams.seed, int) else None,
-        draws=bool(bound.keys),
-        **more,
-    )
-
-
-def _member_axes(bound: Bound) -> tuple[Axis, ...]:
-    """The axes of what is run at once: members of a sweep, then trials."""
-    swept = (Axis("batch", bound.members),) if bound.members else ()
-    trials = bound.streams.numbers
-    return swept if trials is None else (*swept, Axis("trial", {"trial": trials}))
-
-
-def _apart(arrays: Mapping[str, Data], members: tuple[Axis, ...]) -> Mapping[str, Data]:
-    """Arrays whose members and trials have an axis each; they have one for both, if they are in memory."""
-    if len(members) < 2:
-        return arrays
-    front = tuple(len(next(iter(axis.coordinates.values()))) for axis in members)
-    return {
-        name: data.reshape(*front, *data.shape[1:]) if isinstance(data, np.ndarray) else data
-        for name, data in arrays.items()
-    }

@@ -88,6 +88,12 @@ class Bound:
             return self.given.arrays
         return {**self.given.arrays, **self.settings.inputs, **self.swept, **self.keys}
 
+    @property
+    def drawn_with(self) -> Array:
+        """The keys of a program that draws."""
+        (array,) = self.keys.values()
+        return array
+
     def swept_in(self, program: Program) -> tuple[str, ...]:
         """The inputs of a program that have rows of members.
 

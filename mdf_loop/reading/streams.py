@@ -48,6 +48,10 @@ class Streams:
         made = streams.keys(seeds, streams.sites(sites), trials).reshape(-1, len(sites))
         return np.tile(made, (members, 1)) if isinstance(self.seed, int) else made
 
+    def of_one_run(self, sites: tuple[str, ...]) -> Array:
+        """The keys of the run without trials, of the first seed."""
+        return _keys(self.seed if isinstance(self.seed, int) else self.seed[0], sites)
+
 
 @functools.lru_cache(maxsize=64)
 def _keys(seed: int, sites: tuple[str, ...]) -> Array:

@@ -2,6 +2,7 @@
 
     step               how many evaluations were done
     time               the time of the last of them, in seconds
+    random keys        of all that draws random numbers, if anything does
     parameter A.v      and everything else that the next evaluation reads
 
 In a sweep values have an axis of members in front; what a schedule counts has it only where the
@@ -55,6 +56,10 @@ def without_members(array: Array) -> Array:
     return array[0, ...] if (array == array[:1]).all() else array
 
 
+KEYS = "random keys"
+"""What a state says of random numbers: the keys that they were drawn with."""
+
+
 # --- from outside ---------------------------------------------------------------------------------
 
 
@@ -87,6 +92,19 @@ def checked_state(
             made = np.repeat(made[None], members, axis=0)
         checked[name] = made
     return checked
+
+
+def check_keys(given: Any, *allowed: Array) -> None:
+    """Refuse a state that was reached with other random numbers than those that go on.
+
+    Raises:
+        InputError: the keys that it has are none of those that are allowed.
+    """
+    if not any(np.array_equal(given, keys) for keys in allowed if given is not None):
+        raise InputError(
+            "the state was reached with other random numbers: those of another seed, or of other trials",
+            hint="give the seed and the trials of the run that it is of",
+        )
 
 
 def _step(given: Any) -> Array:

@@ -27,7 +27,9 @@ from mdf_loop.run.execution_list import Sets, sets_that_ran
 from mdf_loop.run.members import Members
 from mdf_loop.run.recording.lengths import RowShapes
 from mdf_loop.run.states import (
+    KEYS,
     State,
+    check_keys,
     checked_state,
     in_type,
     is_swept,
@@ -152,7 +154,11 @@ class TimeSession:
         if state is None:
             return None
         (members,) = self._members(bound) or (None,)
-        return checked_state(state, self.carried, members, self._per_member)
+        checked = checked_state(state, self.carried, members, self._per_member)
+        if bound.keys:  # all trials may begin where one run has ended
+            of_one = bound.streams.of_one_run(self.programs.later.sites)
+            check_keys(state.get(KEYS), bound.drawn_with, of_one)
+        return checked
 
     # --- what a program is given ----------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from mdf_loop.run.execution_list import Mark, OrderOfExecution, Sets
 from mdf_loop.run.recording.lengths import with_axes
 from mdf_loop.run.recording.ticks import Clock
 from mdf_loop.run.room import NO_ROOM, Room, is_in
-from mdf_loop.run.states import State
+from mdf_loop.run.states import KEYS, State
 
 if TYPE_CHECKING:
     from mdf_loop.reading.binding import Bound
@@ -98,7 +98,8 @@ class TimeStepper:
             return None
         number = self.first + self.done
         at = {"step": np.array(number), "time": np.array(float(clock.at(number - 1)))}
-        return {**at, **self._reached.held}
+        drawn = {} if not self._bound.keys else {KEYS: self._bound.drawn_with}
+        return {**at, **drawn, **self._reached.held}
 
     # --- going on -----------------------------------------------------------------------------
 

@@ -24,7 +24,8 @@ from mdf_loop.run.modeci.engine import EngineRun, drive, only_given
 from mdf_loop.run.modeci.engine_graph import EngineGraph, unformatted, with_copies, with_kept
 from mdf_loop.run.modeci.evaluations import Evaluations
 from mdf_loop.run.recording.missing import with_missing
-from mdf_loop.specification import RunSpecification, draws, specify
+from mdf_loop.specification import RunSpecification, specify
+from mdf_loop.trials import draws
 from mdf_loop.verification.comparison import (
     Comparison,
     Verification,

@@ -118,6 +118,33 @@ def test_trials_go_on_from_their_states() -> None:
         np.testing.assert_array_equal(rest["x"][trial], walk(5, 0, trial)[3:])
 
 
+def test_trials_may_begin_where_one_run_ended() -> None:
+    compiled = mdf_loop.compile(model(WALK))
+    begun = compiled.run(steps=3)
+    rest = compiled.run(steps=2, trials=4, state=begun.state)
+    np.testing.assert_array_equal(rest["x"][0], walk(5)[3:])
+    assert len(np.unique(rest["x"][:, 0])) == 4
+
+
+@pytest.mark.parametrize("other", [{"seed": 1}, {"seed": 1, "trials": 3}, {"trials": [4, 5, 6]}])
+def test_a_state_goes_on_with_its_own_random_numbers(other: dict[str, Any]) -> None:
+    compiled = mdf_loop.compile(model(WALK))
+    begun = compiled.run(steps=3, **({"trials": 3} if "trials" in other else {}))
+    with pytest.raises(InputError, match="reached with other random numbers"):
+        compiled.run(steps=2, state=begun.state, **{"trials": None, **other})
+
+
+def test_a_checkpoint_goes_on_with_the_same_numbers(tmp_path: Path) -> None:
+    compiled = mdf_loop.compile(model(WALK))
+    asked = {"checkpoint": tmp_path / "run.ckpt", "progress": lambda progress: progress.done < 7}
+    begun = compiled.run(steps=5000, trials=3, seed=2, **asked)
+    assert begun.stopped_by.is_asked
+    with pytest.raises(InputError, match="seed"):
+        compiled.run(steps=5000, trials=3, seed=3, resume=tmp_path / "run.ckpt")
+    whole = compiled.run(steps=5000, trials=3, seed=2, resume=tmp_path / "run.ckpt")
+    np.testing.assert_array_equal(whole["x"], compiled.run(steps=5000, trials=3, seed=2)["x"])
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [

@@ -478,6 +478,8 @@ def test_the_engine_does_not_run_for_what_cannot_be_compiled(
 def test_the_engine_is_what_that_test_holds_back(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     engine = side_by_side.EngineGraph
-    monkeypatch.setattr(side_by_side, "EngineGraph", lambda d: made.append(d) or engine(d))
+    monkeypatch.setattr(
+        side_by_side, "EngineGraph", lambda d, *seed: made.append(d) or engine(d, *seed)
+    )
     assert mdf_loop.verify(model_of(), steps=2).equal
     assert len(made) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mdf_loop.specification import draws
+from mdf_loop.trials import draws
 
 current = 0
 

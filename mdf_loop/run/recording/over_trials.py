@@ -13,8 +13,8 @@ from mdf_loop.ir import Array
 from mdf_loop.run.outputs import Axis
 from mdf_loop.run.recording.reduction import Reduction
 from mdf_loop.run.recording.statistics import OF_NUMBERS, WORDS
-from mdf_loop.specification import OverTrials, Statistic
 from mdf_loop.suggestion import suggestion
+from mdf_loop.trials import OverTrials, Statistic
 
 _Group = tuple[int, Any]
 """A member of the sweep, and a value."""

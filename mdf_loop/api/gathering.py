@@ -1,0 +1,61 @@
+"""What a run gave, put together as results: with the axes of members and trials in front."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.api.prepared import Prepared
+from mdf_loop.ir import Data
+from mdf_loop.reading.binding import Bound
+from mdf_loop.results.data import Results
+from mdf_loop.run.device import Device
+from mdf_loop.run.outputs import Axis, LoopReport
+
+
+def results_of(
+    prepared: Prepared,
+    bound: Bound,
+    outputs: Mapping[str, Any],
+    device: Device,
+    *,
+    loops: Mapping[str, LoopReport] | None = None,
+    axes: tuple[Axis, ...] = (),
+    units: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Results:
+    """The results of a run; `more` is what `Results` takes besides."""
+    members = member_axes(bound)
+    lengths = more.pop("lengths", None)
+    return Results(
+        _apart(outputs, members),
+        loops or {},
+        device.name,
+        prepared.options.precision,
+        axes=(*members, *axes),
+        lengths=None if lengths is None else _apart(lengths, members),
+        units=prepared.units if units is None else {**prepared.units, **units},
+        seed=bound.streams.seed if isinstance(bound.streams.seed, int) else None,
+        draws=bool(bound.keys),
+        **more,
+    )
+
+
+def member_axes(bound: Bound) -> tuple[Axis, ...]:
+    """The axes of what is run at once: members of a sweep, then trials."""
+    swept = (Axis("batch", bound.members),) if bound.members else ()
+    trials = bound.streams.numbers
+    return swept if trials is None else (*swept, Axis("trial", {"trial": trials}))
+
+
+def _apart(arrays: Mapping[str, Data], members: tuple[Axis, ...]) -> Mapping[str, Data]:
+    """Arrays whose members and trials have an axis each; they have one for both, if they are in memory."""
+    if len(members) < 2:
+        return arrays
+    front = tuple(len(next(iter(axis.coordinates.values()))) for axis in members)
+    return {
+        name: data.reshape(*front, *data.shape[1:]) if isinstance(data, np.ndarray) else data
+        for name, data in arrays.items()
+    }

@@ -1,0 +1,126 @@
+"""What a run is asked for about random numbers: a seed, trials, and what is told of all of them.
+
+draws(seed=1, trials=range(100, 200))
+over_trials({"ddm.rt": ["mean", {"quantiles": [0.1, 0.5, 0.9]}]}, by="ddm.choice", trials=1000)
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdf_loop import arguments
+from mdf_loop.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Which random numbers a model draws: those of a seed, for one run or for each of these trials."""
+
+    seed: int = 0
+    trials: tuple[int, ...] | range | None = None
+
+
+USUAL = Draws()
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """What is told of an output over all trials: a word, with the numbers that belong to it."""
+
+    word: str
+    numbers: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OverTrials:
+    """What is told of outputs over all trials instead of these; `by` an output apart for each of its values."""
+
+    statistics: Mapping[str, tuple[Statistic, ...]] = field(default_factory=dict)
+    by: str | None = None
+
+
+EACH_TRIAL = OverTrials()
+
+
+MOST_TRIALS = 1 << 40
+"""A number of trials above this is taken for a mistake."""
+
+
+def draws(seed: Any, trials: Any = None) -> Draws:
+    """The random numbers of a seed, `"fresh"` for one that nobody has chosen, and of trials.
+
+    Raises:
+        InputError: the seed is no number of 64 bits, or the trials are none.
+    """
+    if isinstance(seed, str) and seed == "fresh":
+        seed = secrets.randbits(64)
+    if not is_whole(seed) or not 0 <= seed < 1 << 64:
+        raise InputError(
+            f"seed must be a whole number from 0 to 2**64 - 1, not {seed!r}"[:200],
+            hint='give seed=1, or seed="fresh" for one that is new each time',
+        )
+    return Draws(int(seed), None if trials is None else _trials(trials))
+
+
+def _trials(given: Any) -> tuple[int, ...] | range:
+    if is_whole(given) and 1 <= given <= MOST_TRIALS:
+        return range(int(given))
+    numbers = given if isinstance(given, range) else _listed(given)
+    ends = (min(numbers, default=-1), max(numbers, default=-1))
+    if ends[0] < 0 or ends[1] > MOST_TRIALS or len(set(numbers)) < len(numbers):
+        raise InputError(
+            f"trials must be how many there are, or their numbers, each once: not {given!r}"[:200],
+            hint="give trials=1000, trials=[2041], or trials=range(100, 200)",
+        )
+    return numbers
+
+
+def _listed(given: Any) -> tuple[int, ...]:
+    """Whole numbers that are given as a list; nothing, if they are something else."""
+    if isinstance(given, np.ndarray):
+        given = given.tolist() if given.ndim == 1 else ()
+    whole = isinstance(given, Sequence) and not isinstance(given, str) and all(map(is_whole, given))
+    return tuple(map(int, given)) if whole else ()
+
+
+def is_whole(number: Any) -> bool:
+    """Whether it is a whole number of Python or numpy."""
+    return isinstance(number, int | np.integer) and not isinstance(number, bool)
+
+
+_EXAMPLE = "over_trials={'ddm.rt': ['mean', {'quantiles': [0.1, 0.5, 0.9]}]}, by='ddm.choice'"
+
+
+def over_trials(given: Any, by: Any, trials: Any) -> OverTrials:
+    """What is told over all trials.
+
+    Raises:
+        InputError: it cannot be read, or there are no trials.
+    """
+    found = arguments.mapping(given, "over_trials", _EXAMPLE)
+    if trials is None or not found:
+        missing = "trials" if found else "over_trials"
+        raise InputError(
+            f"{'over_trials' if found else 'by'} needs {missing}: it is about what trials share",
+            hint=f"e.g. trials=10_000, {_EXAMPLE}",
+        )
+    statistics = {name: tuple(_statistics(name, words)) for name, words in found.items()}
+    return OverTrials(statistics, None if by is None else arguments.text(by, "by", "by='a.choice'"))
+
+
+def _statistics(name: str, given: Any) -> Iterator[Statistic]:
+    """The words for one output."""
+    for word in [given] if isinstance(given, str | Mapping) else given:
+        if isinstance(word, str):
+            yield Statistic(word)
+            continue
+        for key, numbers in arguments.mapping(word, f"over_trials of '{name}'", _EXAMPLE).items():
+            array = np.asarray(numbers, dtype=object).ravel()
+            if not array.size or not all(isinstance(n, int | float | np.number) for n in array):
+                raise InputError(f"{key} over trials of '{name}' are no numbers: {numbers!r}"[:200])
+            yield Statistic(key, tuple(map(float, array)))
