@@ -18,6 +18,7 @@ from mdf_loop.build import located
 from mdf_loop.document.graph_functions import BODIES
 from mdf_loop.errors import LoopError, OperandError, UnknownFunctionError, UnsupportedError
 from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.lower.decisions import DECISIONS
 from mdf_loop.lower.expression import lower_expression
 from mdf_loop.lower.onnx_functions import lower_onnx
 from mdf_loop.lower.operators import Term
@@ -90,6 +91,8 @@ def lower_function(
     op_type = name.rpartition("::")[2]
     if name == title(op_type) and (op_type in own_names() or "onnx::" in name):
         return lower_onnx(b, op_type, args, scope)
+    if name in DECISIONS:
+        return _decision(b, name, args, scope)
     text, arguments = _formula(name, metadata or {})
     unread = _unread(args, (*arguments, *_CARRIED.get(name, ())))
     if unread and is_foreign(metadata or {}):
@@ -114,6 +117,20 @@ def lower_function(
                 )
             variables.define(variable, term)
     return lower_expression(b, text, variables)
+
+
+def _decision(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) -> Term:
+    """A function that is a loop of its own."""
+    arguments, decide = DECISIONS[name]
+    unread = _unread(args, tuple(arguments))
+    if unread:
+        raise OperandError(
+            f"the function '{name}' has no argument '{unread[0]}'",
+            hint=suggestion(unread[0], arguments),
+        )
+    with with_arguments(b, args, scope) as inner:
+        found = {key: inner.find_in_node(key) for key in arguments}
+        return decide(b, {key: term for key, term in found.items() if term is not None})
 
 
 _CARRIED = {"logistic": ("x_0", "scale")}

@@ -8,6 +8,7 @@ from modeci_mdf.mdf import Function
 
 from mdf_loop.errors import OperandError, UnknownFunctionError, UnsupportedError
 from mdf_loop.lower import lower_function
+from mdf_loop.lower.decisions import DECISIONS
 from tests.lower.lower_machine import Lowered, assert_same
 
 OURS = {"actr.", "ddm."}
@@ -16,7 +17,7 @@ FORMULAS = [
     for name, entry in mdf_functions.items()
     if "::" not in name and not entry["expression_string"].startswith(tuple(OURS))
 ]
-CODE = [name for name in mdf_functions if "::" not in name and name not in FORMULAS]
+CODE = [name for name in mdf_functions if "::" not in name and name not in (*FORMULAS, *DECISIONS)]
 VALUES = {
     "variable0": 0.5,
     "slope": 2.0,
