@@ -39,8 +39,9 @@ from mdf_loop.ir import (
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading import read_annotated
 from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.draws import is_count_of_draws
 from mdf_loop.reading.inputs import bind_types
-from mdf_loop.reading.memory import label
+from mdf_loop.reading.memory import State, label
 from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.specification import RunSpecification
 
@@ -88,7 +89,7 @@ def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[D
     except LoopError:
         over_time = None
     if over_time is not None and over_time.states:
-        states = {label(state): f"state '{state[1]}.{state[2]}'" for state in over_time.states}
+        states = {label(state): _state(state) for state in over_time.states}
         return decisions(over_time.later, over_time.types, states)
     reading = read_annotated(document, inputs, options=options)
     return decisions(reading.program, reading.types)
@@ -219,7 +220,13 @@ class _Sources:
             yield from captures(operation)
 
 
+_DRAWN = "random numbers"
 _CONTROLS = {"dt": "the time step", "steps": "the number of steps"}
+
+
+def _state(state: State) -> str:
+    _, node, item = state
+    return _DRAWN if is_count_of_draws(state) else f"state '{node}.{item}'"
 
 
 def _called(entry: Input, states: Mapping[str, str]) -> str:
@@ -229,7 +236,7 @@ def _called(entry: Input, states: Mapping[str, str]) -> str:
         case Takes.CONTROL:
             return _CONTROLS[entry.of]
         case Takes.KEYS:
-            return "random numbers"
+            return _DRAWN
         case Takes.SETTING:
             return f"parameter '{entry.of}', which is set"
     return f"input '{entry.value.name}'"

@@ -52,7 +52,8 @@ def explain(source: Source) -> str:
     blocks = (_block(block) for block in blocks_of(graph))
     has_loops = bool(time.carried) or any(node.loops for node in graph.nodes)
     native = _native(document, over_time=bool(time.carried)) if has_loops else ()
-    sections = [_graph(graph), _over_time(time), *blocks, native, _decisions(document)]
+    drawn = _draws(document, over_time=bool(time.carried))
+    sections = [_graph(graph), _over_time(time), *blocks, drawn, native, _decisions(document)]
     shown = ([*map(on_one_line, lines)] for lines in sections)
     text = "\n\n".join("\n".join(lines) for lines in shown if lines)
     return "\n".join(line.rstrip() for line in text.split("\n")) + "\n"
@@ -130,6 +131,17 @@ def _over_time(time: LoopOutline) -> Iterator[str]:
     names = ", ".join(port for recorded in time.recorded for port in recorded.ports)
     recorded = _listed("recorded", [names] if names else [])
     yield from (f"  {line}" for line in (*carried, *recorded))
+
+
+def _draws(document: Document, *, over_time: bool) -> Iterator[str]:
+    """Which calls draw random numbers, each from its own stream; nothing if the model cannot run."""
+    try:
+        sites = Prepared(document, USUAL, Options()).sites(over_time=over_time)
+    except LoopError:
+        return
+    if sites:
+        yield "Random numbers, each from a stream of its own"
+        yield from (f"  {site}" for site in sites)
 
 
 def _native(document: Document, *, over_time: bool) -> Iterator[str]:

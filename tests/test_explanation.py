@@ -238,3 +238,22 @@ def test_every_shared_model_is_explained(shared):
 def test_what_is_no_model_is_refused(tmp_path):
     with pytest.raises(ModelError, match="there is no file"):
         explain(tmp_path / "none.yaml")
+
+
+def test_calls_that_draw_are_named() -> None:
+    node = {
+        "parameters": {
+            "x": {"value": "x + numpy.random.normal()", "default_initial_value": 0.0},
+            "y": {"value": "random.random()"},
+        },
+        "output_ports": {
+            "x": {"value": "x"},
+            "y": {"value": "y"},
+            "high": {"value": "1 if x > 0 else 0"},
+        },
+    }
+    text = explain({"m": {"graphs": {"g": {"nodes": {"A": node}}}}})
+    lines = text.splitlines()
+    start = lines.index("Random numbers, each from a stream of its own")
+    assert lines[start + 1 : start + 3] == ["  g.A.x#0", "  g.A.y#0"]
+    assert "of draws" not in text

@@ -130,6 +130,14 @@ class Prepared:
             return self.options
         return replace(self.options, max_iterations=int(ENDLESS))
 
+    def sites(self, *, over_time: bool) -> tuple[str, ...]:
+        """The calls that draw random numbers; nothing is run."""
+        asked = RunSpecification(steps=2 if over_time else None)
+        bound = self.bound(asked)
+        if over_time:
+            return read_over_time(self.document, bound, self.options, asked).later.sites
+        return read_once(self.document, bound, self.options, asked.selection).program.sites
+
     def said_of_loops(self, *, over_time: bool) -> Mapping[str, str]:
         """Of each loop whether it would be native in a long run; nothing is run."""
         asked = RunSpecification(steps=2 if over_time else None)

@@ -34,6 +34,9 @@ def title(node: NodeOutline, canvas: Canvas) -> list[str]:
     if node.condition:
         canvas.kinds.add("schedule")
         said += wrapped(f"{MARKS['schedule'].sign} {node.condition}", CONDITION)
+    if node.draws:
+        canvas.kinds.add("noise")
+        said.append(f"{MARKS['noise'].sign} draws random numbers")
     if node.before_test:
         canvas.kinds.add("before_test")
         said.append(f"{MARKS['before_test'].sign} before the test")

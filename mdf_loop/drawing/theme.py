@@ -63,6 +63,7 @@ MARKS: dict[str, Mark] = {
     "result": Mark("#", "#4d4d4d", PAPER, "told about the run"),
     "before_test": Mark("+1", "#f7dcc8", INK, "before the test: runs once more than the rest"),
     "state": Mark("↻", "#f6e7a8", INK, "state, kept between evaluations"),
+    "noise": Mark("~", "#f7dcc8", INK, "draws random numbers"),
     "schedule": Mark("◷", "#f7dcc8", INK, "when the scheduler lets it run"),
 }
 

@@ -21,7 +21,7 @@ from mdf_loop.lower import (  # noqa: F401 - they register functions
 from mdf_loop.lower.expression import is_left_out, lower_expression
 from mdf_loop.lower.operators import Term, cast, tensor
 from mdf_loop.lower.scope import Scope, unknown_name
-from mdf_loop.lower.standard import lower_function, with_arguments
+from mdf_loop.lower.standard import function_draws, lower_function, with_arguments
 from mdf_loop.lower.syntax import draws_numbers, names_in
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Term",
     "cast",
     "draws_numbers",
+    "function_draws",
     "is_left_out",
     "lower_expression",
     "lower_function",

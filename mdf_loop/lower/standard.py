@@ -20,6 +20,7 @@ from mdf_loop.errors import LoopError, OperandError, UnknownFunctionError, Unsup
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.decisions import DECISIONS
 from mdf_loop.lower.expression import lower_expression
+from mdf_loop.lower.onnx_draws import DRAWN
 from mdf_loop.lower.onnx_functions import lower_onnx
 from mdf_loop.lower.operators import Term
 from mdf_loop.lower.psyneulink import is_foreign, known_formula, origin_hint
@@ -141,6 +142,11 @@ def _unread(args: Mapping[str, Any], known: Collection[str]) -> list[str]:
     """The arguments that neither the function nor another argument reads."""
     read = {word for expression in args.values() for word in names_in(expression)}
     return [key for key in args if key not in known and key not in read]
+
+
+def function_draws(name: str | None) -> bool:
+    """Whether a function draws random numbers by itself."""
+    return name in DECISIONS or (name or "").removeprefix("onnx::") in DRAWN
 
 
 @contextmanager

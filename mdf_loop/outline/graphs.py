@@ -10,7 +10,7 @@ from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.opening import Source, open_document
-from mdf_loop.lower import names_in
+from mdf_loop.lower import draws_numbers, function_draws, names_in
 from mdf_loop.outline.annotation import Annotations, annotate
 from mdf_loop.outline.choices import outline_case, outline_if
 from mdf_loop.outline.cycles import cycle_groups, feedback_edges
@@ -172,8 +172,8 @@ class _Reader:
         conditions = tuple(condition_fields(c) for c in getattr(item, "conditions", None) or ())
         arguments = tuple((item.args or {}).items())
         expressions = (item.value, derivative, initial, *(v for _, v in arguments))
-        tests = (text for pair in conditions for text in pair)
-        names: set[str] = set().union(*(names_in(text) for text in (*expressions, *tests)))
+        expressions += tuple(text for pair in conditions for text in pair)
+        names: set[str] = set().union(*map(names_in, expressions))
         remembers = isinstance(item.value, str) and item.id in names_in(item.value)
         return ItemOutline(
             id=item.id,
@@ -187,6 +187,7 @@ class _Reader:
             type=self.notes.type_of(path),
             stateful=derivative is not None or initial is not None or remembers,
             reads=tuple(sorted(names & (local_names(node) | _outside(names)))),
+            draws=function_draws(item.function) or any(map(draws_numbers, expressions)),
         )
 
     # --- inputs and outputs of the whole model --------------------------------------------------

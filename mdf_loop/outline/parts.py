@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from mdf_loop.ir import Array
+from mdf_loop.lower import draws_numbers
 from mdf_loop.outline.values import (
     ArgumentOutline,
     CaptureOutline,
@@ -51,11 +52,12 @@ class ItemOutline:
     type: str = ""
     stateful: bool = False
     reads: tuple[str, ...] = ()
+    draws: bool = False
 
     @property
     def constant(self) -> bool:
         """Whether this is a plain number, list or text that nothing changes."""
-        changes = self.function or self.conditions or self.stateful or self.reads
+        changes = self.function or self.conditions or self.stateful or self.reads or self.draws
         return self.value is not None and not changes
 
 
@@ -226,6 +228,12 @@ class NodeOutline:
     outputs: tuple[PortOutline, ...] = ()
     condition: str = ""
     before_test: bool = False
+
+    @property
+    def draws(self) -> bool:
+        """Whether it draws random numbers, its bodies left out."""
+        own = any(item.draws for item in self.items)
+        return own or any(draws_numbers(port.value) for port in self.outputs)
 
     @property
     def loops(self) -> tuple[LoopOutline, ...]:

@@ -92,7 +92,15 @@ def with_streams_going_on(program: Program, sites: tuple[str, ...] | None = None
 
 def _state(graph: str) -> State:
     """How many turns were taken of a graph, as something that is held."""
-    return ("count", "", f"of draws in {graph}")
+    return ("count", "", f"{_COUNT}{graph}")
+
+
+_COUNT = "of draws in "
+
+
+def is_count_of_draws(state: State) -> bool:
+    """Whether something that is held counts draws."""
+    return state[0] == "count" and state[2].startswith(_COUNT)
 
 
 # --- what draws -----------------------------------------------------------------------------------

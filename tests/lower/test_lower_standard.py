@@ -62,7 +62,7 @@ def test_functions_of_mdf(name, given):
 
 def test_there_are_formulas_and_code():
     assert set(FORMULAS) >= {"linear", "logistic", "exponential", "MatMul", "Relu", "arctan"}
-    assert set(CODE) >= {"change_goal", "retrieve_chunk", "drift_diffusion_integrator"}
+    assert set(CODE) >= {"change_goal", "retrieve_chunk"}
 
 
 @pytest.mark.parametrize("name", CODE)
