@@ -165,14 +165,29 @@ class _Look:
 
     def _is_brief(self, loop: Loop) -> bool:
         trip = None if loop.trip_count is None else self._known.get(loop.trip_count)
-        return self._brief if trip is None else int(trip.item()) * work_of(loop.ops) < LITTLE
+        if trip is None:
+            return self._brief
+        return int(trip.item()) * work_of(loop.ops, self._known) < LITTLE
 
 
-def work_of(ops: Iterable[Operation]) -> float:
-    """Microseconds that operations take ONNX Runtime at least, those in bodies once."""
-    return sum(
-        CALL + (row_of(op.op_type).work(op) if isinstance(op, Op) else 0.0) for op in walk(ops)
-    )
+def work_of(ops: Iterable[Operation], known: Mapping[Value, Array]) -> float:
+    """Microseconds that operations take ONNX Runtime at least; a loop inside may take any time, if it waits."""
+    made = 0.0
+    for operation in ops:
+        made += CALL
+        if isinstance(operation, Loop):
+            made += _times(operation, known) * (CALL + work_of(operation.ops, known))
+        elif isinstance(operation, Op):
+            made += row_of(operation.op_type).work(operation)
+        else:
+            made += sum(work_of(body.ops, known) for body in bodies(operation))
+    return made
+
+
+def _times(loop: Loop, known: Mapping[Value, Array]) -> float:
+    """How many iterations a loop has."""
+    trip = None if loop.trip_count is None else known.get(loop.trip_count)
+    return math.inf if trip is None or loop.condition is not None else max(int(trip.item()), 0)
 
 
 def _has_many(loop: Loop) -> bool:

@@ -365,7 +365,7 @@ class _Lanes(FormWriter):
     def alike(self, value: Value, other: Value) -> None:
         """All arrays have one shape."""
 
-    def check(self, cell: Cell, failure: Failure) -> None:
+    def check(self, value: Value, cell: Cell, failure: Failure) -> None:
         """Fail where it does not hold in one of the lanes."""
         for register in cell.registers if self.stacks else ():
             wrong = self._wide.binary("xor", "bool", register, self._wide.number(True, "bool"))

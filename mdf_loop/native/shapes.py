@@ -1,37 +1,33 @@
 """The shapes of arrays in a loop in steps, as far as they are known when its code is written.
 
 An extent is a number, or the register of one that is known only when the loop runs. The names in a
-program's shapes tell whose extents are equal only of what the loop is given: the operator sees to it.
+program's shapes tell whose extents are equal only of what the loop is given: the operator sees to it, and where such a name stands inside it is compared.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 
 from mdf_loop.ir import Op, Value, is_fixed
 from mdf_loop.native.loop_text import extent_at
-from mdf_loop.ops.native.code import BYTES, Code, Extent, Extents, NotNative
+from mdf_loop.ops.native.code import BYTES, Code, Extent, Extents, Failure, NotNative
+from mdf_loop.ops.native.extents import product
 from mdf_loop.ops.registry import title
-
-
-def bare(extents: Extents) -> Extents:
-    """Without axes of one element in front."""
-    front = next((k for k, extent in enumerate(extents) if extent != 1), len(extents))
-    return extents[front:]
 
 
 class Shapes:
     """The extents of a loop's values."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: Code, where: str) -> None:
         self._code = code
+        self._other = Failure("an array has another shape than the loop was made for", where)
         self._names: Mapping[str, str] = {}
         self._places: Mapping[Extent, int] = {}
         self._known: dict[Value, Extents] = {}
 
     def begin(self, names: Mapping[str, str], given: Iterable[Value]) -> None:
         """What a loop is given: extents by name, in the order of `%extents`, and values with them."""
+        self._names = names
         self._places = {register: place for place, register in enumerate(names.values())}
         for value in given:
             self._known[value] = tuple(
@@ -44,12 +40,20 @@ class Shapes:
         return len(self._places)
 
     def of(self, value: Value) -> Extents:
-        """The extents of a value."""
+        """The extents of a value, by what it was made of or by what the program says."""
         if value in self._known:
             return self._known[value]
-        if value.shape is None or not is_fixed(value.shape):
+        said = [self.named(extent) for extent in value.shape] if value.shape is not None else [None]
+        made = tuple(extent for extent in said if extent is not None)
+        if len(made) < len(said):
             raise _unknown(value)
-        return value.shape
+        return made
+
+    def has(self, number: Extent) -> bool:
+        """Whether a number is an extent of a value, or may be one."""
+        if isinstance(number, int):
+            return number >= 0
+        return any(number in extents for extents in self._known.values())
 
     def fixed(self, value: Value) -> tuple[int, ...]:
         """The extents of a value that has no others than numbers."""
@@ -69,9 +73,25 @@ class Shapes:
         said = value.shape
         if said is None or len(said) != len(extents):
             raise _unknown(value)
-        agree = all(not isinstance(s, int) or s == e for s, e in zip(said, extents, strict=True))
-        if not agree or self._known.setdefault(value, extents) != extents:
+        made = tuple(self._agreed(value, s, e) for s, e in zip(said, extents, strict=True))
+        if self._known.setdefault(value, made) != made:
             raise _unknown(value)
+
+    def _agreed(self, value: Value, said: int | str, extent: Extent) -> Extent:
+        """An extent as the program says it: a number, or one that is given, is compared when the loop runs."""
+        known = self.named(said)
+        if known is None or known == extent:
+            return extent
+        if isinstance(extent, int):
+            if isinstance(said, int):
+                raise _unknown(value)
+            return extent
+        self._code.fail_if(self._code.compare("ne", "int64", extent, str(known)), self._other)
+        return known
+
+    def named(self, said: int | str) -> Extent | None:
+        """An extent that is known when the loop begins, by what the program says of it."""
+        return said if isinstance(said, int) else self._names.get(said)
 
     def joined(self, op: Op) -> Extents:
         """The shape that the operands of an operation are broadcast to."""
@@ -92,22 +112,13 @@ class Shapes:
             return None
         return tuple(e if isinstance(e, int) else extent_at(self._places[e]) for e in extents)
 
-    def product(self, factors: Iterable[Extent]) -> Extent:
-        """A product of numbers and registers."""
-        factors = tuple(factors)
-        made: Extent = math.prod(factor for factor in factors if isinstance(factor, int))
-        for factor in factors:
-            if isinstance(factor, str) and made != 0:
-                made = factor if made == 1 else self._code.put(f"mul i64 {made}, {factor}")
-        return made
-
     def size(self, value: Value) -> Extent:
         """How many elements a value has."""
-        return self.product(self.of(value))
+        return product(self._code, self.of(value))
 
     def bytes(self, value: Value) -> Extent:
         """How much memory it takes."""
-        return self.product((*self.of(value), BYTES[value.dtype]))
+        return product(self._code, (*self.of(value), BYTES[value.dtype]))
 
 
 def _unknown(value: Value) -> NotNative:

@@ -1,9 +1,11 @@
 """Rows that loops in steps record: where they lie, and how many there are.
 
-KnownRows     as many as a number says, of one shape      behind each other
-GrowingRows   of a loop inside, as many as iterations     in a room that grows with each row
-LateRows      of the outermost loop, of a shape that      in an output that is asked for when the
-              its first iteration tells                   first row is there
+    KnownRows     as many as a number says, of one shape      behind each other
+    GrowingRows   of a loop inside, as many as iterations     in a room that grows with each row
+    LateRows      of the outermost loop, of a shape that      in an output that is asked for when the
+                  its first iteration tells                   first row is there
+
+All rows of a value have one shape; where they have not, the run fails.
 """
 
 from __future__ import annotations
@@ -141,14 +143,24 @@ class GrowingRows(_Open):
         writer.give(row, cell, pointer, number)
 
     def all(self, count: str) -> str:
-        """They lie in the room; of none an extent is 0 that the program does not know."""
+        """They lie in the room."""
         writer, kept, stack = self._writer, self._kept, self._recorded.stack
         own = (
-            writer.one.put(f"load i64, ptr {kept[axis]}") if axis in kept else extent
+            self._extent(extent, kept[axis], count) if axis in kept else extent
             for axis, extent in enumerate(self._recorded.row.shape or ())
         )
         writer.shapes.take(stack, (count, *own))
         return writer.bounds.array(writer.space.grown(self._room, (0,)), stack, room=self._room)
+
+    def _extent(self, said: int | str, kept: str, count: str) -> Extent:
+        """One that the first row has told; without rows one that is given, or 0."""
+        code = self._writer.one
+        extent = code.put(f"load i64, ptr {kept}")
+        named = self._writer.shapes.named(said)
+        if named is None:
+            return extent
+        some = code.put(f"icmp ne i64 {count}, 0")
+        return code.put(f"select i1 {some}, i64 {extent}, i64 {named}")
 
 
 class LateRows(_Open):

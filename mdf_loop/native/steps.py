@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
 
 from mdf_loop.ir import (
     Array,
@@ -24,13 +22,12 @@ from mdf_loop.ir import (
     Recorded,
     Scanned,
     Value,
-    bodies,
     is_fixed,
-    reads,
-    walk,
 )
+from mdf_loop.native import few
+from mdf_loop.native.fused import Fused
 from mdf_loop.native.loop_text import COUNT, FUNCTION, ITERATIONS, TAKEN, LoopText
-from mdf_loop.native.shapes import Shapes, bare
+from mdf_loop.native.shapes import Shapes
 from mdf_loop.native.space import LINE, Space
 from mdf_loop.native.stacks import GrowingRows, InnerStack, KnownRows, LateRows, Stack
 from mdf_loop.native.support import Form, extent_names
@@ -98,11 +95,10 @@ class Steps(FormWriter):
         self.wide = Code(self.text, width, True)
         self.space = Space(self.one)
         self.late = 0
-        self.shapes = Shapes(self.one)
+        self.shapes = Shapes(self.one, form.loop.where)
         self._stacks: dict[Value, InnerStack] = {}
         self._outputs: dict[Value, tuple[int, ...]] = {}
-        self._group: list[Op] = []
-        self._readers = _readers(form.loop)
+        self._fused = Fused(self, form.loop)
 
     def whole(self, head: str, *, counts: bool = False) -> str:
         """All of it; or what `counts` the iterations, and writes nothing."""
@@ -142,6 +138,26 @@ class Steps(FormWriter):
         """The extents of an array that is known before the loop runs."""
         return self.shapes.fixed(value)
 
+    def is_extent(self, number: Extent) -> bool:
+        """Whether a number is surely that of an axis: not below zero."""
+        return self.shapes.has(number)
+
+    def joined(self, op: Op) -> Extents:
+        """The shape that the operands of an operation are broadcast to."""
+        return self.shapes.joined(op)
+
+    def shaped(self, value: Value, extents: Extents) -> None:
+        """Let a value that is made have these extents."""
+        self.shapes.take(value, extents)
+
+    def numbers(self, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
+        """The elements of a few whole numbers; None if they are no such."""
+        return few.numbers_of(self, value, cells)
+
+    def few(self, value: Value, numbers: Sequence[Extent]) -> Cell:
+        """A few whole numbers, in registers."""
+        return few.cell_of(value, numbers)
+
     def alike(self, value: Value, other: Value) -> None:
         """Note that a value has the shape of another one, which it takes the place of."""
         self.shapes.take(value, self.extents(other))
@@ -175,10 +191,14 @@ class Steps(FormWriter):
         self.copy(pointer, self.pointer_of(value, cell), size)
 
     def pointer_of(self, value: Value, cell: Cell) -> str:
-        """Where an array is; one number in all places is put there."""
+        """Where an array is; what is in registers is put there."""
         if cell.pointer:
             return cell.pointer
         made = self.buffer(value)
+        if not cell.single:
+            for place, register in enumerate(cell.registers):
+                self.store(self.one, value.dtype, register, made, str(place))
+            return made
         self.over(
             self.shapes.size(value), lambda code, k: self._fill(code, value.dtype, cell, made, k)
         )
@@ -220,8 +240,10 @@ class Steps(FormWriter):
         if row.elementwise and row.native is not None and is_single(made):
             registers = [self.register(value, cells) for value in operands]
             cells[made] = Cell((row.native(self.one, op, *registers),), True)
+        elif (few_numbers := few.computed(self, op, cells)) is not None:
+            cells[made] = few_numbers
         elif row.elementwise and row.native is not None:
-            self._put_off(op, cells)
+            self._fused.put_off(op, cells)
         else:
             self.flush(cells)
             cells[made] = self._whole(op, cells)
@@ -234,61 +256,24 @@ class Steps(FormWriter):
             raise NotNative(f"it has {title(op.op_type)}")
         return moves.moved(self, op, cells)
 
-    def _put_off(self, op: Op, cells: Cells) -> None:
-        made = op.outputs[0]
-        self.shapes.take(made, self.shapes.joined(op))
-        if self._group and self.extents(self._group[0].outputs[0]) != self.extents(made):
-            self.flush(cells)
-        self._group.append(op)
-
     def flush(self, cells: Cells) -> None:
-        """One loop over elements for all operations that were put off."""
-        group, self._group = self._group, []
-        if not group:
-            return
-        inside = dict.fromkeys(op.outputs[0] for op in group)  # in order: equal loops, equal text
-        mine = {id(op) for op in group}
-        read = [v for op in group for v in op.inputs if v is not None and v not in inside]
-        sources = {value: self._source(value, group[0].outputs[0], cells) for value in read}
-        kept = {v: self.buffer(v) for v in inside if self._readers.get(v, set()) - mine}
-
-        def write(code: Code, k: str) -> None:
-            registers = {v: self._element(code, v, source, k) for v, source in sources.items()}
-            for op in group:
-                made = op.outputs[0]
-                given = [registers[value] for value in op.inputs if value is not None]
-                (registers[made],) = self.vectors(code, op, [given])
-                if made in kept:
-                    self.store(code, made.dtype, registers[made], kept[made], k)
-
-        self.over(self.shapes.size(group[0].outputs[0]), write)
-        cells.update((value, Cell(pointer=pointer)) for value, pointer in kept.items())
-
-    def _source(self, value: Value, like: Value, cells: Cells) -> Cell:
-        """An operand as large as the result, or one number."""
-        cell = self.cell(value, cells)
-        if cell.single or bare(self.extents(value)) == bare(self.extents(like)):
-            return cell
-        places = np.arange(math.prod(self.shape(value))).reshape(self.shape(value))
-        wide = Value(value.name, value.dtype, self.shape(like))
-        try:
-            spread = np.broadcast_to(places, self.shape(like)).reshape(-1)
-        except ValueError:
-            raise NotNative(f"'{value.name}' does not fit '{like.name}'") from None
-        return moves.gathered(self, wide, [(value, cell)], spread)
-
-    def _element(self, code: Code, value: Value, cell: Cell, place: str) -> str:
-        if cell.single:
-            return code.spread(cell.registers[0], value.dtype)
-        return self.load(code, value.dtype, cell.pointer, place)
+        """Write the operations that were put off."""
+        self._fused.flush(cells)
 
     def known(self, value: Value | None) -> Array | None:
         """The array of a value, if it is known now."""
         return None if value is None else self.form.known.get(value)
 
-    def check(self, cell: Cell, failure: Failure) -> None:
-        """Truths of arrays have no code yet."""
-        raise NotNative("it has a check of an array")
+    def check(self, value: Value, cell: Cell, failure: Failure) -> None:
+        """Fail where one of an array's truths does not hold."""
+
+        def each(code: Code, k: str) -> None:
+            truth = self.load(code, "bool", pointer, k)
+            wrong = code.binary("xor", "bool", truth, code.number(True, "bool"))
+            code.fail_if(wrong, failure)
+
+        pointer = self.pointer_of(value, cell)
+        self.over(self.shapes.size(value), each)
 
     # --- places -------------------------------------------------------------------------------
 
@@ -374,18 +359,3 @@ class Steps(FormWriter):
         self._outputs[recorded.stack] = (ITERATIONS, *stack.told)
         self.late += stack.count
         return stack
-
-
-def _readers(loop: Loop) -> Mapping[Value, set[int]]:
-    """Of each value the operations that read it, by their identity; bodies read what they give."""
-    found: dict[Value, set[int]] = {}
-
-    def note(values: Iterable[Value], reader: object) -> None:
-        for value in values:
-            found.setdefault(value, set()).add(id(reader))
-
-    for operation in (loop, *walk(loop.ops)):
-        note(reads(operation), operation)
-        for body in bodies(operation):
-            note(body.outputs, operation)
-    return found

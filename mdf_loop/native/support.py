@@ -7,11 +7,12 @@ then its writer says whether each operation has code.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from mdf_loop.ir import (
     Array,
+    Carried,
     Constant,
     Loop,
     Op,
@@ -46,6 +47,7 @@ class Form:
         known: constants.
         numbers: those of them that are single numbers.
         captured: what the body reads from outside, and arrays that are constants inside.
+        many: whether it computes with arrays, whatever their extents; rows that it only gives on are none.
         steps: whether it is run in steps, since arrays read each other.
     """
 
@@ -54,12 +56,8 @@ class Form:
     known: Mapping[Value, Array]
     numbers: Mapping[Value, Array]
     captured: tuple[Value, ...]
+    many: bool
     steps: bool = False
-
-    @property
-    def many(self) -> bool:
-        """Whether it has arrays, whatever their extents."""
-        return self.steps or bool(self.lanes)
 
     @property
     def counts(self) -> bool:
@@ -108,17 +106,20 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
     numbers = {value: array for value, array in known.items() if array.size == 1}
     made = dict.fromkeys(_made(loop))
     rows = {scanned.rows for scanned in loop.scanned}
-    captured = tuple(v for v in _read(loop) if v not in made and v not in numbers)
+    captured = tuple(v for v in _read(loop, _elements) if v not in made and v not in numbers)
     if any(v.shape is None for v in rows):
         raise NotNative("the shape of what it scans is known only when it runs")
     shapes = {bare(value) for value in (*made, *captured, *_around(loop))} - {()}
     operations = (op for op in walk(loop.ops) if isinstance(op, Op))
     by_number = all(map(_is_by_number, operations))
     if len(shapes) < 2 and by_number and not any(map(_has_rows, walk(loop.ops))):
-        form = Form(loop, next(iter(shapes), ()), known, numbers, captured)
+        form = Form(loop, next(iter(shapes), ()), known, numbers, captured, bool(shapes))
         if {extent for extent in form.lanes if isinstance(extent, str)} <= {*extent_names(form)}:
             return form
-    return Form(loop, (), known, numbers, captured, steps=True)
+    captured = tuple(v for v in _read(loop, reads) if v not in made and v not in numbers)
+    stacks = {r.stack for each in walk(loop.ops) if isinstance(each, Loop) for r in each.recorded}
+    many = any(bare(value) for value in (*made, *captured) if value not in stacks)
+    return Form(loop, (), known, numbers, captured, many, steps=True)
 
 
 def _has_rows(operation: Operation) -> bool:
@@ -135,7 +136,7 @@ def _is_by_number(op: Op) -> bool:
 
 
 def _check_loop(loop: Loop) -> None:
-    if loop.dynamic_shapes:
+    if loop.dynamic_shapes and not all(map(_keeps_shape, loop.carried)):
         raise NotNative("what it carries may change its shape")
     if loop.kind == "endless" and loop.bound is None:
         raise NotNative("nothing ends it")
@@ -144,6 +145,12 @@ def _check_loop(loop: Loop) -> None:
         raise NotNative("what ends it is an array")
     if any(scanned.axis != 0 for scanned in loop.scanned):  # that `rows_in_front` cannot turn
         raise NotNative("it scans an axis that is not the first")
+
+
+def _keeps_shape(carried: Carried) -> bool:
+    """Whether a value has one shape in all iterations, by what the program says of the first one."""
+    enter = carried.enter.shape
+    return enter is not None and enter == carried.initial.shape == carried.leave.shape
 
 
 # --- its values -----------------------------------------------------------------------------------
@@ -169,19 +176,23 @@ def _around(loop: Loop) -> Iterator[Value]:
         yield replace(rows, shape=None if rows.shape is None else rows.shape[1:])
 
 
-def _read(loop: Loop) -> Iterable[Value]:
-    """What the body reads, once each: not what only says a shape."""
+def _read(loop: Loop, operands: Callable[[Operation], Iterable[Value]]) -> Iterable[Value]:
+    """What the body reads, once each."""
     found: dict[Value, None] = {}
     for operation in walk(loop.ops):
-        operands = tuple(reads(operation))
-        if isinstance(operation, Op) and row_of(operation.op_type).in_order:
-            operands = operands[:1]
-        found.update(dict.fromkeys(operands))
+        found.update(dict.fromkeys(operands(operation)))
         for body in bodies(operation):
             found.update(dict.fromkeys(body.outputs))
     for body in bodies(loop):
         found.update(dict.fromkeys(body.outputs))
     return found
+
+
+def _elements(operation: Operation) -> tuple[Value, ...]:
+    """What an operation reads the elements of: not what only says a shape."""
+    operands = tuple(reads(operation))
+    says = isinstance(operation, Op) and row_of(operation.op_type).in_order
+    return operands[:1] if says else operands
 
 
 def bare(value: Value) -> Extents:
@@ -201,3 +212,18 @@ def extent_names(form: Form) -> list[str]:
     """The extents that are known only when it runs, in order."""
     shapes = (value.shape or () for value in form.inputs)
     return list(dict.fromkeys(e for shape in shapes for e in shape if isinstance(e, str)))
+
+
+def readers(loop: Loop) -> Mapping[Value, set[int]]:
+    """Of each value the operations that read it, by their identity; bodies read what they give."""
+    found: dict[Value, set[int]] = {}
+
+    def note(values: Iterable[Value], reader: object) -> None:
+        for value in values:
+            found.setdefault(value, set()).add(id(reader))
+
+    for operation in (loop, *walk(loop.ops)):
+        note(reads(operation), operation)
+        for body in bodies(operation):
+            note(body.outputs, operation)
+    return found

@@ -109,7 +109,7 @@ class FormWriter(ArrayWriter):
         """The rows that a loop inside has recorded, so many."""
 
     @abstractmethod
-    def check(self, cell: Cell, failure: Failure) -> None:
+    def check(self, value: Value, cell: Cell, failure: Failure) -> None:
         """Fail where a truth of an array does not hold."""
 
     @abstractmethod
@@ -167,7 +167,7 @@ class FormWriter(ArrayWriter):
             wrong = self.one.binary("xor", "bool", ok.registers[0], "true")
             self.one.fail_if(wrong, failure)
         else:
-            self.check(ok, failure)
+            self.check(guard.ok, ok, failure)
         cells[guard.made] = self.cell(guard.value, cells)
         self.alike(guard.made, guard.value)
 

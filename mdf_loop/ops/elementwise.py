@@ -18,6 +18,7 @@ from mdf_loop.ops.native import activations as native
 from mdf_loop.ops.native import arithmetic as exact
 from mdf_loop.ops.native import conversions, functions
 from mdf_loop.ops.native.composed import composed
+from mdf_loop.ops.native.shaping import identity
 from mdf_loop.ops.registry import Bits, Row, no, yes
 from mdf_loop.ops.sure_kernels import FLOATS, NUMBERS, PLAIN, first_dtype
 
@@ -178,6 +179,7 @@ DTYPES = (
     _fixed(
         name="Identity",
         in_order=True,
+        native_whole=identity,
         moves=lambda op: op.inputs,
         has_kernel=sure_kernels.of(PLAIN),
         meaning=lambda value: value,

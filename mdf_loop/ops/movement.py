@@ -20,8 +20,7 @@ from mdf_loop.ops.failing import (
     unless_fixed_and_known,
     unless_known,
 )
-from mdf_loop.ops.native import moves as native
-from mdf_loop.ops.native import positions
+from mdf_loop.ops.native import choosing, positions, shaping
 from mdf_loop.ops.newer_forms import counted_parts, of_reduction
 from mdf_loop.ops.registry import Bits, Row, no, yes
 from mdf_loop.ops.sure_kernels import NUMBERS, PLAIN, first_dtype
@@ -78,6 +77,7 @@ SHAPES = (
     _counted(
         name="Shape",
         by_shape=True,
+        native_whole=shaping.shape,
         may_fail=no,
         has_kernel=sure_kernels.of(PLAIN),
         batched=shapes.shape,
@@ -85,20 +85,42 @@ SHAPES = (
     _counted(
         name="Size",
         by_shape=True,
+        native_whole=shaping.size,
         may_fail=no,
         has_kernel=sure_kernels.of(PLAIN),
         batched=shapes.size,
     ),
     _indexed(
-        name="Reshape", in_order=True, may_fail=unless_fixed_and_known(1), batched=shapes.reshape
+        name="Reshape",
+        in_order=True,
+        native_whole=shaping.reshaped,
+        may_fail=unless_fixed_and_known(1),
+        batched=shapes.reshape,
     ),
-    _copied(name="Flatten", in_order=True, may_fail=no, batched=shapes.flatten),
+    _copied(
+        name="Flatten",
+        in_order=True,
+        native_whole=shaping.flattened,
+        may_fail=no,
+        batched=shapes.flatten,
+    ),
     _indexed(
-        name="Squeeze", in_order=True, may_fail=unless_fixed_and_known(1), batched=shapes.squeeze
+        name="Squeeze",
+        in_order=True,
+        native_whole=shaping.squeezed,
+        may_fail=unless_fixed_and_known(1),
+        batched=shapes.squeeze,
     ),
-    _indexed(name="Unsqueeze", in_order=True, may_fail=unless_known(1), batched=shapes.unsqueeze),
+    _indexed(
+        name="Unsqueeze",
+        in_order=True,
+        native_whole=shaping.unsqueezed,
+        may_fail=unless_known(1),
+        batched=shapes.unsqueeze,
+    ),
     _copied(
         name="Transpose",
+        native_whole=shaping.transposed,
         may_fail=no,
         has_kernel=sure_kernels.of(PLAIN),
         batched=shapes.transpose,
@@ -109,6 +131,7 @@ COPIES = (
     _copied(
         name="Concat",
         moves=_all,
+        native_whole=shaping.joined,
         may_fail=no,
         has_kernel=sure_kernels.of(PLAIN),
         batched=shapes.concat,
@@ -120,9 +143,15 @@ COPIES = (
         batched=reductions.along_axis,
         newer_forms=((18, counted_parts),),
     ),
-    _indexed(name="Slice", may_fail=step_of_zero, batched=shapes.slice_),
     _indexed(
-        name="Expand", in_order=True, may_fail=unless_fixed_and_known(1), batched=shapes.expand
+        name="Slice", native_whole=shaping.sliced, may_fail=step_of_zero, batched=shapes.slice_
+    ),
+    _indexed(
+        name="Expand",
+        in_order=True,
+        native_whole=shaping.expanded,
+        may_fail=unless_fixed_and_known(1),
+        batched=shapes.expand,
     ),
     _indexed(name="Tile", may_fail=unless_known(1), batched=shapes.tile),
     _copied(
@@ -159,7 +188,7 @@ _VARIES = "the shape of its result would differ from value to value"
 CHOSEN = (
     _indexed(
         name="Gather",
-        native_whole=native.gather,
+        native_whole=choosing.gather,
         may_fail=index_outside,
         wrong_kernel=_wrong_gather,
         batched=selection.gather,

@@ -12,10 +12,11 @@ import numpy as np
 
 from mdf_loop.emit.onnx_model import refuse_nothing
 from mdf_loop.errors import InputError
-from mdf_loop.ir import Array, Gives, Takes, Value
+from mdf_loop.ir import Array, Gives, Loop, Program, Takes, Value
 from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.lower.builder import Options
 from mdf_loop.native.choice import LITTLE, work_of
+from mdf_loop.native.support import constants_in
 from mdf_loop.pipeline import over_time, prepare
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.memory import PLACES, label
@@ -69,7 +70,7 @@ class TimeSession:
         self._placement = placement
         self._sessions: dict[tuple[Which, frozenset[str], bool], Runnable] = {}
         self._lock = threading.Lock()
-        self._work = work_of(programs.later.ops)
+        self._work = _work(programs.later)
         self._after = programs.later.gives(Gives.STATE)
         self._before = programs.later.takes(Takes.STATE)
         self.has_run = programs.later.gives(Gives.HAS_RUN)
@@ -250,6 +251,12 @@ class TimeSession:
                 "each of its members would have its own",
                 hint="ask for it in a run of one member",
             )
+
+
+def _work(program: Program) -> float:
+    """Microseconds that a step takes at least."""
+    known = constants_in(program)
+    return sum(work_of(loop.ops, known) for loop in program.ops if isinstance(loop, Loop))
 
 
 def _row_shapes(programs: OverTime) -> RowShapes:

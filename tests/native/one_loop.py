@@ -52,6 +52,11 @@ class Sketch:
         self.recorded.append(Recorded(row, stack))
         return stack
 
+    def varied(self, x: Value) -> Value:
+        """Other numbers in each iteration."""
+        code = {"float64": 11, "int64": 7}[x.dtype]
+        return self.inside.op("Add", x, self.inside.op("Cast", self.i, to=code))
+
     def scan(self, rows: Value, shape: Shape = (), axis: int = 0) -> Value:
         row = self.inside.new(rows.dtype, shape, "row")
         self.scanned.append(Scanned(rows, row, axis))

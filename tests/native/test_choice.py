@@ -99,6 +99,28 @@ def test_auto_takes_what_may_be_long() -> None:
     assert said(DECAY) == {"A.loop": NATIVE}
 
 
+@pytest.mark.parametrize(
+    ("count", "goes_on", "expected"),
+    [
+        ({"M": 5}, "True", BRIEF),
+        ({"M": 100_000}, "True", NATIVE),
+        ({"M": 5, "cond": "True"}, "w < 9.0", NATIVE),
+        ({"M": "y"}, "True", NATIVE),
+    ],
+)
+def test_a_loop_inside_counts_as_often_as_it_runs(
+    count: dict[str, Any], goes_on: str, expected: str
+) -> None:
+    """Where nobody knows how often, it may be long."""
+    inside = body("j g w", {"g_next": goes_on, "w_next": "w * 0.5 + 1.0"})
+    graph = body(
+        "i go z", {"more": "True", "z_next": "inner"}, inner=repeat(inside, ["z"], **count)
+    )
+    source = model({"r": "c[0]"}, c=repeat(graph, ["x"], M=3))
+    given = {"x": 1.0, **({"y": 2} if count["M"] == "y" else {})}
+    assert set(said(source, inputs=given).values()) == {expected}
+
+
 @pytest.mark.parametrize("step", ["numpy.maximum(x, a)", "numpy.max(x) + x"])
 def test_what_is_brief_is_native_where_that_could_be_seen(step: str) -> None:
     """ONNX Runtime gives one or the other zero or, of a number and nan, any."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mdf_loop
 from mdf_loop.errors import LoopError, RecordShapeError, RunError
 from mdf_loop.ir import Carried, Loop, Program, Recorded, Scanned, Shape, Value
 from mdf_loop.memory_limit import resident
@@ -218,3 +219,74 @@ def test_what_is_recorded_takes_no_memory_that_stays() -> None:
     for _ in range(100):
         runs()
     assert resident() - before < 4 << 20
+
+
+def test_single_numbers_have_the_functions_of_the_system() -> None:
+    """Rows that are only given on are no arrays that are computed with."""
+    s = Sketch()
+    count, x = s.given("int64", (), "count"), s.given("float64", (5,), "x")
+    number = s.scan(x)
+    inner = s.inside.body()
+    j, go = inner.new("int64", (), "j"), inner.new("bool", (), "go")
+    row = inner.op("Exp", inner.op("Div", number, inner.op("Cast", j, to=11)))
+    stack, rows = s.inside.new("float64", ("k",), "stack"), [inner.op("Tanh", row)]
+    ops = tuple(inner.ops)
+    s.inside.append(Loop("A.g", count, None, j, go, None, (), (Recorded(rows[0], stack),), ops))
+    five = s.b.constant(np.array(5))
+    program = s.program(s.record(stack, "time"), trip_count=five)
+    same(program, count=20, x=np.random.default_rng(3).standard_normal(5))
+
+
+# --- models over time -----------------------------------------------------------------------------
+
+
+def counting(count: str) -> dict[str, Any]:
+    """Squares of so many numbers in each step, and the first of them."""
+    body = {
+        "metadata": {"inputs": ["i", "go", "z"], "outputs": ["goes_on", "more", "square"]},
+        "nodes": {
+            "n": {
+                "parameters": {
+                    "goes_on": {"value": "True"},
+                    "more": {"value": "z + i"},
+                    "square": {"value": "i * i * 0.5"},
+                },
+                "output_ports": {name: {"value": name} for name in ("goes_on", "more", "square")},
+            }
+        },
+    }
+    args = {"M": "m", "v_initial": "(zero,)", "body": {"b": body}}
+    squares = {
+        "input_ports": {"m": {}},
+        "functions": {"f": {"function": "onnx::Loop", "args": args}},
+        "parameters": {"zero": {"value": 0.5}},
+        "output_ports": {"sum": {"value": "f[0]"}, "rows": {"value": "f[1]"}},
+    }
+    clock = {
+        "parameters": {
+            "k": {"value": "k + 1", "default_initial_value": 0},
+            "count": {"value": count},
+        },
+        "output_ports": {"count": {"value": "count"}},
+    }
+    edge = {"sender": "c", "receiver": "s", "sender_port": "count", "receiver_port": "m"}
+    graph = {"nodes": {"c": clock, "s": squares}, "edges": {"e": edge}}
+    return {"m": {"format": "ModECI MDF v0.4", "graphs": {"g": graph}}}
+
+
+@pytest.mark.parametrize("count", ["5", "3 + (k > 10)", "k % 3", "0 * k", "1 + (k > 1) + (k > 30)"])
+def test_rows_over_time(count: str) -> None:
+    """Those that differ in number are alike for some steps, or in one only."""
+    made, expected = (
+        mdf_loop.compile(counting(count), device="cpu", native=native).run(
+            steps=50, dt=0.1, progress=False
+        )
+        for native in ("require", "off")
+    )
+    assert set(made.native.values()) == {"native"}
+    assert list(made) == list(expected)
+    for name in expected:
+        np.testing.assert_array_equal(made[name], expected[name], strict=True)
+    assert list(made.lengths) == list(expected.lengths)
+    for name, lengths in expected.lengths.items():
+        np.testing.assert_array_equal(made.lengths[name], lengths)

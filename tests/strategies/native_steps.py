@@ -20,9 +20,11 @@ STEPS = Kind(EXACT.calls, lanes=SHAPES)
 class Stepping(Grower):
     """Arrays of all shapes, as long as they are small."""
 
-    def __init__(self, draw: st.DrawFn) -> None:
-        super().__init__(draw, STEPS)
-        self.others = draw(st.lists(st.sampled_from([*SHAPES, ()]), max_size=2))
+    def __init__(
+        self, draw: st.DrawFn, kind: Kind = STEPS, shapes: Sequence[Shape] = SHAPES
+    ) -> None:
+        super().__init__(draw, kind)
+        self.others = draw(st.lists(st.sampled_from([*shapes, ()]), max_size=2))
 
     def outermost(self, b: Builder, pool: list[Value]) -> list[Value]:
         more = [self.given(b, self.dtype(), shape, "more") for shape in self.others]
@@ -33,14 +35,14 @@ class Stepping(Grower):
         if self.draw(st.integers(0, 3)):
             return self.whole_array(b, pool)
         shape = self.pick(pool).shape or ()
-        fits = [v for v in pool if _fits(v.shape or (), shape)]
-        return super().op(b, fits, depth)
+        small = [v for v in pool if fits(v.shape or (), shape)]
+        return super().op(b, small, depth)
 
     def fit(self, b: Builder, pool: Sequence[Value], dtype: str, shape: Shape) -> Value:
         """What was just made, in another shape if it must be."""
         late = [v for v in pool[-4:] if v.shape and v.dtype == dtype]
         value = self.pick(late) if late and self.draw(st.booleans()) else None
-        if value is None or not _fits(value.shape or (), shape or ()):
+        if value is None or not fits(value.shape or (), shape or ()):
             return super().fit(b, pool, dtype, shape)
         wanted = b.constant(np.array(shape, np.int64))
         return value if value.shape == shape else b.op("Expand", value, wanted)
@@ -96,7 +98,8 @@ class Stepping(Grower):
         return [made] if self.keeps(made) else []
 
 
-def _fits(one: tuple[int | str, ...], other: tuple[int | str, ...]) -> bool:
+def fits(one: tuple[int | str, ...], other: tuple[int | str, ...]) -> bool:
+    """Whether an array can be broadcast to the shape of another one."""
     pairs = zip(reversed(one), reversed(other), strict=False)
     return len(one) <= len(other) and all(a in (1, b) for a, b in pairs)
 

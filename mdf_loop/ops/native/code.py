@@ -48,7 +48,10 @@ class NotNative(Exception):  # noqa: N818 - no error: the loop is standard
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value: registers (one, if it is a single number), or the pointer to an array."""
+    """A value: registers (one, if it is a single number), or the pointer to an array.
+
+    Lanes have a register for each vector of a block, arrays in steps have some for a few whole numbers.
+    """
 
     registers: tuple[str, ...] = ()
     single: bool = False
@@ -96,6 +99,18 @@ class Arrays(Protocol):
 
     def extents(self, value: Value) -> Extents:
         """The extents of any array."""
+
+    def is_extent(self, number: Extent) -> bool:
+        """Whether a number is surely that of an axis: not below zero."""
+
+    def shaped(self, value: Value, extents: Extents) -> None:
+        """Let a value that is made have these extents."""
+
+    def numbers(self, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
+        """The elements of a few whole numbers; None if they are no such."""
+
+    def few(self, value: Value, numbers: Sequence[Extent]) -> Cell:
+        """A few whole numbers, in registers."""
 
     def known(self, value: Value | None) -> Array | None:
         """The array of a value, if it is known now."""
@@ -202,6 +217,18 @@ class Code:
     def label(self, name: str) -> None:
         """Begin a block."""
         self.text.lines.append(f"{name}:")
+
+    def when(
+        self, truth: str, then: Callable[[], None], otherwise: Callable[[], None] = lambda: None
+    ) -> None:
+        """Code for one of two cases."""
+        labels = [self.text.name(stem) for stem in ("then", "otherwise", "chosen")]
+        self.line(f"br i1 {truth}, label %{labels[0]}, label %{labels[1]}")
+        for label, write in zip(labels, (then, otherwise), strict=False):
+            self.label(label)
+            write()
+            self.line(f"br label %{labels[2]}")
+        self.label(labels[2])
 
     def any(self, truth: str) -> str:
         """Whether it is true in any lane: one truth."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from mdf_loop.ops.native.code import NUMBER, Arrays, Failure
+from mdf_loop.ops.native.code import NUMBER, Arrays, Extent, Failure
+from mdf_loop.ops.native.extents import less
 
 NO_POSITION = "a subscript is outside of its array"
 """What to do where a position does not exist."""
@@ -54,13 +55,18 @@ def further(writer: Arrays, place: str, number: str, step: int) -> str:
     return far if place == "0" else writer.one.put(f"add i64 {place}, {far}")
 
 
-def position(writer: Arrays, dtype: str, register: str, extent: int, failure: Failure) -> str:
-    """The place of a position, which may count from the end; where there is none, a failure that may tell it."""
+def position(writer: Arrays, dtype: str, register: str, extent: Extent, failure: Failure) -> str:
+    """The place of a position, which may count from the end; where there is none, a failure.
+
+    That may tell the position, then the first and the last one that exist.
+    """
     code = writer.one
-    number = code.cast("sext", dtype, register, "int64") if dtype == "int32" else register
-    low = code.compare("slt", "int64", number, str(-extent))
-    high = code.compare("sge", "int64", number, str(extent))
-    told = [number] if NUMBER in failure.sentence else []
+    is_narrow = dtype == "int32" and register.startswith("%")
+    number = code.cast("sext", dtype, register, "int64") if is_narrow else register
+    first, last = less(code, 0, extent), less(code, extent, 1)
+    low = code.compare("slt", "int64", number, str(first))
+    high = code.compare("sgt", "int64", number, str(last))
+    told = [number, first, last][: failure.sentence.count(NUMBER)]
     code.fail_if(code.binary("or", "bool", low, high), failure, told)
     negative = code.compare("slt", "int64", number, "0")
     behind = code.binary("add", "int64", number, str(extent))

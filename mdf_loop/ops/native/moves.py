@@ -15,8 +15,11 @@ import numpy as np
 
 from mdf_loop.ir import Array, Op, Value
 from mdf_loop.ops.meaning import evaluate
-from mdf_loop.ops.native.code import BYTES, Arrays, Cell, Code, Failure, NotNative
+from mdf_loop.ops.native.code import BYTES, Arrays, Cell, Code, NotNative
 from mdf_loop.ops.registry import row_of, title
+
+ZERO = -1
+"""The place of no element: there is a zero."""
 
 MOST_RUNS = 64
 """Copies of elements that lie together; where there are more, each element has its place in a table."""
@@ -27,6 +30,17 @@ def moved(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
     Raises:
         NotNative: where they go depends on what is computed.
+    """
+    values, places = placed(writer, op)
+    cells_of = [(value, _in_memory(writer, value, writer.cell(value, cells))) for value in values]
+    return gathered(writer, op.outputs[0], cells_of, places)
+
+
+def placed(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
+    """The arrays whose elements are moved, and which ones the result has, or `ZERO`.
+
+    Raises:
+        NotNative: that depends on what is computed, or there is none of them.
     """
     row = row_of(op.op_type)
     sources = op.inputs[:1] if row.moves is None else row.moves(op)
@@ -42,13 +56,17 @@ def moved(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
         numbers[value] = (begin + np.arange(size)).reshape(shape)
         begin += size
     arrays = [None if v is None else numbers.get(v, writer.known(v)) for v in op.inputs]
-    (places,) = evaluate(op.op_type, arrays, op.attributes, 1)
-    cells_of = [(value, writer.cell(value, cells)) for value in values]
-    return gathered(writer, op.outputs[0], cells_of, np.asarray(places).reshape(-1) - 1)
+    try:
+        (places,) = evaluate(op.op_type, arrays, op.attributes, 1)
+    except Exception:  # noqa: BLE001 - numpy and onnx's reference raise anything
+        raise NotNative(f"it has {title(op.op_type)} that cannot be computed") from None
+    if np.shape(places) != writer.shape(op.outputs[0]):  # backward, from before the first element
+        raise NotNative(f"it has {title(op.op_type)} that runtimes compute differently")
+    return values, np.asarray(places).reshape(-1) - 1
 
 
-ZERO = -1
-"""The place of no element: there is a zero."""
+def _in_memory(writer: Arrays, value: Value, cell: Cell) -> Cell:
+    return cell if cell.single else Cell(pointer=writer.pointer_of(value, cell))
 
 
 def gathered(
@@ -59,8 +77,6 @@ def gathered(
     if len(runs) == 1 and runs[0][0] != ZERO:
         source, begin, _ = runs[0]
         return _part(writer, made, *sources[source], begin)
-    if not runs:
-        raise NotNative("it has an empty array")
     target = writer.buffer(made)
     size = BYTES[made.dtype]
     if len(runs) > MOST_RUNS and len(sources) == 1:
@@ -135,37 +151,3 @@ def _by_table(
         writer.store(code, made.dtype, register, target, number)
 
     writer.repeat("0", str(len(places)), 1, write)
-
-
-# --- a row by its number --------------------------------------------------------------------------
-
-
-def gather(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
-    """Elements by their numbers; a row by a number that is computed, where it is.
-
-    Raises:
-        NotNative: several numbers are computed, or not that of a row.
-    """
-    data, index = op.inputs[0], op.inputs[1]
-    assert data is not None
-    assert index is not None
-    if writer.known(index) is not None:
-        return moved(writer, op, cells)
-    shape, which = writer.shape(data), writer.cell(index, cells)
-    if not which.single or op.attributes.get("axis", 0) not in (0, -len(shape)):
-        raise NotNative(f"it has {title(op.op_type)} of numbers that are computed")
-    code, count = writer.one, shape[0]
-    number = which.registers[0]
-    if index.dtype == "int32":
-        number = code.cast("sext", "int32", number, "int64")
-    low = code.compare("slt", "int64", number, str(-count))
-    high = code.compare("sge", "int64", number, str(count))
-    sentence = f"a position does not exist: the axis has positions {-count} to {count - 1}"
-    failure = Failure(sentence, op.where, "a subscript is outside of its array")
-    code.fail_if(code.binary("or", "bool", low, high), failure)
-    negative = code.compare("slt", "int64", number, "0")
-    behind = code.binary("add", "int64", number, str(count))
-    place = code.choose(negative, "int64", behind, number)
-    pointer = writer.pointer_of(data, writer.cell(data, cells))
-    there = writer.at(data.dtype, pointer, writer.times(place, math.prod(shape[1:])))
-    return writer.as_cell(op.outputs[0], there)

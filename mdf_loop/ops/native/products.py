@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.native.code import TYPES, Arrays, Cell, Code, NotNative, is_float
+from mdf_loop.ops.native.code import TYPES, Arrays, Cell, Code, Extent, Extents, NotNative, is_float
+from mdf_loop.ops.native.extents import bare, product
 
 Join = Callable[[Code, str, str, str], str]
 """`join(code, dtype, a, b)`: two numbers made one."""
 
-SIDE = 4
-"""Vectors of a result that are summed side by side."""
+SIDE, FEW = 4, 2
+"""Rows, or vectors of one, that are summed side by side; vectors of several rows (measured: a product of a
+thousand rows takes half of the time)."""
 
 PARTS = 8
 """In so many parts a row times a vector is summed."""
@@ -26,36 +28,88 @@ MOST = 1 << 20
 
 
 def matmul(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
-    """`a @ b` of vectors and matrices.
+    """`a @ b` of vectors and matrices, and of many of them one after the other.
 
     Raises:
-        NotNative: one has more axes, is large, or is no array of numbers of 32 or 64 bits.
+        NotNative: one is large or is no array of numbers; or only when it runs it is known how many terms
+            or columns there are.
     """
     a, b = (value for value in op.inputs if value is not None)
-    made = op.outputs[0]
-    left, right = writer.shape(a), writer.shape(b)
-    if not 1 <= len(left) <= 2 or not 1 <= len(right) <= 2:
-        raise NotNative("it has onnx::MatMul of arrays of more than two axes")
-    if max(_size(left), _size(right)) > MOST or made.dtype == "bool":
+    made, one = op.outputs[0], writer.one
+    left, right = writer.extents(a), writer.extents(b)
+    *many_left, rows, inner = left if len(left) > 1 else (1, *left)
+    *many_right, terms, columns = right if len(right) > 1 else (*right, 1)
+    if isinstance(inner, str) or isinstance(columns, str) or terms != inner:
+        raise NotNative("it has onnx::MatMul of arrays whose shape is known only when it runs")
+    many = _joined(tuple(many_left), tuple(many_right))
+    kept = (*many, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
+    if all(extent == 1 for extent in many_right):  # all on the left are rows of one
+        rows, many = product(one, (*many, rows)), ()
+    sizes = (product(one, (rows, inner)), inner * columns)
+    if made.dtype == "bool" or any(isinstance(size, int) and size > MOST for size in sizes):
         raise NotNative("it has a large onnx::MatMul")
+    steps = [
+        0 if all(extent == 1 for extent in own) else size
+        for own, size in zip((many_left, many_right), sizes, strict=True)
+    ]
+    writer.shaped(made, kept)
     x, y = (writer.pointer_of(v, writer.cell(v, cells)) for v in (a, b))
-    if len(right) == 1 or right[1] == 1:
-        return _rows_times_vector(writer, made, x, y, left)
     target = writer.buffer(made)
-    rows, inner = left if len(left) == 2 else (1, left[0])
-    columns = right[1]
+    shape = rows, inner, columns
+    if not many:
+        _one_product(writer, made.dtype, (x, y, target), shape)
+    else:
+        size = product(one, (rows, columns))
 
-    def row(number: str) -> None:
-        first = writer.at(made.dtype, x, writer.times(number, inner))
-        there = writer.at(made.dtype, target, writer.times(number, columns))
-        _vector_times_matrix(writer, made.dtype, (first, y, there), inner, columns)
+        def each(number: str) -> None:
+            places = zip((x, y, target), (*steps, size), strict=True)
+            here = [writer.at(made.dtype, p, writer.times(number, step)) for p, step in places]
+            _one_product(writer, made.dtype, (here[0], here[1], here[2]), shape)
 
-    writer.repeat("0", str(rows), 1, row)
+        writer.repeat("0", str(product(one, many)), 1, each)
     return writer.as_cell(made, target)
 
 
-def _size(shape: tuple[int, ...]) -> int:
-    return shape[0] * (shape[1] if len(shape) == 2 else 1)
+def _joined(left: Extents, right: Extents) -> Extents:
+    """The axes of many matrices on both sides: alike, or there is but one."""
+    if bare(left) == bare(right) or not bare(right):
+        return left if len(left) >= len(right) else right
+    if bare(left):
+        raise NotNative("it has onnx::MatMul of matrices that may differ in number")
+    return (*(1,) * (len(left) - len(right)), *right)
+
+
+def _one_product(
+    writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[Extent, int, int]
+) -> None:
+    """Of two matrices."""
+    x, y, target = pointers
+    rows, inner, columns = shape
+    if columns == 1:
+        _rows_times_vector(writer, dtype, pointers, (rows, inner))
+        return
+
+    def some(count: int) -> Callable[[str], None]:
+        def write(number: str) -> None:
+            first = writer.at(dtype, x, writer.times(number, inner))
+            there = writer.at(dtype, target, writer.times(number, columns))
+            _rows_times_matrix(writer, dtype, (first, y, there), (count, inner, columns))
+
+        return write
+
+    _in_groups(writer, rows, some)
+
+
+def _in_groups(writer: Arrays, rows: Extent, some: Callable[[int], Callable[[str], None]]) -> None:
+    """Rows side by side, those that are left one by one."""
+    if isinstance(rows, int):
+        many: Extent = rows // SIDE * SIDE
+    else:
+        many = writer.one.put(f"and i64 {rows}, -{SIDE}")
+    if many != 0:
+        writer.repeat("0", str(many), SIDE, some(SIDE))
+    if many != rows:
+        writer.repeat(str(many), str(rows), 1, some(1))
 
 
 def _fused(code: Code, dtype: str, a: str, b: str, total: str) -> str:
@@ -65,72 +119,73 @@ def _fused(code: Code, dtype: str, a: str, b: str, total: str) -> str:
     return code.binary("add", dtype, code.binary("mul", dtype, a, b), total)
 
 
-def _vector_times_matrix(
-    writer: Arrays, dtype: str, pointers: tuple[str, str, str], inner: int, columns: int
+def _rows_times_matrix(
+    writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[int, int, int]
 ) -> None:
-    """Columns side by side, the terms of each in their order."""
-    done = 0
-    for code, side in ((writer.wide, SIDE), (writer.wide, 1), (writer.one, 1)):
+    """Rows and columns side by side, the terms of each element in their order."""
+    (count, _, columns), done = shape, 0
+    most = SIDE if count == 1 else FEW
+    for code, side in ((writer.wide, most), (writer.wide, 1), (writer.one, 1)):
         step = side * code.width
         end = done + (columns - done) // step * step
         if end > done:
-            _columns(writer, code, side, dtype, pointers, (inner, columns), (done, end))
+            _columns(writer, (code, side), dtype, pointers, shape, (done, end))
         done = end
 
 
 def _columns(
     writer: Arrays,
-    code: Code,
-    side: int,
+    vectors: tuple[Code, int],
     dtype: str,
     pointers: tuple[str, str, str],
-    extents: tuple[int, int],
+    shape: tuple[int, int, int],
     part: tuple[int, int],
 ) -> None:
-    x, matrix, target = pointers
-    inner, columns = extents
-    kind = code.type(dtype)
+    (x, matrix, target), (count, inner, columns), (code, side) = pointers, shape, vectors
+    one, kind = writer.one, code.type(dtype)
+    rows = [writer.at(dtype, x, str(k * inner)) for k in range(count)]
 
     def some(column: str) -> None:
-        sums = [code.place(kind) for _ in range(side)]
-        for place in sums:
+        sums = [[code.place(kind) for _ in range(side)] for _ in rows]
+        for place in (place for places in sums for place in places):
             code.line(f"store {kind} {code.number(0, dtype)}, ptr {place}")
 
         def term(number: str) -> None:
-            factor = code.spread(writer.load(writer.one, dtype, x, number), dtype)
-            begin = writer.one.put(f"add i64 {writer.times(number, columns)}, {column}")
-            for k, place in enumerate(sums):
-                at = writer.one.put(f"add i64 {begin}, {k * code.width}")
-                weight = writer.load(code, dtype, matrix, at)
-                total = code.put(f"load {kind}, ptr {place}")
-                made = _fused(code, dtype, factor, weight, total)
-                code.line(f"store {kind} {made}, ptr {place}")
+            begin = one.put(f"add i64 {writer.times(number, columns)}, {column}")
+            places = [one.put(f"add i64 {begin}, {k * code.width}") for k in range(side)]
+            weights = [writer.load(code, dtype, matrix, place) for place in places]
+            for row, totals in zip(rows, sums, strict=True):
+                factor = code.spread(writer.load(one, dtype, row, number), dtype)
+                for weight, place in zip(weights, totals, strict=True):
+                    total = code.put(f"load {kind}, ptr {place}")
+                    made = _fused(code, dtype, factor, weight, total)
+                    code.line(f"store {kind} {made}, ptr {place}")
 
         writer.repeat("0", str(inner), 1, term)
-        for k, place in enumerate(sums):
-            at = writer.one.put(f"add i64 {column}, {k * code.width}")
-            writer.store(code, dtype, code.put(f"load {kind}, ptr {place}"), target, at)
+        for k, totals in enumerate(sums):
+            begin = one.put(f"add i64 {column}, {k * columns}")
+            for j, place in enumerate(totals):
+                at = one.put(f"add i64 {begin}, {j * code.width}")
+                writer.store(code, dtype, code.put(f"load {kind}, ptr {place}"), target, at)
 
     writer.repeat(str(part[0]), str(part[1]), side * code.width, some)
 
 
-def _rows_times_vector(writer: Arrays, made: Value, x: str, y: str, left: tuple[int, ...]) -> Cell:
-    rows, inner = left if len(left) == 2 else (1, left[0])
-    target = writer.buffer(made)
-    many = rows // SIDE * SIDE
+def _rows_times_vector(
+    writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[Extent, int]
+) -> None:
+    (x, y, target), (rows, inner) = pointers, shape
 
-    def some(side: int) -> Callable[[str], None]:
+    def some(count: int) -> Callable[[str], None]:
         def write(number: str) -> None:
-            first = writer.at(made.dtype, x, writer.times(number, inner))
-            for k, total in enumerate(_dots(writer, made.dtype, (first, y), inner, side)):
+            first = writer.at(dtype, x, writer.times(number, inner))
+            for k, total in enumerate(_dots(writer, dtype, (first, y), inner, count)):
                 place = writer.one.put(f"add i64 {number}, {k}")
-                writer.store(writer.one, made.dtype, total, target, place)
+                writer.store(writer.one, dtype, total, target, place)
 
         return write
 
-    writer.repeat("0", str(many), SIDE, some(SIDE))
-    writer.repeat(str(many), str(rows), 1, some(1))
-    return writer.as_cell(made, target)
+    _in_groups(writer, rows, some)
 
 
 def _dots(

@@ -6,14 +6,24 @@ left; along the first axes in the order of the rows: the same order whatever the
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.native.arithmetic import of_two
-from mdf_loop.ops.native.code import Arrays, Cell, Code, NotNative, is_float
+from mdf_loop.ops.native.code import (
+    Arrays,
+    Cell,
+    Code,
+    Extent,
+    Extents,
+    NotNative,
+    is_float,
+    literal,
+)
+from mdf_loop.ops.native.extents import largest as largest_of
+from mdf_loop.ops.native.extents import product as product_of
 from mdf_loop.ops.native.products import PARTS, Join, added, in_pairs, multiplied
 from mdf_loop.ops.registry import NativeWhole, title
 
@@ -26,100 +36,188 @@ def _smallest(code: Code, dtype: str, a: str, b: str) -> str:
     return of_two(code, dtype, "lt", a, b)
 
 
-def reduced(join: Join, *, mean: bool = False) -> NativeWhole:
+Neutral = Callable[[str], float]
+"""What a dtype has nothing of: 0 for a sum."""
+
+
+def reduced(join: Join, neutral: Neutral, *, mean: bool = False) -> NativeWhole:
     """An operation that makes one number of those along some axes."""
 
     def form(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
         data, made = op.inputs[0], op.outputs[0]
         assert data is not None
-        shape = writer.shape(data)
-        kept, inner, last = _parts(writer, op, shape)
-        if data.dtype == "bool" or 0 in shape:
-            raise NotNative(f"it has {title(op.op_type)} of nothing, or of truth values")
+        if data.dtype == "bool":
+            raise NotNative(f"it has {title(op.op_type)} of truth values")
+        kept, gone = _parts(writer, op)
+        writer.shaped(made, kept)
         pointer = writer.pointer_of(data, writer.cell(data, cells))
         target = writer.buffer(made)
-        if last:
-            _along_last(writer, data.dtype, (pointer, target), (kept, inner), join)
+        extents = writer.extents(data)
+        front, inner, tail = (
+            product_of(writer.one, part)
+            for part in (
+                extents[: gone.start],
+                extents[gone.start : gone.stop],
+                extents[gone.stop :],
+            )
+        )
+        start = literal(neutral(data.dtype), data.dtype)
+        if gone.stop == len(extents):
+            _along_last(writer, data.dtype, (pointer, target), (front, inner), (join, start))
         else:
-            _along_first(writer, data.dtype, (pointer, target), (kept, inner), join)
+            _along_others(
+                writer, data.dtype, (pointer, target), (front, inner, tail), (join, start)
+            )
         if mean:
-            _divided(writer, made, target, kept, inner)
+            _divided(writer, made, target, inner)
         return writer.as_cell(made, target)
 
     return form
 
 
-def _parts(writer: Arrays, op: Op, shape: tuple[int, ...]) -> tuple[int, int, bool]:
-    """How many results, of how many numbers each, and whether those lie together.
+def _parts(writer: Arrays, op: Op) -> tuple[Extents, range]:
+    """The shape of the result, and the axes that are left out.
 
     Raises:
-        NotNative: neither the first nor the last axes are left out.
+        NotNative: they do not lie together.
     """
+    data = op.inputs[0]
+    assert data is not None
+    extents = writer.extents(data)
     axes = op.attributes.get("axes")
     if axes is None and len(op.inputs) > 1 and op.inputs[1] is not None:
         axes = writer.known(op.inputs[1])
         if axes is None:
             raise NotNative(f"it has {title(op.op_type)} along axes that are computed")
-    gone = sorted({int(axis) % len(shape) for axis in np.ravel(axes)} if axes is not None else ())
+    gone = sorted({int(axis) % len(extents) for axis in np.ravel(axes)} if axes is not None else ())
     if not gone:
         if op.attributes.get("noop_with_empty_axes"):
             raise NotNative(f"it has {title(op.op_type)} along no axis")
-        return 1, math.prod(shape), True
-    inner = math.prod(shape[axis] for axis in gone)
-    kept = math.prod(shape) // inner
-    if gone == list(range(len(shape) - len(gone), len(shape))):
-        return kept, inner, True
-    if gone == list(range(len(gone))):
-        return kept, inner, False
-    raise NotNative(f"it has {title(op.op_type)} along an axis in the middle")
+        gone = list(range(len(extents)))
+    if gone and gone != list(range(gone[0], gone[-1] + 1)):
+        raise NotNative(f"it has {title(op.op_type)} along axes that do not lie together")
+    keeps = op.attributes.get("keepdims", 1)
+    shape = (1 if k in gone else e for k, e in enumerate(extents) if keeps or k not in gone)
+    return tuple(shape), range(gone[0], gone[-1] + 1) if gone else range(0)
 
 
 def _along_last(
-    writer: Arrays, dtype: str, pointers: tuple[str, str], counts: tuple[int, int], join: Join
+    writer: Arrays,
+    dtype: str,
+    pointers: tuple[str, str],
+    counts: tuple[Extent, Extent],
+    how: tuple[Join, str],
 ) -> None:
     (source, target), (kept, inner) = pointers, counts
 
     def result(number: str) -> None:
         begin = writer.at(dtype, source, writer.times(number, inner))
-        writer.store(writer.one, dtype, _of_all(writer, dtype, begin, inner, join), target, number)
+        writer.store(writer.one, dtype, _of_all(writer, dtype, begin, inner, how), target, number)
 
     writer.repeat("0", str(kept), 1, result)
 
 
-def _of_all(writer: Arrays, dtype: str, pointer: str, count: int, join: Join) -> str:
+def _of_all(writer: Arrays, dtype: str, pointer: str, count: Extent, how: tuple[Join, str]) -> str:
     """One number of those that lie together."""
-    parts, one = Code(writer.text, PARTS, True), writer.one
+    (join, neutral), one = how, writer.one
+    if isinstance(count, str):
+        return _of_so_many(writer, dtype, pointer, count, how)
+    if count == 0:
+        return neutral
     many = count // PARTS * PARTS
-    if not many:
-        total, rest = writer.load(one, dtype, pointer), range(1, count)
+    if many:
+        total, rest = _of_parts(writer, dtype, pointer, many, join), range(many, count)
     else:
-        kind = parts.type(dtype)
-        place = parts.place(kind)
-        parts.line(f"store {kind} {writer.load(parts, dtype, pointer)}, ptr {place}")
-
-        def some(number: str) -> None:
-            so_far = parts.put(f"load {kind}, ptr {place}")
-            made = join(parts, dtype, so_far, writer.load(parts, dtype, pointer, number))
-            parts.line(f"store {kind} {made}, ptr {place}")
-
-        writer.repeat(str(PARTS), str(many), PARTS, some)
-        total = in_pairs(one, dtype, parts.put(f"load {kind}, ptr {place}"), join)
-        rest = range(many, count)
+        total, rest = writer.load(one, dtype, pointer), range(1, count)
     for number in rest:
         total = join(one, dtype, total, writer.load(one, dtype, pointer, str(number)))
     return total
 
 
+def _of_parts(writer: Arrays, dtype: str, pointer: str, many: Extent, join: Join) -> str:
+    """One number of so many that each part has as many."""
+    parts = Code(writer.text, PARTS, True)
+    kind = parts.type(dtype)
+    place = parts.place(kind)
+    parts.line(f"store {kind} {writer.load(parts, dtype, pointer)}, ptr {place}")
+
+    def some(number: str) -> None:
+        so_far = parts.put(f"load {kind}, ptr {place}")
+        made = join(parts, dtype, so_far, writer.load(parts, dtype, pointer, number))
+        parts.line(f"store {kind} {made}, ptr {place}")
+
+    writer.repeat(str(PARTS), str(many), PARTS, some)
+    return in_pairs(writer.one, dtype, parts.put(f"load {kind}, ptr {place}"), join)
+
+
+def _of_so_many(writer: Arrays, dtype: str, pointer: str, count: str, how: tuple[Join, str]) -> str:
+    """The same, of a number that is known only when it runs."""
+    (join, neutral), one = how, writer.one
+    kind = one.type(dtype)
+    place = one.place(kind)
+    one.line(f"store {kind} {neutral}, ptr {place}")
+    many = one.put(f"and i64 {count}, -{PARTS}")
+    has_parts, has_some = (one.put(f"icmp ne i64 {number}, 0") for number in (many, count))
+
+    def keep(register: str) -> None:
+        one.line(f"store {kind} {register}, ptr {place}")
+
+    def more(number: str) -> None:
+        total = one.put(f"load {kind}, ptr {place}")
+        keep(join(one, dtype, total, writer.load(one, dtype, pointer, number)))
+
+    one.when(
+        has_parts,
+        lambda: keep(_of_parts(writer, dtype, pointer, many, join)),
+        lambda: one.when(has_some, lambda: keep(writer.load(one, dtype, pointer))),
+    )
+    writer.repeat(one.put(f"select i1 {has_parts}, i64 {many}, i64 1"), count, 1, more)
+    return one.put(f"load {kind}, ptr {place}")
+
+
+def _along_others(
+    writer: Arrays,
+    dtype: str,
+    pointers: tuple[str, str],
+    counts: tuple[Extent, Extent, Extent],
+    how: tuple[Join, str],
+) -> None:
+    """Along the first axes, again for each part in front."""
+    (source, target), (front, inner, tail) = pointers, counts
+    if front == 1:
+        _along_first(writer, dtype, pointers, (tail, inner), how)
+        return
+    size = product_of(writer.one, (inner, tail))
+
+    def part(number: str) -> None:
+        here = writer.at(dtype, source, writer.times(number, size))
+        there = writer.at(dtype, target, writer.times(number, tail))
+        _along_first(writer, dtype, (here, there), (tail, inner), how)
+
+    writer.repeat("0", str(front), 1, part)
+
+
 def _along_first(
-    writer: Arrays, dtype: str, pointers: tuple[str, str], counts: tuple[int, int], join: Join
+    writer: Arrays,
+    dtype: str,
+    pointers: tuple[str, str],
+    counts: tuple[Extent, Extent],
+    how: tuple[Join, str],
 ) -> None:
     """Row after row, all results side by side."""
-    (source, target), (kept, rows) = pointers, counts
+    (source, target), (kept, rows), (join, neutral) = pointers, counts, how
 
     def first(code: Code, k: str) -> None:
         writer.store(code, dtype, writer.load(code, dtype, source, k), target, k)
 
-    writer.over(kept, first)
+    def none(code: Code, k: str) -> None:
+        writer.store(code, dtype, code.spread(neutral, dtype), target, k)
+
+    if isinstance(rows, int):
+        writer.over(kept, first if rows else none)
+    else:
+        some = writer.one.put(f"icmp ne i64 {rows}, 0")
+        writer.one.when(some, lambda: writer.over(kept, first), lambda: writer.over(kept, none))
 
     def row(number: str) -> None:
         begin = writer.at(dtype, source, writer.times(number, kept))
@@ -133,21 +231,35 @@ def _along_first(
     writer.repeat("1", str(rows), 1, row)
 
 
-def _divided(writer: Arrays, made: Value, target: str, kept: int, inner: int) -> None:
+def _divided(writer: Arrays, made: Value, target: str, inner: Extent) -> None:
+    """Divide by how many there were; of none there is nothing to divide."""
     dtype = made.dtype
     if not is_float(dtype):
         raise NotNative("it has onnx::ReduceMean of whole numbers")
+    count = largest_of(writer.one, inner, 1)
+    if isinstance(count, int):
+        divisor = writer.one.number(count, dtype)
+    else:
+        divisor = writer.one.cast("sitofp", "int64", count, dtype)
 
     def divide(code: Code, k: str) -> None:
         total = writer.load(code, dtype, target, k)
-        mean = code.binary("fdiv", dtype, total, code.number(inner, dtype))
+        mean = code.binary("fdiv", dtype, total, code.spread(divisor, dtype))
         writer.store(code, dtype, mean, target, k)
 
-    writer.over(kept, divide)
+    writer.over(product_of(writer.one, writer.extents(made)), divide)
 
 
-total = reduced(added)
-product = reduced(multiplied)
-mean = reduced(added, mean=True)
-largest = reduced(_largest)
-smallest = reduced(_smallest)
+def _lowest(dtype: str) -> float:
+    return -np.inf if is_float(dtype) else int(np.iinfo(dtype).min)
+
+
+def _highest(dtype: str) -> float:
+    return np.inf if is_float(dtype) else int(np.iinfo(dtype).max)
+
+
+total = reduced(added, lambda dtype: 0)
+product = reduced(multiplied, lambda dtype: 1)
+mean = reduced(added, lambda dtype: 0, mean=True)
+largest = reduced(_largest, _lowest)
+smallest = reduced(_smallest, _highest)

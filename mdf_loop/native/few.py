@@ -1,0 +1,74 @@
+"""A few whole numbers, as shapes are: each of them is a register, or known.
+
+shape = Concat(Shape(x)[:1], [5])     ("%n", "5")
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mdf_loop.ir import Op, Value, is_fixed
+from mdf_loop.ops import row_of
+from mdf_loop.ops.native.code import Arrays, Cell, Extent, Extents, literal
+from mdf_loop.ops.native.moves import ZERO, placed
+
+MOST = 16
+"""So many are a few."""
+
+
+def cell_of(value: Value, numbers: Sequence[Extent]) -> Cell:
+    """The cell of such numbers."""
+    return Cell(tuple(map(str, numbers)), single=len(numbers) == 1)
+
+
+def computed(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell | None:
+    """What an operation gives that is computed in registers; None of any other one."""
+    row, made = row_of(op.op_type), op.outputs[0]
+    operands = [value for value in op.inputs if value is not None]
+    by_number = row.elementwise and row.native is not None
+    moves = row.moves is not None or row.in_order
+    if made.dtype != "int64" or not is_fixed(made.shape) or not (by_number or moves):
+        return None
+    arrays = {}
+    for value in operands:
+        registers = _registers(writer, value, cells)
+        if registers is None:
+            return None
+        arrays[value] = np.array(registers, object).reshape(writer.shape(value))
+    if by_number:
+        assert row.native is not None
+        each = np.broadcast_arrays(*(arrays[value] for value in operands))
+        together = zip(*(np.ravel(array) for array in each), strict=True)
+        return cell_of(made, [row.native(writer.one, op, *at) for at in together])
+    values, places = placed(writer, op)
+    flat = [register for value in values for register in arrays[value].reshape(-1)]
+    return cell_of(made, ["0" if place == ZERO else flat[place] for place in places])
+
+
+def numbers_of(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
+    """The elements of a few whole numbers, in memory too; None if they are no such."""
+    registers = _registers(writer, value, cells)
+    if registers is None:
+        extents = writer.extents(value)
+        if value.dtype != "int64" or not is_fixed(extents) or math.prod(extents) > MOST:
+            return None
+        pointer = writer.cell(value, cells).pointer
+        places = map(str, range(math.prod(extents)))
+        registers = tuple(writer.load(writer.one, "int64", pointer, place) for place in places)
+    return tuple(r if r.startswith("%") else int(r) for r in registers)
+
+
+def _registers(writer: Arrays, value: Value, cells: Mapping[Value, Cell]) -> tuple[str, ...] | None:
+    array = writer.known(value)
+    if array is not None and array.size <= MOST and value.dtype in ("int64", "int32", "bool"):
+        return tuple(literal(number, value.dtype) for number in np.ravel(array))
+    cell = cells.get(value)
+    if cell is None or not cell.registers or not is_fixed(writer.extents(value)):
+        return None
+    size = math.prod(writer.shape(value))
+    if size > MOST:
+        return None
+    return cell.registers * size if cell.single else cell.registers

@@ -1,0 +1,93 @@
+"""Operations that are computed number by number: as many as can be in one loop over elements.
+
+a = x * y; b = a + z; c = max(b)        for k in range(n): b[k] = x[k] * y[k] + z[k]
+                                        c = ...
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from mdf_loop.ir import Loop, Op, Value, is_fixed
+from mdf_loop.native.support import readers
+from mdf_loop.ops.native import moves, views
+from mdf_loop.ops.native.code import Arrays, Cell, Code, Extents, NotNative
+from mdf_loop.ops.native.extents import bare, product
+
+
+class FusedWriter(Arrays, Protocol):
+    """Where the code of a loop in steps is written."""
+
+    def joined(self, op: Op) -> Extents:
+        """The shape that the operands of an operation are broadcast to."""
+
+    def vectors(self, code: Code, op: Op, given: Sequence[Sequence[str]]) -> Sequence[str]:
+        """An operation that is computed number by number, of vectors side by side."""
+
+
+class Fused:
+    """Operations that are put off, until their results are needed or others have another shape."""
+
+    def __init__(self, writer: FusedWriter, loop: Loop) -> None:
+        self._writer = writer
+        self._group: list[Op] = []
+        self._readers = readers(loop)
+
+    def put_off(self, op: Op, cells: dict[Value, Cell]) -> None:
+        """Write it later, with others."""
+        writer, made = self._writer, op.outputs[0]
+        writer.shaped(made, writer.joined(op))
+        if self._group and writer.extents(self._group[0].outputs[0]) != writer.extents(made):
+            self.flush(cells)
+        self._group.append(op)
+
+    def flush(self, cells: dict[Value, Cell]) -> None:
+        """One loop over elements for all operations that were put off."""
+        writer = self._writer
+        group, self._group = self._group, []
+        if not group:
+            return
+        inside = dict.fromkeys(op.outputs[0] for op in group)  # in order: equal loops, equal text
+        mine = {id(op) for op in group}
+        read = [v for op in group for v in op.inputs if v is not None and v not in inside]
+        first = group[0].outputs[0]
+        sources = {value: self._source(value, first, cells) for value in read}
+        kept = {v: writer.buffer(v) for v in inside if self._readers.get(v, set()) - mine}
+
+        def write(code: Code, k: str) -> None:
+            registers = {v: self._element(code, v, source, k) for v, source in sources.items()}
+            for op in group:
+                made = op.outputs[0]
+                given = [registers[value] for value in op.inputs if value is not None]
+                (registers[made],) = writer.vectors(code, op, [given])
+                if made in kept:
+                    writer.store(code, made.dtype, registers[made], kept[made], k)
+
+        writer.over(product(writer.one, writer.extents(first)), write)
+        cells.update((value, Cell(pointer=pointer)) for value, pointer in kept.items())
+
+    def _source(self, value: Value, like: Value, cells: Mapping[Value, Cell]) -> Cell:
+        """An operand as large as the result, or one number."""
+        writer = self._writer
+        cell, own, wanted = writer.cell(value, cells), writer.extents(value), writer.extents(like)
+        if not cell.single:
+            cell = Cell(pointer=writer.pointer_of(value, cell))
+        if cell.single or bare(own) == bare(wanted):
+            return cell
+        if not (is_fixed(own) and is_fixed(wanted)):
+            return views.broadcast(writer, value, cell, wanted)
+        try:
+            places = np.broadcast_to(np.arange(math.prod(own)).reshape(own), wanted)
+        except ValueError:
+            raise NotNative(f"'{value.name}' does not fit '{like.name}'") from None
+        wide = Value(value.name, value.dtype, wanted)
+        return moves.gathered(writer, wide, [(value, cell)], places.reshape(-1))
+
+    def _element(self, code: Code, value: Value, cell: Cell, place: str) -> str:
+        if cell.single:
+            return code.spread(cell.registers[0], value.dtype)
+        return self._writer.load(code, value.dtype, cell.pointer, place)

@@ -1,0 +1,367 @@
+"""Operations that arrange the elements of arrays whose shape is known only when the loop runs.
+
+An array that keeps the order of its elements is read where it is; any other one is copied
+(`views`). Arrays of known shapes are moved as `moves` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mdf_loop.ir import Op, Value, is_fixed
+from mdf_loop.ops.native.code import (
+    BYTES,
+    NUMBER,
+    Arrays,
+    Cell,
+    Code,
+    Extent,
+    Extents,
+    Failure,
+    NotNative,
+)
+from mdf_loop.ops.native.extents import alike, largest, least, less, product, quotient, total
+from mdf_loop.ops.native.moves import MOST_RUNS, moved
+from mdf_loop.ops.native.views import Stride, axes_of, broadcast, seen
+from mdf_loop.ops.registry import NativeWhole, title
+
+Cells = Mapping[Value, Cell]
+
+
+def _open(rule: NativeWhole) -> NativeWhole:
+    """A rule for what `moves` does not know before the loop runs."""
+
+    def form(writer: Arrays, op: Op, cells: Cells) -> Cell:
+        values = [value for value in op.inputs if value is not None]
+        known = all(writer.known(value) is not None for value in values[1:])
+        if known and is_fixed(writer.extents(values[0])):
+            return moved(writer, op, cells)
+        return rule(writer, op, cells)
+
+    return form
+
+
+def _data(op: Op) -> Value:
+    value = op.inputs[0]
+    assert value is not None
+    return value
+
+
+def _said(writer: Arrays, op: Op, cells: Cells, place: int, name: str) -> Extents | None:
+    """Whole numbers that an operation is given, as an operand or an attribute; None if it is not."""
+    value = op.inputs[place] if place < len(op.inputs) else None
+    if value is None:
+        said = op.attributes.get(name)
+        return None if said is None else tuple(int(number) for number in np.ravel(said))
+    numbers = writer.numbers(value, cells)
+    if numbers is None:
+        raise NotNative(f"it has {title(op.op_type)} of what is computed")
+    return numbers
+
+
+def _axes(writer: Arrays, op: Op, cells: Cells, place: int, rank: int) -> list[int] | None:
+    said = _said(writer, op, cells, place, "axes")
+    if said is None:
+        return None
+    if not is_fixed(said):
+        raise NotNative(f"it has {title(op.op_type)} along axes that are computed")
+    return [axis % rank for axis in said]
+
+
+def _same(writer: Arrays, op: Op, cells: Cells, extents: Extents) -> Cell:
+    """The elements of the first operand in their order."""
+    value, made = _data(op), op.outputs[0]
+    cell = writer.cell(value, cells)
+    writer.shaped(made, extents)
+    if cell.single:
+        return cell
+    if cell.registers:
+        return writer.few(made, [_extent(register) for register in cell.registers])
+    return writer.as_cell(made, writer.pointer_of(value, cell))
+
+
+def _extent(register: str) -> Extent:
+    return register if register.startswith("%") else int(register)
+
+
+# --- shapes ---------------------------------------------------------------------------------------
+
+
+def shape(writer: Arrays, op: Op, cells: Cells) -> Cell:
+    """`Shape`."""
+    part = slice(op.attributes.get("start", 0), op.attributes.get("end"))
+    return writer.few(op.outputs[0], writer.extents(_data(op))[part])
+
+
+def size(writer: Arrays, op: Op, cells: Cells) -> Cell:
+    """`Size`."""
+    return writer.few(op.outputs[0], [product(writer.one, writer.extents(_data(op)))])
+
+
+# --- the same elements in their order -------------------------------------------------------------
+
+
+def identity(writer: Arrays, op: Op, cells: Cells) -> Cell:
+    """`Identity`."""
+    return _same(writer, op, cells, writer.extents(_data(op)))
+
+
+def flattened(writer: Arrays, op: Op, cells: Cells) -> Cell:
+    """`Flatten`."""
+    extents = writer.extents(_data(op))
+    axis = op.attributes.get("axis", 1)
+    axis += len(extents) if axis < 0 else 0
+    sides = (product(writer.one, part) for part in (extents[:axis], extents[axis:]))
+    return _same(writer, op, cells, tuple(sides))
+
+
+def unsqueezed(writer: Arrays, op: Op, cells: Cells) -> Cell:
+    """`Unsqueeze`."""
+    extents = writer.extents(_data(op))
+    added = _said(writer, op, cells, 1, "axes") or ()
+    axes = _axes(writer, op, cells, 1, len(extents) + len(added)) or []
+    own = iter(extents)
+    rank = range(len(extents) + len(axes))
+    return _same(writer, op, cells, tuple(1 if k in axes else next(own) for k in rank))
+
+
+def squeezed(writer: Arrays, op: Op, cells: Cells) -> Cell:
+    """`Squeeze`."""
+    extents = writer.extents(_data(op))
+    axes = _axes(writer, op, cells, 1, len(extents))
+    if axes is None and not is_fixed(extents):
+        raise NotNative("it has onnx::Squeeze of axes that are known only when it runs")
+    if axes is None:
+        axes = [axis for axis, extent in enumerate(extents) if extent == 1]
+    for axis in axes:
+        if extents[axis] != 1:
+            wrong = writer.one.put(f"icmp ne i64 {extents[axis]}, 1")
+            sentence = f"axis {axis} has {NUMBER} elements and cannot be left out"
+            hint = "only an axis of 1 element can be squeezed"
+            writer.one.fail_if(wrong, Failure(sentence, op.where, hint), [extents[axis]])
+    kept = (extent for axis, extent in enumerate(extents) if axis not in axes)
+    return _same(writer, op, cells, tuple(kept))
+
+
+def reshaped(writer: Arrays, op: Op, cells: Cells) -> Cell:
+    """`Reshape`: 0 keeps an axis, if that is so meant, -1 is what is left."""
+    code, given = writer.one, writer.extents(_data(op))
+    said = list(_said(writer, op, cells, 1, "shape") or ())
+    if not op.attributes.get("allowzero", 0):
+        said = [_kept(code, e, given[k] if k < len(given) else 0) for k, e in enumerate(said)]
+    open_ends = [k for k, e in enumerate(said) if e == -1 or not writer.is_extent(e)]
+    others = [_known(code, e) if k in open_ends else e for k, e in enumerate(said)]
+    wanted = list(said)
+    wrong = "false"
+    for k in open_ends:
+        rest = others[:k] + others[k + 1 :]
+        left = _left(code, given, rest)
+        wanted[k] = left if said[k] == -1 else _if_it_is(code, (said[k], -1), left)
+        is_left, nothing = (
+            code.compare("eq", "int64", str(number), certain)
+            for number, certain in ((said[k], "-1"), (product(code, rest), "0"))
+        )
+        wrong = code.binary("or", "bool", wrong, code.binary("and", "bool", is_left, nothing))
+    _fits(writer, op, (given, wanted, said), wrong)
+    return _same(writer, op, cells, tuple(wanted))
+
+
+def _kept(code: Code, said: Extent, mine: Extent) -> Extent:
+    """The extent that an axis has had, where 0 is said."""
+    if isinstance(said, int):
+        return said if said else mine
+    return said if said == mine else _if_it_is(code, (said, 0), mine)
+
+
+def _known(code: Code, said: Extent) -> Extent:
+    """A factor of a product of what is not left open."""
+    return 1 if said == -1 else _if_it_is(code, (said, -1), 1)
+
+
+def _if_it_is(code: Code, pair: tuple[Extent, int], other: Extent) -> Extent:
+    """A number, or another one where it is a certain one."""
+    number, certain = pair
+    is_it = code.put(f"icmp eq i64 {number}, {certain}")
+    return code.put(f"select i1 {is_it}, i64 {other}, i64 {number}")
+
+
+def _left(code: Code, given: Extents, others: Sequence[Extent]) -> Extent:
+    """What is left of a product of extents without others."""
+    mine, theirs = list(given), []
+    for extent in others:
+        if extent in mine and extent != 0:
+            mine.remove(extent)
+        else:
+            theirs.append(extent)
+    divisor = largest(code, product(code, theirs), 1)
+    return quotient(code, product(code, mine), divisor)
+
+
+def _fits(
+    writer: Arrays,
+    op: Op,
+    shapes: tuple[Extents, Sequence[Extent], Sequence[Extent]],
+    wrong: str,
+) -> None:
+    """Fail where it is wrong already, or another number of elements is wanted; it tells what was said."""
+    code, (given, wanted, said) = writer.one, shapes
+    if alike(given) != alike(wanted) or not alike(given)[0]:
+        there, asked = product(code, given), product(code, wanted)
+        other = code.compare("ne", "int64", str(there), str(asked))
+        wrong = code.binary("or", "bool", wrong, other)
+    for extent in (extent for extent in wanted if not writer.is_extent(extent)):
+        low = code.compare("slt", "int64", str(extent), "0")
+        wrong = code.binary("or", "bool", wrong, low)
+    if wrong == "false":
+        return
+    before, after = (f"[{', '.join([NUMBER] * len(shape))}]" for shape in (given, said))
+    sentence = f"an array of shape {before} cannot become one of shape {after}"
+    hint = "both have the same number of elements"
+    code.fail_if(wrong, Failure(sentence, op.where, hint), [*given, *said])
+
+
+# --- elements that are moved ----------------------------------------------------------------------
+
+
+@_open
+def transposed(writer: Arrays, op: Op, cells: Cells) -> Cell:
+    """`Transpose`."""
+    value, made = _data(op), op.outputs[0]
+    extents = writer.extents(value)
+    order = op.attributes.get("perm") or range(len(extents))[::-1]
+    axes = axes_of(extents)
+    writer.shaped(made, tuple(extents[k] for k in order))
+    return seen(writer, made, (value, writer.cell(value, cells)), [axes[k] for k in order])
+
+
+@_open
+def expanded(writer: Arrays, op: Op, cells: Cells) -> Cell:
+    """`Expand`."""
+    value, made = _data(op), op.outputs[0]
+    said = _said(writer, op, cells, 1, "shape") or ()
+    given = writer.extents(value)
+    rank = max(len(given), len(said))
+    sides = ((*[1] * (rank - len(part)), *part) for part in (given, said))
+    wanted = tuple(_wider(writer, op, *pair) for pair in zip(*sides, strict=True))
+    writer.shaped(made, wanted)
+    cell = writer.cell(value, cells)
+    if cell.single:
+        return cell
+    wide = broadcast(writer, value, cell, wanted)
+    return writer.as_cell(made, writer.pointer_of(made, wide))
+
+
+def _wider(writer: Arrays, op: Op, mine: Extent, theirs: Extent) -> Extent:
+    """The extent of an axis that becomes as long as is said, if that is not 1."""
+    if mine in (1, theirs):
+        return theirs
+    if theirs != 1:
+        code = writer.one
+        wrong = code.compare("ne", "int64", str(theirs), str(mine))
+        other = code.compare("ne", "int64", str(theirs), "1")
+        sentence = f"an axis of {NUMBER} elements cannot have {NUMBER}"
+        hint = "only an axis of 1 element can be repeated"
+        failure = Failure(sentence, op.where, hint)
+        code.fail_if(code.binary("and", "bool", wrong, other), failure, [mine, theirs])
+    return mine
+
+
+@_open
+def sliced(writer: Arrays, op: Op, cells: Cells) -> Cell:
+    """`Slice`."""
+    value, made = _data(op), op.outputs[0]
+    extents = writer.extents(value)
+    starts, ends = (_said(writer, op, cells, k, "") or () for k in (1, 2))
+    along = _axes(writer, op, cells, 3, len(extents))
+    steps = _said(writer, op, cells, 4, "") or (1,) * len(starts)
+    if not is_fixed(steps) or 0 in steps:
+        raise NotNative("it has onnx::Slice of what is computed")
+    code, axes, wanted = writer.one, axes_of(extents), list(extents)
+    begin: Extent = 0
+    for k, axis in enumerate(along if along is not None else range(len(starts))):
+        first, count = _part(writer, extents[axis], starts[k], ends[k], steps[k])
+        offset = product(code, (first, *axes[axis].step))
+        begin = total(code, begin, offset)
+        axes[axis] = Stride((count,), (*axes[axis].step, steps[k]))
+        wanted[axis] = count
+    writer.shaped(made, tuple(wanted))
+    return seen(writer, made, (value, writer.cell(value, cells)), axes, begin)
+
+
+def _part(
+    writer: Arrays, extent: Extent, start: Extent, end: Extent, step: int
+) -> tuple[Extent, Extent]:
+    """The first position of a slice, and how many there are; those outside are the nearest ones inside."""
+    code = writer.one
+    lowest, highest = (0, extent) if step > 0 else (-1, less(code, extent, 1))
+    first = least(code, largest(code, _from_end(code, start, extent), 0), highest)
+    last = least(code, largest(code, _from_end(code, end, extent), lowest), highest)
+    away = less(code, last, first) if step > 0 else less(code, first, last)
+    count = quotient(code, total(code, away, abs(step) - 1), abs(step))
+    return first, least(code, largest(code, count, 0), extent)
+
+
+def _from_end(code: Code, place: Extent, extent: Extent) -> Extent:
+    """A position that counts from the end where it is below zero."""
+    if isinstance(place, int):
+        return total(code, place, extent) if place < 0 else place
+    behind = total(code, place, extent)
+    negative = code.put(f"icmp slt i64 {place}, 0")
+    return code.put(f"select i1 {negative}, i64 {behind}, i64 {place}")
+
+
+def joined(writer: Arrays, op: Op, cells: Cells) -> Cell:
+    """`Concat`: the parts of each array one after the other, again and again."""
+    values, made = [value for value in op.inputs if value is not None], op.outputs[0]
+    shapes = [writer.extents(value) for value in values]
+    code, axis = writer.one, op.attributes["axis"] % len(shapes[0])
+    front = product(code, shapes[0][:axis])
+    if all(map(is_fixed, shapes)) and isinstance(front, int) and front * len(values) <= MOST_RUNS:
+        return moved(writer, op, cells)
+    for value in values[1:]:
+        _agree(writer, op, (values[0], value), axis)
+    wanted = list(shapes[0])
+    wanted[axis] = total(code, *(extents[axis] for extents in shapes))
+    writer.shaped(made, tuple(wanted))
+    target = writer.buffer(made)
+    whole = product(code, wanted[axis:])
+    begin: Extent = 0
+    for value, extents in zip(values, shapes, strict=True):
+        source = writer.pointer_of(value, writer.cell(value, cells))
+        size = product(code, (extents[axis], *wanted[axis + 1 :]))
+        _strewn(writer, made.dtype, (target, source), (front, size), (begin, whole))
+        begin = total(code, begin, size)
+    return Cell(pointer=target)
+
+
+def _strewn(
+    writer: Arrays,
+    dtype: str,
+    pointers: tuple[str, str],
+    parts: tuple[Extent, Extent],
+    places: tuple[Extent, Extent],
+) -> None:
+    """Copy parts of one size, which lie behind each other, to a place and as far behind it as is said."""
+    (target, source), (count, size), (begin, step) = pointers, parts, places
+    bytes_of = product(writer.one, (size, BYTES[dtype]))
+
+    def part(number: str) -> None:
+        here = writer.at(dtype, source, writer.times(number, size))
+        there = writer.at(dtype, target, writer.times(number, step))
+        writer.copy(writer.at(dtype, there, str(begin)), here, bytes_of)
+
+    writer.repeat("0", str(count), 1, part)
+
+
+def _agree(writer: Arrays, op: Op, values: tuple[Value, Value], axis: int) -> None:
+    """Fail where arrays that are joined differ in another axis."""
+    code = writer.one
+    first, other = (writer.extents(value) for value in values)
+    for k, (one, more) in enumerate(zip(first, other, strict=True)):
+        if k != axis and one != more:
+            wrong = code.put(f"icmp ne i64 {one}, {more}")
+            sentence = f"arrays that are joined differ in axis {k}: {NUMBER} and {NUMBER} elements"
+            hint = "they may differ only along the axis on which they are joined"
+            code.fail_if(wrong, Failure(sentence, op.where, hint), [one, more])

@@ -1,0 +1,116 @@
+"""Arrays whose elements are moved, of any extents: each axis goes through a source in steps of its own.
+
+Transpose     [n, m] -> [m, n]        axes (m, 1), (n, m)
+broadcast     [m] -> [n, m]           axes (n, 0), (m, 1)
+every other   [n, m] -> [n / 2, m]    axes (n / 2, 2 m), (m, 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mdf_loop.ir import Value
+from mdf_loop.ops.native.code import BYTES, Arrays, Cell, Code, Extent, Extents
+from mdf_loop.ops.native.extents import Factors, alike, product
+
+ONE, NOTHING = alike((1,)), alike((0,))
+
+
+@dataclass(frozen=True, slots=True)
+class Stride:
+    """How many elements, and how far one lies from the next: products."""
+
+    extent: Factors
+    step: Factors
+
+
+def axes_of(extents: Extents) -> list[Stride]:
+    """Those of an array as it lies in memory."""
+    return [Stride((extent,), extents[k + 1 :]) for k, extent in enumerate(extents)]
+
+
+def merged(axes: Sequence[Stride]) -> list[Stride]:
+    """The same elements along fewer axes."""
+    made: list[Stride] = []
+    for axis in (axis for axis in axes if axis.extent != (1,)):
+        if made and alike(made[-1].step) == alike((*axis.extent, *axis.step)):
+            made[-1] = Stride((*made[-1].extent, *axis.extent), axis.step)
+        else:
+            made.append(axis)
+    return made
+
+
+def copied(writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[Stride]) -> None:
+    """Copy the elements along axes; they lie behind each other then."""
+    axes = merged(axes)
+    if not axes:
+        writer.copy(target, source, BYTES[dtype])
+    elif all(alike(axis.extent) != NOTHING for axis in axes):
+        _copied(writer, dtype, target, source, axes)
+
+
+def _copied(writer: Arrays, dtype: str, target: str, source: str, axes: Sequence[Stride]) -> None:
+    code, first = writer.one, axes[0]
+    count, step = product(code, first.extent), product(code, first.step)
+    if len(axes) == 1 and step in (0, 1):
+        writer.over(count, _line(writer, dtype, target, source, bool(step)))
+        return
+    size = product(code, (extent for axis in axes[1:] for extent in axis.extent))
+
+    def part(number: str) -> None:
+        here = writer.at(dtype, source, writer.times(number, step))
+        there = writer.at(dtype, target, writer.times(number, size))
+        if len(axes) == 1:
+            writer.store(code, dtype, writer.load(code, dtype, here), there)
+        else:
+            _copied(writer, dtype, there, here, axes[1:])
+
+    writer.repeat("0", str(count), 1, part)
+
+
+def _line(
+    writer: Arrays, dtype: str, target: str, source: str, moves: bool
+) -> Callable[[Code, str], None]:
+    """Elements that lie together, or one again and again."""
+    one = "" if moves else writer.load(writer.one, dtype, source)
+
+    def write(code: Code, k: str) -> None:
+        register = writer.load(code, dtype, source, k) if moves else code.spread(one, dtype)
+        writer.store(code, dtype, register, target, k)
+
+    return write
+
+
+def seen(
+    writer: Arrays,
+    made: Value,
+    source: tuple[Value, Cell],
+    axes: Sequence[Stride],
+    begin: Extent = 0,
+) -> Cell:
+    """An array of elements of another one: where they are, if they lie together."""
+    value, cell = source
+    pointer = writer.pointer_of(value, cell)
+    if begin != 0:
+        pointer = writer.at(value.dtype, pointer, str(begin))
+    if [alike(axis.step) for axis in merged(axes)] not in ([], [ONE]):
+        target = writer.buffer(made)
+        copied(writer, value.dtype, target, pointer, axes)
+        pointer = target
+    return writer.as_cell(made, pointer)
+
+
+def broadcast(writer: Arrays, value: Value, cell: Cell, extents: Extents) -> Cell:
+    """An array in a larger shape, that it fits."""
+    made = Value(value.name, value.dtype, tuple("?" if isinstance(e, str) else e for e in extents))
+    writer.shaped(made, extents)
+    return seen(writer, made, (value, cell), _spread(writer.extents(value), extents))
+
+
+def _spread(given: Extents, wanted: Extents) -> list[Stride]:
+    own = [Stride((1,), ())] * (len(wanted) - len(given)) + axes_of(given)
+    return [
+        Stride((extent,), (0,)) if axis.extent == (1,) and extent != 1 else axis
+        for axis, extent in zip(own, wanted, strict=True)
+    ]
