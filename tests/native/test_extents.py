@@ -145,6 +145,18 @@ def multiplied(b: Builder, xs: Sequence[Value]) -> Value:
     return b.op("MatMul", *xs)
 
 
+def running(b: Builder, xs: Sequence[Value]) -> Value:
+    return b.op("CumSum", xs[0], b.constant(np.array(0)))
+
+
+def running_back(b: Builder, xs: Sequence[Value]) -> Value:
+    return b.op("CumSum", xs[0], b.constant(np.array(-1)), reverse=1, exclusive=1)
+
+
+def place_of_largest(b: Builder, xs: Sequence[Value]) -> Value:
+    return b.op("ArgMax", xs[0], axis=1, keepdims=0)
+
+
 OPERATIONS: list[tuple[Made, str, tuple[Shape, ...]]] = [
     (added, "float64", (("n",), ("n",))),
     (added, "float64", (("n", 3), (3,))),
@@ -185,6 +197,12 @@ OPERATIONS: list[tuple[Made, str, tuple[Shape, ...]]] = [
     (largest, "int64", (("n",),)),
     (smallest, "int64", (("n", "m"),)),
     (mean, "float64", (("n", 2),)),
+    (running, "int64", (("n", 3),)),
+    (running, "float64", ((4, "n"),)),
+    (running_back, "int64", (("n", "m"),)),
+    (running_back, "float64", ((2, "n"),)),
+    (place_of_largest, "float64", (("n", 3, 2),)),
+    (place_of_largest, "int64", (("n", "m"),)),
     (multiplied, "float64", (("n", 3), (3, 9))),
     (multiplied, "float64", (("n", 9), (9,))),
     (multiplied, "float64", ((9,), ("n", 9, 5))),
@@ -268,6 +286,7 @@ ERRORS: list[tuple[Made, tuple[Shape, ...], dict[str, int], str]] = [
     ),
     (as_six, (("n", "m"),), {"n": 5, "m": 1}, "shape [5, 1] cannot become one of shape [2, 3]"),
     (joined, (("n", 2), ("m", 2)), {"n": 3, "m": 4}, "joined differ in axis 0: 3 and 4 elements"),
+    (place_of_largest, ((2, "n"),), {"n": 0}, "onnx::ArgMax needs at least one element"),
     (without_axis, (("n", 2),), {"n": 2}, "axis 0 has 2 elements and cannot be left out"),
 ]
 

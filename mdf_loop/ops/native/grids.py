@@ -19,8 +19,8 @@ def strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 def over_grid(
     writer: Arrays,
-    shape: Sequence[int],
-    steps: Sequence[Sequence[int]],
+    shape: Sequence[Extent],
+    steps: Sequence[Sequence[Extent]],
     write: Callable[[list[str]], None],
 ) -> None:
     """Code for each place of a grid, in order; `steps` are how far others move along its axes.
@@ -47,7 +47,7 @@ def over_grid(
     axis(0, ["0"] * len(steps))
 
 
-def further(writer: Arrays, place: str, number: str, step: int) -> str:
+def further(writer: Arrays, place: str, number: str, step: Extent) -> str:
     """`place + number * step`."""
     if step == 0:
         return place

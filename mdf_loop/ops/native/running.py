@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.native.code import Arrays, Cell, Code, NotNative
-from mdf_loop.ops.native.grids import further, over_grid, strides
+from mdf_loop.ops.native.code import Arrays, Cell, Code, Extent, Extents, Failure, NotNative
+from mdf_loop.ops.native.extents import less, product
+from mdf_loop.ops.native.grids import further, over_grid
 from mdf_loop.ops.native.products import added
 from mdf_loop.ops.registry import NativeWhole, title
 
@@ -22,10 +22,12 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     assert data is not None
     if axis is None:
         raise NotNative("it has onnx::CumSum along an axis that is computed")
-    made, dtype, shape = op.outputs[0], data.dtype, writer.shape(data)
-    along = int(axis.item()) % len(shape)
+    made, dtype, extents = op.outputs[0], data.dtype, writer.extents(data)
+    along = int(axis.item()) % len(extents)
+    writer.shaped(made, extents)
     source, target = writer.pointer_of(data, writer.cell(data, cells)), writer.buffer(made)
-    count, tail = shape[along], math.prod(shape[along + 1 :])
+    count, tail = extents[along], product(writer.one, extents[along + 1 :])
+    size = product(writer.one, (count, tail))
     exclusive, reverse = (op.attributes.get(name, 0) for name in ("exclusive", "reverse"))
 
     def begin(here: str, there: str) -> None:
@@ -45,12 +47,17 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
     def row(part: str, number: str) -> tuple[str, str]:
         """Where the numbers and the sums of a place along the axis are."""
-        place = writer.one.put(f"sub i64 {count - 1}, {number}") if reverse else number
-        far = further(writer, writer.times(part, count * tail), place, tail)
+        last = less(writer.one, count, 1)
+        place = writer.one.put(f"sub i64 {last}, {number}") if reverse else number
+        far = further(writer, writer.times(part, size), place, tail)
         return writer.at(dtype, source, far), writer.at(dtype, target, far)
 
     def each(part: str) -> None:
-        begin(*row(part, "0"))
+        if isinstance(count, int):
+            begin(*row(part, "0"))
+        else:
+            some = writer.one.compare("ne", "int64", count, "0")
+            writer.one.when(some, lambda: begin(*row(part, "0")))
 
         def one(number: str) -> None:
             (before, sums) = row(part, writer.one.put(f"sub i64 {number}, 1"))
@@ -59,8 +66,8 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
         writer.repeat("1", str(count), 1, one)
 
-    if count:
-        writer.repeat("0", str(math.prod(shape[:along])), 1, each)
+    if count != 0:
+        writer.repeat("0", str(product(writer.one, extents[:along])), 1, each)
     return writer.as_cell(made, target)
 
 
@@ -70,15 +77,18 @@ def place_of(largest: bool) -> NativeWhole:
     def form(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
         data, made, code = op.inputs[0], op.outputs[0], writer.one
         assert data is not None
-        shape, dtype = writer.shape(data), data.dtype
+        shape, dtype = writer.extents(data), data.dtype
         axis = op.attributes.get("axis", 0) % max(1, len(shape))
         count = shape[axis] if shape else 1
-        if not count:
+        if count == 0:
             raise NotNative(f"it has {title(op.op_type)} of nothing")
+        kept = tuple(1 if k == axis else extent for k, extent in enumerate(shape))
+        keeps = op.attributes.get("keepdims", 1)
+        writer.shaped(made, tuple(e for k, e in enumerate(kept) if keeps or k != axis))
         source, target = writer.pointer_of(data, writer.cell(data, cells)), writer.buffer(made)
         last = op.attributes.get("select_last_index", 0)
-        kept = [1 if k == axis else extent for k, extent in enumerate(shape)]
-        step = strides(shape)[axis] if shape else 1
+        steps, others = _strides(code, shape), _strides(code, kept)
+        step = steps[axis] if shape else 1
         best, where = code.place(code.type(dtype)), code.place("i64")
 
         def is_better(new: str, old: str) -> str:
@@ -106,10 +116,24 @@ def place_of(largest: bool) -> NativeWhole:
             writer.repeat("1", str(count), 1, compare)
             writer.store(code, "int64", code.put(f"load i64, ptr {where}"), target, result)
 
-        over_grid(writer, kept, [strides(shape), strides(kept)], one)
+        if isinstance(count, str):
+            _some(code, op, count)
+        over_grid(writer, kept, [steps, others], one)
         return writer.as_cell(made, target)
 
     return form
+
+
+def _strides(code: Code, extents: Extents) -> list[Extent]:
+    """How many elements lie between neighbours along each axis."""
+    return [product(code, extents[k + 1 :]) for k in range(len(extents))]
+
+
+def _some(code: Code, op: Op, count: str) -> None:
+    """Fail where there is nothing to choose from."""
+    sentence = f"onnx::{op.op_type} needs at least one element"
+    failure = Failure(sentence, op.where, "there was nothing to choose from")
+    code.fail_if(code.compare("eq", "int64", count, "0"), failure)
 
 
 largest_place = place_of(largest=True)
