@@ -376,7 +376,7 @@ class _Lanes(FormWriter):
         kind = self._wide.type(value.dtype)
         return tuple(self._wide.place(kind) for _ in range(self._block.copies))
 
-    def keep_array(self, value: Value, cell: Cell, place: Place) -> None:
+    def keep_array(self, value: Value, other: Value, cell: Cell, place: Place) -> None:
         """Put a block's lanes into their places."""
         kind = self._wide.type(value.dtype)
         for register, one in zip(self._like(value, cell).registers, place, strict=True):

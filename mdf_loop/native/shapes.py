@@ -1,7 +1,7 @@
 """The shapes of arrays in a loop in steps, as far as they are known when its code is written.
 
 An extent is a number, or the register of one that is known only when the loop runs. The names in a
-program's shapes tell whose extents are equal only of what the loop is given: the operator sees to it, and where such a name stands inside it is compared.
+program's shapes tell whose extents are equal only of what the loop is given: the operator sees to it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from mdf_loop.ir import Op, Value, is_fixed
 from mdf_loop.native.loop_text import extent_at
-from mdf_loop.ops.native.code import BYTES, Code, Extent, Extents, Failure, NotNative
+from mdf_loop.ops.native.code import BYTES, Code, Extent, Extents, NotNative
 from mdf_loop.ops.native.extents import product
 from mdf_loop.ops.registry import title
 
@@ -18,9 +18,8 @@ from mdf_loop.ops.registry import title
 class Shapes:
     """The extents of a loop's values."""
 
-    def __init__(self, code: Code, where: str) -> None:
+    def __init__(self, code: Code) -> None:
         self._code = code
-        self._other = Failure("an array has another shape than the loop was made for", where)
         self._names: Mapping[str, str] = {}
         self._places: Mapping[Extent, int] = {}
         self._known: dict[Value, Extents] = {}
@@ -47,7 +46,7 @@ class Shapes:
         made = tuple(extent for extent in said if extent is not None)
         if len(made) < len(said):
             raise _unknown(value)
-        return made
+        return self._known.setdefault(value, made)
 
     def has(self, number: Extent) -> bool:
         """Whether a number is an extent of a value, or may be one."""
@@ -66,28 +65,21 @@ class Shapes:
         """Let a value have these extents; what the program says of it must agree.
 
         Raises:
-            NotNative: that is known only when the loop runs.
+            NotNative: whether it does is known only when the loop runs.
         """
         if is_fixed(value.shape) and is_fixed(extents):
             return
         said = value.shape
         if said is None or len(said) != len(extents):
             raise _unknown(value)
-        made = tuple(self._agreed(value, s, e) for s, e in zip(said, extents, strict=True))
-        if self._known.setdefault(value, made) != made:
+        if any(isinstance(s, int) and s != e for s, e in zip(said, extents, strict=True)):
+            raise _unknown(value)
+        if self._known.setdefault(value, extents) != extents:
             raise _unknown(value)
 
-    def _agreed(self, value: Value, said: int | str, extent: Extent) -> Extent:
-        """An extent as the program says it: a number, or one that is given, is compared when the loop runs."""
-        known = self.named(said)
-        if known is None or known == extent:
-            return extent
-        if isinstance(extent, int):
-            if isinstance(said, int):
-                raise _unknown(value)
-            return extent
-        self._code.fail_if(self._code.compare("ne", "int64", extent, str(known)), self._other)
-        return known
+    def have(self, value: Value, extents: Extents) -> None:
+        """Let a value have these extents from here on."""
+        self._known[value] = extents
 
     def named(self, said: int | str) -> Extent | None:
         """An extent that is known when the loop begins, by what the program says of it."""

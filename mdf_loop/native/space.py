@@ -102,6 +102,10 @@ class Space:
         self.own.add(register)
         return register
 
+    def held(self, room: int) -> str:
+        """What is in a room."""
+        return self._code.put(f"call ptr @room(ptr %call, i64 {room}, i64 0)")
+
     def fail_if_none(self, pointer: str) -> None:
         """End the function where there is no memory."""
         code, text = self._code, self._code.text

@@ -39,6 +39,18 @@ class RowsWriter(Protocol):
     def give(self, value: Value, cell: Cell, pointer: str, place: str = "0") -> None:
         """Put a value into memory; of an array the `place`-th such."""
 
+    def copy(self, target: str, source: str, size: Extent) -> None:
+        """Bytes of an array into another one."""
+
+
+def asked_for(writer: RowsWriter, value: Value) -> str:
+    """The memory of an output whose extents are known now."""
+    output = [each for each, _ in writer.form.outputs].index(value)
+    give = writer.pointer("%call", 1)
+    pointer = writer.one.put(f"call ptr {give}(ptr %call, i64 {output})")
+    writer.space.fail_if_none(pointer)
+    return pointer
+
 
 class Stack(Protocol):
     """Where the rows of a recorded value lie."""
@@ -195,9 +207,5 @@ class LateRows(_Open):
 
     def _ask(self) -> None:
         """Ask for the output, whose extents are known now."""
-        writer, code = self._writer, self._writer.one
-        output = [value for value, _ in writer.form.outputs].index(self._recorded.stack)
-        give = writer.pointer("%call", 1)
-        pointer = code.put(f"call ptr {give}(ptr %call, i64 {output})")
-        writer.space.fail_if_none(pointer)
-        code.line(f"store ptr {pointer}, ptr {self._pointer}")
+        pointer = asked_for(self._writer, self._recorded.stack)
+        self._writer.one.line(f"store ptr {pointer}, ptr {self._pointer}")

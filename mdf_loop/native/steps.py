@@ -10,12 +10,9 @@ An array that an operation makes has a place in the loop's memory; a single numb
 
 from __future__ import annotations
 
-import hashlib
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 from mdf_loop.ir import (
-    Array,
     Carried,
     Loop,
     Op,
@@ -25,21 +22,19 @@ from mdf_loop.ir import (
     is_fixed,
 )
 from mdf_loop.native import few
+from mdf_loop.native.carrying import Axes, Changes, Changing, compare
 from mdf_loop.native.fused import Fused
 from mdf_loop.native.loop_text import COUNT, FUNCTION, ITERATIONS, TAKEN, LoopText
-from mdf_loop.native.shapes import Shapes
-from mdf_loop.native.space import LINE, Space
+from mdf_loop.native.memory import MemoryWriter
+from mdf_loop.native.space import LINE
 from mdf_loop.native.stacks import GrowingRows, InnerStack, KnownRows, LateRows, Stack
 from mdf_loop.native.support import Form, extent_names
-from mdf_loop.native.writer import Cells, FormWriter, Place
+from mdf_loop.native.writer import Cells, Place
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native import moves
 from mdf_loop.ops.native.code import (
-    BYTES,
     Cell,
     Code,
-    Extent,
-    Extents,
     Failure,
     NotNative,
     is_single,
@@ -56,12 +51,28 @@ def write_steps(form: Form, width: int) -> LoopText:
     Raises:
         NotNative: it has an operation that has no code.
     """
+    changing: Axes = frozenset()
+    while True:
+        try:
+            return _written(form, width, changing)
+        except Changes as more:
+            changing |= more.axes
+
+
+def _written(form: Form, width: int, changing: Axes) -> LoopText:
+    """The code, if these extents and no others change.
+
+    Raises:
+        Changes: others do.
+    """
     failures: list[Failure] = []
-    writers = [Steps(form, width, failures)]
+    writers = [Steps(form, width, failures, changing)]
     parts = [writers[0].whole(f"define i64 @{FUNCTION}{TAKEN}")]
-    if form.counts:
-        writers.append(Steps(form, width, failures))
-        parts.append(writers[1].whole(f"define i64 @{COUNT}{TAKEN}", counts=True))
+    counts = form.counts or bool(writers[0].changing.finals)
+    if counts:
+        writers.append(Steps(form, width, failures, changing))
+        count = writers[1].counting if form.counts else writers[1].unchanged
+        parts.append(count(f"define i64 @{COUNT}{TAKEN}"))
     scratch = max(writer.space.scratch for writer in writers)
     if scratch > MOST_BYTES:
         raise NotNative("its arrays are large")
@@ -73,48 +84,72 @@ def write_steps(form: Form, width: int) -> LoopText:
         text,
         tuple(failures),
         shapes,
-        form.counts,
+        counts,
         scratch=scratch + LINE,
         rooms=rooms,
         late=late,
     )
 
 
-class Steps(FormWriter):
+class Steps(MemoryWriter):
     """Writes the function.
 
     Attributes:
-        wide: for as many numbers of an array as the processor computes at once.
-        space: where arrays lie that are computed.
-        shapes: how large they are.
+        changing: the arrays whose shape changes.
         late: how many extents of outputs are computed.
     """
 
-    def __init__(self, form: Form, width: int, failures: list[Failure]) -> None:
-        super().__init__(form, failures)
-        self.wide = Code(self.text, width, True)
-        self.space = Space(self.one)
+    def __init__(self, form: Form, width: int, failures: list[Failure], changing: Axes) -> None:
+        super().__init__(form, width, failures)
         self.late = 0
-        self.shapes = Shapes(self.one, form.loop.where)
+        self.changing = Changing(self, changing)
         self._stacks: dict[Value, InnerStack] = {}
         self._outputs: dict[Value, tuple[int, ...]] = {}
         self._fused = Fused(self, form.loop)
 
-    def whole(self, head: str, *, counts: bool = False) -> str:
-        """All of it; or what `counts` the iterations, and writes nothing."""
-        code, form = self.one, self.form
-        self.begin(counts=counts)
-        names = {name: self.extent(name) for name in extent_names(form)}
-        self.shapes.begin(names, form.inputs)
-        self.space.begin(self.pointer("%out", len(form.outputs)))
-        after = self.loop(form.loop, {v: self.as_cell(v, self.memory[v]) for v in form.arrays})
-        for value, rows in form.outputs if not counts else ():
+    def whole(self, head: str) -> str:
+        """All of it."""
+        self._begin()
+        after = self._all()
+        for value, rows in self.form.outputs:
             if not rows:
-                self._outputs[value] = self._final(value)
-                pointer = self.bounds.array(self.stacks[value], value, self._outputs[value])
-                self.give(value, after[value], pointer)
-        made = code.put(f"load i64, ptr {self.iterations}")
-        code.line(f"ret i64 {made}")
+                self._outputs[value] = shape = self._final(value)
+                pointer = self.stacks[value]
+                if value in self.changing.finals:
+                    pointer = self.changing.output(value, pointer)
+                self.give(value, after[value], self.bounds.array(pointer, value, shape))
+        return self._end(head, self.one.put(f"load i64, ptr {self.iterations}"))
+
+    def counting(self, head: str) -> str:
+        """What counts the iterations, and writes nothing."""
+        self._begin(counts=True)
+        self._all()
+        return self._end(head, self.one.put(f"load i64, ptr {self.iterations}"))
+
+    def unchanged(self, head: str) -> str:
+        """What says how many iterations are asked for, and the shapes that finals have without any."""
+        self._begin(counts=True)
+        for carried in self.form.loop.carried:
+            self.changing.tell_extents(carried.final, self.extents(carried.initial))
+        return self._end(head, self.one.intrinsic("smax", "int64", "%trip", "0"))
+
+    def _begin(self, *, counts: bool = False) -> None:
+        self.begin(counts=counts)
+        names = {name: self.extent(name) for name in extent_names(self.form)}
+        self.shapes.begin(names, self.form.inputs)
+        self.late = self.changing.tell(self.form.loop, self.shapes.given)
+        self.space.begin(self.pointer("%out", len(self.form.outputs)))
+
+    def _all(self) -> Cells:
+        """All iterations, and what the loop gives."""
+        form = self.form
+        after = self.loop(form.loop, {v: self.as_cell(v, self.memory[v]) for v in form.arrays})
+        for value in self.changing.finals:
+            self.changing.tell_extents(value, self.extents(value))
+        return after
+
+    def _end(self, head: str, made: str) -> str:
+        self.one.line(f"ret i64 {made}")
         self.space.end()
         return self.function(head)
 
@@ -123,113 +158,15 @@ class Steps(FormWriter):
         return tuple(self._outputs[value] for value, _ in self.form.outputs)
 
     def _final(self, value: Value) -> tuple[int, ...]:
-        """The shape of an output that is not rows: it is that of what the loop begins with."""
+        """The shape of an output that is not rows: that of what the loop begins with, or it is computed."""
+        for carried in self.form.loop.carried:
+            if carried.final is value and value in self.changing.finals:
+                known = self.shapes.told(carried.initial)
+                assert known is not None
+                return self.changing.told(value, known)
         told = self.shapes.told(value)
         assert told is not None
         return told
-
-    # --- shapes -------------------------------------------------------------------------------
-
-    def extents(self, value: Value) -> Extents:
-        """The extents of an array."""
-        return self.shapes.of(value)
-
-    def shape(self, value: Value) -> tuple[int, ...]:
-        """The extents of an array that is known before the loop runs."""
-        return self.shapes.fixed(value)
-
-    def is_extent(self, number: Extent) -> bool:
-        """Whether a number is surely that of an axis: not below zero."""
-        return self.shapes.has(number)
-
-    def joined(self, op: Op) -> Extents:
-        """The shape that the operands of an operation are broadcast to."""
-        return self.shapes.joined(op)
-
-    def shaped(self, value: Value, extents: Extents) -> None:
-        """Let a value that is made have these extents."""
-        self.shapes.take(value, extents)
-
-    def numbers(self, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
-        """The elements of a few whole numbers; None if they are no such."""
-        return few.numbers_of(self, value, cells)
-
-    def few(self, value: Value, numbers: Sequence[Extent]) -> Cell:
-        """A few whole numbers, in registers."""
-        return few.cell_of(value, numbers)
-
-    def alike(self, value: Value, other: Value) -> None:
-        """Note that a value has the shape of another one, which it takes the place of."""
-        self.shapes.take(value, self.extents(other))
-
-    # --- memory -------------------------------------------------------------------------------
-
-    def buffer(self, value: Value) -> str:
-        """Memory for an array."""
-        extents = (*self.extents(value), BYTES[value.dtype])
-        known = [extent for extent in extents if isinstance(extent, int)]
-        if len(known) == len(extents):
-            return self.bounds.array(self.space.place(math.prod(known)), value)
-        room = self.space.room()
-        return self.bounds.array(self.space.grown(room, extents), value, room=room)
-
-    def table(self, numbers: Sequence[int]) -> str:
-        """Memory with known numbers, which all functions of a loop share: its name says what is in it."""
-        text = ", ".join(f"i64 {number}" for number in numbers)
-        name = f"@table_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-        self.text.declared[name] = f"{name} = private constant [{len(numbers)} x i64] [{text}]"
-        return self.bounds.array(name, Value("a table of places", "int64", (len(numbers),)))
-
-    def give(self, value: Value, cell: Cell, pointer: str, place: str = "0") -> None:
-        """Put a value into memory; of an array the `place`-th such."""
-        if is_single(value):
-            self.store(self.one, value.dtype, cell.registers[0], pointer, place)
-            return
-        size = self.shapes.bytes(value)
-        if place != "0":
-            pointer = self.far(pointer, self.times(place, size))
-        self.copy(pointer, self.pointer_of(value, cell), size)
-
-    def pointer_of(self, value: Value, cell: Cell) -> str:
-        """Where an array is; what is in registers is put there."""
-        if cell.pointer:
-            return cell.pointer
-        made = self.buffer(value)
-        if not cell.single:
-            for place, register in enumerate(cell.registers):
-                self.store(self.one, value.dtype, register, made, str(place))
-            return made
-        self.over(
-            self.shapes.size(value), lambda code, k: self._fill(code, value.dtype, cell, made, k)
-        )
-        return made
-
-    def _fill(self, code: Code, dtype: str, cell: Cell, pointer: str, place: str) -> None:
-        self.store(code, dtype, code.spread(cell.registers[0], dtype), pointer, place)
-
-    # --- loops over elements ------------------------------------------------------------------
-
-    def over(self, count: Extent, write: Callable[[Code, str], None]) -> None:
-        """Code for all elements: as many at once as can be, the rest one by one."""
-        width = self.wide.width
-        if isinstance(count, int):
-            many: Extent = count // width * width
-        else:
-            many = self.one.put(f"and i64 {count}, -{width}")
-        if many:
-            self.repeat("0", str(many), width, lambda k: write(self.wide, k))
-        if count != many:
-            self.repeat(str(many), str(count), 1, lambda k: write(self.one, k))
-
-    def times(self, number: str, factor: Extent) -> str:
-        """A product of numbers of elements."""
-        return self.one.put(f"mul i64 {number}, {factor}")
-
-    def as_cell(self, value: Value, pointer: str) -> Cell:
-        """What is in memory, a single number in a register."""
-        if is_single(value):
-            return Cell((self.load(self.one, value.dtype, pointer),), True)
-        return Cell(pointer=self.bounds.part(pointer, value))
 
     # --- operations ---------------------------------------------------------------------------
 
@@ -260,10 +197,6 @@ class Steps(FormWriter):
         """Write the operations that were put off."""
         self._fused.flush(cells)
 
-    def known(self, value: Value | None) -> Array | None:
-        """The array of a value, if it is known now."""
-        return None if value is None else self.form.known.get(value)
-
     def check(self, value: Value, cell: Cell, failure: Failure) -> None:
         """Fail where one of an array's truths does not hold."""
 
@@ -279,18 +212,26 @@ class Steps(FormWriter):
 
     def array_place(self, value: Value) -> Place:
         """Memory for an array."""
-        return (self.buffer(value),)
+        if value not in self.changing:
+            return (self.buffer(value),)
+        self.changing.begin(value)
+        return ("",)
 
-    def keep_array(self, value: Value, cell: Cell, place: Place) -> None:
-        """Copy an array there."""
-        self.give(value, cell, place[0])
+    def keep_array(self, value: Value, other: Value, cell: Cell, place: Place) -> None:
+        """Copy another array there."""
+        if value in self.changing:
+            self.changing.put(value, other, self.pointer_of(other, cell))
+        else:
+            self.alike(value, other)
+            self.give(value, cell, place[0])
 
     def kept_array(self, value: Value, place: Place) -> Cell:
         """The array that is there."""
-        return Cell(pointer=place[0])
+        return self.changing.got(value) if value in self.changing else Cell(pointer=place[0])
 
     def leave(self, loop: Loop, cells: Cells, places: Mapping[Carried, Place]) -> None:
         """All at once: what may lie in the place of another one is put aside before that is written."""
+        self._see_changes(loop)
         own = self.space.own - {place[0] for place in places.values()}
         aside = dict(cells)
         for carried in loop.carried:
@@ -300,6 +241,13 @@ class Steps(FormWriter):
                 self.copy(apart, cell.pointer, self.shapes.bytes(carried.leave))
                 aside[carried.leave] = Cell(pointer=apart)
         super().leave(loop, aside, places)
+
+    def _see_changes(self, loop: Loop) -> None:
+        """Look for what leaves an iteration in another shape than it enters it."""
+        pairs = ((c, self.extents(c.enter), self.extents(c.leave)) for c in loop.carried)
+        found = frozenset(axis for pair in pairs for axis in compare(*pair))
+        if not found <= self.changing.axes:
+            raise Changes(found)
 
     # --- rows ---------------------------------------------------------------------------------
 

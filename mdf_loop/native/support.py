@@ -112,7 +112,8 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
     shapes = {bare(value) for value in (*made, *captured, *_around(loop))} - {()}
     operations = (op for op in walk(loop.ops) if isinstance(op, Op))
     by_number = all(map(_is_by_number, operations))
-    if len(shapes) < 2 and by_number and not any(map(_has_rows, walk(loop.ops))):
+    has_rows = any(map(_has_rows, walk(loop.ops)))
+    if len(shapes) < 2 and by_number and not has_rows and _keeps_shapes(loop):
         form = Form(loop, next(iter(shapes), ()), known, numbers, captured, bool(shapes))
         if {extent for extent in form.lanes if isinstance(extent, str)} <= {*extent_names(form)}:
             return form
@@ -120,6 +121,18 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
     stacks = {r.stack for each in walk(loop.ops) if isinstance(each, Loop) for r in each.recorded}
     many = any(bare(value) for value in (*made, *captured) if value not in stacks)
     return Form(loop, (), known, numbers, captured, many, steps=True)
+
+
+def _keeps_shapes(loop: Loop) -> bool:
+    """Whether what is carried, inside too, has one shape in all iterations."""
+    inside = (each for each in walk((loop,)) if isinstance(each, Loop) and each.dynamic_shapes)
+    return all(_keeps_shape(carried) for each in inside for carried in each.carried)
+
+
+def _keeps_shape(carried: Carried) -> bool:
+    """Whether a value has one shape in all iterations, by what the program says of the first one."""
+    enter = carried.enter.shape
+    return enter is not None and enter == carried.initial.shape == carried.leave.shape
 
 
 def _has_rows(operation: Operation) -> bool:
@@ -136,8 +149,6 @@ def _is_by_number(op: Op) -> bool:
 
 
 def _check_loop(loop: Loop) -> None:
-    if loop.dynamic_shapes and not all(map(_keeps_shape, loop.carried)):
-        raise NotNative("what it carries may change its shape")
     if loop.kind == "endless" and loop.bound is None:
         raise NotNative("nothing ends it")
     ends = (loop.trip_count, loop.condition, loop.condition_out)
@@ -145,12 +156,6 @@ def _check_loop(loop: Loop) -> None:
         raise NotNative("what ends it is an array")
     if any(scanned.axis != 0 for scanned in loop.scanned):  # that `rows_in_front` cannot turn
         raise NotNative("it scans an axis that is not the first")
-
-
-def _keeps_shape(carried: Carried) -> bool:
-    """Whether a value has one shape in all iterations, by what the program says of the first one."""
-    enter = carried.enter.shape
-    return enter is not None and enter == carried.initial.shape == carried.leave.shape
 
 
 # --- its values -----------------------------------------------------------------------------------

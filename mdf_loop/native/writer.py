@@ -81,8 +81,8 @@ class FormWriter(ArrayWriter):
         """A place for an array."""
 
     @abstractmethod
-    def keep_array(self, value: Value, cell: Cell, place: Place) -> None:
-        """Put an array into its place."""
+    def keep_array(self, value: Value, other: Value, cell: Cell, place: Place) -> None:
+        """Put another array into the place of one."""
 
     @abstractmethod
     def kept_array(self, value: Value, place: Place) -> Cell:
@@ -183,8 +183,7 @@ class FormWriter(ArrayWriter):
             inside = dict(cells)
             self.ops(branch.ops, inside)
             for value, leaf in zip(choice.outputs, branch.leaves, strict=True):
-                self.alike(value, leaf)
-                self._keep(value, self.cell(leaf, inside), places[value])
+                self._keep(value, leaf, inside, places[value])
             code.line(f"br label %{labels[2]}")
         code.label(labels[2])
         cells.update((value, self._kept(value, places[value])) for value in choice.outputs)
@@ -196,12 +195,13 @@ class FormWriter(ArrayWriter):
             return (self.one.place(self.one.type(value.dtype)),)
         return self.array_place(value)
 
-    def _keep(self, value: Value, cell: Cell, place: Place) -> None:
+    def _keep(self, value: Value, other: Value, cells: Cells, place: Place) -> None:
+        """Put another value into the place of one."""
         if is_single(value):
             kind = self.one.type(value.dtype)
-            self.one.line(f"store {kind} {cell.registers[0]}, ptr {place[0]}")
+            self.one.line(f"store {kind} {self.register(other, cells)}, ptr {place[0]}")
         else:
-            self.keep_array(value, cell, place)
+            self.keep_array(value, other, self.cell(other, cells), place)
 
     def _kept(self, value: Value, place: Place) -> Cell:
         if is_single(value):
@@ -241,7 +241,7 @@ class FormWriter(ArrayWriter):
         for place in (go, last):
             code.line(f"store i1 {begun}, ptr {place}")
         for carried in loop.carried:
-            self._keep(carried.enter, self.cell(carried.initial, cells), places[carried])
+            self._keep(carried.enter, carried.initial, cells, places[carried])
         trip = self._trip(loop, cells)
         if loop.condition is None:
             self._check_rows(loop, trip)
@@ -325,8 +325,7 @@ class FormWriter(ArrayWriter):
     def leave(self, loop: Loop, cells: Cells, places: Mapping[Carried, Place]) -> None:
         """Put what leaves an iteration where the next one finds it, all at once."""
         for carried in loop.carried:
-            self.alike(carried.enter, carried.leave)
-            self._keep(carried.enter, self.cell(carried.leave, cells), places[carried])
+            self._keep(carried.enter, carried.leave, cells, places[carried])
 
     # --- rows -------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from mdf_loop.ir import Array, Op, Value
+from mdf_loop.ir import Array, Op, Value, is_fixed
 from mdf_loop.ops.meaning import evaluate
 from mdf_loop.ops.native.code import BYTES, Arrays, Cell, Code, NotNative
 from mdf_loop.ops.registry import row_of, title
@@ -60,8 +60,10 @@ def placed(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
         (places,) = evaluate(op.op_type, arrays, op.attributes, 1)
     except Exception:  # noqa: BLE001 - numpy and onnx's reference raise anything
         raise NotNative(f"it has {title(op.op_type)} that cannot be computed") from None
-    if np.shape(places) != writer.shape(op.outputs[0]):  # backward, from before the first element
+    made = op.outputs[0]
+    if is_fixed(made.shape) and np.shape(places) != made.shape:  # backward, from before the first
         raise NotNative(f"it has {title(op.op_type)} that runtimes compute differently")
+    writer.shaped(made, np.shape(places))
     return values, np.asarray(places).reshape(-1) - 1
 
 

@@ -31,10 +31,14 @@ def matmul(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     """`a @ b` of vectors and matrices, and of many of them one after the other.
 
     Raises:
-        NotNative: one is large or is no array of numbers; or only when it runs it is known how many terms
-            or columns there are.
+        NotNative: one is large, of float32 or no array of numbers; or only when it runs it is known how many
+            terms or columns there are.
     """
     a, b = (value for value in op.inputs if value is not None)
+    if (
+        a.dtype == "float32"
+    ):  # terms that cancel out leave what was rounded, in an order of the runtime's
+        raise NotNative("it has onnx::MatMul of float32")
     made, one = op.outputs[0], writer.one
     left, right = writer.extents(a), writer.extents(b)
     *many_left, rows, inner = left if len(left) > 1 else (1, *left)

@@ -1,0 +1,132 @@
+"""Carried arrays whose shape changes from one iteration to the next.
+
+    for i in range(trip): x = Concat(x, a)      # x: a room, and a place for each extent that changes
+
+Which extents change is found when the code is written: it is written as if none did, and once more
+where an array leaves an iteration in another shape than it enters it (`Changes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TypeAlias
+
+from mdf_loop.ir import Carried, Loop, Value
+from mdf_loop.native.loop_text import extent_at
+from mdf_loop.native.stacks import RowsWriter, asked_for
+from mdf_loop.ops.native.code import BYTES, Cell, Extents, NotNative, is_single
+
+Axes: TypeAlias = frozenset[tuple[Value, int]]
+"""Those along which what enters an iteration may have any extent."""
+
+
+class Changes(Exception):  # noqa: N818 - no error: the code is written once more
+    """More extents change than was thought when the code was written."""
+
+    def __init__(self, axes: Axes) -> None:
+        super().__init__()
+        self.axes = axes
+
+
+class Changing:
+    """The arrays of a loop, and of loops inside, whose shape changes.
+
+    Attributes:
+        axes: along which it does.
+        finals: of what the whole loop gives the places of such extents among all that it knows, by axis.
+    """
+
+    def __init__(self, writer: RowsWriter, axes: Axes) -> None:
+        self.axes = axes
+        self._writer = writer
+        self._axes: dict[Value, list[int]] = {}
+        for value, axis in axes:
+            self._axes.setdefault(value, []).append(axis)
+        self._rooms: dict[Value, int] = {}
+        self._places: dict[Value, dict[int, str]] = {}
+        self.finals: dict[Value, dict[int, int]] = {}
+
+    def __contains__(self, value: Value) -> bool:
+        return value in self._axes
+
+    # --- from one iteration to the next -----------------------------------------------------------
+
+    def begin(self, value: Value) -> None:
+        """A room for what enters iterations, and places for its extents."""
+        self._rooms[value] = self._writer.space.room()
+        self._places[value] = {axis: self._writer.one.place("i64") for axis in self._axes[value]}
+
+    def put(self, value: Value, other: Value, pointer: str) -> None:
+        """Let it be this array from now on; that lies in no room of what is carried."""
+        writer, extents = self._writer, self._writer.shapes.of(other)
+        for axis, place in self._places[value].items():
+            writer.one.line(f"store i64 {extents[axis]}, ptr {place}")
+        room = self._rooms[value]
+        made = writer.space.grown(room, (*extents, BYTES[value.dtype]))
+        made = writer.bounds.array(made, value, extents, room)
+        writer.copy(made, pointer, writer.shapes.bytes(other))
+
+    def got(self, value: Value) -> Cell:
+        """What it is now."""
+        writer, code = self._writer, self._writer.one
+        extents = list(writer.shapes.of(value))
+        for axis, place in self._places[value].items():
+            extents[axis] = code.put(f"load i64, ptr {place}")
+        writer.shapes.have(value, tuple(extents))
+        room = self._rooms[value]
+        return Cell(pointer=writer.bounds.array(writer.space.held(room), value, room=room))
+
+    # --- what the whole loop gives ----------------------------------------------------------------
+
+    def tell(self, loop: Loop, first: int) -> int:
+        """Give the extents of finals places, from the first one on; how many there are."""
+        begun = first
+        for carried in loop.carried:
+            axes = self._axes.get(carried.enter, [])
+            if axes:
+                self.finals[carried.final] = dict(
+                    zip(axes, range(first, first + len(axes)), strict=True)
+                )
+                first += len(axes)
+        return first - begun
+
+    def told(self, value: Value, known: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of such a final, as in `LoopText.shapes`; `known` is that of what was given."""
+        places = self.finals[value]
+        return tuple(extent_at(places[k]) if k in places else e for k, e in enumerate(known))
+
+    def tell_extents(self, value: Value, extents: Extents) -> None:
+        """Write down those of a final."""
+        code = self._writer.one
+        for axis, place in self.finals.get(value, {}).items():
+            at = code.put(f"getelementptr i64, ptr %extents, i64 {place}")
+            code.line(f"store i64 {extents[axis]}, ptr {at}")
+
+    def output(self, value: Value, known: str) -> str:
+        """Where a final is put: it is asked for when its extents are there, or `known` without iterations."""
+        code = self._writer.one
+        place = code.place("ptr")
+        code.line(f"store ptr {known}, ptr {place}")
+
+        def ask() -> None:
+            code.line(f"store ptr {asked_for(self._writer, value)}, ptr {place}")
+
+        code.when(code.put("icmp sgt i64 %trip, 0"), ask)
+        return code.put(f"load ptr, ptr {place}")
+
+
+def compare(carried: Carried, enter: Extents, leave: Extents) -> Collection[tuple[Value, int]]:
+    """The axes along which a value may leave an iteration in another shape than it has entered it.
+
+    Raises:
+        NotNative: it has other axes then, or the program says that it has that extent.
+    """
+    value = carried.enter
+    if is_single(value) and is_single(carried.leave):
+        return ()
+    pairs = tuple(zip(enter, leave, strict=False))
+    axes = [axis for axis, (before, after) in enumerate(pairs) if before != after]
+    said = value.shape or ()
+    if len(enter) != len(leave) or any(isinstance(said[axis], int) for axis in axes):
+        raise NotNative("what it carries may change its shape")
+    return [(value, axis) for axis in axes]

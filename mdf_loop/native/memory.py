@@ -1,0 +1,138 @@
+"""Arrays of a loop in steps: how large they are, where they lie, loops over their elements."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from mdf_loop.ir import Array, Op, Value
+from mdf_loop.native import few
+from mdf_loop.native.shapes import Shapes
+from mdf_loop.native.space import Space
+from mdf_loop.native.support import Form
+from mdf_loop.native.writer import FormWriter
+from mdf_loop.ops.native.code import BYTES, Cell, Code, Extent, Extents, Failure, is_single
+
+
+class MemoryWriter(FormWriter):
+    """Writes functions of a loop whose arrays are in memory.
+
+    Attributes:
+        wide: for as many numbers of an array as the processor computes at once.
+        space: where arrays lie that are computed.
+        shapes: how large they are.
+    """
+
+    def __init__(self, form: Form, width: int, failures: list[Failure]) -> None:
+        super().__init__(form, failures)
+        self.wide = Code(self.text, width, True)
+        self.space = Space(self.one)
+        self.shapes = Shapes(self.one)
+
+    # --- shapes -------------------------------------------------------------------------------
+
+    def extents(self, value: Value) -> Extents:
+        """The extents of an array."""
+        return self.shapes.of(value)
+
+    def shape(self, value: Value) -> tuple[int, ...]:
+        """The extents of an array that is known before the loop runs."""
+        return self.shapes.fixed(value)
+
+    def is_extent(self, number: Extent) -> bool:
+        """Whether a number is surely that of an axis: not below zero."""
+        return self.shapes.has(number)
+
+    def joined(self, op: Op) -> Extents:
+        """The shape that the operands of an operation are broadcast to."""
+        return self.shapes.joined(op)
+
+    def shaped(self, value: Value, extents: Extents) -> None:
+        """Let a value that is made have these extents."""
+        self.shapes.take(value, extents)
+
+    def numbers(self, value: Value, cells: Mapping[Value, Cell]) -> Extents | None:
+        """The elements of a few whole numbers; None if they are no such."""
+        return few.numbers_of(self, value, cells)
+
+    def few(self, value: Value, numbers: Sequence[Extent]) -> Cell:
+        """A few whole numbers, in registers."""
+        return few.cell_of(value, numbers)
+
+    def alike(self, value: Value, other: Value) -> None:
+        """Note that a value has the shape of another one, which it takes the place of."""
+        self.shapes.take(value, self.extents(other))
+
+    def known(self, value: Value | None) -> Array | None:
+        """The array of a value, if it is known now."""
+        return None if value is None else self.form.known.get(value)
+
+    # --- memory -------------------------------------------------------------------------------
+
+    def buffer(self, value: Value) -> str:
+        """Memory for an array."""
+        extents = (*self.extents(value), BYTES[value.dtype])
+        known = [extent for extent in extents if isinstance(extent, int)]
+        if len(known) == len(extents):
+            return self.bounds.array(self.space.place(math.prod(known)), value)
+        room = self.space.room()
+        return self.bounds.array(self.space.grown(room, extents), value, room=room)
+
+    def table(self, numbers: Sequence[int]) -> str:
+        """Memory with known numbers, which all functions of a loop share: its name says what is in it."""
+        text = ", ".join(f"i64 {number}" for number in numbers)
+        name = f"@table_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+        self.text.declared[name] = f"{name} = private constant [{len(numbers)} x i64] [{text}]"
+        return self.bounds.array(name, Value("a table of places", "int64", (len(numbers),)))
+
+    def give(self, value: Value, cell: Cell, pointer: str, place: str = "0") -> None:
+        """Put a value into memory; of an array the `place`-th such."""
+        if is_single(value):
+            self.store(self.one, value.dtype, cell.registers[0], pointer, place)
+            return
+        size = self.shapes.bytes(value)
+        if place != "0":
+            pointer = self.far(pointer, self.times(place, size))
+        self.copy(pointer, self.pointer_of(value, cell), size)
+
+    def pointer_of(self, value: Value, cell: Cell) -> str:
+        """Where an array is; what is in registers is put there."""
+        if cell.pointer:
+            return cell.pointer
+        made = self.buffer(value)
+        if not cell.single:
+            for place, register in enumerate(cell.registers):
+                self.store(self.one, value.dtype, register, made, str(place))
+            return made
+        self.over(
+            self.shapes.size(value), lambda code, k: self._fill(code, value.dtype, cell, made, k)
+        )
+        return made
+
+    def _fill(self, code: Code, dtype: str, cell: Cell, pointer: str, place: str) -> None:
+        self.store(code, dtype, code.spread(cell.registers[0], dtype), pointer, place)
+
+    # --- loops over elements ------------------------------------------------------------------
+
+    def over(self, count: Extent, write: Callable[[Code, str], None]) -> None:
+        """Code for all elements: as many at once as can be, the rest one by one."""
+        width = self.wide.width
+        if isinstance(count, int):
+            many: Extent = count // width * width
+        else:
+            many = self.one.put(f"and i64 {count}, -{width}")
+        if many:
+            self.repeat("0", str(many), width, lambda k: write(self.wide, k))
+        if count != many:
+            self.repeat(str(many), str(count), 1, lambda k: write(self.one, k))
+
+    def times(self, number: str, factor: Extent) -> str:
+        """A product of numbers of elements."""
+        return self.one.put(f"mul i64 {number}, {factor}")
+
+    def as_cell(self, value: Value, pointer: str) -> Cell:
+        """What is in memory, a single number in a register."""
+        if is_single(value):
+            return Cell((self.load(self.one, value.dtype, pointer),), True)
+        return Cell(pointer=self.bounds.part(pointer, value))
