@@ -119,14 +119,11 @@ def compare(carried: Carried, enter: Extents, leave: Extents) -> Collection[tupl
     """The axes along which a value may leave an iteration in another shape than it has entered it.
 
     Raises:
-        NotNative: it has other axes then, or the program says that it has that extent.
+        NotNative: it has other axes then, or is one number.
     """
-    value = carried.enter
-    if is_single(value) and is_single(carried.leave):
+    if is_single(carried.enter) and is_single(carried.leave):
         return ()
-    pairs = tuple(zip(enter, leave, strict=False))
-    axes = [axis for axis, (before, after) in enumerate(pairs) if before != after]
-    said = value.shape or ()
-    if len(enter) != len(leave) or any(isinstance(said[axis], int) for axis in axes):
+    if len(enter) != len(leave) or is_single(carried.enter) or is_single(carried.final):
         raise NotNative("what it carries may change its shape")
-    return [(value, axis) for axis in axes]
+    pairs = zip(enter, leave, strict=True)
+    return [(carried.enter, k) for k, (before, after) in enumerate(pairs) if before != after]

@@ -251,6 +251,13 @@ class Steps(MemoryWriter):
 
     # --- rows ---------------------------------------------------------------------------------
 
+    def alike(self, value: Value, other: Value) -> None:
+        """Note that a value has the shape of another one, which it takes the place of."""
+        if other in self.changing:
+            self.shapes.have(value, self.extents(other))
+        else:
+            super().alike(value, other)
+
     def loop(self, loop: Loop, cells: Cells) -> Cells:
         """All iterations; what the loop gives, but its rows."""
         for scanned in loop.scanned:

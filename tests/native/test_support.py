@@ -196,7 +196,7 @@ STANDARDS = {
     text: "it has string",
     small_floats: "it has float16",
     changing_axes: "what it carries may change its shape",
-    said_otherwise: "what it carries may change its shape",
+    said_otherwise: "the shape of 'Concat' is known only when it runs",
     many_axes: "it has an array of more than 15 axes",
     unknown_rank: "the shape of 'enter' is known only when it runs",
     rows_of_another_extent: "the shape of 'row' is known only when it runs",

@@ -69,15 +69,18 @@ class Open(Stepping):
         inside = b.body()
         j, go = inside.new("int64", (), "j"), inside.new("bool", (), "go")
         initial = self.pick(pool)
-        enter = inside.new(initial.dtype, initial.shape, "enter")
+        names = tuple(b.name("e") for _ in initial.shape or ())
+        changes = bool(names) and self.draw(st.booleans())
+        enter = inside.new(initial.dtype, names if changes else initial.shape, "enter")
         made = self.grow(inside, [*pool, j, go, enter], depth - 1, 1)
-        leave = self.fit(inside, made, enter.dtype, enter.shape)
+        leave = self.leaving(inside, made, enter, changes)
         row = self.pick(made[-4:])
         counted = self.draw(st.booleans())
         number = self.small(b, pool)
         more = inside.op("Less", inside.op("Add", j, b.constant(np.array(1))), number)
         begins = None if counted else b.op("Greater", number, b.constant(np.array(0)))
-        final = b.new(enter.dtype, enter.shape, "final")
+        ends = tuple(b.name("f") for _ in names) if changes else enter.shape
+        final = b.new(enter.dtype, ends, "final")
         stack = b.new(row.dtype, (b.name("rows"), *(row.shape or ())), "stack")
         count = b.new("int64", (), "count") if self.draw(st.booleans()) else None
         b.append(
@@ -87,10 +90,19 @@ class Open(Stepping):
                 *((Recorded(row, stack),), tuple(inside.ops)),
                 count=count,
                 where="$.inner",
+                dynamic_shapes=changes,
             )
         )
         made = [final, *([stack] if self.keeps(stack) else [])]
         return made if count is None else [*made, count]
+
+    def leaving(self, b: Builder, made: Sequence[Value], enter: Value, changes: bool) -> Value:
+        """What leaves an iteration: if it may change, of any extents."""
+        rank = len(enter.shape or ())
+        fitting = [v for v in made if v.dtype == enter.dtype and len(v.shape or ()) == rank]
+        if changes and fitting:
+            return self.pick(fitting)
+        return self.fit(b, made, enter.dtype, enter.shape)
 
     def small(self, b: Builder, pool: Sequence[Value]) -> Value:
         """A whole number from 0 to 4, rather the same in all iterations."""

@@ -81,11 +81,10 @@ def gathered(
         return _part(writer, made, *sources[source], begin)
     target = writer.buffer(made)
     size = BYTES[made.dtype]
-    if len(runs) > MOST_RUNS and len(sources) == 1:
-        _by_table(writer, made, sources[0], places, target)
-        return writer.as_cell(made, target)
     if len(runs) > MOST_RUNS:
-        raise NotNative("it has arrays that are mixed")
+        one = sources[0] if len(sources) == 1 else _side_by_side(writer, made.dtype, sources)
+        _by_table(writer, made, one, places, target)
+        return writer.as_cell(made, target)
     if ZERO in places:
         writer.over(len(places), lambda code, k: _zero(writer, code, made.dtype, target, k))
     done = 0
@@ -101,6 +100,20 @@ def gathered(
             writer.copy(there, _far(writer, cell.pointer, begin * size), count * size)
         done += count
     return writer.as_cell(made, target)
+
+
+def _side_by_side(
+    writer: Arrays, dtype: str, sources: Sequence[tuple[Value, Cell]]
+) -> tuple[Value, Cell]:
+    """All sources in one array, in the order of their numbers."""
+    sizes = [math.prod(writer.shape(value)) for value, _ in sources]
+    whole = Value("all of them", dtype, (sum(sizes),))
+    target, begin = writer.buffer(whole), 0
+    for (value, cell), size in zip(sources, sizes, strict=True):
+        there = _far(writer, target, begin * BYTES[dtype])
+        writer.copy(there, writer.pointer_of(value, cell), size * BYTES[dtype])
+        begin += size
+    return whole, Cell(pointer=target)
 
 
 def _runs(shapes: Sequence[tuple[int, ...]], places: Array) -> list[tuple[int, int, int]]:
