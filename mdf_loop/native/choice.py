@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import Array, Loop, Op, Operation, Program, Value, bodies, walk
 from mdf_loop.native.composing import composed
-from mdf_loop.native.support import constants_in, form_of
+from mdf_loop.native.support import Form, constants_in, form_of
 from mdf_loop.ops import row_of
 from mdf_loop.ops.costs import CALL
 from mdf_loop.ops.native.code import NotNative, is_float
@@ -148,7 +148,15 @@ class _Look:
         """
         if self._mode == "off":
             raise NotNative("native loops are off")
-        form = form_of(*composed(loop, self._known))
+        made = composed(loop, self._known)
+        try:
+            form = form_of(made.loop, made.known)
+            self._decide(loop, form)
+        except NotNative as reason:
+            raise made.reason(reason) from None
+
+    def _decide(self, loop: Loop, form: Form) -> None:
+        """Make the kernel, if it is worth it."""
         if self._mode == "auto" and self._is_brief(loop) and has_same_bits(loop, many=form.many):
             raise NotNative(BRIEF.removeprefix("standard: "))
         problem = unavailable() if self._makes else None

@@ -8,26 +8,53 @@ ONNX Runtime's own loop keeps its kernels: this is done of a loop only when its 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Array, Constant, Loop, Op, Program, Value, walk
 from mdf_loop.ops import row_of
+from mdf_loop.ops.native.code import NotNative
+from mdf_loop.ops.registry import title
 from mdf_loop.passes.legal.safe_divisions import safe_divisions
 from mdf_loop.passes.rewrite import rewrite
 
 
-def composed(loop: Loop, known: Mapping[Value, Array]) -> tuple[Loop, Mapping[Value, Array]]:
-    """The loop with compositions in place of what has no code, and all constants; `known` are those before."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Composed:
+    """A loop with compositions in place of what has no code.
+
+    Attributes:
+        known: all constants.
+        origins: by what operations of compositions give, the operation that stood there.
+    """
+
+    loop: Loop
+    known: Mapping[Value, Array]
+    origins: Mapping[Value, Op]
+
+    def reason(self, why: NotNative) -> NotNative:
+        """Why it has no machine code, in terms of the loop that it was made of."""
+        origin = None if why.op is None else self.origins.get(why.op.outputs[0])
+        if why.op is None or origin is None:
+            return why
+        return NotNative(str(why).replace(title(why.op.op_type), title(origin.op_type)))
+
+
+def composed(loop: Loop, known: Mapping[Value, Array]) -> Composed:
+    """The loop as machine code is written for it; `known` are the constants of its program."""
     if not any(isinstance(op, Op) and _lacks_code(op) for op in walk(loop.ops)):
-        return loop, known
+        return Composed(loop, known, {})
     constants = tuple(Constant(value, array) for value, array in known.items())
     made = Program("loop", (), (*constants, loop), ())
-    while (following := rewrite(made, _rule)) is not made:
+    origins: dict[Value, Op] = {}
+    while (following := rewrite(made, partial(_rule, origins))) is not made:
         made = following
     *others, whole = safe_divisions(made).ops
     assert isinstance(whole, Loop)
-    return whole, {op.value: op.array for op in others if isinstance(op, Constant)}
+    constants_of = {op.value: op.array for op in others if isinstance(op, Constant)}
+    return Composed(whole, constants_of, origins)
 
 
 def _lacks_code(op: Op) -> bool:
@@ -37,7 +64,7 @@ def _lacks_code(op: Op) -> bool:
     return row.composed is not None and not has_form
 
 
-def _rule(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
+def _rule(origins: dict[Value, Op], b: Builder, op: Op) -> tuple[Value | None, ...] | None:
     compose = row_of(op.op_type).composed
     if compose is None or not _lacks_code(op):
         return None
@@ -51,4 +78,7 @@ def _rule(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
         b.discard(b.ops[begin:])
         del b.ops[begin:]
         return None
+    origin = origins.get(op.outputs[0], op)
+    fresh = (value for new in b.ops[begin:] if isinstance(new, Op) for value in new.outputs)
+    origins.update(dict.fromkeys((*fresh, *op.outputs), origin))
     return made if isinstance(made, tuple) else (made,)

@@ -142,7 +142,7 @@ class FormWriter(ArrayWriter):
         """Write operations in order."""
         for operation in ops:
             if isinstance(operation, Op):
-                self.op(operation, cells)
+                self._op(operation, cells)
                 continue
             self.flush(cells)
             if isinstance(operation, Guard):
@@ -152,6 +152,13 @@ class FormWriter(ArrayWriter):
             elif isinstance(operation, Loop):
                 cells.update(self.loop(operation, cells))
         self.flush(cells)
+
+    def _op(self, op: Op, cells: Cells) -> None:
+        try:
+            self.op(op, cells)
+        except NotNative as reason:
+            reason.op = reason.op or op
+            raise
 
     def vectors(self, code: Code, op: Op, given: Sequence[Sequence[str]]) -> Sequence[str]:
         """An operation that is computed number by number, of vectors side by side."""

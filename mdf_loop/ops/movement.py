@@ -20,7 +20,7 @@ from mdf_loop.ops.failing import (
     unless_fixed_and_known,
     unless_known,
 )
-from mdf_loop.ops.native import choosing, positions, shaping
+from mdf_loop.ops.native import choosing, filling, positions, shaping
 from mdf_loop.ops.newer_forms import counted_parts, of_reduction
 from mdf_loop.ops.registry import Bits, Row, no, yes
 from mdf_loop.ops.sure_kernels import NUMBERS, PLAIN, first_dtype
@@ -240,10 +240,17 @@ MADE = (
     Row(
         name="ConstantOfShape",
         bits=Bits.FIXED,
+        native_whole=filling.filled,
         may_fail=unless_known(0),
         not_batched=_VARIES,
     ),
-    Row(name="Range", bits=Bits.FIXED, may_fail=unless_known(0, 1, 2), not_batched=_VARIES),
+    Row(
+        name="Range",
+        bits=Bits.FIXED,
+        native_whole=filling.in_a_row,
+        may_fail=unless_known(0, 1, 2),
+        not_batched=_VARIES,
+    ),
     Row(name="EyeLike", bits=Bits.FIXED, may_fail=no, composed=composing.eye_like),
     Row(
         name="OneHot",

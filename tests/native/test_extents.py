@@ -157,6 +157,27 @@ def place_of_largest(b: Builder, xs: Sequence[Value]) -> Value:
     return b.op("ArgMax", xs[0], axis=1, keepdims=0)
 
 
+def numbered(b: Builder, xs: Sequence[Value]) -> Value:
+    """Every third number, down from as many as there are."""
+    size, low, step = b.op("Size", xs[0]), b.constant(np.array(-2)), b.constant(np.array(-3))
+    return b.op("Range", size, low, step)
+
+
+def zeros(b: Builder, xs: Sequence[Value]) -> Value:
+    return b.op("ConstantOfShape", b.op("Shape", xs[0]), value=np.array([7]))
+
+
+def spread_and_joined(b: Builder, xs: Sequence[Value]) -> Value:
+    """One number again and again, as a part of an array."""
+    wide = b.op("Expand", xs[0], whole(b, 2, 3))
+    return b.op("Pad", b.op("Concat", wide, wide, axis=0), whole(b, 1, 0, 0, 2))
+
+
+def spread_and_turned(b: Builder, xs: Sequence[Value]) -> Value:
+    wide = b.op("Expand", xs[0], b.op("Shape", xs[1]))
+    return b.op("Transpose", b.op("Concat", wide, xs[1], axis=1), perm=(1, 0))
+
+
 OPERATIONS: list[tuple[Made, str, tuple[Shape, ...]]] = [
     (added, "float64", (("n",), ("n",))),
     (added, "float64", (("n", 3), (3,))),
@@ -181,10 +202,15 @@ OPERATIONS: list[tuple[Made, str, tuple[Shape, ...]]] = [
     (halves, "float64", (("n", 2, 3),)),
     (spread, "float64", ((1, 3), ("n", 3))),
     (spread, "float64", ((1,), ("n", "m"))),
+    (spread_and_joined, "float64", ((),)),
+    (spread_and_turned, "float64", ((), ("n", 2))),
+    (spread_and_turned, "float64", ((), (4, 50))),
     (some, "float64", (("n", 3),)),
     (some, "float64", (("n", 3, 2),)),
     (by_others, "float64", ((2, 3), ("n",))),
     (size, "int64", (("n", 2),)),
+    (numbered, "int64", (("n",),)),
+    (zeros, "int64", (("n", 2),)),
     (summed, "int64", (("n", 3),)),
     (summed, "float64", (("n",),)),
     (summed_first, "float64", (("n", 3),)),

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from mdf_loop.errors import LoopError, RunError
-from mdf_loop.ir import Array, Value
+from mdf_loop.ir import Array, Op, Value
 
 Extent: TypeAlias = int | str
 """How long an axis is: a number, or the register of one that is known only when the loop runs.
@@ -43,7 +43,13 @@ BYTES = {dtype: np.dtype(dtype).itemsize for dtype in TYPES}
 
 
 class NotNative(Exception):  # noqa: N818 - no error: the loop is standard
-    """Why a loop has no machine code: it is standard, since ..."""
+    """Why a loop has no machine code: it is standard, since ...
+
+    Attributes:
+        op: what was about to be written.
+    """
+
+    op: Op | None = None
 
 
 @dataclass(frozen=True, slots=True)

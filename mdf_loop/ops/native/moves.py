@@ -8,7 +8,7 @@ as it is, is read where it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -86,7 +86,8 @@ def gathered(
         _by_table(writer, made, one, places, target)
         return writer.as_cell(made, target)
     if ZERO in places:
-        writer.over(len(places), lambda code, k: _zero(writer, code, made.dtype, target, k))
+        zero = writer.one.number(0, made.dtype)
+        writer.over(len(places), _again(writer, made.dtype, zero, target))
     done = 0
     for source, begin, count in runs:
         if source == ZERO:
@@ -95,7 +96,7 @@ def gathered(
         cell = sources[source][1]
         there = _far(writer, target, done * size)
         if cell.single:
-            writer.store(writer.one, made.dtype, cell.registers[0], there)
+            writer.over(count, _again(writer, made.dtype, cell.registers[0], there))
         else:
             writer.copy(there, _far(writer, cell.pointer, begin * size), count * size)
         done += count
@@ -131,8 +132,13 @@ def _runs(shapes: Sequence[tuple[int, ...]], places: Array) -> list[tuple[int, i
     ]
 
 
-def _zero(writer: Arrays, code: Code, dtype: str, target: str, place: str) -> None:
-    writer.store(code, dtype, code.number(0, dtype), target, place)
+def _again(writer: Arrays, dtype: str, register: str, target: str) -> Callable[[Code, str], None]:
+    """One number at every place."""
+
+    def write(code: Code, k: str) -> None:
+        writer.store(code, dtype, code.spread(register, dtype), target, k)
+
+    return write
 
 
 def _part(writer: Arrays, made: Value, value: Value, cell: Cell, begin: int) -> Cell:

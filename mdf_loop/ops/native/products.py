@@ -2,7 +2,7 @@
 
 Every element of a result is summed in the order of its terms, or in eight parts that are added in pairs
 (a row times a vector): the same order, so the same bits, whatever the processor. Products and sums of
-floats are fused (rounded once).
+floats are fused (rounded once); those of float32 are summed in float64.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.native.code import TYPES, Arrays, Cell, Code, Extent, Extents, NotNative, is_float
+from mdf_loop.ops.native.conversions import converted
 from mdf_loop.ops.native.extents import bare, product
 
 Join = Callable[[Code, str, str, str], str]
@@ -31,14 +32,10 @@ def matmul(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     """`a @ b` of vectors and matrices, and of many of them one after the other.
 
     Raises:
-        NotNative: one is large, of float32 or no array of numbers; or only when it runs it is known how many
-            terms or columns there are.
+        NotNative: one is large or is no array of numbers, there are several of float32; or only when it runs
+            it is known how many terms or columns there are.
     """
     a, b = (value for value in op.inputs if value is not None)
-    if (
-        a.dtype == "float32"
-    ):  # terms that cancel out leave what was rounded, in an order of the runtime's
-        raise NotNative("it has onnx::MatMul of float32")
     made, one = op.outputs[0], writer.one
     left, right = writer.extents(a), writer.extents(b)
     *many_left, rows, inner = left if len(left) > 1 else (1, *left)
@@ -49,6 +46,8 @@ def matmul(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     kept = (*many, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
     if all(extent == 1 for extent in many_right):  # all on the left are rows of one
         rows, many = product(one, (*many, rows)), ()
+    if many and made.dtype == "float32":  # terms that cancel out leave how the runtime has rounded
+        raise NotNative("it has onnx::MatMul of several matrices of float32")
     sizes = (product(one, (rows, inner)), inner * columns)
     if made.dtype == "bool" or any(isinstance(size, int) and size > MOST for size in sizes):
         raise NotNative("it has a large onnx::MatMul")
@@ -123,6 +122,16 @@ def _fused(code: Code, dtype: str, a: str, b: str, total: str) -> str:
     return code.binary("add", dtype, code.binary("mul", dtype, a, b), total)
 
 
+def _sums(dtype: str) -> str:
+    """In which dtype terms are added."""
+    return "float64" if is_float(dtype) else dtype
+
+
+def _term(writer: Arrays, code: Code, dtype: str, pointer: str, place: str) -> str:
+    """Factors of terms, from an array."""
+    return converted(code, dtype, writer.load(code, dtype, pointer, place), _sums(dtype))
+
+
 def _rows_times_matrix(
     writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[int, int, int]
 ) -> None:
@@ -146,23 +155,23 @@ def _columns(
     part: tuple[int, int],
 ) -> None:
     (x, matrix, target), (count, inner, columns), (code, side) = pointers, shape, vectors
-    one, kind = writer.one, code.type(dtype)
+    one, wide, kind = writer.one, _sums(dtype), code.type(_sums(dtype))
     rows = [writer.at(dtype, x, str(k * inner)) for k in range(count)]
 
     def some(column: str) -> None:
         sums = [[code.place(kind) for _ in range(side)] for _ in rows]
         for place in (place for places in sums for place in places):
-            code.line(f"store {kind} {code.number(0, dtype)}, ptr {place}")
+            code.line(f"store {kind} {code.number(0, wide)}, ptr {place}")
 
         def term(number: str) -> None:
             begin = one.put(f"add i64 {writer.times(number, columns)}, {column}")
             places = [one.put(f"add i64 {begin}, {k * code.width}") for k in range(side)]
-            weights = [writer.load(code, dtype, matrix, place) for place in places]
+            weights = [_term(writer, code, dtype, matrix, place) for place in places]
             for row, totals in zip(rows, sums, strict=True):
-                factor = code.spread(writer.load(one, dtype, row, number), dtype)
+                factor = code.spread(_term(writer, one, dtype, row, number), wide)
                 for weight, place in zip(weights, totals, strict=True):
                     total = code.put(f"load {kind}, ptr {place}")
-                    made = _fused(code, dtype, factor, weight, total)
+                    made = _fused(code, wide, factor, weight, total)
                     code.line(f"store {kind} {made}, ptr {place}")
 
         writer.repeat("0", str(inner), 1, term)
@@ -170,7 +179,8 @@ def _columns(
             begin = one.put(f"add i64 {column}, {k * columns}")
             for j, place in enumerate(totals):
                 at = one.put(f"add i64 {begin}, {j * code.width}")
-                writer.store(code, dtype, code.put(f"load {kind}, ptr {place}"), target, at)
+                made = converted(code, wide, code.put(f"load {kind}, ptr {place}"), dtype)
+                writer.store(code, dtype, made, target, at)
 
     writer.repeat(str(part[0]), str(part[1]), side * code.width, some)
 
@@ -199,29 +209,29 @@ def _dots(
 
     Of each are eight sums of every eighth term, added in pairs; then the terms that are left, in order.
     """
-    parts, one = Code(writer.text, PARTS, True), writer.one
-    kind, many = parts.type(dtype), inner // PARTS * PARTS
+    parts, one, wide = Code(writer.text, PARTS, True), writer.one, _sums(dtype)
+    kind, many = parts.type(wide), inner // PARTS * PARTS
     sums = [parts.place(kind) for _ in range(side)]
     for place in sums:
-        parts.line(f"store {kind} {parts.number(0, dtype)}, ptr {place}")
+        parts.line(f"store {kind} {parts.number(0, wide)}, ptr {place}")
     rows = [writer.at(dtype, pointers[0], str(k * inner)) for k in range(side)]
 
     def terms(number: str) -> None:
-        factor = writer.load(parts, dtype, pointers[1], number)
+        factor = _term(writer, parts, dtype, pointers[1], number)
         for row, place in zip(rows, sums, strict=True):
-            weight = writer.load(parts, dtype, row, number)
+            weight = _term(writer, parts, dtype, row, number)
             total = parts.put(f"load {kind}, ptr {place}")
-            made = _fused(parts, dtype, weight, factor, total)
+            made = _fused(parts, wide, weight, factor, total)
             parts.line(f"store {kind} {made}, ptr {place}")
 
     writer.repeat("0", str(many), PARTS, terms)
     made = []
     for row, place in zip(rows, sums, strict=True):
-        total = in_pairs(one, dtype, parts.put(f"load {kind}, ptr {place}"), added)
+        total = in_pairs(one, wide, parts.put(f"load {kind}, ptr {place}"), added)
         for number in range(many, inner):
-            a, b = (writer.load(one, dtype, pointer, str(number)) for pointer in (row, pointers[1]))
-            total = _fused(one, dtype, a, b, total)
-        made.append(total)
+            a, b = (_term(writer, one, dtype, each, str(number)) for each in (row, pointers[1]))
+            total = _fused(one, wide, a, b, total)
+        made.append(converted(one, wide, total, dtype))
     return made
 
 
