@@ -45,7 +45,7 @@ class Shapes:
         said = [self.named(extent) for extent in value.shape] if value.shape is not None else [None]
         made = tuple(extent for extent in said if extent is not None)
         if len(made) < len(said):
-            raise _unknown(value)
+            raise unknown(value)
         return self._known.setdefault(value, made)
 
     def has(self, number: Extent) -> bool:
@@ -58,7 +58,7 @@ class Shapes:
         """The extents of a value that has no others than numbers."""
         extents = self.of(value)
         if not is_fixed(extents):
-            raise _unknown(value)
+            raise unknown(value)
         return extents
 
     def take(self, value: Value, extents: Extents) -> None:
@@ -71,11 +71,11 @@ class Shapes:
             return
         said = value.shape
         if said is None or len(said) != len(extents):
-            raise _unknown(value)
+            raise unknown(value)
         if any(isinstance(s, int) and s != e for s, e in zip(said, extents, strict=True)):
-            raise _unknown(value)
+            raise unknown(value)
         if self._known.setdefault(value, extents) != extents:
-            raise _unknown(value)
+            raise unknown(value)
 
     def have(self, value: Value, extents: Extents) -> None:
         """Let a value have these extents from here on."""
@@ -113,5 +113,6 @@ class Shapes:
         return product(self._code, (*self.of(value), BYTES[value.dtype]))
 
 
-def _unknown(value: Value) -> NotNative:
+def unknown(value: Value) -> NotNative:
+    """Why a loop is standard."""
     return NotNative(f"the shape of '{value.name}' is known only when it runs")

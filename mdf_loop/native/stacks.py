@@ -17,10 +17,20 @@ from mdf_loop.emit.row_shapes import rows_differ
 from mdf_loop.ir import Loop, Recorded, Value
 from mdf_loop.native.bounds import Bounds
 from mdf_loop.native.loop_text import ITERATIONS, extent_at
-from mdf_loop.native.shapes import Shapes
+from mdf_loop.native.shapes import Shapes, unknown
 from mdf_loop.native.space import Space
 from mdf_loop.native.support import Form
-from mdf_loop.ops.native.code import BYTES, NUMBER, Cell, Code, Extent, Failure, NotNative, Text
+from mdf_loop.ops.native.code import (
+    BYTES,
+    NUMBER,
+    Cell,
+    Code,
+    Extent,
+    Extents,
+    Failure,
+    Text,
+    is_single,
+)
 
 
 class RowsWriter(Protocol):
@@ -67,15 +77,20 @@ class InnerStack(Stack, Protocol):
 
 
 class KnownRows:
-    """Rows behind each other, from a pointer on."""
+    """Rows of one shape behind each other, from a pointer on."""
 
-    def __init__(self, writer: RowsWriter, recorded: Recorded, pointer: str) -> None:
+    def __init__(
+        self, writer: RowsWriter, recorded: Recorded, pointer: str, shape: Extents
+    ) -> None:
         self._pointer = pointer
         self._writer = writer
         self._row = recorded.row
+        self._shape = shape
 
     def record(self, cell: Cell, number: str) -> None:
         """Copy it."""
+        if not is_single(self._row) and self._writer.shapes.of(self._row) != self._shape:
+            raise unknown(self._row)
         self._writer.give(self._row, cell, self._pointer, number)
 
     def all(self, count: str) -> str:
@@ -120,7 +135,7 @@ class _Open:
         row = self._recorded.row
         for extent, said in zip(self._writer.shapes.of(row), row.shape or (), strict=True):
             if isinstance(said, int) and extent != said:
-                raise NotNative(f"the shape of '{row.name}' is known only when it runs")
+                raise unknown(row)
             yield extent, isinstance(said, int)
 
     def _failure(self) -> Failure:

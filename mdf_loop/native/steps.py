@@ -253,10 +253,12 @@ class Steps(MemoryWriter):
 
     def alike(self, value: Value, other: Value) -> None:
         """Note that a value has the shape of another one, which it takes the place of."""
-        if other in self.changing:
-            self.shapes.have(value, self.extents(other))
-        else:
+        if other not in self.changing:
             super().alike(value, other)
+        elif is_single(value):
+            raise NotNative("what it carries may change its shape")
+        else:
+            self.shapes.have(value, self.extents(other))
 
     def loop(self, loop: Loop, cells: Cells) -> Cells:
         """All iterations; what the loop gives, but its rows."""
@@ -277,7 +279,8 @@ class Steps(MemoryWriter):
         for recorded in loop.recorded:
             if self._has_known_rows(loop, recorded):
                 pointer = self.buffer(recorded.stack)
-                self._stacks[recorded.stack] = KnownRows(self, recorded, pointer)
+                shape = self.extents(recorded.stack)[1:]
+                self._stacks[recorded.stack] = KnownRows(self, recorded, pointer, shape)
             else:
                 self._stacks[recorded.stack] = GrowingRows(self, loop, recorded)
 
@@ -309,7 +312,8 @@ class Steps(MemoryWriter):
         if told is not None:
             self._outputs[recorded.stack] = shape = (ITERATIONS, *told)
             pointer = self.stacks[recorded.stack]
-            return KnownRows(self, recorded, self.bounds.array(pointer, recorded.stack, shape))
+            pointer = self.bounds.array(pointer, recorded.stack, shape)
+            return KnownRows(self, recorded, pointer, self.extents(recorded.row))
         stack = LateRows(self, self.form.loop, recorded, self.shapes.given + self.late)
         self._outputs[recorded.stack] = (ITERATIONS, *stack.told)
         self.late += stack.count

@@ -13,8 +13,8 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import RunError
 from mdf_loop.ir import Carried, Input, Loop, Output, Program, Recorded, Scanned, Shape
 from mdf_loop.native import bounds, machine
+from mdf_loop.native.blocks import LaneBlocks
 from mdf_loop.native.kernel import text_of
-from mdf_loop.native.lanes import _Lanes
 from mdf_loop.native.loop_text import NO_MEMORY, STOPPED, TAKEN, LoopText
 from mdf_loop.native.space import Space
 from mdf_loop.native.steps import Steps
@@ -233,7 +233,7 @@ def test_more_iterations_than_rows(monkeypatch: pytest.MonkeyPatch, kind: str) -
 
 
 def test_more_rows_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Lanes, "_trip", lambda *_: "4")
+    monkeypatch.setattr(LaneBlocks, "_trip", lambda *_: "4")
     assert fault("one", rows=np.arange(9.0)) == "reach outside of the memory of 'stack'"
 
 
@@ -259,7 +259,7 @@ def test_a_room_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_line_that_begins_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of 100 numbers are no lines of the cache."""
     monkeypatch.setattr(machine, "width", lambda: 8)
-    monkeypatch.setattr(_Lanes, "_streams", lambda *_: "true")
+    monkeypatch.setattr(LaneBlocks, "_streams", lambda *_: "true")
     assert fault("lanes") == "take what is no multiple of 64 bytes for one in the memory of 'stack'"
 
 

@@ -10,6 +10,7 @@ import pytest
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import (
     Branch,
+    Carried,
     Constant,
     If,
     Loop,
@@ -130,6 +131,32 @@ def rows_of_another_extent() -> Program:
     return s.program(s.record(s.inside.op("Neg", row)))
 
 
+def rows_said_otherwise() -> Program:
+    """Rows of three numbers, it says, that become shorter in a loop inside."""
+    s = Sketch()
+    x, two = s.given("float64", (3,)), s.b.constant(np.array(2))
+    inner = s.inside.body()
+    j, go = inner.new("int64", (), "j"), inner.new("bool", (), "go")
+    enter = inner.new("float64", (3,), "row")
+    zero, one = s.b.constant(np.array([0])), s.b.constant(np.array([1]))
+    end = inner.op("Reshape", inner.op("Sub", two, j), one)
+    leave = inner.op("Slice", enter, zero, end, zero)
+    final, stack = s.inside.new("float64", ("f",), "f"), s.inside.new("float64", (2, 3), "rows")
+    carried, rows = (Carried(x, enter, leave, final),), (Recorded(enter, stack),)
+    inside = Loop(
+        "A.g", two, None, j, go, None, carried, rows, tuple(inner.ops), dynamic_shapes=True
+    )
+    s.inside.append(inside)
+    return s.program(s.record(s.inside.op("Neg", stack)))
+
+
+def large_product() -> Program:
+    """Composed of a product that is large."""
+    s = Sketch()
+    x, weights = s.given("float64", (1, 2000)), s.given("float64", (2000, 1000), "w")
+    return s.program(s.record(s.inside.op("Gemm", s.varied(x), weights)))
+
+
 def no_code() -> Program:
     s = Sketch()
     x = s.given("float64", (2, 3, 3))
@@ -201,6 +228,8 @@ STANDARDS = {
     unknown_rank: "the shape of 'enter' is known only when it runs",
     rows_of_another_extent: "the shape of 'row' is known only when it runs",
     rows_of_unknown_rank: "the shape of what it scans is known only when it runs",
+    rows_said_otherwise: "the shape of 'row' is known only when it runs",
+    large_product: "it has a large onnx::Gemm",
     no_code: "it has onnx::TopK",
     open_terms: "it has onnx::MatMul of arrays whose shape is known only when it runs",
     may_differ: "it has onnx::Mul of arrays that may differ in shape",

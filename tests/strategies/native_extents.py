@@ -69,18 +69,15 @@ class Open(Stepping):
         inside = b.body()
         j, go = inside.new("int64", (), "j"), inside.new("bool", (), "go")
         initial = self.pick(pool)
-        names = tuple(b.name("e") for _ in initial.shape or ())
-        changes = bool(names) and self.draw(st.booleans())
-        enter = inside.new(initial.dtype, names if changes else initial.shape, "enter")
+        enter = self.entering(inside, initial)
         made = self.grow(inside, [*pool, j, go, enter], depth - 1, 1)
-        leave = self.leaving(inside, made, enter, changes)
+        leave = self.leaving(inside, made, enter)
         row = self.pick(made[-4:])
         counted = self.draw(st.booleans())
         number = self.small(b, pool)
         more = inside.op("Less", inside.op("Add", j, b.constant(np.array(1))), number)
         begins = None if counted else b.op("Greater", number, b.constant(np.array(0)))
-        ends = tuple(b.name("f") for _ in names) if changes else enter.shape
-        final = b.new(enter.dtype, ends, "final")
+        final = self.ending(b, enter)
         stack = b.new(row.dtype, (b.name("rows"), *(row.shape or ())), "stack")
         count = b.new("int64", (), "count") if self.draw(st.booleans()) else None
         b.append(
@@ -90,19 +87,34 @@ class Open(Stepping):
                 *((Recorded(row, stack),), tuple(inside.ops)),
                 count=count,
                 where="$.inner",
-                dynamic_shapes=changes,
+                dynamic_shapes=enter in self.changing,
             )
         )
         made = [final, *([stack] if self.keeps(stack) else [])]
         return made if count is None else [*made, count]
 
-    def leaving(self, b: Builder, made: Sequence[Value], enter: Value, changes: bool) -> Value:
-        """What leaves an iteration: if it may change, of any extents."""
+    def entering(self, inside: Builder, initial: Value) -> Value:
+        """Sometimes of extents that may change."""
+        names = tuple(inside.name("e") for _ in initial.shape or ())
+        if not names or not self.draw(st.booleans()):
+            return super().entering(inside, initial)
+        enter = inside.new(initial.dtype, names, "enter")
+        self.changing.add(enter)
+        return enter
+
+    def leaving(self, inside: Builder, made: Sequence[Value], enter: Value) -> Value:
+        """If they may, anything with as many axes."""
         rank = len(enter.shape or ())
         fitting = [v for v in made if v.dtype == enter.dtype and len(v.shape or ()) == rank]
-        if changes and fitting:
+        if enter in self.changing and fitting:
             return self.pick(fitting)
-        return self.fit(b, made, enter.dtype, enter.shape)
+        return super().leaving(inside, made, enter)
+
+    def ending(self, b: Builder, enter: Value) -> Value:
+        """Of other extents, then."""
+        if enter not in self.changing:
+            return super().ending(b, enter)
+        return b.new(enter.dtype, tuple(b.name("f") for _ in enter.shape or ()), "final")
 
     def small(self, b: Builder, pool: Sequence[Value]) -> Value:
         """A whole number from 0 to 4, rather the same in all iterations."""

@@ -102,6 +102,7 @@ class Grower:
         self.hardness = 0.0 if kind.smooth else draw(st.sampled_from([0.0, 0.05, 0.5]))
         self.inputs: list[Value] = []
         self.arrays: dict[str, np.ndarray] = {}
+        self.changing: set[Value] = set()
         self.checks = 0
 
     # --- what is given ------------------------------------------------------------------------
@@ -147,10 +148,10 @@ class Grower:
         i, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
         scanned = [self.scanned(b, inside) for _ in range(draw(st.integers(0, 2)))]
         initials = [self.pick(pool) for _ in range(draw(st.integers(1, 4)))]
-        enters = [inside.new(v.dtype, v.shape, "enter") for v in initials]
+        enters = [self.entering(inside, v) for v in initials]
         around = [*pool, i, go, *enters, *(each.row for each in scanned)]
         made = self.grow(inside, around, 2, draw(st.integers(1, 6)))
-        leaves = [self.fit(inside, made, v.dtype, v.shape) for v in enters]
+        leaves = [self.leaving(inside, made, v) for v in enters]
         rows = [self.pick(made[-6:]) for _ in range(draw(st.integers(0, 2)))]
         out = None
         if condition is not None or draw(st.integers(0, 3)) == 0:
@@ -161,7 +162,7 @@ class Grower:
             out = inside.op("And", out, more)
         number = most if ends == "for" and trip not in self.inputs else "rows"
         stacks = [Recorded(v, b.new(v.dtype, (number, *(v.shape or ())), "stack")) for v in rows]
-        finals = [b.new(v.dtype, v.shape, "final") for v in initials]
+        finals = [self.ending(b, v) for v in enters]
         count = b.new("int64", (), "count") if draw(st.booleans()) else None
         last = b.new("bool", (), "last") if out is not None and draw(st.booleans()) else None
         b.append(
@@ -181,10 +182,23 @@ class Grower:
                 count=count,
                 last_condition=last,
                 where="$.loop",
+                dynamic_shapes=any(v in self.changing for v in enters),
             )
         )
         told = [value for value in (count, last) if value is not None]
         return [*finals, *(r.stack for r in stacks), *told]
+
+    def entering(self, inside: Builder, initial: Value) -> Value:
+        """What enters an iteration."""
+        return inside.new(initial.dtype, initial.shape, "enter")
+
+    def leaving(self, inside: Builder, made: Sequence[Value], enter: Value) -> Value:
+        """What leaves it."""
+        return self.fit(inside, made, enter.dtype, enter.shape)
+
+    def ending(self, b: Builder, enter: Value) -> Value:
+        """What is there after the last one."""
+        return b.new(enter.dtype, enter.shape, "final")
 
     def whole(self, b: Builder, number: int, name: str) -> Value:
         """A number that is known, or given from outside."""
@@ -335,14 +349,14 @@ class Grower:
         condition = self.flag(b, pool) if asked else None
         inside = b.body()
         j, go = inside.new("int64", (), "j"), inside.new("bool", (), "go")
-        enters = [inside.new(v.dtype, v.shape, "enter") for v in initials]
+        enters = [self.entering(inside, v) for v in initials]
         made = self.grow(inside, [*pool, j, go, *enters], depth - 1, 1)
-        leaves = [self.fit(inside, made, v.dtype, v.shape) for v in enters]
+        leaves = [self.leaving(inside, made, v) for v in enters]
         out = None
         if asked:
             most = b.constant(np.array(self.draw(st.integers(0, 3))))
             out = inside.op("And", self.flag(inside, made), inside.op("Less", j, most))
-        finals = [b.new(v.dtype, v.shape, "final") for v in initials]
+        finals = [self.ending(b, v) for v in enters]
         carried = tuple(map(Carried, initials, enters, leaves, finals))
         count = b.new("int64", (), "count") if self.draw(st.booleans()) else None
         ops, name = tuple(inside.ops), b.name("inner")
@@ -351,6 +365,7 @@ class Grower:
                 *(name, trip, condition, j, go, out, carried, (), ops),
                 count=count,
                 where="$.inner",
+                dynamic_shapes=any(v in self.changing for v in enters),
             )
         )
         return finals if count is None else [*finals, count]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.native.code import Arrays, Cell, Code, Extent, Extents, Failure, NotNative
@@ -28,22 +28,9 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     source, target = writer.pointer_of(data, writer.cell(data, cells)), writer.buffer(made)
     count, tail = extents[along], product(writer.one, extents[along + 1 :])
     size = product(writer.one, (count, tail))
-    exclusive, reverse = (op.attributes.get(name, 0) for name in ("exclusive", "reverse"))
+    exclusive, reverse = (bool(op.attributes.get(name, 0)) for name in ("exclusive", "reverse"))
 
-    def begin(here: str, there: str) -> None:
-        def first(code: Code, k: str) -> None:
-            number = writer.load(code, dtype, here, k)
-            writer.store(code, dtype, code.number(0, dtype) if exclusive else number, there, k)
-
-        writer.over(tail, first)
-
-    def go_on(before: str, here: str, sums: str, there: str) -> None:
-        def next_one(code: Code, k: str) -> None:
-            number = writer.load(code, dtype, before if exclusive else here, k)
-            total = added(code, dtype, writer.load(code, dtype, sums, k), number)
-            writer.store(code, dtype, total, there, k)
-
-        writer.over(tail, next_one)
+    begin, go_on = _sums(writer, dtype, tail, exclusive)
 
     def row(part: str, number: str) -> tuple[str, str]:
         """Where the numbers and the sums of a place along the axis are."""
@@ -71,6 +58,29 @@ def running_sum(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     return writer.as_cell(made, target)
 
 
+def _sums(
+    writer: Arrays, dtype: str, tail: Extent, exclusive: bool
+) -> tuple[Callable[[str, str], None], Callable[[str, str, str, str], None]]:
+    """How sums begin, and how the next ones are made: of those before, and of numbers before or here."""
+
+    def begin(here: str, there: str) -> None:
+        def first(code: Code, k: str) -> None:
+            number = writer.load(code, dtype, here, k)
+            writer.store(code, dtype, code.number(0, dtype) if exclusive else number, there, k)
+
+        writer.over(tail, first)
+
+    def go_on(before: str, here: str, sums: str, there: str) -> None:
+        def next_one(code: Code, k: str) -> None:
+            number = writer.load(code, dtype, before if exclusive else here, k)
+            total = added(code, dtype, writer.load(code, dtype, sums, k), number)
+            writer.store(code, dtype, total, there, k)
+
+        writer.over(tail, next_one)
+
+    return begin, go_on
+
+
 def place_of(largest: bool) -> NativeWhole:
     """`ArgMax`, `ArgMin`: the first place of the extreme along an axis, or the last one; nan is none."""
 
@@ -80,8 +90,7 @@ def place_of(largest: bool) -> NativeWhole:
         shape, dtype = writer.extents(data), data.dtype
         axis = op.attributes.get("axis", 0) % max(1, len(shape))
         count = shape[axis] if shape else 1
-        if count == 0:
-            raise NotNative(f"it has {title(op.op_type)} of nothing")
+        _some(code, op, count)
         kept = tuple(1 if k == axis else extent for k, extent in enumerate(shape))
         keeps = op.attributes.get("keepdims", 1)
         writer.shaped(made, tuple(e for k, e in enumerate(kept) if keeps or k != axis))
@@ -116,8 +125,6 @@ def place_of(largest: bool) -> NativeWhole:
             writer.repeat("1", str(count), 1, compare)
             writer.store(code, "int64", code.put(f"load i64, ptr {where}"), target, result)
 
-        if isinstance(count, str):
-            _some(code, op, count)
         over_grid(writer, kept, [steps, others], one)
         return writer.as_cell(made, target)
 
@@ -129,11 +136,14 @@ def _strides(code: Code, extents: Extents) -> list[Extent]:
     return [product(code, extents[k + 1 :]) for k in range(len(extents))]
 
 
-def _some(code: Code, op: Op, count: str) -> None:
+def _some(code: Code, op: Op, count: Extent) -> None:
     """Fail where there is nothing to choose from."""
-    sentence = f"onnx::{op.op_type} needs at least one element"
-    failure = Failure(sentence, op.where, "there was nothing to choose from")
-    code.fail_if(code.compare("eq", "int64", count, "0"), failure)
+    if count == 0:
+        raise NotNative(f"it has {title(op.op_type)} of nothing")
+    if isinstance(count, str):
+        sentence = f"onnx::{op.op_type} needs at least one element"
+        failure = Failure(sentence, op.where, "there was nothing to choose from")
+        code.fail_if(code.compare("eq", "int64", count, "0"), failure)
 
 
 largest_place = place_of(largest=True)
