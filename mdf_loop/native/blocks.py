@@ -16,7 +16,7 @@ LINE, MANY = 64, 256
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LaneBlock:
     """How many lanes are computed at once: `copies` vectors of `width`."""
 
     width: int = 1
@@ -28,7 +28,7 @@ class Block:
         return self.width * self.copies
 
 
-NO_LANES = Block(copies=0)
+NO_LANES = LaneBlock(copies=0)
 """Only single numbers are computed."""
 
 
@@ -46,7 +46,7 @@ def output_shapes(form: Form) -> tuple[tuple[int, ...], ...]:
 class LaneBlocks(FormWriter):
     """Writes a function for blocks of one size."""
 
-    def __init__(self, form: Form, block: Block, failures: list[Failure]) -> None:
+    def __init__(self, form: Form, block: LaneBlock, failures: list[Failure]) -> None:
         super().__init__(form, failures)
         self._block = block
         self._wide = Code(self.text, block.width, form.many)

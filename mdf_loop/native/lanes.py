@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 
 from mdf_loop.ir import Op, walk
-from mdf_loop.native.blocks import NO_LANES, Block, LaneBlocks, output_shapes
+from mdf_loop.native.blocks import NO_LANES, LaneBlock, LaneBlocks, output_shapes
 from mdf_loop.native.loop_text import (
     COUNT,
     FUNCTION,
@@ -42,7 +42,7 @@ def write_lanes(form: Form, width: int) -> LoopText:
     """The code of a loop with lanes, or of single numbers."""
     failures: list[Failure] = []
     if not form.lanes:
-        writers = [LaneBlocks(form, Block(), failures)]
+        writers = [LaneBlocks(form, LaneBlock(), failures)]
         parts = [writers[0].whole(f"define i64 @{FUNCTION}{TAKEN}")]
     else:
         count = _known_count(form)
@@ -50,7 +50,7 @@ def write_lanes(form: Form, width: int) -> LoopText:
         writers = [LaneBlocks(form, block, failures)]
         parts = [writers[0].blocks("wide")]
         if count is None or count < block.lanes:
-            writers.append(LaneBlocks(form, Block(), failures))
+            writers.append(LaneBlocks(form, LaneBlock(), failures))
             parts.append(writers[1].blocks("narrow"))
         if not count:
             writers.append(LaneBlocks(form, NO_LANES, failures))
@@ -73,13 +73,13 @@ def _known_count(form: Form) -> int | None:
     return math.prod(extents) if len(extents) == len(form.lanes) else None
 
 
-def _block(form: Form, width: int, count: int | None) -> Block:
+def _block(form: Form, width: int, count: int | None) -> LaneBlock:
     """Large enough to keep the processor busy, small enough for its registers, and for all lanes."""
     copies = next((copies for most, copies in COPIES if len(form.loop.ops) <= most), 1)
     if count is None:
-        return Block(width, copies)
+        return LaneBlock(width, copies)
     width = min(width, 1 << max(count, 1).bit_length() - 1)
-    return Block(width, max(1, min(copies, count // width)))
+    return LaneBlock(width, max(1, min(copies, count // width)))
 
 
 def _either(form: Form, large: str, small: str, least: int, none: str) -> str:

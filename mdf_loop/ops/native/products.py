@@ -2,7 +2,7 @@
 
 Every element of a result is summed in the order of its terms, or in eight parts that are added in pairs
 (a row times a vector): the same order, so the same bits, whatever the processor. Products and sums of
-floats are fused (rounded once); those of float32 are summed in float64.
+floats are fused (rounded once).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.native.code import TYPES, Arrays, Cell, Code, Extent, Extents, NotNative, is_float
-from mdf_loop.ops.native.conversions import converted
 from mdf_loop.ops.native.extents import bare, product
 
 Join = Callable[[Code, str, str, str], str]
@@ -122,16 +121,6 @@ def _fused(code: Code, dtype: str, a: str, b: str, total: str) -> str:
     return code.binary("add", dtype, code.binary("mul", dtype, a, b), total)
 
 
-def _sums(dtype: str) -> str:
-    """In which dtype terms are added."""
-    return "float64" if is_float(dtype) else dtype
-
-
-def _term(writer: Arrays, code: Code, dtype: str, pointer: str, place: str) -> str:
-    """Factors of terms, from an array."""
-    return converted(code, dtype, writer.load(code, dtype, pointer, place), _sums(dtype))
-
-
 def _rows_times_matrix(
     writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[int, int, int]
 ) -> None:
@@ -155,23 +144,23 @@ def _columns(
     part: tuple[int, int],
 ) -> None:
     (x, matrix, target), (count, inner, columns), (code, side) = pointers, shape, vectors
-    one, wide, kind = writer.one, _sums(dtype), code.type(_sums(dtype))
+    one, kind = writer.one, code.type(dtype)
     rows = [writer.at(dtype, x, str(k * inner)) for k in range(count)]
 
     def some(column: str) -> None:
         sums = [[code.place(kind) for _ in range(side)] for _ in rows]
         for place in (place for places in sums for place in places):
-            code.line(f"store {kind} {code.number(0, wide)}, ptr {place}")
+            code.line(f"store {kind} {code.number(0, dtype)}, ptr {place}")
 
         def term(number: str) -> None:
             begin = one.put(f"add i64 {writer.times(number, columns)}, {column}")
             places = [one.put(f"add i64 {begin}, {k * code.width}") for k in range(side)]
-            weights = [_term(writer, code, dtype, matrix, place) for place in places]
+            weights = [writer.load(code, dtype, matrix, place) for place in places]
             for row, totals in zip(rows, sums, strict=True):
-                factor = code.spread(_term(writer, one, dtype, row, number), wide)
+                factor = code.spread(writer.load(one, dtype, row, number), dtype)
                 for weight, place in zip(weights, totals, strict=True):
                     total = code.put(f"load {kind}, ptr {place}")
-                    made = _fused(code, wide, factor, weight, total)
+                    made = _fused(code, dtype, factor, weight, total)
                     code.line(f"store {kind} {made}, ptr {place}")
 
         writer.repeat("0", str(inner), 1, term)
@@ -179,8 +168,7 @@ def _columns(
             begin = one.put(f"add i64 {column}, {k * columns}")
             for j, place in enumerate(totals):
                 at = one.put(f"add i64 {begin}, {j * code.width}")
-                made = converted(code, wide, code.put(f"load {kind}, ptr {place}"), dtype)
-                writer.store(code, dtype, made, target, at)
+                writer.store(code, dtype, code.put(f"load {kind}, ptr {place}"), target, at)
 
     writer.repeat(str(part[0]), str(part[1]), side * code.width, some)
 
@@ -209,29 +197,29 @@ def _dots(
 
     Of each are eight sums of every eighth term, added in pairs; then the terms that are left, in order.
     """
-    parts, one, wide = Code(writer.text, PARTS, True), writer.one, _sums(dtype)
-    kind, many = parts.type(wide), inner // PARTS * PARTS
+    parts, one = Code(writer.text, PARTS, True), writer.one
+    kind, many = parts.type(dtype), inner // PARTS * PARTS
     sums = [parts.place(kind) for _ in range(side)]
     for place in sums:
-        parts.line(f"store {kind} {parts.number(0, wide)}, ptr {place}")
+        parts.line(f"store {kind} {parts.number(0, dtype)}, ptr {place}")
     rows = [writer.at(dtype, pointers[0], str(k * inner)) for k in range(side)]
 
     def terms(number: str) -> None:
-        factor = _term(writer, parts, dtype, pointers[1], number)
+        factor = writer.load(parts, dtype, pointers[1], number)
         for row, place in zip(rows, sums, strict=True):
-            weight = _term(writer, parts, dtype, row, number)
+            weight = writer.load(parts, dtype, row, number)
             total = parts.put(f"load {kind}, ptr {place}")
-            made = _fused(parts, wide, weight, factor, total)
+            made = _fused(parts, dtype, weight, factor, total)
             parts.line(f"store {kind} {made}, ptr {place}")
 
     writer.repeat("0", str(many), PARTS, terms)
     made = []
     for row, place in zip(rows, sums, strict=True):
-        total = in_pairs(one, wide, parts.put(f"load {kind}, ptr {place}"), added)
+        total = in_pairs(one, dtype, parts.put(f"load {kind}, ptr {place}"), added)
         for number in range(many, inner):
-            a, b = (_term(writer, one, dtype, each, str(number)) for each in (row, pointers[1]))
-            total = _fused(one, wide, a, b, total)
-        made.append(converted(one, wide, total, dtype))
+            a, b = (writer.load(one, dtype, pointer, str(number)) for pointer in (row, pointers[1]))
+            total = _fused(one, dtype, a, b, total)
+        made.append(total)
     return made
 
 
