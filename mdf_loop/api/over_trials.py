@@ -41,7 +41,7 @@ def run_over_trials(run: _Run, asked: RunSpecification) -> tuple[Results, LoopEr
         made.add(results, _members(results))
         trials.seen(results)
     assert results is not None
-    return (_told(results, made) if made.trials else results), error
+    return (_told(results, made, told) if made.trials else results), error
 
 
 class _Batch:
@@ -94,7 +94,7 @@ def _members(results: Results) -> int | None:
     return len(next(iter(first.coordinates.values())))
 
 
-def _told(results: Results, made: TrialStatistics) -> Results:
+def _told(results: Results, made: TrialStatistics, told: OverTrials) -> Results:
     """The results of the last batch, with what is told of all in the place of its outputs."""
     axes = [axis for axis in results.axes if axis.name != "trial"]
     place = int(bool(axes) and axes[0].name == "batch")
@@ -119,6 +119,11 @@ def _told(results: Results, made: TrialStatistics) -> Results:
         native=results.native,
         seed=results.seed,
         draws=True,
+        told={
+            f"{name}.{each.word}": each.numbers
+            for name, statistics in told.statistics.items()
+            for each in statistics
+        },
     )
 
 

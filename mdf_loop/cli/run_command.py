@@ -129,7 +129,7 @@ def _check_files(options: Mapping[str, Any]) -> None:
         from mdf_loop.results.plotting import check_picture, no_axis
 
         check_picture(options["plot"])
-        if options["steps"] is None:
+        if options["steps"] is None and options["trials"] is None:
             raise no_axis()
     if options["final_state"] is not None:
         from mdf_loop.run.states import check_state_file, no_state

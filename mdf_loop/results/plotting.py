@@ -31,6 +31,7 @@ from matplotlib.ticker import MaxNLocator
 from mdf_loop.errors import InputError
 from mdf_loop.files import checked_place, checked_target, write_whole
 from mdf_loop.ir import Array
+from mdf_loop.results.trial_plotting import Panel, is_over_trials, panels
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.labels import Labelled, coordinates, outputs
 from mdf_loop.visible import on_one_line, without_middle
@@ -39,6 +40,8 @@ MOST_LINES = 20
 """An array of more elements is drawn as an image."""
 MOST_IN_LEGEND = 10
 MOST_PANELS = 40
+MOST_TRACES = 200
+"""Of more members of a sweep, or trials, as many are drawn, evenly chosen."""
 LONGEST_DRAWN = 60
 """A name of more characters is drawn without its middle."""
 MANY_POINTS = 20_000
@@ -102,7 +105,11 @@ def plot(
     """The figure of the outputs over time; written to a file if there is a path."""
     target = None if path is None else check_picture(path)
     with mpl.rc_context(_STYLE):
-        figure = _figure(_panels(results, names), _along(results, "time"), _swept(results), title)
+        if is_over_trials(results):
+            figure = _distributions(panels(results, names), results, title)
+        else:
+            over_time = _panels(results, names), _along(results, "time"), _swept(results)
+            figure = _figure(*over_time, title)
         if target is not None:
             write_whole(target, lambda stream: _write(figure, target.suffix.lower(), stream))
     return figure
@@ -138,8 +145,12 @@ def no_axis(axis: str = "time") -> InputError:
 def _swept(results: Outputs) -> Labelled | None:
     """What colours stand for in a sweep: the swept number, or the number of the member."""
     found = [along for along in coordinates(results) if along.dims == ("batch",)]
+    trials = [along for along in coordinates(results) if along.dims == ("trial",)]
+    if trials and found:
+        (count,) = trials[0].array.shape
+        return replace(found[0], array=np.repeat(np.asarray(found[0].array, np.float64), count))
     if not found:
-        return None
+        return trials[0] if trials else None
     (along, *others) = found
     numbers = along.array.dtype.kind in "iuf" and bool(np.isfinite(along.array).all())
     if others or not numbers or along.name in along.dims:
@@ -219,6 +230,23 @@ def _label(name: str, unit: str) -> str:
 def _drawn(text: str) -> str:
     """A text as there is room for it; the time to lay one out grows with its length."""
     return without_middle(on_one_line(text), LONGEST_DRAWN)
+
+
+# --- distributions --------------------------------------------------------------------------------
+
+
+def _distributions(drawn: list[Panel], results: Outputs, title: str) -> Plot:
+    figure = Plot(figsize=(8, 3.4 * len(drawn) + 0.4 * bool(title)))
+    axes = figure.subplots(len(drawn), 1, squeeze=False)[:, 0]
+    for ax, (along, up, name, draw) in zip(axes, drawn, strict=True):
+        draw(ax)
+        unit = results.units.get(name, "")
+        ax.set_xlabel(_label(along, unit if along == name else ""))
+        ax.set_ylabel(_label(up, unit if up == name else ""))
+        if ax.get_legend_handles_labels()[1]:
+            ax.legend()
+    figure.suptitle(_drawn(title))
+    return figure
 
 
 # --- drawing ----------------------------------------------------------------------------------
@@ -303,8 +331,10 @@ def _colour_bar(ax: Axes, colours: ScalarMappable, label: str) -> Any:
 
 
 def _draw_members(ax: Axes, panel: _Panel, time: Array, swept: Labelled) -> None:
-    """A line for each member of a sweep."""
-    rows = panel.array[:, :, 0].astype(np.float64)
+    """A line for each member of a sweep, or for some of many trials."""
+    chosen = np.unique(np.linspace(0, len(panel.array) - 1, MOST_TRACES).astype(int))
+    rows = panel.array[chosen, :, 0].astype(np.float64)
+    swept = replace(swept, array=swept.array[chosen])
     many = len(rows) > 10
     lines = LineCollection(
         list(np.stack([np.broadcast_to(time, rows.shape), rows], axis=-1)),

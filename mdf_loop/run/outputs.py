@@ -52,6 +52,8 @@ class Outputs(Mapping[str, Data]):
         state: what the model carried into its next evaluation, for a run over time; else None.
         seed: that of the random numbers; None for a sweep of seeds, which stand along its axis.
         draws: whether the model draws any.
+        told: of outputs that are told of all trials, by name the numbers that belong to each: the
+            probabilities of quantiles, the edges of a histogram.
         native: of each loop, by `node.function` (that over time is `time`), whether it was `native`,
             or `standard: ` and why.
         execution_list: for each evaluation of a run over time the sets of nodes that ran, in
@@ -79,6 +81,7 @@ class Outputs(Mapping[str, Data]):
         native: Mapping[str, str] | None = None,
         seed: int | None = None,
         draws: bool = False,
+        told: Mapping[str, tuple[float, ...]] | None = None,
     ) -> None:
         self._arrays = dict(arrays)
         self.dtypes = dict(dtypes) if dtypes else {}
@@ -94,6 +97,7 @@ class Outputs(Mapping[str, Data]):
         self.native = dict(native) if native else {}
         self.seed = seed
         self.draws = draws
+        self.told = dict(told) if told else {}
         self.stopped_by = stopped_by
         self.reason = reason or stopped_by.value
         self._known_units = units or {}

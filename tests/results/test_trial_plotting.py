@@ -1,0 +1,92 @@
+"""Distributions over trials as pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import InputError
+
+NODE = {
+    "parameters": {
+        "z": {"value": "numpy.random.normal(0.6, 1.0)"},
+        "rt": {"value": "0.2 + numpy.abs(z)"},
+        "choice": {"value": "z > 0"},
+        "v": {"value": "numpy.random.rand(3)"},
+        "s": {"value": "s + 0.1 * numpy.random.normal()", "default_initial_value": 0.0},
+    },
+    "metadata": {},
+    "output_ports": {name: {"value": name} for name in ("rt", "choice", "v", "s")},
+}
+QUANTILES, EDGES = [0.1, 0.5, 0.9], [0.0, 1.0, 2.0, 4.0]
+
+
+@pytest.fixture
+def compiled() -> Any:
+    return mdf_loop.compile({"g": {"nodes": {"A": NODE}}})
+
+
+def labels(figure: Any) -> list[tuple[str, str]]:
+    return [(ax.get_xlabel(), ax.get_ylabel()) for ax in figure.axes]
+
+
+def legend(ax: Any) -> list[str]:
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_a_histogram_for_each_response(compiled: Any, tmp_path: Path) -> None:
+    made = compiled.run(trials=300)
+    figure = made.plot(tmp_path / "rt.svg", title="trials")
+    assert (tmp_path / "rt.svg").stat().st_size > 0
+    assert labels(figure) == [("A.rt", "trials"), ("A.s", "trials")]
+    assert legend(figure.axes[0]) == ["choice = false", "choice = true"]
+    steps = figure.axes[0].patches[::2]
+    counts = [int(sum(patch.get_data().values)) for patch in steps]
+    assert counts == [int((~made["choice"]).sum()), int(made["choice"].sum())]
+
+
+def test_a_response_alone(compiled: Any) -> None:
+    made = compiled.run(trials=100, only=["A.choice"])
+    (ax,) = made.plot().axes
+    values, edges, _ = ax.patches[0].get_data()
+    assert edges.tolist() == [-0.5, 0.5, 1.5]
+    assert values.tolist() == [int((~made["choice"]).sum()), int(made["choice"].sum())]
+
+
+def test_quantiles_over_probabilities_of_responses(compiled: Any) -> None:
+    asked = {"rt": ["count", {"quantiles": QUANTILES}, {"histogram": EDGES}]}
+    made = compiled.run(trials=400, over_trials=asked, by="choice")
+    first, second = made.plot().axes
+    assert (first.get_xlabel(), first.get_ylabel()) == ("probability of choice", "rt")
+    assert legend(first) == ["0.1", "0.5", "0.9"]
+    share = np.sort(made["rt.count"] / 400)
+    np.testing.assert_allclose(first.lines[0].get_xdata(), share)
+    assert second.patches[0].get_data().edges.tolist() == EDGES
+    assert legend(second) == ["choice = false", "choice = true"]
+
+
+def test_quantiles_of_all_trials(compiled: Any) -> None:
+    made = compiled.run(trials=100, over_trials={"rt": [{"quantiles": QUANTILES}]})
+    (ax,) = made.plot().axes
+    assert ax.lines[0].get_ydata().tolist() == made["rt.quantiles"].tolist()
+
+
+def test_traces_of_many_trials_are_thinned(compiled: Any) -> None:
+    made = compiled.run(trials=1000, steps=5, only=["A.s"])
+    figure = made.plot()
+    assert len(figure.axes[0].collections[0].get_segments()) == 200
+    swept = compiled.run(trials=3, steps=5, only=["A.s"], sweep={"A.s": [0.0, 1.0]}).plot()
+    assert len(swept.axes[0].collections[0].get_segments()) == 6
+    assert swept.axes[0].collections[0].get_array().tolist() == [0.0] * 3 + [1.0] * 3
+
+
+@pytest.mark.parametrize(
+    "asked", [{"only": ["A.v"]}, {"over_trials": {"rt": ["mean"]}}], ids=["arrays", "means"]
+)
+def test_nothing_to_draw(compiled: Any, asked: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="there is nothing to plot"):
+        compiled.run(trials=10, **asked).plot()
