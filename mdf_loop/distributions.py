@@ -1,7 +1,7 @@
 """Distributions by numpy: what each function that draws makes of the numbers of its site.
 
     normal = FUNCTIONS["numpy.random.normal"]
-    normal(SiteTurn(streams.keys(seed, site), turn), 0.0, 1.0, size=3)
+    normal(SiteTurn("g.A.x#0", turn=4, seed=1), 0.0, 1.0, size=3)
 
 This is the reference: compiled models give the same bits, in the interpreter, in ONNX Runtime and in
 machine code. Each element takes one word, and none is drawn again.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,10 +31,21 @@ _KINDS: dict[str, Callable[[streams.Words], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class SiteTurn:
-    """The numbers that a call takes in one turn."""
+    """The numbers that a call takes in one turn: of a site by its name, and a seed."""
 
-    key: Any
-    turn: int
+    site: str
+    turn: int = 0
+    seed: int = 0
+
+    @property
+    def key(self) -> Any:
+        """That of its stream."""
+        return streams.keys(self.seed, streams.site(self.site))
+
+    def part(self, name: str) -> SiteTurn:
+        """Further numbers of the same call."""
+        item, _, call = self.site.rpartition("#")
+        return replace(self, site=f"{item}.{name}#{call}")
 
     def numbers(self, kind: str, shape: tuple[int, ...]) -> Any:
         """So many words, or uniform, normal or exponential numbers; a plain number of shape ()."""
@@ -91,7 +102,59 @@ def _randint(site: SiteTurn, a: int, b: int) -> Any:
 
 
 def _binomial(site: SiteTurn, n: int, p: Any, size: Size = None) -> Any:
-    return np.asarray(site.numbers("Uniform", _shape(size, p)) < p).astype(np.int64)[()]
+    hits = np.asarray(site.numbers("Uniform", (n, *_shape(size, p))) < p)
+    return hits.astype(np.int64).sum(axis=0)[()]
+
+
+def _lognormal(site: SiteTurn, mean: Any = 0.0, sigma: Any = 1.0, size: Size = None) -> Any:
+    return streams.exp(_normal(site, mean, sigma, size))[()]
+
+
+def _laplace(site: SiteTurn, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
+    shape = _shape(size, loc, scale)
+    size_of = site.numbers("Exponential", shape)
+    below = site.part("sign").numbers("Uniform", shape) < 0.5
+    return (loc + scale * np.where(below, -size_of, size_of))[()]
+
+
+def _poisson(site: SiteTurn, lam: Any = 1.0, size: Size = None) -> Any:
+    rate = np.asarray(lam, np.float64)
+    u = np.minimum(site.numbers("Uniform", _shape(size, lam)), HIGHEST)
+    part = streams.exp(-rate)
+    total, count = part, (u >= part).astype(np.int64)
+    for k in range(1, most_events(rate)):
+        part = part * rate / k
+        total = total + part
+        count = count + (u >= total)
+    return count[()]
+
+
+HIGHEST = 1.0 - 1e-13
+"""Of a Poisson distribution what is less likely than the rest is not drawn."""
+
+
+def most_events(rate: Any) -> int:
+    """How many events there can be at such rates, and one more."""
+    largest = float(np.max(rate))
+    part = total = float(streams.exp(-largest))
+    count = 1
+    while total <= HIGHEST:
+        part = part * largest / count
+        total, count = total + part, count + 1
+    return count
+
+
+def _multivariate_normal(site: SiteTurn, mean: Any, cov: Any, size: Size = None) -> Any:
+    middle, root = np.asarray(mean, np.float64), np.linalg.cholesky(np.asarray(cov, np.float64))
+    shape = () if size is None else _shape(size)
+    z = np.asarray(site.numbers("Normal", (*shape, len(middle))))
+    made = []
+    for j in range(len(middle)):
+        value = middle[j]
+        for k in range(j + 1):
+            value = value + root[j, k] * z[..., k]
+        made.append(value)
+    return np.stack(np.broadcast_arrays(*made), axis=-1)
 
 
 def _choice(site: SiteTurn, a: Any, size: Size = None, replace: bool = True, p: Any = None) -> Any:
@@ -161,6 +224,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.random.choice": _choice,
     "numpy.random.exponential": _exponential,
     "numpy.random.standard_exponential": _sized("Exponential"),
+    "numpy.random.lognormal": _lognormal,
+    "numpy.random.laplace": _laplace,
+    "numpy.random.poisson": _poisson,
+    "numpy.random.multivariate_normal": _multivariate_normal,
     "onnx::RandomNormal": _onnx_normal,
     "onnx::RandomNormalLike": _like(_onnx_normal),
     "onnx::RandomUniform": _onnx_uniform,

@@ -20,6 +20,7 @@ it asks for. The normal distribution: a minimax fraction of polynomials fitted f
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -115,6 +116,24 @@ def exponential(uniforms: Any) -> Floats:
         s = np.sqrt(s)
     t = (1.0 - s) / (s + 1.0)
     return np.asarray(_polynomial(t * t, SERIES) * (t * 2.0 ** (ROOTS + 1)))
+
+
+LEAST, MOST = -746.0, 710.0
+HALVINGS = 10
+FACTORS = tuple(1.0 / math.factorial(k) for k in range(17))
+"""Of the series of the exponential function, from the constant one on."""
+
+
+def exp(x: Any) -> Floats:
+    """The exponential function, within 3e-13 of its value: by its series at x / 1024, and ten squares.
+
+    Other than that of libraries it has the same bits everywhere, as random numbers must.
+    """
+    part = np.clip(np.asarray(x, np.float64), LEAST, MOST) * 2.0**-HALVINGS
+    made = _polynomial(part, FACTORS)
+    for _ in range(HALVINGS):
+        made = made * made
+    return made
 
 
 # --- keys -----------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from mdf_loop import streams
 
@@ -61,6 +62,9 @@ COUNT = 5
 WORDS = streams.squares(np.arange(COUNT), streams.keys(0, streams.site(SITE)))
 U = streams.uniform(WORDS)
 Z = streams.normal(U)
+SIGNS = streams.uniform(
+    streams.squares(np.arange(COUNT), streams.keys(0, streams.site("g.A.y.sign#0")))
+)
 P = [0.1, 0.2, 0.3, 0.4]
 
 
@@ -92,6 +96,20 @@ EXPECTED = {
     "random.randint(1, 6)": whole(1, 6)[0],
     f"numpy.random.exponential(2.0, {COUNT})": 2.0 * streams.exponential(U),
     f"numpy.random.standard_exponential({COUNT})": streams.exponential(U),
+    f"numpy.random.binomial(3, 0.3, {COUNT})": (
+        streams.uniform(streams.squares(np.arange(3 * COUNT), streams.keys(0, streams.site(SITE))))
+        < 0.3
+    )
+    .reshape(3, COUNT)
+    .sum(axis=0),
+    f"numpy.random.lognormal(0.5, 2.0, {COUNT})": streams.exp(0.5 + 2.0 * Z),
+    f"numpy.random.laplace(1.0, 2.0, {COUNT})": 1.0
+    + 2.0 * np.where(SIGNS < 0.5, -streams.exponential(U), streams.exponential(U)),
+    f"numpy.random.poisson(2.5, {COUNT})": stats.poisson.ppf(U, 2.5).astype(int),
+    "numpy.random.poisson(means)": stats.poisson.ppf(U, np.arange(COUNT)).astype(int),
+    "numpy.random.multivariate_normal([1, 2], [[4, 2], [2, 5]])": np.array(
+        [1.0 + 2.0 * Z[0], 2.0 + 1.0 * Z[0] + 2.0 * Z[1]]
+    ),
     f"numpy.random.binomial(1, 0.3, {COUNT})": (U < 0.3).astype(int),
     f"numpy.random.choice(7, {COUNT})": whole(0, 7),
     f"numpy.random.choice(list, {COUNT})": np.array([5.0, 6.0, 7.0, 8.0])[whole(0, 4)],

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from mdf_loop import distributions, streams
 from mdf_loop.errors import OperandError
-from mdf_loop.ir import Value, is_fixed
+from mdf_loop.ir import Array, Value, is_fixed
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arguments import Axes
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.terms import as_float, literal
-from mdf_loop.ops.words import cast, ints, scalar
+from mdf_loop.ops.words import all_true, cast, ints, scalar
 
 Size = tuple[int, ...]
 
@@ -167,12 +168,17 @@ def _shifted(b: ModelBuilder, word: Value) -> Value:
 
 @names("numpy.random.binomial")
 def binomial(b: ModelBuilder, n: int, p: Value, size: Axes = None) -> Value:
-    """1 with probability p, else 0: the number of successes of one attempt."""
-    if n != 1:
-        raise OperandError(f"of {n} attempts it cannot be compiled: it draws one (n = 1)")
+    """How many of n attempts are successful, each with probability p; it takes n words."""
+    if not 0 <= n <= MOST_ATTEMPTS:
+        raise OperandError(f"the attempts must be 0 to {MOST_ATTEMPTS}, not {n}")
     p = as_float(b, p)
-    u = drawn_floats(b, "Uniform", size_of(size, p))
-    return cast(b, b.op("Less", u, p), "int64")
+    u = drawn_floats(b, "Uniform", (n, *size_of(size, p)))
+    hits = cast(b, b.op("Less", u, p), "int64")
+    return b.op("ReduceSum", hits, ints(b, 0), keepdims=0)
+
+
+MOST_ATTEMPTS = 1024
+"""Of a binomial distribution: each attempt is drawn."""
 
 
 @names("numpy.random.choice")
@@ -237,6 +243,108 @@ def exponential(b: ModelBuilder, scale: Value | None = None, size: Axes = None) 
 def standard_exponential(b: ModelBuilder, size: Axes = None) -> Value:
     """`-log(u)`, of u in (0, 1)."""
     return drawn_floats(b, "Exponential", size_of(size))
+
+
+@names("numpy.random.lognormal")
+def lognormal(
+    b: ModelBuilder, mean: Value | None = None, sigma: Value | None = None, size: Axes = None
+) -> Value:
+    """`exp(x)`, of x normal with that mean and deviation."""
+    return _exp(b, normal(b, mean, sigma, size))
+
+
+@names("numpy.random.laplace")
+def laplace(
+    b: ModelBuilder, loc: Value | None = None, scale: Value | None = None, size: Axes = None
+) -> Value:
+    """`loc + scale * x`, of x exponential with either sign; it takes two words."""
+    loc, scale = _numbers(b, (loc, 0.0), (scale, 1.0))
+    shape = size_of(size, loc, scale)
+    with b.part("sign"):
+        half = drawn_floats(b, "Uniform", shape)
+    x = drawn_floats(b, "Exponential", shape)
+    below = b.op("Less", half, scalar(b, 0.5, half.dtype))
+    signed = b.op("Where", below, b.op("Neg", x), x)
+    return ops.add(b, loc, ops.multiply(b, scale, signed))
+
+
+LARGEST_RATE = 32.0
+"""Of a Poisson distribution whose rate is computed in the run."""
+
+
+@names("numpy.random.poisson")
+def poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -> Value:
+    """How many events there are of a rate: how many of the sums of their probabilities are not above u."""
+    (rate,) = _numbers(b, (lam, 1.0))
+    known = b.constant_of(rate)
+    if known is None:
+        small = all_true(b, b.op("LessOrEqual", rate, scalar(b, LARGEST_RATE, rate.dtype)))
+        rate = ops.guarded(
+            b, rate, small, f"a rate that is computed must not be above {LARGEST_RATE:g}"
+        )
+    u = drawn(b, "Uniform", size_of(size, rate))
+    u = b.op("Min", u, scalar(b, distributions.HIGHEST, "float64"))
+    rate = cast(b, rate, "float64")
+    part = _exp(b, b.op("Neg", rate))
+    total, count = part, cast(b, b.op("GreaterOrEqual", u, part), "int64")
+    for k in range(1, distributions.most_events(LARGEST_RATE if known is None else known)):
+        part = b.op("Div", b.op("Mul", part, rate), scalar(b, k, "float64"))
+        total = b.op("Add", total, part)
+        count = b.op("Add", count, cast(b, b.op("GreaterOrEqual", u, total), "int64"))
+    return count
+
+
+@names("numpy.random.multivariate_normal")
+def multivariate_normal(b: ModelBuilder, mean: Value, cov: Value, size: Axes = None) -> Value:
+    """Normal numbers of these means and covariances, along the last axis; both must be known."""
+    middle, root = _root(b, mean, cov)
+    count = len(middle)
+    z = drawn(b, "Normal", (*(() if size is None else size_of(size)), count))
+    each = [b.op("Gather", z, ints(b, k), axis=-1) for k in range(count)]
+    made = []
+    for j in range(count):
+        value = scalar(b, float(middle[j]), "float64")
+        for k in range(j + 1):
+            part = b.op("Mul", scalar(b, float(root[j, k]), "float64"), each[k])
+            value = b.op("Add", value, part)
+        made.append(value)
+    joined = made[0] if count == 1 else b.op("Concat", *made, axis=-1)
+    return cast(b, joined, b.float_dtype)
+
+
+def _root(b: ModelBuilder, mean: Value, cov: Value) -> tuple[Array, Array]:
+    """The means, and what the covariances are the square of."""
+    middle, square = b.constant_of(mean), b.constant_of(cov)
+    if middle is None or square is None:
+        raise OperandError(
+            "means and covariances must be known when the model is compiled",
+            hint="write them as lists of numbers",
+        )
+    if middle.ndim != 1 or square.shape != 2 * middle.shape or not 1 <= len(middle) <= 32:
+        raise OperandError(
+            f"there are covariances of 1 to 32 numbers, each with each: {mean.type}, {cov.type}"
+        )
+    try:
+        return middle.astype(np.float64), np.linalg.cholesky(square.astype(np.float64))
+    except np.linalg.LinAlgError:
+        raise OperandError(
+            "the covariances are those of no numbers: their matrix is not positive definite"
+        ) from None
+
+
+def _exp(b: ModelBuilder, x: Value) -> Value:
+    """`streams.exp`, in the dtype of x."""
+    wide = cast(b, x, "float64")
+    ends = (scalar(b, end, "float64") for end in (streams.LEAST, streams.MOST))
+    part = b.op("Mul", b.op("Clip", wide, *ends), scalar(b, 2.0**-streams.HALVINGS, "float64"))
+    *rest, last = streams.FACTORS
+    made = b.op("Mul", part, scalar(b, last, "float64"))
+    made = b.op("Add", made, scalar(b, rest.pop(), "float64"))
+    while rest:
+        made = b.op("Add", b.op("Mul", made, part), scalar(b, rest.pop(), "float64"))
+    for _ in range(streams.HALVINGS):
+        made = b.op("Mul", made, made)
+    return cast(b, made, x.dtype)
 
 
 def _numbers(b: ModelBuilder, *given: tuple[Value | None, float]) -> list[Value]:

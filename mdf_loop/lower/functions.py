@@ -53,6 +53,13 @@ _NO_OP = ("is no operation of ONNX, nor an exact composition of some", "")
 _LISTS = ("gives a list of arrays", "write slices, e.g. x[:3]")
 REFUSED = {
     **{f"{module}.seed": ("sets a seed", _SEED) for module in ("numpy.random", "random")},
+    **{
+        f"numpy.random.{name}": (
+            "has no composition of exact operations yet",
+            "of a whole shape a gamma number is a sum of exponential ones",
+        )
+        for name in ("gamma", "standard_gamma", "beta", "chisquare", "dirichlet", "standard_t")
+    },
     "numpy.random.default_rng": _GENERATOR,
     "numpy.random.RandomState": _GENERATOR,
     "numpy.empty": ("has no defined value", "write numpy.zeros"),

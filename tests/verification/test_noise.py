@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop import distributions, streams
+from mdf_loop import distributions
 from mdf_loop.lower.functions import FUNCTIONS
 from tests.noisy_models import EXPECTED, LOOP, SITE, WALK, model
 
@@ -121,7 +121,7 @@ def test_every_function_that_draws_has_a_reference() -> None:
 def test_the_reference_gives_what_is_compiled(expression: str) -> None:
     known = {"means": np.arange(5), "list": [5.0, 6.0, 7.0, 8.0], "weights": [0.1, 0.2, 0.3, 0.4]}
     name, _, rest = expression.partition("(")
-    site = distributions.SiteTurn(streams.keys(0, streams.site(SITE)), 0)
+    site = distributions.SiteTurn(SITE)
 
     def call(*arguments: Any, **named: Any) -> Any:
         return distributions.FUNCTIONS[name](site, *arguments, **named)

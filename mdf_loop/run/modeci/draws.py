@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop import streams
 from mdf_loop.distributions import FUNCTIONS, SiteTurn
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
@@ -43,7 +42,7 @@ class EngineDraws:
 
     def __init__(self, document: Document, seed: int) -> None:
         self._seed = seed
-        self._calls: list[tuple[str, Any]] = []
+        self._calls: list[tuple[str, str]] = []
         self._place = document.graph.id
         self.document = document
         graph = copy.copy(document.graph)
@@ -56,8 +55,8 @@ class EngineDraws:
         """While this lasts, the document can be computed; `turn` says which turn it is."""
 
         def draw(number: int, *arguments: Any, **named: Any) -> Any:
-            function, key = self._calls[number]
-            return FUNCTIONS[function](SiteTurn(key, turn()), *arguments, **named)
+            function, site = self._calls[number]
+            return FUNCTIONS[function](SiteTurn(site, turn(), self._seed), *arguments, **named)
 
         with seeded(self._seed), _put(draw):
             yield
@@ -153,7 +152,7 @@ class EngineDraws:
         call.func = ast.parse(f"numpy.random.{_HOOK}", mode="eval").body
 
     def _numbered(self, function: str, site: str) -> int:
-        self._calls.append((function, streams.keys(self._seed, streams.site(site))))
+        self._calls.append((function, site))
         return len(self._calls) - 1
 
 
