@@ -1,0 +1,153 @@
+"""Random noisy models: one seed gives the same bits in any form, cut anywhere, beside any trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import onnxruntime
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import mdf_loop
+from mdf_loop import streams
+from mdf_loop.native import choice
+from mdf_loop.run import time_session
+from mdf_loop.run.onnxruntime import session
+from tests.long_runs.helpers import Case, chunked, resumed, same_results, unbroken
+from tests.soak import times
+from tests.strategies.noisy_models import noisy_models
+
+SOME = settings(
+    max_examples=times(8, 400), suppress_health_check=[HealthCheck.too_slow], deadline=None
+)
+MANY = settings(SOME, max_examples=times(50, 2000))
+STEPS = 12
+SEEDS = st.sampled_from([0, 1, 2**64 - 1])
+
+
+@contextmanager
+def native() -> Iterator[None]:
+    """However little there is to do, loops are machine code."""
+    with patch.object(choice, "LITTLE", 0.0), patch.object(time_session, "LITTLE", 0.0):
+        yield
+
+
+def same(one: Any, other: Any, place: Any = ...) -> None:
+    """All outputs; of the other one those at a place."""
+    assert list(one) == list(other)
+    for name in one:
+        np.testing.assert_array_equal(one[name], np.asarray(other[name])[place], err_msg=name)
+
+
+def forms(model: dict[str, Any], seed: int) -> None:
+    expected = mdf_loop.compile(model, native="off").run(steps=STEPS, seed=seed)
+    same(mdf_loop.compile(model).run(steps=STEPS, seed=seed, engine="interpreter"), expected)
+    with native():
+        same(mdf_loop.compile(model).run(steps=STEPS, seed=seed), expected)
+
+
+@SOME
+@given(noisy_models(), SEEDS)
+def test_forms(model: dict[str, Any], seed: int) -> None:
+    forms(model, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+@MANY
+@given(noisy_models(), SEEDS)
+def test_many_forms(model: dict[str, Any], seed: int) -> None:
+    forms(model, seed)
+
+
+def batches(model: dict[str, Any], seed: int, form: str) -> None:
+    with native():
+        compiled = mdf_loop.compile(model, native=form)
+        asked = {"steps": 5, "seed": seed}
+        many = compiled.run(**asked, trials=70)
+        same(compiled.run(**asked), many, 0)
+        same(compiled.run(**asked, trials=[69]), many, slice(69, 70))
+        same(compiled.run(**asked, trials=7), many, slice(7))
+        same(compiled.run(**asked, trials=range(30, 61)), many, slice(30, 61))
+        begun = compiled.run(steps=2, seed=seed, trials=70)
+        rest = compiled.run(steps=3, seed=seed, trials=70, state=begun.state)
+        same(rest, many, (slice(None), slice(2, None)))
+
+
+@SOME
+@given(noisy_models(), SEEDS, st.sampled_from(["auto", "off"]))
+def test_batches(model: dict[str, Any], seed: int, form: str) -> None:
+    batches(model, seed, form)
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+@MANY
+@given(noisy_models(), SEEDS, st.sampled_from(["auto", "off"]))
+def test_many_batches(model: dict[str, Any], seed: int, form: str) -> None:
+    batches(model, seed, form)
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+@settings(MANY, max_examples=times(10, 200))
+@given(noisy_models(), SEEDS)
+def test_ten_thousand_trials(model: dict[str, Any], seed: int) -> None:
+    with native():
+        compiled = mdf_loop.compile(model)
+        many = compiled.run(steps=2, seed=seed, trials=10_000)
+        for trial in (0, 1, 4097, 9999):
+            same(compiled.run(steps=2, seed=seed, trials=[trial]), many, slice(trial, trial + 1))
+        with patch.object(session, "THREADS", 2):
+            same(mdf_loop.compile(model).run(steps=2, seed=seed, trials=10_000), many)
+
+
+def cuts(model: dict[str, Any], seed: int, form: str, trials: int | None) -> None:
+    with native(), TemporaryDirectory() as folder:
+        asked = {"steps": 60, "seed": seed, "trials": trials}
+        case = Case(model, asked, {"native": form})
+        whole = unbroken(case)
+        same_results(chunked(case, seed % 1000)[0], whole)
+        same_results(resumed(case, seed % 1000, Path(folder) / "run.ckpt")[0], whole)
+
+
+@SOME
+@given(noisy_models(), SEEDS, st.sampled_from(["auto", "off"]), st.sampled_from([None, 3]))
+def test_cuts(model: dict[str, Any], seed: int, form: str, trials: int | None) -> None:
+    cuts(model, seed, form, trials)
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+@MANY
+@given(noisy_models(), SEEDS, st.sampled_from(["auto", "off"]), st.sampled_from([None, 3]))
+def test_many_cuts(model: dict[str, Any], seed: int, form: str, trials: int | None) -> None:
+    cuts(model, seed, form, trials)
+
+
+@SOME
+@given(noisy_models(), SEEDS)
+def test_exported_files(model: dict[str, Any], seed: int) -> None:
+    compiled = mdf_loop.compile(model)
+    ours = compiled.run(seed=seed, trials=[5])
+    proto = compiled.to_onnx()
+    plain = onnxruntime.InferenceSession(proto.SerializeToString())
+    keys = streams.keys(seed, streams.sites(compiled.program.sites), 5)
+    names = [output.name for output in plain.get_outputs()]
+    made = dict(zip(names, plain.run(None, {"random_keys": keys}), strict=True))
+    for name in ours:
+        np.testing.assert_array_equal(made[name], ours[name][0], err_msg=name)
+
+
+@settings(SOME, max_examples=times(6, 100))
+@given(noisy_models(), SEEDS)
+def test_the_engine_draws_the_same(model: dict[str, Any], seed: int) -> None:
+    made = mdf_loop.verify(model, steps=6, seed=seed)
+    assert made.equal, str(made)

@@ -1,0 +1,139 @@
+"""Statistics of noisy models against closed forms: seeds are fixed, so these hold or fail always."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import mdf_loop
+
+TRIALS = 100_000
+SIGMAS = 5.0
+
+
+def run(parameters: dict[str, Any], **asked: Any) -> Any:
+    """What a node with these parameters gives."""
+    node = {
+        "parameters": {
+            name: value if isinstance(value, dict) else {"value": value}
+            for name, value in parameters.items()
+        },
+        "output_ports": {name: {"value": name} for name in parameters},
+    }
+    return mdf_loop.compile({"g": {"nodes": {"A": node}}}).run(**asked)
+
+
+def near(found: Any, expected: Any, deviation: Any) -> None:
+    """Within so many standard deviations."""
+    apart = np.abs(np.asarray(found) - expected) / deviation
+    assert np.max(apart) < SIGMAS
+
+
+def mean_near(values: np.ndarray, expected: float, variance: float) -> None:
+    near(values.mean(axis=0), expected, np.sqrt(variance / len(values)))
+
+
+DISTRIBUTIONS: dict[str, Any] = {
+    "numpy.random.normal(1.0, 2.0)": stats.norm(1.0, 2.0),
+    "numpy.random.uniform(-1.0, 3.0)": stats.uniform(-1.0, 4.0),
+    "numpy.random.exponential(0.5)": stats.expon(scale=0.5),
+    "numpy.random.lognormal(0.2, 0.4)": stats.lognorm(0.4, scale=np.exp(0.2)),
+    "numpy.random.laplace(1.0, 0.5)": stats.laplace(1.0, 0.5),
+}
+WHOLE: dict[str, Any] = {
+    "numpy.random.randint(3, 9)": stats.randint(3, 9),
+    "numpy.random.binomial(1, 0.3)": stats.binom(1, 0.3),
+    "numpy.random.binomial(12, 0.3)": stats.binom(12, 0.3),
+    "numpy.random.poisson(0.2)": stats.poisson(0.2),
+    "numpy.random.poisson(7.5)": stats.poisson(7.5),
+    "numpy.random.choice(4, p=[0.1, 0.2, 0.3, 0.4])": stats.rv_discrete(
+        values=(range(4), [0.1, 0.2, 0.3, 0.4])
+    ),
+}
+
+
+@pytest.mark.parametrize("expression", DISTRIBUTIONS)
+def test_distributions(expression: str) -> None:
+    true = DISTRIBUTIONS[expression]
+    made = run({"x": expression}, trials=TRIALS)["x"]
+    mean_near(made, true.mean(), true.var())
+    fourth = float(true.stats(moments="k")) + 3.0
+    near(made.var(), true.var(), true.var() * np.sqrt((fourth - 1) / TRIALS))
+    assert stats.kstest(made, true.cdf).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("expression", WHOLE)
+def test_whole_numbers(expression: str) -> None:
+    true = WHOLE[expression]
+    made = run({"x": expression}, trials=TRIALS)["x"]
+    mean_near(made, true.mean(), true.var())
+    values, counts = np.unique(made, return_counts=True)
+    share = true.pmf(values)
+    near(counts / TRIALS, share, np.sqrt(share * (1 - share) / TRIALS) + 1e-12)
+
+
+def test_covariances() -> None:
+    square = np.array([[4.0, 2.0, 0.5], [2.0, 5.0, -1.0], [0.5, -1.0, 1.0]])
+    made = run(
+        {"x": f"numpy.random.multivariate_normal([1, 2, 3], {square.tolist()})"}, trials=TRIALS
+    )["x"]
+    variances = np.diag(square)
+    near(made.mean(axis=0), [1.0, 2.0, 3.0], np.sqrt(variances / TRIALS))
+    spread = np.sqrt((np.outer(variances, variances) + square**2) / TRIALS)
+    near(np.cov(made.T), square, spread)
+
+
+def correlations(rows: np.ndarray) -> np.ndarray:
+    """Those of different rows."""
+    return np.corrcoef(rows)[np.triu_indices(len(rows), 1)]
+
+
+def test_nothing_is_correlated() -> None:
+    asked = {"x": "numpy.random.normal(size=4)", "y": "numpy.random.normal(size=4)"}
+    steps, trials = 40, 2500
+    made = {seed: run(asked, steps=steps, trials=trials, seed=seed) for seed in (0, 1)}
+    x, y = made[0]["x"], made[0]["y"]
+    bound = SIGMAS / np.sqrt(x.size // 4)
+    sites = np.stack([x.ravel(), y.ravel()])
+    assert np.abs(correlations(sites)).max() < SIGMAS / np.sqrt(x.size)
+    assert np.abs(correlations(np.moveaxis(x, -1, 0).reshape(4, -1))).max() < bound
+    seeds = np.stack([x.ravel(), made[1]["x"].ravel()])
+    assert np.abs(correlations(seeds)).max() < SIGMAS / np.sqrt(x.size)
+    by_step = np.moveaxis(x, 1, 0).reshape(steps, -1)
+    assert np.abs(correlations(by_step)).max() < SIGMAS / np.sqrt(by_step.shape[1])
+    by_trial = x[:200].reshape(200, -1)
+    assert np.abs(correlations(by_trial)).max() < 1.1 * SIGMAS / np.sqrt(by_trial.shape[1])
+
+
+def test_an_ornstein_uhlenbeck_process() -> None:
+    tau, sigma, steps, dt = 2.0, 0.8, 60, 0.1
+    walk = {
+        "default_initial_value": 0.0,
+        "value": f"x - {dt / tau} * x + {sigma * np.sqrt(2 * dt / tau)} * numpy.random.normal()",
+    }
+    made = run({"x": walk}, trials=20_000, steps=steps)["x"]
+    kept = 1 - dt / tau
+    noise = sigma**2 * 2 * dt / tau
+    ages = np.arange(1, steps + 1)
+    variance = noise * (1 - kept ** (2 * ages)) / (1 - kept**2)
+    near(made.mean(axis=0), 0.0, np.sqrt(variance / len(made)))
+    near(made.var(axis=0), variance, variance * np.sqrt(2 / len(made)))
+    lag = (made[:, -1] * made[:, -11]).mean()
+    true = variance[-11] * kept**10
+    near(lag, true, np.sqrt((variance[-1] * variance[-11] + true**2) / len(made)))
+
+
+def test_poisson_spikes() -> None:
+    rate, dt, steps = 40.0, 1e-3, 500
+    made = run({"spikes": f"numpy.random.rand(10) < {rate * dt}"}, steps=steps, trials=1000)[
+        "spikes"
+    ]
+    counts = made.sum(axis=1).ravel()
+    share = rate * dt
+    mean_near(counts, steps * share, steps * share * (1 - share))
+    true = stats.binom(steps, share)
+    near(counts.var(), true.var(), true.var() * np.sqrt(2.2 / counts.size))
+    assert (np.diff(np.flatnonzero(made[0, :, 0])) > 0).all()
