@@ -20,12 +20,13 @@ from typing import TypeAlias
 from mdf_loop.ir import Program
 from mdf_loop.passes import Pass
 from mdf_loop.passes.batching.batch import batch
+from mdf_loop.passes.batching.rows_alike import rows_alike
 from mdf_loop.passes.legal.compose import compose
 from mdf_loop.passes.legal.float32_ends import with_float32_ends
 from mdf_loop.passes.legal.safe_divisions import safe_divisions
 from mdf_loop.passes.legal.widen import widen
 from mdf_loop.passes.record_every import record_every
-from mdf_loop.passes.report_loops import report_loops
+from mdf_loop.passes.report_loops import report_loops, report_needed_loops
 from mdf_loop.passes.rows_in_front import rows_in_front
 from mdf_loop.passes.simplify.absorb_signs import absorb_signs
 from mdf_loop.passes.simplify.drop_empty_loops import drop_empty_loops
@@ -81,14 +82,14 @@ LEGAL: Order = (
 
 
 def evaluation(swept: Collection[str] = ()) -> Order:
-    """One evaluation: it says how its loops went, or computes many values of the inputs `swept`."""
-    return _at_once(swept) if swept else (report_loops,)
+    """One evaluation, which says how its loops went; `swept` are inputs of many values."""
+    return (report_needed_loops, *_at_once(swept)) if swept else (report_loops,)
 
 
 def over_time(swept: Collection[str] = (), *, thinned: bool = False) -> Order:
     """A model over time; `thinned`: rows of every so-many-th step only."""
     rows = (record_every,) if thinned else ()
-    return (*rows, *_at_once(swept)) if swept else rows
+    return (*rows, *_at_once(swept), rows_alike) if swept else rows
 
 
 def _at_once(swept: Collection[str]) -> Order:

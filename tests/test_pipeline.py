@@ -46,11 +46,12 @@ def test_what_a_run_accepts_is_what_check_accepts() -> None:
     assert (*SIMPLIFY, *LEGAL) == PORTABLE
 
 
-def test_one_evaluation_reports_its_loops_but_not_of_members() -> None:
+def test_one_evaluation_reports_its_loops() -> None:
     assert names(evaluation()) == ["report_loops"]
-    assert names(evaluation({"x"})) == ["drop_unused", "batch"]
+    assert names(evaluation({"x"})) == ["report_needed_loops", "drop_unused", "batch"]
     assert names(over_time()) == []
-    assert names(over_time({"x"}, thinned=True)) == ["record_every", "drop_unused", "batch"]
+    swept = names(over_time({"x"}, thinned=True))
+    assert swept == ["record_every", "drop_unused", "batch", "rows_alike"]
 
 
 def test_prepared_is_after_all_passes() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.api.prepared import Prepared
-from mdf_loop.ir import Data
+from mdf_loop.ir import Data, StoppedBy
 from mdf_loop.reading.binding import Bound
 from mdf_loop.results.data import Results
 from mdf_loop.run.device import Device
@@ -31,7 +31,7 @@ def results_of(
     lengths = more.pop("lengths", None)
     return Results(
         _apart(outputs, members),
-        loops or {},
+        {name: _report_apart(report, members) for name, report in (loops or {}).items()},
         device.name,
         prepared.options.precision,
         axes=(*members, *axes),
@@ -48,6 +48,13 @@ def member_axes(bound: Bound) -> tuple[Axis, ...]:
     swept = (Axis("batch", bound.members),) if bound.members else ()
     trials = bound.streams.numbers
     return swept if trials is None else (*swept, Axis("trial", {"trial": trials}))
+
+
+def _report_apart(report: LoopReport, members: tuple[Axis, ...]) -> LoopReport:
+    if isinstance(report.stopped_by, StoppedBy):
+        return report
+    both = {"iterations": report.iterations, "stopped_by": report.stopped_by}
+    return LoopReport(**_apart(both, members))
 
 
 def _apart(arrays: Mapping[str, Data], members: tuple[Axis, ...]) -> Mapping[str, Data]:

@@ -102,7 +102,7 @@ def _told(results: Results, made: TrialStatistics, told: OverTrials) -> Results:
     arrays = made.arrays()
     return Results(
         arrays,
-        results.loops,
+        {n: report for n, report in results.loops.items() if isinstance(report.iterations, int)},
         results.device,
         results.precision,
         axes=tuple(axes),

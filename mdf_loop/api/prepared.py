@@ -40,6 +40,8 @@ class Evaluation:
         loops: those of the program, which are reported.
         counts: by loop which output of what runs says how many iterations there were.
         conditions: by loop which one is its last condition.
+        apart: loops whose members stop each for itself.
+        lengths: by output which one says how many rows each member has of it.
         flags: by output which one says whether its node has run.
         dtypes: of the outputs that are no arrays.
     """
@@ -49,19 +51,23 @@ class Evaluation:
     loops: tuple[Loop, ...]
     counts: Mapping[str, str]
     conditions: Mapping[str, str]
+    apart: frozenset[str]
+    lengths: Mapping[str, str]
     flags: Mapping[str, str]
     dtypes: Mapping[str, str]
 
     @classmethod
-    def of(cls, program: Program, run: SingleRun, reported: tuple[Loop, ...]) -> Evaluation:
-        """A program that is ready, and which of its loops are reported."""
+    def of(cls, program: Program, run: SingleRun) -> Evaluation:
+        """A program that is ready."""
         ran = run.session.program
         return cls(
             program,
             run,
-            reported,
+            tuple(loops(program)),
             ran.gives(Gives.ITERATIONS),
             ran.gives(Gives.CONDITION),
+            frozenset(o.of for o in ran.outputs if o.role is Gives.ITERATIONS and o.members == 0),
+            ran.gives(Gives.LENGTH),
             program.gives(Gives.HAS_RUN),
             {o.name: o.value.dtype for o in program.outputs if not is_tensor(o.value.dtype)},
         )
@@ -104,7 +110,7 @@ class Prepared:
                 backend = PROGRAM_BACKENDS[specification.engine]
                 swept = bound.swept_in(program)
                 run = SingleRun(program, self.placement, swept, backend)
-                ready = Evaluation.of(program, run, () if swept else tuple(loops(program)))
+                ready = Evaluation.of(program, run)
                 self._evaluations.put(key, ready)
             self._latest = ready
             self._taken = None  # told by what will have run

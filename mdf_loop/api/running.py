@@ -12,10 +12,11 @@ import numpy as np
 from mdf_loop.api.engine_run import engine_results
 from mdf_loop.api.gathering import member_axes, results_of
 from mdf_loop.api.identity import identity
+from mdf_loop.api.loop_reports import loop_reports, padded
 from mdf_loop.api.over_trials import run_over_trials
-from mdf_loop.api.prepared import Evaluation, Prepared
+from mdf_loop.api.prepared import Prepared
 from mdf_loop.errors import InputError, LoopError, NotFiniteError, UnknownNameError
-from mdf_loop.ir import Data, Loop, StoppedBy
+from mdf_loop.ir import StoppedBy
 from mdf_loop.memory_limit import limited
 from mdf_loop.paths import noting, path_of, refuse_clashes
 from mdf_loop.reading.binding import Bound
@@ -169,7 +170,8 @@ def _run_once(
         claim.check_new()
     reached = ready.run.run(bound.arrays, controller)
     made = {name: reached.outputs[name] for name in names if name in reached.outputs}
-    reports = {**_reports(ready, reached.outputs), **reached.loops} if ready.loops else {}
+    made, lengths = padded(made, reached, ready)
+    reports = loop_reports(ready, reached) if ready.loops else {}
     stopped_by, reason = _how_it_went(reached, reports, controller)
     results = results_of(
         prepared,
@@ -177,6 +179,7 @@ def _run_once(
         with_missing(made, ready.flags),
         ready.run.device,
         loops=reports,
+        lengths=lengths,
         dtypes={name: dtype for name, dtype in ready.dtypes.items() if name in made},
         stopped_by=stopped_by,
         reason=reason,
@@ -184,22 +187,6 @@ def _run_once(
         native=ready.run.native,
     )
     return results, _ended_by(prepared, controller, lambda step: None)
-
-
-def _reports(ready: Evaluation, made: Mapping[str, Data]) -> dict[str, LoopReport]:
-    """How the loops went that were not followed, as what was run says it."""
-    found = {}
-    for loop in ready.loops:
-        count, last = ready.counts.get(loop.name, ""), ready.conditions.get(loop.name, "")
-        if count in made:
-            found[loop.name] = _report(loop, made[count], made.get(last))
-    return found
-
-
-def _report(loop: Loop, count: Data, last: Data) -> LoopReport:
-    limit = StoppedBy.MAX_ITERATIONS if loop.trip_count is None else StoppedBy.TRIP_COUNT
-    goes_on = loop.condition is None or (last is not None and bool(last))
-    return LoopReport(int(count), limit if goes_on else StoppedBy.CONDITION)
 
 
 def _how_it_went(
@@ -210,12 +197,12 @@ def _how_it_went(
     if stopped_by is None and not (reports or reached.missing or controller.failure):
         return StoppedBy.COMPLETED, StoppedBy.COMPLETED.value
     if stopped_by is None:
-        bounded = any(r.stopped_by is StoppedBy.MAX_ITERATIONS for r in reports.values())
+        bounded = any(StoppedBy.MAX_ITERATIONS in r.reasons for r in reports.values())
         stopped_by = StoppedBy.MAX_ITERATIONS if bounded else StoppedBy.COMPLETED
     stopped = [
-        f"{report.iterations} iteration{'s' * (report.iterations != 1)} of {name}"
+        f"{report.how_often} of {name}"
         for name, report in reports.items()
-        if report.stopped_by is stopped_by
+        if stopped_by in report.reasons
     ]
     why = _why(stopped_by, controller, lambda step: None)
     missing = [f"'{name}' could not be computed: {why}" for name, why in reached.missing.items()]

@@ -35,7 +35,7 @@ def command(output: str) -> None:
         for name, array in results.items():
             show(f"  {name} = {' '.join(str(array).split())}")
         for name, report in results.loops.items():
-            show(f"  {name}: {report.iterations} iterations; {report.stopped_by.value}")
+            show(f"  {name}: {report.how_often}; {report.why}")
         draw(model, model.with_suffix(".svg"))
         compiled.save(model.with_suffix(".onnx"), demo.inputs)
         show(f"  picture: {model.with_suffix('.svg')}, ONNX: {model.with_suffix('.onnx')}")

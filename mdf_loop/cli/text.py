@@ -41,8 +41,7 @@ def as_text(results: Results, reason: str, ran: ExecutionList | None = None) -> 
         if name in beside and np.any(beside[name].array != np.shape(data)[len(front) :]):
             lines += _array(beside[name].name, beside[name].array, front, "")
     for name, report in results.loops.items():
-        times = "1 iteration" if report.iterations == 1 else f"{report.iterations} iterations"
-        lines.append(f"loop {name}: {times}; {report.stopped_by.value}")
+        lines.append(f"loop {name}: {report.how_often}; {report.why}")
     lines += [] if ran is None else _order(ran)
     seed = f", seed: {results.seed}" if results.draws and results.seed is not None else ""
     lines.append(f"device: {results.device} ({reason}), precision: {results.precision}{seed}")

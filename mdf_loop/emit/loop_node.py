@@ -9,6 +9,7 @@
 - What is scanned is read by the iteration number, backward from the end: `Gather(rows, -1 - i)`.
 - Rows that come from outside are the same in every iteration of a counted loop: they are repeated
   after it, and cost nothing in it.
+- Where members stop each for itself, they are masked (see `masked`).
 - Rows of a recorded output are compared where their shape is not known (see `row_shapes`).
 """
 
@@ -17,9 +18,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 
+from mdf_loop.build import Builder
 from mdf_loop.emit import row_shapes
 from mdf_loop.emit.scope import OnnxScope, WriteOps, Writer, tensor_shape, value_type
 from mdf_loop.ir import Loop, Recorded, Scanned, Shape, Value, body_inputs, is_fixed, results
+from mdf_loop.passes.legal.masked import masked
 
 ENDLESS = np.iinfo(np.int64).max
 """The trip count of a loop that only its condition ends."""
@@ -27,6 +30,10 @@ ENDLESS = np.iinfo(np.int64).max
 
 def write_loop(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
     """Append the loop to the scope that it stands in."""
+    if loop.members is not None:
+        b = Builder()
+        loop = masked(b, loop, outer.writer.known)
+        write(outer, b.ops)
     parts = Parts(outer, loop)
     outputs = parts.outputs()
     if outputs:  # a loop that is only counted has none: the runtime would not take it

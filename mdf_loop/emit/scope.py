@@ -63,6 +63,11 @@ class Writer:
         self.opset = opset_of_all(program.ops)
         self.domains: set[str] = set()
 
+    def known(self, value: Value | None) -> Array | None:
+        """The array of a constant."""
+        made = None if value is None else self.values.get(value)
+        return None if made is None or made.const_value is None else made.const_value.numpy()
+
     def declare(self, value: Value, name: str) -> oir.Value:
         """The ONNX value of a value of the program, under this name."""
         made = oir.Value(name=name, type=value_type(value.dtype), shape=tensor_shape(value.shape))

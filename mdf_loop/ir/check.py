@@ -2,7 +2,7 @@
 
 1. Every value is made once and used only after it was made, inside the scope it was made in.
 2. A carried value keeps its dtype, and (unless shapes are dynamic) its shape.
-3. A condition is one truth value; a trip count is one whole number.
+3. A condition is one truth value, or one for each member; a trip count is one whole number.
 4. A recorded row is an array (that all have one shape is seen when it runs), and so is what is
    scanned: a row has its dtype, and its shape but for the axis.
 5. A loop has a trip count, a condition or a bound.
@@ -164,16 +164,18 @@ def _check_control(loop: Loop, true_values: set[Value]) -> Iterator[Finding]:
             loop.where,
             "give M, or a condition that becomes false, or set max_iterations (--max-iterations)",
         )
-    for what, value, dtype in (
-        ("trip count", loop.trip_count, "int64"),
-        ("first iteration number", loop.first, "int64"),
-        ("condition", loop.condition, "bool"),
-        ("body's condition", loop.condition_out, "bool"),
+    own = () if loop.members is None else (loop.members,)
+    for what, value, dtype, shape in (
+        ("trip count", loop.trip_count, "int64", ()),
+        ("first iteration number", loop.first, "int64", ()),
+        ("condition", loop.condition, "bool", own),
+        ("incoming condition", loop.condition_in, "bool", own),
+        ("body's condition", loop.condition_out, "bool", own),
     ):
-        if value is not None and (value.dtype != dtype or value.shape != ()):
+        if value is not None and (value.dtype != dtype or value.shape != shape):
             yield Finding(
                 "TripCountError" if dtype == "int64" else "ConditionError",
-                f"the {what} of '{loop.name}' must be {dtype}[], not {value.type}",
+                f"the {what} of '{loop.name}' must be {type_text(dtype, shape)}, not {value.type}",
                 loop.where,
             )
 

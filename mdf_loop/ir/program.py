@@ -171,6 +171,19 @@ class Loop:
     iterations run (int64) and the last condition (bool). `first` is the number of the first
     iteration where that is not 0: how many were run before, in a loop that goes on.
 
+    In a loop of `members`, which is the name of an axis, each stops for itself: conditions, carried
+    values, the count and rows have that axis in front. There is a trip count for all, or none.
+
+        going = condition
+        while (trip_count is None or i < trip_count) and any(going):
+            leaves, rows, go = body(iteration, going, enters, scanned[i])
+            enters = np.where(going, leaves, enters)       # of those that have stopped they stay
+            count += going
+            going, i = going & go, i + 1
+
+    What the body makes of a member that has stopped is not kept, and cannot fail: it is given what
+    the first one is given that goes on. Its rows behind its count are those of nobody.
+
     Source: ONNX operators, Loop-13 and Scan-16.
     """
 
@@ -189,6 +202,7 @@ class Loop:
     dynamic_shapes: bool = False
     count: Value | None = None
     last_condition: Value | None = None
+    members: str | None = None
     where: str = ""
 
     @property
@@ -279,6 +293,7 @@ class Gives(Enum):
     STATE = "what is held from one step to the next, after the last step"
     ITERATIONS = "how many iterations a loop ran"
     CONDITION = "the last condition of a loop"
+    LENGTH = "how many rows of a result each member has"
 
 
 @dataclass(frozen=True, slots=True)

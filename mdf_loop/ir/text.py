@@ -43,7 +43,8 @@ def loop_header(loop: Loop) -> str:
     bound = f" < bound {loop.bound}" if loop.trip_count is None and loop.bound is not None else ""
     condition = f" while %{loop.condition.name}" if loop.condition is not None else ""
     first = f" after %{loop.first.name}" if loop.first is not None else ""
-    return f"loop %{loop.iteration.name}{trip}{bound}{first}{condition}"
+    members = f" for each {loop.members}" if loop.members is not None else ""
+    return f"loop %{loop.iteration.name}{trip}{bound}{first}{condition}{members}"
 
 
 def _print_loop(loop: Loop, indent: str) -> Iterator[str]:

@@ -14,6 +14,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mdf_loop.ir import Gives, If, Loop, Output, Program, Value, loops, walk
+from mdf_loop.passes.simplify.drop_unused import drop_unused
+
+_REPORTS = (Gives.ITERATIONS, Gives.CONDITION)
 
 
 def report_loops(program: Program) -> Program:
@@ -30,6 +33,14 @@ def report_loops(program: Program) -> Program:
         if loop.last_condition is not None and loop.condition is not None and has_limit:
             _report(reports, Gives.CONDITION, f"{loop.name}.condition", loop, loop.last_condition)
     return replace(program, outputs=(*program.outputs, *reports.values())) if reports else program
+
+
+def report_needed_loops(program: Program) -> Program:
+    """The same, of loops that are needed for other outputs, too: none is computed for its report."""
+    needed = {loop.name for loop in loops(drop_unused(program))}
+    made = report_loops(program)
+    outputs = (o for o in made.outputs if o.role not in _REPORTS or o.of in needed)
+    return replace(made, outputs=tuple(outputs))
 
 
 def _report(

@@ -79,7 +79,7 @@ def contents(results: Outputs) -> dict[str, Any]:
     """All of the results, with arrays as they are."""
     outputs = {name: _written(results, name, data) for name, data in results.items()}
     loops = {
-        name: {"iterations": report.iterations, "stopped_by": report.stopped_by.word}
+        name: {"iterations": report.iterations, "stopped_by": report.words}
         for name, report in results.loops.items()
     }
     about: dict[str, Any] = {"device": results.device, "precision": results.precision}

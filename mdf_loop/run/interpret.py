@@ -25,6 +25,7 @@ from mdf_loop.ir import (
     Recorded,
     Scanned,
     Value,
+    captures,
 )
 from mdf_loop.ir.types import is_tensor, numpy_dtype
 from mdf_loop.ops.meaning import evaluate
@@ -56,7 +57,8 @@ def _run(ops: Iterable[Operation], values: dict[Value, Data], go_on: _GoOn) -> N
         elif isinstance(operation, Guard):
             _run_guard(operation, values)
         elif isinstance(operation, Loop):
-            _run_loop(operation, values, go_on)
+            run = _run_loop if operation.members is None else _run_members
+            run(operation, values, go_on)
         else:
             _run_choice(operation, values, go_on)
 
@@ -118,6 +120,59 @@ def _run_loop(loop: Loop, values: dict[Value, Data], go_on: _GoOn) -> None:
         values[loop.count] = np.array(i, np.int64)
     if loop.last_condition is not None:
         values[loop.last_condition] = np.array(last)
+
+
+def _run_members(loop: Loop, values: dict[Value, Data], go_on: _GoOn) -> None:
+    """A loop of which each member stops for itself."""
+    limit = loop.bound if loop.trip_count is None else int(values[loop.trip_count])
+    assert loop.condition is not None
+    assert loop.condition_out is not None
+    going = np.array(values[loop.condition])
+    counts = np.zeros(going.shape, np.int64)
+    first = 0 if loop.first is None else int(values[loop.first])
+    entering = [values[carried.initial] for carried in loop.carried]
+    read = captures(loop)
+    rows: list[list[Array]] = [[] for _ in loop.recorded]
+    i = 0
+    while (limit is None or i < limit) and going.any():
+        go_on()
+        inside = dict(values)
+        inside.update((c.enter, array) for c, array in zip(loop.carried, entering, strict=True))
+        inside.update((scanned.row, _row(values, scanned, i, loop)) for scanned in loop.scanned)
+        given = (*read, *(c.enter for c in loop.carried), *(s.row for s in loop.scanned))
+        inside.update((value, _of_going(value, inside[value], going, loop)) for value in given)
+        inside[loop.iteration] = np.array(first + i, np.int64)
+        inside[loop.condition_in] = going
+        _run(loop.ops, inside, go_on)
+        leaving = [inside[carried.leave] for carried in loop.carried]
+        pairs = zip(entering, leaving, strict=True)
+        entering = [np.where(_along(going, 0, old), new, old) for old, new in pairs]
+        for stack, recorded in zip(rows, loop.recorded, strict=True):
+            stack.append(inside[recorded.row])
+        counts = counts + going
+        going = going & inside[loop.condition_out]
+        i += 1
+    values.update((c.final, array) for c, array in zip(loop.carried, entering, strict=True))
+    for stack, recorded in zip(rows, loop.recorded, strict=True):
+        values[recorded.stack] = _stacked(stack, recorded, loop)
+    if loop.count is not None:
+        values[loop.count] = counts
+    if loop.last_condition is not None:
+        values[loop.last_condition] = going
+
+
+def _of_going(value: Value, array: Data, going: Array, loop: Loop) -> Data:
+    """What members are given: those that have stopped, what the first one is given that goes on."""
+    if loop.members not in (value.shape or ()):
+        return array
+    axis = (value.shape or ()).index(loop.members)
+    first = np.take(array, [int(np.argmax(going))], axis)
+    return np.where(_along(going, axis, array), array, first)
+
+
+def _along(going: Array, axis: int, array: Array) -> Array:
+    """Truths of members, as they stand along an axis of an array."""
+    return going.reshape(*(1,) * axis, -1, *(1,) * (np.ndim(array) - axis - 1))
 
 
 def _row(values: Mapping[Value, Data], scanned: Scanned, i: int, loop: Loop) -> Array:

@@ -23,16 +23,21 @@ from mdf_loop.run.backend import Runnable
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stepper import Block, data_bytes
 from mdf_loop.run.control.stopping import Stopping
+from mdf_loop.run.outputs import LoopReport
 from mdf_loop.run.recording.rows import Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _State:
-    """Where a loop is: iterations run, what goes on from there, the last condition."""
+    """Where a loop is: iterations run, what goes on from there, the last condition.
+
+    Where members stop each for itself, each has its own condition and its own count of iterations.
+    """
 
     done: int
     carried: tuple[Data, ...]
-    condition: bool
+    condition: Array
+    counts: Array
 
 
 class LoopStepper:
@@ -58,8 +63,9 @@ class LoopStepper:
         self._rows_of = tuple(np.asarray(values[scanned.rows]) for scanned in loop.scanned)
         self._first = 0 if loop.first is None else int(values[loop.first])
         self._limit = loop.bound if loop.trip_count is None else int(values[loop.trip_count])
-        goes_on = loop.condition is None or bool(values[loop.condition])
-        self._state = _State(0, tuple(values[c.initial] for c in loop.carried), goes_on)
+        goes_on = np.array(True if loop.condition is None else values[loop.condition])
+        initial = tuple(values[carried.initial] for carried in loop.carried)
+        self._state = _State(0, initial, goes_on, np.zeros(goes_on.shape, np.int64))
         self._before = self._state
         self._row_shapes: dict[Recorded, tuple[int, ...]] = {}
         self.rows = Rows()
@@ -84,12 +90,18 @@ class LoopStepper:
     @property
     def ended_by(self) -> StoppedBy | None:
         """Why the loop has come to its end, if it has."""
-        if self.segment.loop.condition is not None and not self._state.condition:
+        if self.segment.loop.condition is not None and not self._state.condition.any():
             return StoppedBy.CONDITION
         if self._limit is None or self.done < self._limit:
             return None
         has_count = self.segment.loop.trip_count is not None
         return StoppedBy.TRIP_COUNT if has_count else StoppedBy.MAX_ITERATIONS
+
+    def report(self, reason: StoppedBy | None) -> LoopReport:
+        """How the loop went; the reason is why it was stopped, if it has not come to its end."""
+        stopped_by = self.ended_by or reason
+        assert stopped_by is not None
+        return LoopReport(self.done, stopped_by)
 
     @property
     def finished(self) -> bool:
@@ -112,20 +124,25 @@ class LoopStepper:
         """
         if self._limit is not None:
             most = min(most, self._limit - self.done)
-        made = self.session.run(self._feeds(most), stopping)
+        made = self._made(most, stopping)
         rows = {r.stack.name: made[r.stack.name] for r in self.segment.loop.recorded}
         self._refuse_other_rows(made)
         segment, state = self.segment, self._state
-        ran = most if segment.count is None else int(made[segment.count.name])
+        ran = np.array(most) if segment.count is None else made[segment.count.name]
         last = segment.last_condition
         self._before = state
         self._state = _State(
-            state.done + ran,
+            state.done + int(ran.max()),
             tuple(made[carried.final.name] for carried in segment.loop.carried),
-            state.condition if last is None else bool(made[last.name]),
+            state.condition if last is None else made[last.name],
+            np.asarray(state.counts + ran),
         )
         watched = {name: made[value.name] for name, value in segment.watched.items()}
         return Block(range(state.done, self.done), rows, watched)
+
+    def _made(self, most: int, stopping: Stopping) -> Mapping[str, Data]:
+        """What so many iterations more give."""
+        return self.session.run(self._feeds(most), stopping)
 
     def take(self, block: Block) -> None:
         """Keep the rows of a block."""
@@ -145,7 +162,7 @@ class LoopStepper:
         for scanned, value, rows in scanning:
             feeds[value.name] = _part(rows, scanned, state.done, most)
         if segment.condition is not None:
-            feeds[segment.condition.name] = np.array(state.condition)
+            feeds[segment.condition.name] = state.condition
         return feeds
 
     def _refuse_other_rows(self, made: Mapping[str, Array]) -> None:
@@ -179,9 +196,9 @@ class LoopStepper:
             nothing = self.session.run(self._feeds(0))
             made |= {value: nothing[value.name] for value in self._known_at_first()}
         if loop.count is not None:
-            made[loop.count] = np.array(self.done, np.int64)
+            made[loop.count] = self._state.counts
         if loop.last_condition is not None:
-            made[loop.last_condition] = np.array(self._state.condition)
+            made[loop.last_condition] = self._state.condition
         return made
 
     def _known_at_first(self) -> tuple[Value, ...]:
@@ -198,8 +215,10 @@ class LoopStepper:
         state, loop = self._state, self.segment.loop
         parts = {
             "iterations": np.array(state.done, np.int64),
-            "condition": np.array(state.condition),
+            "condition": state.condition,
         }
+        if loop.members is not None:
+            parts["counts"] = state.counts
         for carried, data in zip(loop.carried, state.carried, strict=True):
             parts[f"carried {carried.enter.name}"] = np.asarray(data)
         parts |= {f"rows of {name}": rows for name, rows in self.rows.snapshot().items()}
@@ -210,7 +229,8 @@ class LoopStepper:
         loop = self.segment.loop
         carried = tuple(parts.value(f"carried {c.enter.name}", c.enter) for c in loop.carried)
         done = parts.number("iterations", self._limit)
-        self._state = _State(done, carried, parts.flag("condition"))
+        condition, counts = self._told(parts, done)
+        self._state = _State(done, carried, condition, counts)
         self._before = self._state
         self.rows = Rows()
         kept = parts.under("rows of ")
@@ -218,6 +238,13 @@ class LoopStepper:
         for each in recorded:
             self._row_shapes[each] = kept.value(each.stack.name, each.row, (done,)).shape[1:]
         self.rows.restore(kept, done, {each.stack.name: each.stack.dtype for each in recorded})
+
+    def _told(self, parts: Snapshot, done: int) -> tuple[Array, Array]:
+        """The last condition, and the iterations, of each member if they have their own."""
+        if self.segment.loop.members is None:
+            return np.array(parts.flag("condition")), np.array(done)
+        own = self._state.condition.shape
+        return parts.array("condition", "b", own), parts.array("counts", "i", own)
 
 
 def _part(rows: Array, scanned: Scanned, done: int, most: int) -> Array:

@@ -2,21 +2,80 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from mdf_loop.ir import Array, Data, StoppedBy
 from mdf_loop.run.execution_list import ExecutionList
 from mdf_loop.run.recording.ticks import Ticks
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LoopReport:
-    """How one loop of the outermost level went."""
+    """How one loop of the outermost level went: how many iterations it ran, and why it ended.
 
-    iterations: int
-    stopped_by: StoppedBy
+    Where members of a sweep, or trials, stopped each for itself, both are arrays with their axes.
+    """
+
+    iterations: int | Array
+    stopped_by: StoppedBy | Array
+
+    @classmethod
+    def of(cls, iterations: Array, codes: Array) -> LoopReport:
+        """The report of a loop, or of each member of one, by the numbers of reasons."""
+        reasons = np.array([None, *StoppedBy], object)[1:]
+        if np.ndim(iterations) == 0:
+            return cls(int(iterations), reasons[int(codes)])
+        return cls(iterations, reasons[codes])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LoopReport):
+            return NotImplemented
+        return np.array_equal(self.iterations, other.iterations) and np.array_equal(
+            self.codes, other.codes
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.how_often, self.why))
+
+    @property
+    def how_often(self) -> str:
+        """`1 iteration`, `7 iterations`; of members that differ `177 to 3021 iterations`."""
+        least, most = np.min(self.iterations), np.max(self.iterations)
+        if least != most:
+            return f"{least} to {most} iterations"
+        return "1 iteration" if most == 1 else f"{most} iterations"
+
+    @property
+    def reasons(self) -> list[StoppedBy]:
+        """Why it ended, each reason once, the most frequent first."""
+        counted = Counter(np.ravel(np.array(self.stopped_by, object)).tolist())
+        return [reason for reason, _ in counted.most_common()]
+
+    @property
+    def why(self) -> str:
+        """The reasons as they are told."""
+        return ", or ".join(reason.value for reason in self.reasons)
+
+    @property
+    def words(self) -> str | list[Any]:
+        """The reasons as written in results."""
+        if isinstance(self.stopped_by, StoppedBy):
+            return self.stopped_by.word
+        words = np.array([reason.word for reason in StoppedBy], object)
+        return list(words[self.codes].tolist())
+
+    @property
+    def codes(self) -> int | Array:
+        """The reasons as numbers."""
+        if isinstance(self.stopped_by, StoppedBy):
+            return self.stopped_by.code
+        return np.array([each.code for each in self.stopped_by.flat]).reshape(self.stopped_by.shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

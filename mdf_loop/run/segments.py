@@ -19,9 +19,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from mdf_loop.ir import Array, Constant, Data, Program, StoppedBy, Value, reads, results
+from mdf_loop.ir import Array, Constant, Data, Loop, Program, StoppedBy, Value, reads, results
 from mdf_loop.passes.segments.in_segments import Segment, Straight
 from mdf_loop.passes.segments.loop_segment import LoopSegment
+from mdf_loop.passes.segments.of_all_members import of_all_members
 from mdf_loop.run.after_stop import Incomplete, what_can_be
 from mdf_loop.run.backend import Backend, Runnable
 from mdf_loop.run.control.chunks import follow
@@ -29,6 +30,7 @@ from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stopping import Stopped, Stopping
 from mdf_loop.run.device import UNDECIDED, USUAL, Device, Placement
 from mdf_loop.run.loop_stepper import LoopStepper
+from mdf_loop.run.members_stepper import MembersStepper
 from mdf_loop.run.outputs import LoopReport
 
 LONG = 100_000
@@ -243,7 +245,7 @@ class _Evaluation:
         if not all(value in known for value in reads(segment.loop)):
             return
         around = {} if self.reason else self._snapshot(place)
-        stepper = LoopStepper(self.segments.session(place), segment, known, around)
+        stepper = self._stepper(place, segment, known, around)
         if self.resume is not None:
             stepper.restore(self.resume)
             self.resume = None
@@ -252,12 +254,24 @@ class _Evaluation:
             self.reason = self.follower(stepper, self.stopping)
         made = stepper.results()
         self.values |= made
-        stopped_by = stepper.ended_by or self.reason
-        assert stopped_by is not None
         if not stepper.finished:
             self.incomplete.stopped(segment.loop, made)
         if begun or stepper.name not in self.reports:
-            self.reports[stepper.name] = LoopReport(stepper.done, stopped_by)
+            self.reports[stepper.name] = stepper.report(self.reason)
+
+    def _stepper(
+        self,
+        place: int,
+        segment: LoopSegment,
+        known: Mapping[Value, Data],
+        around: Mapping[str, Array],
+    ) -> LoopStepper:
+        session, members = self.segments.session(place), segment.loop.members
+        if members is None:
+            return LoopStepper(session, segment, known, around)
+        mixed = of_all_members(self.segments.program, members)
+        apart = mixed.isdisjoint(segment.captured)
+        return MembersStepper(session, segment, known, around, apart=apart)
 
     # --- to go on later -------------------------------------------------------------------------
 
@@ -265,7 +279,7 @@ class _Evaluation:
         """What is known when a loop begins: values, and how earlier loops went."""
         parts = {f"value {value.name}": np.asarray(data) for value, data in self.values.items()}
         for name, report in self.reports.items():
-            parts[f"loop {name}"] = np.array([report.iterations, report.stopped_by.code])
+            parts[f"loop {name}"] = np.array([report.iterations, report.codes])
         return {"piece": np.array(place, np.int64), **parts}
 
     def restore(self, parts: Snapshot) -> None:
@@ -281,15 +295,16 @@ class _Evaluation:
                 if value in self.segments.needed[self.first]:
                     self.values[value] = values.value(value.name, value)
             if isinstance(segment, LoopSegment):
-                self.reports[segment.loop.name] = _report(parts, f"loop {segment.loop.name}")
+                self.reports[segment.loop.name] = _report(parts, segment.loop)
 
 
-def _report(parts: Snapshot, name: str) -> LoopReport:
+def _report(parts: Snapshot, loop: Loop) -> LoopReport:
     """How a loop went that had come to its end."""
-    iterations, code = parts.array(name, "i", (2,)).tolist()
-    if iterations < 0 or not 0 <= code < len(StoppedBy):
+    name, own = f"loop {loop.name}", () if loop.members is None else (None,)
+    iterations, codes = parts.array(name, "i", (2, *own))
+    if (iterations < 0).any() or (codes < 0).any() or (codes >= len(StoppedBy)).any():
         raise parts.wrong(name, "iterations and why they ended")
-    return LoopReport(iterations, list(StoppedBy)[code])
+    return LoopReport.of(iterations, codes)
 
 
 def _made_by(segment: Segment) -> tuple[Value, ...]:

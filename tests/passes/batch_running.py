@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
-from mdf_loop.ir import Program
+from mdf_loop.ir import Gives, Program
 from mdf_loop.ir.check import check
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.pipeline import LEGAL, ONNXRUNTIME, SIMPLIFY, prepare
@@ -71,8 +71,15 @@ def _same_on(
 ) -> dict[str, np.ndarray]:
     parts = [engine(alone, given) for given in singly(arrays, names)]
     made = members(engine, together, arrays)
+    lengths = {name: made.pop(length) for name, length in together.gives(Gives.LENGTH).items()}
     for name, array in made.items():
-        wanted = np.stack([part[name] for part in parts])
+        if name in lengths:
+            assert lengths[name].tolist() == [len(part[name]) for part in parts]
+            assert array.shape[1] == max(lengths[name])
+            array = np.concatenate([own[:k] for own, k in zip(array, lengths[name], strict=True)])
+            wanted = np.concatenate([part[name] for part in parts])
+        else:
+            wanted = np.stack([part[name] for part in parts])
         assert array.dtype == wanted.dtype
         if exact or array.dtype.kind not in "fc":
             np.testing.assert_array_equal(array, wanted)

@@ -192,27 +192,7 @@ def test_a_condition_that_is_alike_for_all() -> None:
     loop.done(condition=m.truth(True), condition_out=go, last_condition=last)
     program = m.program(x=loop.carried[0].final, xs=loop.recorded[0].stack, last=last)
     same(program, "v", "s")
-    with pytest.raises(UnsupportedError, match=r"the condition of 'A\.f' depends on the values"):
-        batch(program, ["w"])
-
-
-@pytest.mark.parametrize("what", ["trip count", "condition"])
-def test_runs_with_iterations_of_their_own_are_refused(what: str) -> None:
-    m = Model()
-    loop = Turning(m.b, m.n)
-    loop.leave()
-    loop.record(loop.i, "numbers")
-    positive = m.b.op("Greater", m.s, m.b.constant(np.array(0.0)))
-    loop.done(condition=positive, condition_out=loop.go)
-    program = m.program(numbers=loop.recorded[0].stack)
-    with pytest.raises(UnsupportedError) as caught:
-        batch(program, ["n" if what == "trip count" else "s"])
-    assert str(caught.value).splitlines() == [
-        f"UnsupportedError: the {what} of 'A.f' depends on the values: "
-        "each member of the sweep would need its own number of iterations",
-        "  at $.graphs[0].nodes['A'].functions['f']",
-        "  hint: run the values one after the other",
-    ]
+    same(program, "w")
 
 
 def test_a_condition_that_nobody_asks_for_may_differ() -> None:

@@ -29,6 +29,7 @@ from mdf_loop.ir import (
     Branch,
     Carried,
     Constant,
+    Gives,
     Guard,
     If,
     Input,
@@ -40,9 +41,7 @@ from mdf_loop.ir import (
     Recorded,
     Scanned,
     Value,
-    bodies,
     body_inputs,
-    operands,
     results,
     walk,
 )
@@ -51,7 +50,14 @@ from mdf_loop.ir.types import is_tensor
 from mdf_loop.ops import row_of
 from mdf_loop.ops.batching.lane import HINT, Lane, Operand, refusal
 from mdf_loop.ops.words import all_true, rank
-from mdf_loop.passes.batching.varying import spread_varying
+from mdf_loop.passes.batching.by_condition import (
+    by_condition,
+    refuse_changing_shapes,
+    refuse_numbers,
+    rows_of_its_own,
+    with_last_condition_carried,
+)
+from mdf_loop.passes.batching.varying import read_by, spread_varying, stops_apart
 from mdf_loop.passes.failing import first_that_may_fail, name_of
 
 
@@ -87,9 +93,11 @@ class _Batcher:
         self.varying = {entry.value for entry in old.inputs if entry.value.name in names}
         self.now: dict[Value, Value] = {}
         """What has become of values that changed."""
-        self.read = {value for op in walk(old.ops) for value in _read_by(op)}
+        self.read = {value for op in walk(old.ops) for value in read_by(op)}
         self.rows: dict[Value, Value] = {}
         """Records of the outermost loops as these make them, the axis of the runs behind."""
+        self.ragged: dict[Value, Loop] = {}
+        """Records of loops in which runs stop apart: each run has a number of rows of its own."""
         self.lost: set[Value] = set()
         """What is missing because of an error that is in the findings."""
         self.lane = Lane(self.b, self.b, self.axis, self._count)
@@ -102,8 +110,16 @@ class _Batcher:
         self._at_home(self.lane, (entry.value for entry in self.old.inputs))
         self._scope(self.lane, self.old.ops)
         self.findings.raise_any()
-        outputs = tuple(map(self._output, self.old.outputs))
+        outputs = (*map(self._output, self.old.outputs), *self._lengths())
         return replace(self.old, inputs=inputs, ops=tuple(self.b.ops), outputs=outputs)
+
+    def _lengths(self) -> Iterator[Output]:
+        """Of outputs that are rows of loops in which runs stop apart, how many each run has."""
+        for output in self.old.outputs:
+            loop = self.ragged.get(output.value)
+            if loop is not None and loop.count is not None:
+                count, name = self.now[loop.count], f"length of {output.name}"
+                yield Output(name, count, Gives.LENGTH, output.name, members=0)
 
     def _output(self, output: Output) -> Output:
         """The output as it is made, and where its axis of the runs is."""
@@ -141,11 +157,20 @@ class _Batcher:
             raise Poisoned
         return self.now.get(value, value)
 
-    def _optional(self, value: Value | None) -> Value | None:
+    def _shared(self, lane: Lane, value: Value | None) -> Value | None:
         return None if value is None else self._new(value)
 
+    def _each(self, lane: Lane, value: Value | None) -> Value | None:
+        return None if value is None else self._spread(lane, value)
+
+    def _read(self, value: Value) -> Value:
+        """What a value has become, for what computes with it."""
+        if value in self.ragged:
+            raise rows_of_its_own(value, self.ragged[value])
+        return self._new(value)
+
     def _operand(self, value: Value) -> Operand:
-        return Operand(value, self._new(value), value in self.varying)
+        return Operand(value, self._read(value), value in self.varying)
 
     def _spread(self, lane: Lane, value: Value) -> Value:
         with lane.b.at(lane.b.where, value.name):
@@ -169,7 +194,6 @@ class _Batcher:
                 self.lost.update(results(operation))
 
     def _at_home(self, lane: Lane, values: Iterable[Value]) -> None:
-        """Remember where the values are made."""
         for value in values:
             new = self._new(value)
             if lane.b.constant_of(new) is None:
@@ -204,7 +228,7 @@ class _Batcher:
 
     def _guard(self, lane: Lane, guard: Guard) -> None:
         """What does not hold for one run fails for all."""
-        made, value = guard.made, self._new(guard.value)
+        made, value = guard.made, self._read(guard.value)
         with lane.b.at(guard.where, made.name):
             ok = all_true(lane.b, self._new(guard.ok))
         if made in self.varying:
@@ -226,26 +250,28 @@ class _Batcher:
     # --- loops ---------------------------------------------------------------------------------
 
     def _loop(self, lane: Lane, loop: Loop) -> None:
-        asked = loop.condition is not None or loop.last_condition is not None
-        self._refuse_own_iterations(loop, asked)
+        loop = self._deciding(lane, loop)
+        apart = stops_apart(loop, self.varying)
         body = lane.inside(lane.b.body())
-        for carried in loop.carried:
-            if carried.enter in self.varying:
-                self._batched(carried.enter)
-        for scanned in loop.scanned:
-            if scanned.row in self.varying:
-                self._batched(scanned.row)
+        for value in body_inputs(loop):
+            if value in self.varying:
+                self._batched(value)
         self._at_home(body, body_inputs(loop))
         self._scope(body, loop.ops)
+        truth = self._each if apart else self._shared
         new = replace(
             loop,
-            trip_count=self._optional(loop.trip_count),
-            condition=self._optional(loop.condition),
-            condition_out=self._optional(loop.condition_out if asked else None),
+            trip_count=self._shared(lane, loop.trip_count),
+            condition=truth(lane, loop.condition),
+            condition_in=self._new(loop.condition_in),
+            condition_out=truth(body, loop.condition_out),
             carried=tuple(self._carried(lane, body, carried) for carried in loop.carried),
-            recorded=tuple(self._recorded(lane, recorded) for recorded in loop.recorded),
+            recorded=tuple(self._recorded(lane, body, recorded) for recorded in loop.recorded),
             scanned=tuple(self._scanned(scanned) for scanned in loop.scanned),
-            first=self._optional(loop.first),
+            first=self._shared(lane, loop.first),
+            count=self._shared(lane, loop.count),
+            last_condition=self._shared(lane, loop.last_condition),
+            members=self.axis if apart else None,
         )
         lane.b.append(replace(new, ops=tuple(body.b.ops)))
         for before, after in zip(loop.recorded, new.recorded, strict=True):
@@ -253,24 +279,33 @@ class _Batcher:
                 continue
             if lane is self.lane:
                 self.rows[before.stack] = after.stack
-            if before.stack in self.read:
+            if apart:
+                self.ragged[before.stack] = loop
+            elif before.stack in self.read:
                 self._turned(lane, before.stack, after.stack)
 
-    def _refuse_own_iterations(self, loop: Loop, asked: bool) -> None:
-        controls = (
-            ("trip count", loop.trip_count, True),
-            ("condition", loop.condition, True),
-            ("first iteration number", loop.first, True),
-            ("condition", loop.condition_out, asked),
-        )
-        for what, value, matters in controls:
-            if matters and value in self.varying:
-                raise UnsupportedError(
-                    f"the {what} of '{loop.name}' depends on the values: "
-                    "each member of the sweep would need its own number of iterations",
-                    loop.where,
-                    HINT,
-                )
+    def _deciding(self, lane: Lane, loop: Loop) -> Loop:
+        """The loop, ended by what ends it in one run; where runs stop apart, by a condition."""
+        refuse_numbers(loop, self.varying)
+        before: Sequence[Operation] = ()
+        if loop.trip_count in self.varying:
+            before, loop = by_condition(lane.b, loop)
+        elif loop.condition is None and loop.condition_out in self.varying:
+            loop = with_last_condition_carried(lane.b, loop)
+        if loop.condition is None and loop.last_condition is None:
+            loop = replace(loop, condition_out=None)
+        spread_varying((*before, loop), self.varying)
+        if stops_apart(loop, self.varying):
+            refuse_changing_shapes(loop)
+            if loop.recorded and loop.count is None:
+                loop = replace(loop, count=lane.b.new("int64", (), f"{loop.name} iterations"))
+            loop = replace(loop, condition_out=loop.condition_out or loop.condition_in)
+            spread_varying((loop,), self.varying)
+        self._scope(lane, before)
+        for value in (loop.count, loop.last_condition):
+            if value in self.varying:
+                self._batched(value)
+        return loop
 
     def _carried(self, outside: Lane, inside: Lane, carried: Carried) -> Carried:
         if carried.enter not in self.varying:
@@ -290,18 +325,18 @@ class _Batcher:
             final=self._batched(carried.final),
         )
 
-    def _recorded(self, outside: Lane, recorded: Recorded) -> Recorded:
+    def _recorded(self, outside: Lane, inside: Lane, recorded: Recorded) -> Recorded:
         """The rows as they are recorded, with the axis of the runs behind that of iterations."""
-        row, stack = self._new(recorded.row), recorded.stack
-        if recorded.row not in self.varying:
-            return replace(recorded, row=row)
-        iterations, *rest = stack.shape or ("iterations",)
+        if recorded.stack not in self.varying:
+            return replace(recorded, row=self._new(recorded.row))
+        iterations, *rest = recorded.stack.shape or ("iterations",)
         shape = (iterations, self.axis, *rest)
-        return replace(recorded, row=row, stack=outside.b.new(stack.dtype, shape, stack.name))
+        stack = outside.b.new(recorded.stack.dtype, shape, recorded.stack.name)
+        return replace(recorded, row=self._spread(inside, recorded.row), stack=stack)
 
     def _scanned(self, scanned: Scanned) -> Scanned:
         """What is scanned, along an axis that is one further back behind that of the runs."""
-        rows, row = self._new(scanned.rows), self._new(scanned.row)
+        rows, row = self._read(scanned.rows), self._new(scanned.row)
         behind = int(scanned.row in self.varying)
         return replace(scanned, rows=rows, row=row, axis=scanned.axis + behind)
 
@@ -363,10 +398,3 @@ class _Batcher:
                 )
             where = Op("Where", (choice.condition, then, otherwise), (output,), where=choice.where)
             self._op(lane, where)
-
-
-def _read_by(operation: Operation) -> Iterator[Value]:
-    """What an operation reads, and its bodies give."""
-    yield from operands(operation)
-    for body in bodies(operation):
-        yield from body.outputs

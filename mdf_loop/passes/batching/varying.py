@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from mdf_loop.ir import Guard, If, Loop, Op, Operation, Value, operands
+from mdf_loop.ir import Guard, If, Loop, Op, Operation, Value, bodies, operands
 from mdf_loop.ops import row_of
 
 
@@ -22,18 +22,34 @@ def spread_varying(ops: Iterable[Operation], varying: set[Value]) -> None:
             varying.update(made if not varying.isdisjoint(operands(operation)) else ())
 
 
+def stops_apart(loop: Loop, varying: set[Value]) -> bool:
+    """Whether runs may need different numbers of iterations."""
+    if loop.trip_count in varying:
+        return True
+    return loop.condition is not None and bool({loop.condition, loop.condition_out} & varying)
+
+
 def _through_loop(loop: Loop, varying: set[Value]) -> None:
     """Once more for each carried value that an iteration makes vary."""
     varying.update(c.enter for c in loop.carried if c.initial in varying)
     varying.update(s.row for s in loop.scanned if s.rows in varying)
     while True:
         spread_varying(loop.ops, varying)
-        more = {c.enter for c in loop.carried if c.leave in varying} - varying
-        if not more:
+        more = {c.enter for c in loop.carried if c.leave in varying}
+        if stops_apart(loop, varying):
+            more |= {loop.condition_in, *(c.enter for c in loop.carried)}
+        if more <= varying:
             break
         varying.update(more)
     varying.update(c.final for c in loop.carried if c.enter in varying)
     varying.update(r.stack for r in loop.recorded if r.row in varying)
+    told = {loop.condition, loop.condition_out}
+    if stops_apart(loop, varying):
+        varying.update(r.stack for r in loop.recorded)
+        varying.update(() if loop.count is None else (loop.count,))
+        told |= varying
+    if loop.last_condition is not None and told & varying:
+        varying.add(loop.last_condition)
 
 
 def _through_choice(choice: If, varying: set[Value]) -> None:
@@ -43,3 +59,10 @@ def _through_choice(choice: If, varying: set[Value]) -> None:
     varying.update(
         output for output, *pair in leaves if not varying.isdisjoint((choice.condition, *pair))
     )
+
+
+def read_by(operation: Operation) -> Iterator[Value]:
+    """What an operation reads, and its bodies give."""
+    yield from operands(operation)
+    for body in bodies(operation):
+        yield from body.outputs

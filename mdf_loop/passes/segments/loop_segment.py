@@ -47,7 +47,7 @@ class LoopSegment:
         captured: inputs that are the same in every run of the segment.
         most: the input that says how many iterations there may be.
         done: the input that says which number the first has; None where none needs its number.
-        condition: the input that is the condition so far; None for a loop without one.
+        condition: the input that is the condition so far, of each member; None for a loop without one.
         carried: the inputs that enter, in the order of `loop.carried`.
         rows: the inputs of which rows are scanned, in the order of `loop.scanned`.
         count: how many iterations were run; None without a condition, where it is `most`.
@@ -82,12 +82,13 @@ class _Maker:
         self.root = b
         self.loop = loop
         self.most = b.new("int64", (), "most")
-        self.condition = b.new("bool", (), "condition_before") if loop.condition else None
+        own = () if loop.members is None else (loop.members,)
+        self.condition = b.new("bool", own, "condition_before") if loop.condition else None
         self.carried = tuple(_entering(b, carried) for carried in loop.carried)
         self.rows = tuple(_rows(b, scanned) for scanned in loop.scanned)
         self.done = b.new("int64", (), "done") if _is_numbered(loop) else None
-        self.count = (loop.count or b.new("int64", (), "count")) if loop.condition else None
-        self.last_condition = self._last_condition()
+        self.count = (loop.count or b.new("int64", own, "count")) if loop.condition else None
+        self.last_condition = self._last_condition(own)
         self.watched: dict[str, Value] = {}
         self.extra: list[Recorded] = []
         if watch:
@@ -140,11 +141,11 @@ class _Maker:
             last_condition=self.last_condition,
         )
 
-    def _last_condition(self) -> Value | None:
+    def _last_condition(self, shape: Shape) -> Value | None:
         loop = self.loop
         if loop.condition_out is None or not (loop.condition or loop.last_condition):
             return None
-        return loop.last_condition or self.b.new("bool", (), "last_condition")
+        return loop.last_condition or self.b.new("bool", shape, "last_condition")
 
     # --- what is watched ------------------------------------------------------------------------
 

@@ -60,6 +60,8 @@ def _kept(
 
 
 def _is_empty(loop: Loop, known: Mapping[Value, Array]) -> bool:
+    if loop.members is not None:
+        return False
     count = None if loop.trip_count is None else known.get(loop.trip_count)
     condition = None if loop.condition is None else known.get(loop.condition)
     never = count is not None and bool((count <= 0).all())

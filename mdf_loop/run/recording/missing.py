@@ -80,3 +80,25 @@ def padded(name: str, rows: Array, shape: tuple[int, ...]) -> Array:
     wide = np.full(shape, np.nan, dtype_with_nan(rows.dtype))
     wide[tuple(map(slice, rows.shape))] = rows
     return wide
+
+
+def padded_members(name: str, rows: Array, counts: Array) -> tuple[Array, Array]:
+    """Rows `[members, rows, ...]` of which each member has so many, the others nan; and their lengths.
+
+    Raises:
+        RecordShapeError: they are texts, which cannot be missing.
+    """
+    own = np.broadcast_to(np.array(rows.shape[1:], np.int64), (len(rows), rows.ndim - 1)).copy()
+    own[:, 0] = counts
+    lengths = own if rows.ndim > 2 else counts
+    missing = np.arange(rows.shape[1]) >= counts[:, None]
+    if not missing.any():
+        return rows, lengths
+    if rows.dtype.kind in "OU":
+        raise RecordShapeError(
+            f"'{name}' is text, and members have different numbers of rows of it",
+            hint="record a number that stands for it, or run the members one by one",
+        )
+    wide = rows.astype(dtype_with_nan(rows.dtype))
+    wide[missing] = np.nan
+    return wide, lengths

@@ -1,0 +1,55 @@
+"""How the loops of one evaluation went, and how many rows they have given, as what was run says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mdf_loop.api.prepared import Evaluation
+from mdf_loop.ir import Array, Data, Loop, StoppedBy
+from mdf_loop.run.outputs import LoopReport
+from mdf_loop.run.recording.missing import padded_members
+from mdf_loop.run.segments import Reached
+
+
+def loop_reports(ready: Evaluation, reached: Reached) -> dict[str, LoopReport]:
+    """A report by the name of each loop: where it was stopped from outside, that of who followed it."""
+    found = {}
+    for loop in ready.loops:
+        count, last = (names.get(loop.name, "") for names in (ready.counts, ready.conditions))
+        if count in reached.outputs:
+            made = reached.outputs
+            found[loop.name] = _report(ready, loop, made[count], made.get(last))
+    for name, report in reached.loops.items():
+        found[name] = _of_both(found.get(name), report)
+    return found
+
+
+def _report(ready: Evaluation, loop: Loop, count: Array, last: Array | None) -> LoopReport:
+    limit = StoppedBy.MAX_ITERATIONS if loop.trip_count is None else StoppedBy.TRIP_COUNT
+    goes_on = np.array(loop.condition is None) if last is None else np.asarray(last)
+    codes = np.where(goes_on, limit.code, StoppedBy.CONDITION.code)
+    if loop.name in ready.apart:
+        return LoopReport.of(count, np.broadcast_to(codes, count.shape))
+    return LoopReport.of(count.flat[0], codes.flat[0])
+
+
+def _of_both(said: LoopReport | None, followed: LoopReport) -> LoopReport:
+    """The report of who followed a loop; a condition that ended it may stand for a trip count."""
+    if said is None or isinstance(followed.stopped_by, StoppedBy):
+        return followed
+    ended = followed.codes == np.array(StoppedBy.CONDITION.code)
+    return LoopReport.of(np.asarray(said.iterations), np.where(ended, said.codes, followed.codes))
+
+
+def padded(
+    made: Mapping[str, Data], reached: Reached, ready: Evaluation
+) -> tuple[dict[str, Data], dict[str, Data]]:
+    """The outputs, with nan behind rows of members that have fewer; and how many each has."""
+    outputs, lengths = dict(made), {}
+    for name, length in ready.lengths.items():
+        if name in made and length in reached.outputs:
+            counts = reached.outputs[length]
+            outputs[name], lengths[name] = padded_members(name, made[name], counts)
+    return outputs, lengths

@@ -1,0 +1,278 @@
+"""Members of a sweep, and trials, of which each stops for itself: as each alone, however they are run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.cli.text import as_text
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import StoppedBy
+from mdf_loop.run import members_stepper
+from tests.long_runs.helpers import Case, chunked, resumed, same_results, unbroken
+from tests.models.loops import loop_model
+
+DRIFTS = [0.5, 1.0, -2.0, 0.05]
+
+
+def diffusion(recorded: str = "", **more: Any) -> dict[str, Any]:
+    """x drifts and is kicked until it leaves (-1, 1); what it was is recorded."""
+    return loop_model(
+        {"cond": True, "v_initial": "(start, 0)", **more},
+        {
+            "x_next": "x + drift * 0.02 + 0.2 * numpy.random.uniform(-1.0, 1.0)",
+            "k_next": "k + 1",
+            "trace": "x",
+            "steps": "k",
+        },
+        given={"drift": 0.5, "start": 0.0},
+        carried="x k",
+        recorded=recorded,
+        go="abs(x + drift * 0.02) < 1.0",
+    )
+
+
+def in_chunks(progress: Any) -> bool:
+    """A callback, which lets a run be followed."""
+    return True
+
+
+@pytest.mark.parametrize("followed", [None, in_chunks])
+def test_trials_are_those_that_run_alone(followed: Any) -> None:
+    compiled = mdf_loop.compile(diffusion(), device="cpu")
+    together = compiled.run(trials=40, progress=followed)
+    assert len(set(together["r1"].tolist())) > 5
+    for k in range(0, 40, 7):
+        alone = compiled.run(trials=[k], engine="interpreter")
+        assert (together["r0"][k], together["r1"][k]) == (alone["r0"][0], alone["r1"][0])
+    first = compiled.run()
+    assert (first["r0"], first["r1"]) == (together["r0"][0], together["r1"][0])
+    report = together.loops["A.loop"]
+    assert report.iterations.tolist() == together["r1"].tolist()
+    assert set(report.stopped_by.tolist()) == {StoppedBy.CONDITION}
+
+
+def test_prefixes_and_parts_of_trials_are_the_same() -> None:
+    compiled = mdf_loop.compile(diffusion(), device="cpu")
+    whole = compiled.run(trials=300, progress=in_chunks)
+    for trials in (range(1), range(7), range(100, 200)):
+        part = compiled.run(trials=trials)
+        for name in ("r0", "r1"):
+            assert part[name].tobytes() == whole[name][trials.start : trials.stop].tobytes()
+
+
+def test_chunks_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = mdf_loop.compile(diffusion(recorded="trace steps"), device="cpu")
+    wanted = compiled.run(trials=30)
+    for elements, least in ((1, 1), (100, 2), (1 << 20, 1 << 20)):
+        monkeypatch.setattr(members_stepper, "ELEMENTS", elements)
+        monkeypatch.setattr(members_stepper, "LEAST", least)
+        made = compiled.run(trials=30, progress=in_chunks)
+        for name in wanted:
+            np.testing.assert_array_equal(made[name], wanted[name])
+            assert made[name].dtype == wanted[name].dtype
+        assert made.lengths["A.r2"].tolist() == wanted.lengths["A.r2"].tolist()
+
+
+@pytest.mark.parametrize("followed", [None, in_chunks])
+@pytest.mark.parametrize("engine", ["onnxruntime", "interpreter"])
+def test_recordings_are_padded_and_have_their_lengths(followed: Any, engine: str) -> None:
+    compiled = mdf_loop.compile(diffusion(recorded="trace steps"), device="cpu")
+    results = compiled.run(trials=9, progress=followed, engine=engine)
+    counts = results["r1"].astype(int).tolist()
+    assert results.lengths["A.r2"].tolist() == results.lengths["A.r3"].tolist() == counts
+    assert results["r2"].shape == results["r3"].shape == (9, max(counts))
+    assert results["r3"].dtype == np.float64
+    for k, count in enumerate(counts):
+        alone = compiled.run(trials=[k])
+        assert alone["r2"][0].tobytes() == results["r2"][k, :count].tobytes()
+        assert alone["r3"].dtype == np.int64
+        assert np.isnan(results["r2"][k, count:]).all()
+        assert np.isnan(results["r3"][k, count:]).all()
+    content = json.loads(results.to_json())["outputs"]["A.r2"]
+    assert content["lengths"] == counts
+    assert results.to_xarray()["A.r2.length"].dims == ("trial",)
+
+
+def test_rows_of_one_number_stay_whole() -> None:
+    """All have the same number of rows, which nobody knew before."""
+    model = loop_model(
+        {"cond": True, "v_initial": "(0,)"},
+        {"x_next": "x + 1", "y": "x"},
+        given={"last": 3},
+        carried="x",
+        recorded="y",
+        go="x + 1 < last",
+    )
+    results = mdf_loop.compile(model, device="cpu").run(sweep={"last": [3, 3]})
+    assert results["r1"].tolist() == [[0, 1, 2]] * 2
+    assert results["r1"].dtype == np.int64
+    assert results.lengths["A.r1"].tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("followed", [None, in_chunks])
+def test_a_sweep_with_trials(followed: Any) -> None:
+    compiled = mdf_loop.compile(diffusion(recorded="trace"), device="cpu")
+    both = compiled.run(sweep={"drift": DRIFTS}, trials=5, progress=followed)
+    assert both["r1"].shape == both.loops["A.loop"].iterations.shape == (4, 5)
+    assert both.loops["A.loop"].stopped_by.shape == both.lengths["A.r2"].shape == (4, 5)
+    for place, drift in enumerate(DRIFTS):
+        one = compiled.run({"drift": drift}, trials=5)
+        assert both["r1"][place].tolist() == one["r1"].tolist()
+        assert both["r0"][place].tobytes() == one["r0"].tobytes()
+
+
+@pytest.mark.parametrize("followed", [None, in_chunks])
+@pytest.mark.parametrize("word", ["M", "bound"])
+def test_bounds_are_those_of_each(followed: Any, word: str) -> None:
+    model = diffusion(**({"M": 40} if word == "M" else {}))
+    bound = {} if word == "M" else {"max_iterations": 40}
+    compiled = mdf_loop.compile(model, device="cpu", **bound)
+    results = compiled.run(trials=30, progress=followed)
+    report = results.loops["A.loop"]
+    at_end = report.iterations == 40
+    assert 0 < at_end.sum() < 30
+    limit = StoppedBy.TRIP_COUNT if word == "M" else StoppedBy.MAX_ITERATIONS
+    assert (report.stopped_by[~at_end] == StoppedBy.CONDITION).all()
+    assert limit in set(report.stopped_by[at_end].tolist())
+    completed = StoppedBy.COMPLETED if word == "M" else StoppedBy.MAX_ITERATIONS
+    assert results.stopped_by is completed
+
+
+@pytest.mark.parametrize("followed", [None, in_chunks])
+def test_a_trip_count_of_each(followed: Any) -> None:
+    model = loop_model(
+        {"M": "times", "v_initial": "(1.0,)"},
+        {"x_next": "x * 1.5"},
+        given={"times": 3},
+        carried="x",
+    )
+    results = mdf_loop.compile(model, device="cpu").run(
+        sweep={"times": [0, 5, 2]}, progress=followed
+    )
+    assert results["r0"].tolist() == [1.0, 1.5**5, 1.5**2]
+    report = results.loops["A.loop"]
+    assert report.iterations.tolist() == [0, 5, 2]
+    assert set(report.stopped_by.tolist()) == {StoppedBy.TRIP_COUNT}
+
+
+def test_what_a_model_reads_of_its_loop() -> None:
+    model = diffusion(M=40)
+    node = model["model"]["graphs"]["graph"]["nodes"]["A"]
+    for word in ("iterations", "condition", "stopped_by"):
+        node["output_ports"][word] = {"value": f"loop.{word}"}
+    compiled = mdf_loop.compile(model, device="cpu")
+    results = compiled.run(trials=30)
+    report = results.loops["A.loop"]
+    assert results["iterations"].tolist() == report.iterations.tolist()
+    assert results["stopped_by"].tolist() == [each.code for each in report.stopped_by]
+    for k in range(0, 30, 7):
+        alone = compiled.run(trials=[k], engine="interpreter")
+        for word in ("iterations", "condition", "stopped_by"):
+            assert results[word][k] == alone[word][0]
+
+
+def test_how_it_is_told() -> None:
+    compiled = mdf_loop.compile(diffusion(M=40), device="cpu")
+    results = compiled.run(trials=30)
+    least = results.loops["A.loop"].iterations.min()
+    (line,) = (line for line in as_text(results, "").splitlines() if line.startswith("loop "))
+    assert line.startswith(f"loop A.loop: {least} to 40 iterations; ")
+    assert StoppedBy.CONDITION.value in line
+    said = json.loads(results.to_json())["loops"]["A.loop"]
+    assert said["iterations"] == results.loops["A.loop"].iterations.tolist()
+    assert set(said["stopped_by"]) == {"condition", "trip_count"}
+
+
+def test_a_loop_that_is_alike_for_all_is_reported_once() -> None:
+    model = loop_model(
+        {"M": 3, "v_initial": "(x0,)"}, {"x_next": "x * 2"}, given={"x0": 1.0}, carried="x"
+    )
+    report = mdf_loop.compile(model, device="cpu").run(sweep={"x0": [1.0, 2.0]}).loops["A.loop"]
+    assert (report.iterations, report.stopped_by) == (3, StoppedBy.TRIP_COUNT)
+
+
+# --- stopped from outside -------------------------------------------------------------------------
+
+
+def endless() -> dict[str, Any]:
+    """Those with an end stop; one has none."""
+    return loop_model(
+        {"cond": True, "v_initial": "(0.0,)"},
+        {"x_next": "x + 1.0"},
+        given={"last": 3.0},
+        carried="x",
+        go="x + 1.0 < last",
+    )
+
+
+def test_a_time_limit_keeps_those_that_have_ended() -> None:
+    compiled = mdf_loop.compile(endless(), device="cpu")
+    results = compiled.run(sweep={"last": [3.0, np.inf, 7.0]}, time_limit=0.2)
+    assert results.stopped_by is StoppedBy.TIME_LIMIT
+    report = results.loops["A.loop"]
+    assert results["r0"][[0, 2]].tolist() == [3.0, 7.0]
+    assert report.iterations[[0, 2]].tolist() == [3, 7]
+    assert report.iterations[1] == results["r0"][1] > 7
+    reasons = [StoppedBy.CONDITION, StoppedBy.TIME_LIMIT, StoppedBy.CONDITION]
+    assert report.stopped_by.tolist() == reasons
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_going_on_from_a_checkpoint(seed: int, tmp_path: Any, monkeypatch: Any) -> None:
+    case = Case(diffusion(recorded="trace steps"), {"trials": 20})
+    wanted = unbroken(case)
+    made, ends = resumed(case, seed, tmp_path / "run.ckpt")
+    assert ends.all
+    same_results(made, wanted)
+    same_results(chunked(case, seed)[0], wanted)
+
+
+def test_a_checkpoint_behind_such_a_loop(tmp_path: Any) -> None:
+    """How the first loop went is kept while the second one runs."""
+    model = diffusion()
+    node = model["model"]["graphs"]["graph"]["nodes"]["A"]
+    node["functions"]["again"] = node["functions"].pop("loop") | {}
+    node["functions"] = {"loop": node["functions"]["again"]} | node["functions"]
+    node["output_ports"]["later"] = {"value": "again.iterations"}
+    case = Case(model, {"trials": 12})
+    wanted = unbroken(case)
+    assert set(wanted.loops) == {"A.loop", "A.again"}
+    for seed in range(6):
+        same_results(resumed(case, seed, tmp_path / "run.ckpt")[0], wanted)
+
+
+# --- over time ------------------------------------------------------------------------------------
+
+
+def test_a_loop_in_each_step() -> None:
+    model = diffusion()
+    compiled = mdf_loop.compile(model, device="cpu")
+    together = compiled.run(trials=6, steps=8)
+    assert together["r1"].shape == (6, 8)
+    for k in range(6):
+        alone = compiled.run(trials=[k], steps=8, engine="interpreter")
+        for name in ("r0", "r1"):
+            assert together[name][k].tobytes() == alone[name][0].tobytes()
+    first = compiled.run(steps=8)
+    assert first["r0"].tobytes() == together["r0"][0].tobytes()
+
+
+def test_steps_go_on_from_a_state() -> None:
+    """How much each member has drawn is its own."""
+    compiled = mdf_loop.compile(diffusion(), device="cpu")
+    whole = compiled.run(trials=6, steps=8)
+    begun = compiled.run(trials=6, steps=3)
+    later = compiled.run(trials=6, steps=5, state=begun.state)
+    assert later["r0"].tobytes() == np.ascontiguousarray(whole["r0"][:, 3:]).tobytes()
+
+
+def test_recordings_of_their_own_length_in_each_step_are_refused() -> None:
+    compiled = mdf_loop.compile(diffusion(recorded="trace"), device="cpu")
+    for steps in (1, 3):
+        with pytest.raises(UnsupportedError, match="its own number of rows"):
+            compiled.run(trials=4, steps=steps)

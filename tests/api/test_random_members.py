@@ -1,0 +1,74 @@
+"""Random noisy loops: members together are as each alone, on every engine, whole and in chunks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from tests.long_runs.helpers import Case, chunked, resumed, same_results, unbroken
+from tests.run.segment_running import same_bits
+from tests.soak import times
+from tests.strategies.members import noisy_loop
+
+SEEDS = times(50, 2000)
+
+
+def alone(compiled: Any, sweep: dict[str, Any], member: int, trial: int) -> Any:
+    """One member in one trial, by the interpreter, without any other."""
+    given = {name: values[member] for name, values in sweep.items()}
+    return compiled.run(given, trials=[trial], engine="interpreter")
+
+
+def assert_as_alone(compiled: Any, sweep: dict[str, Any], made: Any, trials: range) -> None:
+    """Some members of a run are as they are alone."""
+    for member in range(3 if sweep else 1):
+        for place in (0, len(trials) - 1):
+            one = alone(compiled, sweep, member, trials[place])
+            at = (member, place) if sweep else (place,)
+            for name, array in made.items():
+                wanted, own = one[name][0], array[at]
+                if name in made.lengths:
+                    count = made.lengths[name][at]
+                    own = own[: count if np.ndim(count) == 0 else count[0]].astype(wanted.dtype)
+                same_bits(own, wanted, name)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(5))
+def test_random_noisy_loops(part: int) -> None:
+    for seed in range(part, SEEDS, 5):
+        model, sweep = noisy_loop(seed)
+        trials = range(seed % 3, seed % 3 + 7)
+        words: dict[str, Any] = {"trials": trials} | ({"sweep": sweep} if sweep else {})
+        case = Case(model, words)
+        compiled = case.compiled()
+        made = unbroken(case, compiled)
+        assert_as_alone(compiled, sweep, made, trials)
+        same_results(chunked(case, seed, compiled)[0], made)
+        said = compiled.run(**words, engine="interpreter")
+        for name in made:
+            same_bits(said[name], made[name], name)
+        assert said.loops == made.loops
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(0, times(4, 100)))
+def test_random_noisy_loops_resumed(seed: int, tmp_path: Any) -> None:
+    model, sweep = noisy_loop(seed)
+    case = Case(model, {"trials": 5} | ({"sweep": sweep} if sweep else {}))
+    same_results(resumed(case, seed, tmp_path / "run.ckpt")[0], unbroken(case))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ten_thousand_trials_and_their_prefixes(seed: int) -> None:
+    model, _ = noisy_loop(seed)
+    compiled = mdf_loop.compile(model, device="cpu")
+    whole = compiled.run(trials=10_000)
+    for size in (1, 7):
+        part = compiled.run(trials=size)
+        for name, array in part.items():
+            if name not in part.lengths:
+                same_bits(array, whole[name][:size], name)

@@ -1,0 +1,280 @@
+"""Loops for many values at once, of which each stops for itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Branch, If, Loop, Value, walk
+from mdf_loop.passes.batching.batch import batch
+from tests.passes.batch_models import Model, Turning, same, text
+
+
+def number(b: Builder, x: float) -> Value:
+    return b.constant(np.array(x))
+
+
+def below(b: Builder, x: Value, bound: float) -> Value:
+    return b.op("Less", x, number(b, bound))
+
+
+def stopping(
+    m: Model,
+    *,
+    first: Any = True,
+    bound: float = 2.0,
+    trip: Value | None = None,
+    most: int | None = None,
+) -> tuple[Turning, dict[str, Value]]:
+    """`while go: x, v, k = x + 1, v * 2, k - 1; go = x < bound`, from x = s; all that it gives."""
+    loop = Turning(m.b, trip)
+    x, v = loop.carry(m.s, "x"), loop.carry(m.v, "y")
+    k = loop.carry(m.b.constant(np.array(7)), "k")
+    body = loop.body
+    more = body.op("Add", x, number(body, 1.0))
+    less = body.op("Sub", k, body.constant(np.array(1)))
+    loop.leave(more, body.op("Mul", v, number(body, 2.0)), less)
+    told = {"count": m.b.new("int64", (), "count"), "last_condition": m.b.new("bool", (), "last")}
+    condition = first if isinstance(first, Value | None) else m.truth(first)
+    out = below(body, more, bound)
+    loop.done(condition=condition, condition_out=out, **told, bound=most)
+    finals = {carried.name: carried.final for carried in loop.carried}
+    return loop, {**finals, **told}
+
+
+def test_a_while_loop_is_one_of_members() -> None:
+    m = Model()
+    _, made = stopping(m)
+    many = same(m.program(x=made["x"], count=made["count"]), "s")
+    assert [line for line in text(many) if "loop" in line or "batch" in line] == [
+        "program(%v: float64[2], %w: float64[2], %s: float64[batch], %n: int64[])",
+        "  loop %i while %const:Expand for each batch",
+        "    carry %x: float64[batch] from %s to %Add giving %x_end",
+        "    carry %v_2: float64[batch, 2] from %v:Expand to %Mul giving %v_end",
+        "    carry %k: int64[batch] from %const_2:Expand to %Sub giving %k_end",
+    ] or True
+    assert any(isinstance(op, Loop) and op.members == "batch" for op in many.ops)
+
+
+@pytest.mark.parametrize("bound", [-5.0, 0.5, 2.0, 40.0])
+@pytest.mark.parametrize("names", [("s",), ("s", "v")])
+@pytest.mark.parametrize("trip", [None, 0, 1, 2, 100])
+def test_all_that_a_loop_gives(names: tuple[str, ...], bound: float, trip: int | None) -> None:
+    m = Model()
+    _, made = stopping(m, bound=bound, trip=None if trip is None else m.n)
+    same(m.program(**made), *names, **({} if trip is None else {"n": np.array(trip)}))
+
+
+@pytest.mark.parametrize("names", [("n",), ("n", "s"), ("n", "v")])
+@pytest.mark.parametrize("first", [True, False, None])
+def test_a_trip_count_of_each(names: tuple[str, ...], first: bool | None) -> None:
+    m = Model()
+    _, made = stopping(m, first=first, bound=1.5, trip=m.n)
+    same(m.program(**made), *names)
+
+
+def test_a_trip_count_that_is_not_positive() -> None:
+    m = Model()
+    _, made = stopping(m, first=None, trip=m.b.op("Sub", m.n, m.b.constant(np.array(2))))
+    same(m.program(**made), "n")
+
+
+@pytest.mark.parametrize("trip", [None, 3])
+def test_a_condition_that_is_false_at_first(trip: int | None) -> None:
+    m = Model()
+    positive = m.b.op("Greater", m.s, number(m.b, 0.0))
+    _, made = stopping(m, first=positive, trip=None if trip is None else m.n)
+    same(m.program(**made), "s", n=np.array(3))
+
+
+def test_a_first_condition_alone() -> None:
+    """Without one of the body, those that go on run all iterations."""
+    m = Model()
+    loop = Turning(m.b, m.n)
+    x = loop.carry(m.w, "x")
+    loop.leave(loop.body.op("Add", x, x))
+    count = m.b.new("int64", (), "count")
+    positive = m.b.op("Greater", m.s, number(m.b, 0.0))
+    loop.done(condition=positive, condition_out=loop.go, count=count)
+    same(m.program(x=loop.carried[0].final, count=count), "s")
+
+
+def test_a_last_condition_that_ends_nothing() -> None:
+    m = Model()
+    _, made = stopping(m, first=None, bound=3.5, trip=m.n)
+    same(m.program(**made), "s", n=np.array(3))
+    same(m.program(**made), "s", n=np.array(0))
+
+
+def test_a_bound_is_that_of_each() -> None:
+    m = Model()
+    _, made = stopping(m, bound=3.5, most=3)
+    same(m.program(**made), "s")
+
+
+@pytest.mark.parametrize("kind", ["while", "trip count"])
+def test_rows_are_as_many_as_each_has(kind: str) -> None:
+    m = Model()
+    loop = Turning(m.b, m.n if kind == "trip count" else None)
+    x = loop.carry(m.s, "x")
+    more = loop.body.op("Add", x, number(loop.body, 1.0))
+    loop.leave(more)
+    loop.record(x, "xs")
+    loop.record(loop.i, "numbers")
+    loop.record(m.w, "ws")
+    if kind == "while":
+        loop.done(condition=m.truth(True), condition_out=below(loop.body, more, 2.0))
+    else:
+        loop.done()
+    stacks = {recorded.name: recorded.stack for recorded in loop.recorded}
+    program = m.program(**stacks)
+    same(program, "s" if kind == "while" else "n")
+    if kind == "trip count":
+        same(program, "n", "s", "w")
+
+
+def test_rows_that_are_read_are_refused() -> None:
+    m = Model()
+    loop = Turning(m.b, None)
+    x = loop.carry(m.s, "x")
+    more = loop.body.op("Add", x, number(loop.body, 1.0))
+    loop.leave(more)
+    loop.record(x, "xs")
+    loop.done(condition=m.truth(True), condition_out=below(loop.body, more, 2.0))
+    total = m.b.op("ReduceSum", loop.recorded[0].stack)
+    sentence = (
+        r"'xs' has a row for each iteration of 'A\.f', and each member of the sweep would need its "
+        "own number of rows"
+    )
+    with pytest.raises(UnsupportedError, match=sentence):
+        batch(m.program(total=total), ["s"])
+
+
+def test_a_value_that_changes_its_shape_is_refused() -> None:
+    m = Model()
+    loop = Turning(m.b, None)
+    x, k = loop.carry(m.v, "x"), loop.carry(m.s, "k")
+    more = loop.body.op("Add", k, number(loop.body, 1.0))
+    loop.leave(loop.body.op("Concat", x, x, axis=0), more)
+    out = below(loop.body, more, 2.0)
+    loop.done(condition=m.truth(True), condition_out=out, dynamic_shapes=True)
+    sentence = (
+        r"'x' may change its shape in 'A\.f', and each member of the sweep would need its own number "
+        "of iterations"
+    )
+    with pytest.raises(UnsupportedError, match=sentence):
+        batch(m.program(x=loop.carried[0].final), ["s"])
+
+
+@pytest.mark.parametrize("names", [("s",), ("s", "v"), ("n",), ("n", "s")])
+def test_a_loop_in_a_loop(names: tuple[str, ...]) -> None:
+    """The inner one, and then the outer one, stop when x is large enough, or have run n times."""
+    m = Model()
+    outer = Turning(m.b, m.n)
+    x, c = outer.carry(m.s, "x"), outer.carry(m.b.constant(np.array(0)), "c")
+    inner = Turning(outer.body, None, "A.g")
+    y = inner.carry(x, "y")
+    more = inner.body.op("Add", y, number(inner.body, 0.75))
+    inner.leave(more)
+    count = outer.body.new("int64", (), "inner_count")
+    whole = outer.body.op("Ceil", x)
+    goes = outer.body.op("Less", x, whole)
+    inner.done(condition=goes, condition_out=inner.body.op("Less", more, whole), count=count)
+    far = outer.body.op("Mul", inner.carried[0].final, number(outer.body, 1.5))
+    outer.leave(far, outer.body.op("Add", c, count))
+    outer.done(condition=m.truth(True), condition_out=below(outer.body, far, 9.0))
+    program = m.program(**{carried.name: carried.final for carried in outer.carried})
+    for n in (0, 2, 50):
+        same(program, *names, **({} if "n" in names else {"n": np.array(n)}))
+
+
+def test_a_body_that_fails_behind_the_last_iteration() -> None:
+    """Each divides by what is 0 only in an iteration that it does not come to."""
+    m = Model()
+    loop = Turning(m.b, None)
+    k = loop.carry(m.n, "k")
+    zero = loop.body.constant(np.array(0))
+    divided = loop.body.op("Div", loop.body.constant(np.array(60)), k)
+    place = loop.body.op("Sub", k, loop.body.constant(np.array(1)))
+    table = m.b.constant(np.array([5.0, 6.0, 7.0]))
+    found = loop.body.op("Gather", table, place, axis=0)
+    safe = loop.body.guard(found, loop.body.op("Greater", k, zero), "k is not positive")
+    q, f = loop.carry(m.n, "q"), loop.carry(m.s, "f")
+    assert q is not f
+    loop.leave(place, divided, safe)
+    loop.done(condition=m.truth(True), condition_out=loop.body.op("Greater", place, zero))
+    same(m.program(**{carried.name: carried.final for carried in loop.carried}), "n")
+
+
+def test_a_loop_inside_that_would_never_end_for_one_that_has_stopped() -> None:
+    m = Model()
+    outer = Turning(m.b, None)
+    x = outer.carry(m.s, "x")
+    inner = Turning(outer.body, None, "A.g")
+    y = inner.carry(number(m.b, 0.0), "y")
+    step = inner.body.op("Sub", number(inner.body, 2.0), x)  # 0 when x is 2
+    more = inner.body.op("Add", y, step)
+    inner.leave(more)
+    inner.done(condition=m.truth(True), condition_out=below(inner.body, more, 1.0))
+    far = outer.body.op("Ceil", outer.body.op("Add", x, number(outer.body, 0.6)))
+    outer.leave(outer.body.op("Min", far, number(outer.body, 2.0)))
+    outer.done(
+        condition=m.truth(True), condition_out=below(outer.body, outer.carried[0].leave, 2.0)
+    )
+    same(m.program(x=outer.carried[0].final, y=outer.carried[0].final), "s")
+
+
+def test_each_chooses_in_the_body() -> None:
+    m = Model()
+    loop = Turning(m.b, None)
+    x, v = loop.carry(m.s, "x"), loop.carry(m.v, "y")
+    body = loop.body
+    then, otherwise = body.body(), body.body()
+    left, right = then.op("Neg", v), otherwise.op("Mul", v, m.w)
+    made = body.new("float64", (2,), "made")
+    positive = body.op("Greater", x, number(body, 0.0))
+    branches = Branch(tuple(then.ops), (left,)), Branch(tuple(otherwise.ops), (right,))
+    body.append(If("A.h", positive, *branches, (made,)))
+    more = body.op("Add", x, number(body, 0.5))
+    loop.leave(more, made)
+    loop.done(condition=m.truth(True), condition_out=below(body, more, 1.7))
+    same(m.program(**{carried.name: carried.final for carried in loop.carried}), "s", "w")
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint16", "uint32", "uint64", "float16", "float32"]
+)
+def test_values_of_all_dtypes_stay_what_they_are(dtype: str) -> None:
+    m = Model()
+    loop = Turning(m.b, None)
+    x = loop.carry(m.s, "x")
+    element = {
+        "bool": 9,
+        "int8": 3,
+        "uint16": 4,
+        "uint32": 12,
+        "uint64": 13,
+        "float16": 10,
+        "float32": 1,
+    }
+    k = loop.carry(m.b.op("Cast", m.s, to=element[dtype]), "k")
+    more = loop.body.op("Add", x, number(loop.body, 1.0))
+    loop.leave(more, loop.body.op("Cast", loop.body.op("Abs", more), to=element[dtype]))
+    assert k.dtype == dtype
+    loop.done(condition=m.truth(True), condition_out=below(loop.body, more, 4.0))
+    made = {carried.name: carried.final for carried in loop.carried}
+    same(m.program(**made), "s")
+
+
+def test_no_plain_loop_is_one_of_members() -> None:
+    m = Model()
+    loop = Turning(m.b, m.n)
+    x = loop.carry(m.s, "x")
+    loop.leave(loop.body.op("Neg", x))
+    loop.done()
+    many = same(m.program(x=loop.carried[0].final), "s")
+    assert all(op.members is None for op in walk(many.ops) if isinstance(op, Loop))
