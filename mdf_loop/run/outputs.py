@@ -75,7 +75,10 @@ class LoopReport:
         """The reasons as numbers."""
         if isinstance(self.stopped_by, StoppedBy):
             return self.stopped_by.code
-        return np.array([each.code for each in self.stopped_by.flat]).reshape(self.stopped_by.shape)
+        codes = np.zeros(self.stopped_by.shape, np.int64)
+        for reason in self.reasons:
+            codes[self.stopped_by == reason] = reason.code
+        return codes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from mdf_loop.errors import MemoryLimitError, RunError
-from mdf_loop.ir import Array, Data, Program, StoppedBy, bodies, is_fixed, results
+from mdf_loop.ir import Array, Data, Program, StoppedBy, bodies, is_fixed, loops, results
 from mdf_loop.passes.segments.in_segments import in_segments
 from mdf_loop.pipeline import evaluation, prepare
 from mdf_loop.run.backend import PROGRAM_BACKENDS, Backend
@@ -29,6 +29,9 @@ from mdf_loop.signals import ending
 
 PATIENCE = 0.1
 """Seconds after which an evaluation is begun again in segments."""
+
+MANY = 256
+"""Members of which those that have stopped are taken out from the beginning."""
 
 BRIEF = 0.005
 """Seconds in which a signal need not be heeded: Python's own handlers do that soon enough.
@@ -88,7 +91,7 @@ class SingleRun:
         if segments is None:
             return self._whole(arrays, controller)
         signalled = None
-        if controls.is_patient and not segments.is_long(arrays):
+        if controls.is_patient and not segments.is_long(arrays) and not self._many(arrays):
             made = None
             trouble = (Stopped, MemoryLimitError)  # rows of all iterations at once may be too many
             with Stopping(PATIENCE, grace=0.0) as attempt, contextlib.suppress(*trouble):
@@ -105,6 +108,11 @@ class SingleRun:
             return run_in_segments(
                 segments, arrays, controller.stopping, _follower(controller), resumed
             )
+
+    def _many(self, arrays: Mapping[str, Data]) -> bool:
+        """Whether so many members stop each for itself that it pays to take out those that have."""
+        has_own = any(loop.members for loop in loops(self._program))
+        return has_own and self._swept is not None and len(arrays[self._swept]) >= MANY
 
     def _segments_of(self, watch: bool) -> Segments | None:
         if watch in self._segments:
