@@ -178,21 +178,30 @@ def _mixed(x: Any) -> Words:
 
 
 def _digits(choices: Words, *, odd: bool) -> Words:
-    """Eight different digits from 1 to 15, drawn without putting back; the last one is `odd`, if asked."""
-    left = np.tile(np.arange(1, _DIGITS, dtype=np.uint64), (len(choices), 1))
-    rows = np.arange(len(choices))
+    """Eight different digits from 1 to 15, drawn without putting back; the last one is `odd`, if asked.
+
+    A digit that is drawn is replaced by the first one that is left, which then counts no more.
+    """
+    left = np.tile(np.arange(1, _DIGITS, dtype=np.uint8), len(choices))
+    first = np.arange(len(choices)) * (_DIGITS - 1)
     made = np.zeros(len(choices), np.uint64)
     for place in range(8):
-        rest = left[:, place:]
-        may = rest % np.uint64(2) == 1 if odd and place == 7 else np.ones(rest.shape, bool)
-        count = may.sum(axis=1).astype(np.uint64)
-        wanted = choices % count
-        choices = choices // count
-        taken = place + np.argmax(
-            np.cumsum(may, axis=1) > wanted[:, np.newaxis].astype(int), axis=1
-        )
-        digit = left[rows, taken].copy()
-        left[rows, taken] = left[:, place]
-        left[:, place] = digit
+        if odd and place == 7:
+            taken, choices = _odd(left, first + place, choices)
+        else:
+            count = np.uint64(_DIGITS - 1 - place)
+            rest = choices // count
+            taken = first + place + (choices - rest * count).astype(np.int64)
+            choices = rest
+        digit = left[taken]
+        left[taken] = left[first + place]
         made = made * np.uint64(_DIGITS) + digit
     return made
+
+
+def _odd(left: Any, first: Any, choices: Words) -> tuple[Any, Words]:
+    """Where the digit is that is chosen of the odd ones that are left, from a place on."""
+    rest = left[first[:, np.newaxis] + np.arange(8)] % 2 == 1
+    choices, wanted = np.divmod(choices, rest.sum(axis=1).astype(np.uint64))
+    later = np.cumsum(rest, axis=1) > wanted[:, np.newaxis].astype(np.int64)
+    return first + np.argmax(later, axis=1), choices
