@@ -1,0 +1,285 @@
+"""What a trial of a noisy decision costs, beside what people use for that.
+
+    python benchmarks/trials.py [--trials 10000] [--rounds 3] [--memory]
+
+Drift diffusion (drift, threshold and noise 1, steps of 1 ms, about 760 of them) until a threshold. Ways:
+
+- ours: `run(trials=...)`, native; standard: the same with `native="off"`;
+- numpy: all trials at once, those that are done are taken out; `numpy, our numbers`: the same with our
+  random numbers, whose times and choices ours must be;
+- numba: trial after trial, with numba's normal numbers;
+- ssm-simulators (Cython); JAX: `vmap` of `lax.while_loop`, of a tenth of the trials;
+- modeci_mdf: its `drift_diffusion_integrator`, of a hundredth.
+
+All on one thread; figures are minima of CPU time a trial. Means and error rates of all ways are held
+against the closed form. `--memory`: what a million trials with `over_trials` take above ten thousand.
+The exit code is 1 if a threshold is missed. Peers that are not installed are left out.
+"""
+
+from __future__ import annotations
+
+import os
+
+if __name__ == "__main__":  # before anything is imported that has threads
+    os.environ.update(
+        {
+            **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"),
+            "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+            "JAX_ENABLE_X64": "1",
+            "JAX_PLATFORMS": "cpu",
+        }
+    )
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import mdf_loop
+from mdf_loop import streams
+
+MODEL = Path(__file__).parent / "models" / "decision.yaml"
+SITE = "decision.ddm.decide.body.walk.x_next#0"
+DT, THRESHOLD = 1e-3, 1.0
+SPREAD = np.sqrt(DT)
+
+Made = tuple[np.ndarray, np.ndarray]
+"""Times, and whether the upper threshold was reached."""
+
+Way = Callable[[int], Made]
+
+LIMITS: Mapping[tuple[str, str], float] = {
+    ("ours", "ssm-simulators"): 1.5,
+    ("ours", "numpy"): 1.3,
+    ("standard", "numpy"): 2.6,
+    ("ours", "modeci_mdf"): 1 / 25,
+    ("standard", "modeci_mdf"): 1 / 25,
+    ("ours", "JAX"): 1 / 8,
+    ("standard", "JAX"): 1 / 8,
+}
+"""How many times one way may take what another does, at most."""
+
+PARTS = {"JAX": 10, "modeci_mdf": 100}
+"""Ways that are so slow that only a part of the trials is run."""
+
+
+# --- ways -----------------------------------------------------------------------------------------
+
+
+def ours(native: str) -> Way:
+    """A compiled model."""
+    model = mdf_loop.compile(MODEL, device="cpu", native=native)
+
+    def run(trials: int) -> Made:
+        made = model.run(trials=trials)
+        return made["rt"], made["choice"]
+
+    return run
+
+
+def by_numpy(trials: int, draw: Callable[[int, np.ndarray], np.ndarray]) -> Made:
+    """All at once; `draw` gives the numbers of a step for those that still go on."""
+    x, steps, upper = np.zeros(trials), np.zeros(trials, int), np.zeros(trials, bool)
+    going, step = np.arange(trials), 0
+    while len(going):
+        x = x + (DT + SPREAD * draw(step, going))
+        step += 1
+        done = np.abs(x) >= THRESHOLD
+        if done.any():
+            steps[going[done]], upper[going[done]] = step, x[done] > 0
+            x, going = x[~done], going[~done]
+    return steps * DT, upper
+
+
+def numpy_way(trials: int) -> Made:
+    """With numpy's own numbers."""
+    rng = np.random.default_rng(1)
+    return by_numpy(trials, lambda step, going: rng.standard_normal(len(going)))
+
+
+def with_our_numbers(trials: int) -> Made:
+    """With the numbers of our streams."""
+    keys = streams.keys(0, streams.site(SITE), np.arange(trials))
+    return by_numpy(
+        trials,
+        lambda step, going: streams.normal(streams.uniform(streams.squares(step, keys[going]))),
+    )
+
+
+def numba_way() -> Way:
+    """Trial after trial."""
+    import numba
+
+    @numba.njit
+    def decide(trials: int, seed: int) -> Any:
+        np.random.seed(seed)
+        times, upper = np.empty(trials), np.empty(trials, np.bool_)
+        for k in range(trials):
+            x, steps = 0.0, 0
+            while abs(x) < THRESHOLD:
+                x += DT + SPREAD * np.random.normal()
+                steps += 1
+            times[k], upper[k] = steps * DT, x > 0
+        return times, upper
+
+    return lambda trials: decide(trials, 1)
+
+
+def jax_way() -> Way:
+    """Trials side by side, as long as one of them goes on."""
+    import jax
+    from jax import numpy as jnp
+
+    def one(key: Any) -> Any:
+        def step(state: Any) -> Any:
+            x, steps = state
+            z = jax.random.normal(jax.random.fold_in(key, steps), dtype=jnp.float64)
+            return x + (DT + SPREAD * z), steps + 1
+
+        return jax.lax.while_loop(lambda state: jnp.abs(state[0]) < THRESHOLD, step, (0.0, 0))
+
+    run = jax.jit(jax.vmap(one))
+
+    def trials_of(trials: int) -> Made:
+        x, steps = jax.block_until_ready(run(jax.random.split(jax.random.key(1), trials)))
+        return np.asarray(steps) * DT, np.asarray(x) > 0
+
+    return trials_of
+
+
+def ssms_way() -> Way:
+    """The simulators of likelihood-free fits."""
+    from ssms.basic_simulators.simulator import simulator
+
+    def run(trials: int) -> Made:
+        made = simulator(
+            theta=[1.0, 1.0, 0.5, 0.0],
+            model="ddm",
+            n_samples=trials,
+            delta_t=DT,
+            max_t=20,
+            random_state=1,
+        )
+        return made["rts"].ravel(), made["choices"].ravel() > 0
+
+    return run
+
+
+def modeci_way(trials: int) -> Made:
+    """modeci_mdf's own function."""
+    from modeci_mdf.functions.ddm import drift_diffusion_integrator
+
+    made = np.array(
+        [drift_diffusion_integrator(0.0, 0.0, 1.0, THRESHOLD, 1.0, DT) for _ in range(trials)]
+    )
+    return np.abs(made), made > 0
+
+
+def ways() -> dict[str, Callable[[], Way]]:
+    """What makes each way ready that can be had here."""
+    all_ways: dict[str, tuple[str, Callable[[], Way]]] = {
+        "ours": ("numpy", lambda: ours("auto")),
+        "standard": ("numpy", lambda: ours("off")),
+        "numpy": ("numpy", lambda: numpy_way),
+        "numpy, our numbers": ("numpy", lambda: with_our_numbers),
+        "numba": ("numba", numba_way),
+        "ssm-simulators": ("ssms", ssms_way),
+        "JAX": ("jax", jax_way),
+        "modeci_mdf": ("modeci_mdf", lambda: modeci_way),
+    }
+    return {way: make for way, (needs, make) in all_ways.items() if find_spec(needs) is not None}
+
+
+# --- measured -------------------------------------------------------------------------------------
+
+
+def check(way: str, made: Made) -> None:
+    """Hold times and choices against the closed form, whose threshold is that of steps (D. Siegmund)."""
+    times, upper = made
+    reach = THRESHOLD + 0.5826 * SPREAD
+    mean, missed = reach * np.tanh(reach), 1 / (1 + np.exp(2 * reach))
+    deviation = times.std() / np.sqrt(len(times))
+    assert abs(times.mean() - mean) < 6 * deviation + DT, (
+        f"{way}: a mean of {times.mean()}, not {mean}"
+    )
+    apart = abs((~upper).mean() - missed)
+    assert apart < 6 * np.sqrt(missed * (1 - missed) / len(times)), (
+        f"{way}: {(~upper).mean()} errors"
+    )
+
+
+def measure(trials: int, rounds: int) -> dict[str, float]:
+    """Seconds of CPU time a trial; samples are taken in turn."""
+    ready = {way: make() for way, make in ways().items()}
+    count = {way: max(1, trials // PARTS.get(way, 1)) for way in ready}
+    made = {way: run(count[way]) for way, run in ready.items()}
+    for way, results in made.items():
+        check(way, results)
+    for way in ("ours", "standard"):
+        for ours_, expected in zip(made[way], made["numpy, our numbers"], strict=True):
+            np.testing.assert_array_equal(ours_, expected, err_msg=way)
+    best = dict.fromkeys(ready, float("inf"))
+    for _ in range(rounds):
+        for way, run in ready.items():
+            start = time.process_time()
+            run(count[way])
+            best[way] = min(best[way], (time.process_time() - start) / count[way])
+    return best
+
+
+def peak(trials: int) -> float:
+    """The most memory in MB of a process that runs so many trials, of which statistics are told."""
+    code = (
+        "import resource, mdf_loop\n"
+        f"m = mdf_loop.compile({str(MODEL)!r}, device='cpu')\n"
+        f"m.run(trials={trials}, over_trials={{'rt': ['mean', 'var']}}, by='choice')\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+    )
+    made = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return float(made.stdout)
+
+
+def table(best: Mapping[str, float]) -> str:
+    """Microseconds a trial, and how many times that of ours."""
+    lines = ["| us of CPU time a trial | | times ours |", "|---|---|---|"]
+    lines += [f"| {way} | {s * 1e6:.3g} | {s / best['ours']:.3g} |" for way, s in best.items()]
+    return "\n".join(lines)
+
+
+def missed(best: Mapping[str, float]) -> list[str]:
+    """Sentences about thresholds that are missed."""
+    found = []
+    for (way, other), limit in LIMITS.items():
+        if way in best and other in best and best[way] > limit * best[other]:
+            found.append(
+                f"{way} takes {best[way] / best[other]:.3g} times {other}, not {limit:.3g}"
+            )
+    return found
+
+
+def main() -> int:
+    """Print the table; 1 if a threshold is missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--trials", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--memory", action="store_true", help="of a million trials, too")
+    asked = parser.parse_args()
+    best = measure(asked.trials, asked.rounds)
+    print(table(best))
+    found = missed(best)
+    if asked.memory:
+        more = peak(1_000_000) - peak(10_000)
+        print(f"\na million trials take {more:.0f} MB more than ten thousand")
+        found += [f"a million trials take {more:.0f} MB more, not 100"] * (more > 100)
+    print("\n".join(f"missed: {line}" for line in found))
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
