@@ -1,0 +1,93 @@
+"""First passages of drift diffusion against closed forms, in 100 000 trials.
+
+A particle that is looked at in steps passes a threshold later than one that is looked at always: as if
+it stood 0.5826 sigma sqrt(dt) further out (D. Siegmund, Sequential Analysis, 1985).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdf_loop
+
+MODEL = Path(__file__).parents[2] / "benchmarks" / "models" / "decision.yaml"
+TRIALS = 100_000
+SIGMAS = 5.0
+DT = 1e-3
+
+CASES = [(1.0, 1.0), (0.5, 0.8), (2.0, 0.6)]
+"""Drift and threshold; the noise is 1."""
+
+
+def error_rate(v: float, a: float) -> float:
+    return 1 / (1 + np.exp(2 * a * v))
+
+
+def mean(v: float, a: float) -> float:
+    return a / v * np.tanh(a * v)
+
+
+def variance(v: float, a: float) -> float:
+    return a / v**3 * (np.tanh(a * v) - a * v / np.cosh(a * v) ** 2)
+
+
+def distribution(t: np.ndarray, v: float, a: float) -> np.ndarray:
+    """That of times at either threshold: by the series for large times (W. Feller)."""
+    k = np.arange(1, 2000)[:, np.newaxis]
+    rate = (v**2 + (k * np.pi / (2 * a)) ** 2) / 2
+    terms = k * np.sin(k * np.pi / 2) / (2 * rate) * np.exp(-rate * t)
+    return 1 - np.pi / a**2 * np.cosh(a * v) * terms.sum(axis=0)
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Any:
+    return mdf_loop.compile(MODEL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("v", "a"), CASES)
+def test_closed_forms(compiled: Any, v: float, a: float) -> None:
+    made = compiled.run(trials=TRIALS, set={"ddm.drift": v, "ddm.threshold": a}, seed=1)
+    times, correct = made["rt"], made["choice"]
+    reach = a + 0.5826 * np.sqrt(DT)
+    missed = error_rate(v, reach)
+    assert abs((~correct).mean() - missed) < SIGMAS * np.sqrt(missed * (1 - missed) / TRIALS)
+    spread = times.std()
+    assert abs(times.mean() - mean(v, reach)) < SIGMAS * spread / np.sqrt(TRIALS)
+    fourth = ((times - times.mean()) ** 4).mean()
+    deviation = np.sqrt((fourth - spread**4) / TRIALS)
+    assert abs(times.var() - variance(v, reach)) < SIGMAS * deviation
+    # times at both thresholds have one distribution
+    apart = times[correct].mean() - times[~correct].mean()
+    assert abs(apart) < SIGMAS * spread * np.sqrt(1 / correct.sum() + 1 / (~correct).sum())
+    places = np.quantile(times, [0.05, 0.25, 0.5, 0.75, 0.95])
+    share = distribution(places, v, reach)
+    below = np.array([(times <= place).mean() for place in places])
+    assert (np.abs(below - share) < SIGMAS * np.sqrt(share * (1 - share) / TRIALS) + 1e-3).all()
+
+
+def test_few_trials_are_those_of_many(compiled: Any) -> None:
+    many = compiled.run(trials=2000)
+    for some in ([1999], range(500, 507), range(100)):
+        made = compiled.run(trials=some)
+        np.testing.assert_array_equal(made["rt"], many["rt"][list(some)])
+        np.testing.assert_array_equal(made["choice"], many["choice"][list(some)])
+    alone = compiled.run()
+    assert alone["rt"] == many["rt"][0]
+    report = many.loops["ddm.decide"]
+    np.testing.assert_allclose(report.iterations * DT, many["rt"], rtol=1e-12)
+
+
+def test_statistics_of_batches(compiled: Any) -> None:
+    each = compiled.run(trials=3000)
+    told = compiled.run(
+        trials=3000, over_trials={"rt": ["mean", {"quantiles": [0.1, 0.9]}]}, by="choice"
+    )
+    for k, choice in enumerate((False, True)):
+        times = each["rt"][each["choice"] == choice]
+        np.testing.assert_allclose(told["rt.mean"][k], times.mean(), rtol=1e-12)
+        np.testing.assert_array_equal(told["rt.quantiles"][k], np.quantile(times, [0.1, 0.9]))
