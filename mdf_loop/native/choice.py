@@ -148,8 +148,8 @@ class _Look:
         """
         if self._mode == "off":
             raise NotNative("native loops are off")
-        if any(isinstance(each, Loop) and each.members for each in walk((loop,))):
-            raise NotNative("members stop each for itself")
+        if any(isinstance(each, Loop) and each.members for each in walk(loop.ops)):
+            raise NotNative("members stop each for itself in a loop inside")
         made = composed(loop, self._known)
         try:
             form = form_of(made.loop, made.known)

@@ -27,15 +27,21 @@ from mdf_loop.native.loop_text import (
     TAKEN,
     LoopText,
 )
+from mdf_loop.native.member_blocks import MemberBlocks
 from mdf_loop.native.support import Form, extent_names
 from mdf_loop.ops.native.code import Failure
 
-COPIES = ((24, 6), (60, 4))
-"""Vectors of lanes side by side in a block, for bodies of up to so many operations (measured: FitzHugh-Nagumo
-of 1000 cells 1.17 us a step with two, 0.68 with four, 0.59 with six); for longer ones registers are few."""
+COPIES, FEWEST = ((24, 6), (60, 4)), 2
+"""Vectors of lanes side by side in a block, for bodies of up to so many operations, and of longer ones, for
+which registers are few (measured: FitzHugh-Nagumo of 1000 cells 1.17 us a step with two, 0.68 with four, 0.59
+with six; 1000 normal numbers 23 us with one, 5.8 with two)."""
 
 PART = 1 << 23
 """Operations on one lane that a part has at least: a quarter of a millisecond."""
+
+
+TAKEN_EACH = 32
+"""Members that stop each for itself, for each lane of a part at least: the last of them keep lanes waiting."""
 
 
 def write_lanes(form: Form, width: int) -> LoopText:
@@ -47,13 +53,14 @@ def write_lanes(form: Form, width: int) -> LoopText:
     else:
         count = _known_count(form)
         block = _block(form, width, count)
-        writers = [LaneBlocks(form, block, failures)]
+        blocks = LaneBlocks if form.loop.members is None else MemberBlocks
+        writers = [blocks(form, block, failures)]
         parts = [writers[0].blocks("wide")]
         if count is None or count < block.lanes:
-            writers.append(LaneBlocks(form, LaneBlock(), failures))
+            writers.append(blocks(form, LaneBlock(), failures))
             parts.append(writers[1].blocks("narrow"))
         if not count:
-            writers.append(LaneBlocks(form, NO_LANES, failures))
+            writers.append(blocks(form, NO_LANES, failures))
             parts.append(writers[-1].whole(f"define internal i64 @none{TAKEN}"))
         small = "wide" if count is not None and count >= block.lanes else "narrow"
         parts.append(_either(form, "wide", small, block.lanes, "wide" if count else "none"))
@@ -75,7 +82,7 @@ def _known_count(form: Form) -> int | None:
 
 def _block(form: Form, width: int, count: int | None) -> LaneBlock:
     """Large enough to keep the processor busy, small enough for its registers, and for all lanes."""
-    copies = next((copies for most, copies in COPIES if len(form.loop.ops) <= most), 1)
+    copies = next((copies for most, copies in COPIES if len(form.loop.ops) <= most), FEWEST)
     if count is None:
         return LaneBlock(width, copies)
     width = min(width, 1 << max(count, 1).bit_length() - 1)
@@ -116,6 +123,7 @@ def _sharing(form: Form, lanes: int) -> str:
     """The function that says how many parts there may be: of enough work, and of whole blocks."""
     counting, total = _counted(form)
     size = max(1, sum(isinstance(each, Op) for each in walk(form.loop.ops)))
+    few = lanes if form.loop.members is None else lanes * TAKEN_EACH
     least, most = "call i64 @llvm.smin.i64", "call i64 @llvm.smax.i64"
     lines = [
         f"define i64 @{SHARES}(i64 %trip, ptr %extents) {{",
@@ -125,7 +133,7 @@ def _sharing(form: Form, lanes: int) -> str:
         f"  %lanes = {least}(i64 {total}, i64 {1 << 27})",
         "  %all = mul i64 %work, %lanes",
         f"  %parts = sdiv i64 %all, {PART}",
-        f"  %blocks = sdiv i64 {total}, {lanes}",
+        f"  %blocks = sdiv i64 {total}, {few}",
         f"  %few = {least}(i64 %parts, i64 %blocks)",
         f"  %fewer = {least}(i64 %few, i64 {MOST_PARTS})",
         f"  %shares = {most}(i64 %fewer, i64 1)",

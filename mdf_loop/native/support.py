@@ -24,6 +24,7 @@ from mdf_loop.ir import (
     results,
     walk,
 )
+from mdf_loop.native.members import of_members
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import TYPES, NotNative, is_single
 
@@ -103,6 +104,8 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
     for operation in walk((loop,)):
         if isinstance(operation, Loop):
             _check_loop(operation)
+    if loop.members is not None:
+        loop = of_members(loop, known)
     numbers = {value: array for value, array in known.items() if array.size == 1}
     made = dict.fromkeys(_made(loop))
     rows = {scanned.rows for scanned in loop.scanned}
@@ -117,6 +120,8 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
         form = Form(loop, next(iter(shapes), ()), known, numbers, captured, bool(shapes))
         if {extent for extent in form.lanes if isinstance(extent, str)} <= {*extent_names(form)}:
             return form
+    if loop.members is not None:
+        raise NotNative("members stop each for itself, and have arrays")
     captured = tuple(v for v in _read(loop, reads) if v not in made and v not in numbers)
     stacks = {r.stack for each in walk(loop.ops) if isinstance(each, Loop) for r in each.recorded}
     many = any(bare(value) for value in (*made, *captured) if value not in stacks)
@@ -152,7 +157,7 @@ def _check_loop(loop: Loop) -> None:
     if loop.kind == "endless" and loop.bound is None:
         raise NotNative("nothing ends it")
     ends = (loop.trip_count, loop.condition, loop.condition_out)
-    if any(value is not None and not is_single(value) for value in ends):
+    if loop.members is None and any(v is not None and not is_single(v) for v in ends):
         raise NotNative("what ends it is an array")
     if any(scanned.axis != 0 for scanned in loop.scanned):  # that `rows_in_front` cannot turn
         raise NotNative("it scans an axis that is not the first")

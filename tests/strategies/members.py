@@ -18,14 +18,14 @@ DRAWS = (
 ENDS = ("while", "do-while", "for-while", "for", "for with a condition", "exit")
 
 
-def noisy_loop(seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def noisy_loop(seed: int, *, records: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
     """A model, and a sweep of some of its inputs (it may be empty: then only trials differ)."""
     rng = np.random.default_rng(seed)
 
     def one(*words: str) -> str:
         return str(rng.choice(words))
 
-    ends, vector = str(rng.choice(ENDS)), rng.random() < 0.3
+    ends, vector = str(rng.choice(ENDS)), rng.random() < 0.3 and records
     draw = one(*DRAWS)
     if vector:
         draw = one("numpy.random.uniform(-1.0, 1.0, size=3)", "numpy.random.normal(size=3)")
@@ -64,7 +64,7 @@ def noisy_loop(seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
         body,
         given=given,
         carried="x y k",
-        recorded=one("", "row", "row number"),
+        recorded=one("", "row", "row number") if records else "",
         go=go if ends != "for" else "True",
     )
     node = model["model"]["graphs"]["graph"]["nodes"]["A"]

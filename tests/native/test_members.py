@@ -1,0 +1,135 @@
+"""Loops whose members stop each for itself: lanes that take the next member, beside the standard form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.native import choice, machine
+from tests.long_runs.helpers import Case, chunked, same_results, unbroken
+from tests.models.loops import loop_model
+from tests.placements import kernels_checked
+from tests.soak import times
+from tests.strategies.members import noisy_loop
+
+SEEDS = times(36, 3000)
+
+
+@pytest.fixture(autouse=True)
+def even_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops are native even if there is little to do."""
+    monkeypatch.setattr(choice, "LITTLE", 0.0)
+
+
+def without_reasons(results: mdf_loop.Results) -> mdf_loop.Results:
+    results.native = {}
+    return results
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("width", [2, 4, 8])
+def test_random_noisy_loops(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "width", lambda: width)
+    native = 0
+    for seed in range(width, SEEDS, 3):
+        model, sweep = noisy_loop(seed, records=False)
+        words: dict[str, Any] = {"trials": (1, 7, 50)[seed % 3]} | (
+            {"sweep": sweep} if sweep else {}
+        )
+        with kernels_checked(seed % 2 == 0):
+            fast = mdf_loop.compile(model, device="cpu")
+            made = unbroken(Case(model, words), fast)
+            native += made.native["A.loop"] == "native"
+            wanted = unbroken(Case(model, words, {"native": "off"}))
+            same_results(made, wanted)
+            same_results(chunked(Case(model, words), seed, fast)[0], wanted)
+    assert native > SEEDS / 3 / 2
+
+
+def counting(**given: Any) -> dict[str, Any]:
+    """x goes up by `step` until it is at `last`; a number of all, and one of each."""
+    return loop_model(
+        {"cond": "begins", "v_initial": "(x0, 0, True)", "M": 40},
+        {
+            "x_next": "x + step",
+            "k_next": "k + i * 2",
+            "odd_next": "not odd",
+        },
+        given={"x0": 0.0, "step": 1.0, "last": 5.0, "begins": True, **given},
+        carried="x k odd",
+        go="x + step < last",
+    )
+
+
+@pytest.mark.parametrize("members", [1, 2, 15, 16, 17, 100, 1000])
+@pytest.mark.parametrize("checked", [False, True])
+def test_any_number_of_members(members: int, checked: bool) -> None:
+    rng = np.random.default_rng(members)
+    sweep = {
+        "last": rng.integers(-3, 60, members).astype(float),
+        "x0": rng.integers(0, 4, members).astype(float),
+        "begins": rng.random(members) < 0.8,
+    }
+    with kernels_checked(checked):
+        made = mdf_loop.compile(counting(), device="cpu", native="require").run(sweep=sweep)
+        wanted = mdf_loop.compile(counting(), device="cpu", native="off").run(sweep=sweep)
+    same_results(made, wanted)
+    steps = np.clip(np.maximum(np.ceil(sweep["last"] - sweep["x0"]), 1), 1, 40) * sweep["begins"]
+    assert made.loops["A.loop"].iterations.tolist() == steps.tolist()
+    assert made["r0"].tolist() == (sweep["x0"] + steps).tolist()
+    assert made["r1"].tolist() == (steps * (steps - 1)).tolist()
+    assert made["r2"].tolist() == (steps % 2 == 0).tolist()
+
+
+def test_no_member_begins() -> None:
+    compiled = mdf_loop.compile(counting(), device="cpu", native="require")
+    made = compiled.run(sweep={"begins": [False] * 20, "x0": np.arange(20.0)})
+    assert made["r0"].tolist() == list(range(20))
+    assert not made.loops["A.loop"].iterations.any()
+
+
+@pytest.mark.parametrize(
+    ("body", "recorded", "why"),
+    [
+        ({"x_next": "x + 1", "y": "x"}, "y", "each member has a number of rows of its own"),
+        ({"x_next": "x + int(8 // x)"}, "", "may fail"),
+    ],
+)
+def test_what_is_not_native(body: dict[str, str], recorded: str, why: str) -> None:
+    model = loop_model(
+        {"cond": True, "v_initial": "(1,)"},
+        body,
+        given={"last": 4},
+        carried="x",
+        recorded=recorded,
+        go="x < last",
+    )
+    with pytest.raises(UnsupportedError, match=why):
+        mdf_loop.compile(model, device="cpu", native="require").run(sweep={"last": [3, 9]})
+    made = mdf_loop.compile(model, device="cpu").run(sweep={"last": [3, 9]})
+    assert made.loops["A.loop"].iterations.shape == (2,)
+
+
+def test_arrays_of_members_are_not_native() -> None:
+    model = loop_model(
+        {"cond": True, "v_initial": "([0.0, 1.0],)"},
+        {"x_next": "x + step"},
+        given={"step": 1.0},
+        carried="x",
+        go="numpy.sum(x) < 9",
+    )
+    with pytest.raises(UnsupportedError, match="members stop each for itself"):
+        mdf_loop.compile(model, device="cpu", native="require").run(sweep={"step": [1.0, 2.0]})
+
+
+def test_it_can_be_stopped() -> None:
+    model = counting()
+    del model["model"]["graphs"]["graph"]["nodes"]["A"]["functions"]["loop"]["args"]["M"]
+    compiled = mdf_loop.compile(model, device="cpu", native="require")
+    made = compiled.run(sweep={"last": [3.0, np.inf, 7.0]}, time_limit=0.3)
+    assert made["r0"][[0, 2]].tolist() == [3.0, 7.0]
+    assert made.loops["A.loop"].iterations[1] > 1000
