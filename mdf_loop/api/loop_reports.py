@@ -15,14 +15,16 @@ from mdf_loop.run.segments import Reached
 
 def loop_reports(ready: Evaluation, reached: Reached) -> dict[str, LoopReport]:
     """A report by the name of each loop: where it was stopped from outside, that of who followed it."""
-    found = {}
+    found: dict[str, LoopReport] = {}
     for loop in ready.loops:
         count, last = (names.get(loop.name, "") for names in (ready.counts, ready.conditions))
         if count in reached.outputs:
             made = reached.outputs
             found[loop.name] = _report(ready, loop, made[count], made.get(last))
+    own = {loop.name for loop in ready.loops}  # others are branches of choices, or what passes made
     for name, report in reached.loops.items():
-        found[name] = _of_both(found.get(name), report)
+        if name in own:
+            found[name] = _of_both(found.get(name), report)
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,8 +53,8 @@ class LoopReport:
     @property
     def reasons(self) -> list[StoppedBy]:
         """Why it ended, each reason once, the most frequent first."""
-        counted = Counter(np.ravel(np.array(self.stopped_by, object)).tolist())
-        return [reason for reason, _ in counted.most_common()]
+        counts = {reason: int(np.sum(self.stopped_by == reason)) for reason in StoppedBy}
+        return sorted(filter(counts.get, counts), key=lambda reason: -counts[reason])
 
     @property
     def why(self) -> str:

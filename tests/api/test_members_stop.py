@@ -276,3 +276,48 @@ def test_recordings_of_their_own_length_in_each_step_are_refused() -> None:
     for steps in (1, 3):
         with pytest.raises(UnsupportedError, match="its own number of rows"):
             compiled.run(trials=4, steps=steps)
+
+
+# --- schedules ------------------------------------------------------------------------------------
+
+
+def scheduled() -> dict[str, Any]:
+    """A is kicked in each pass until it is at 2; B, which has a loop, runs when A has not gone down."""
+    up = {
+        "parameters": {"x": {"default_initial_value": 0.0, "value": "x + 0.3 + 0.5 * z"}},
+        "functions": {"z": {"value": "numpy.random.normal()"}},
+        "output_ports": {"x": {"value": "x"}},
+    }
+    halves = loop_model(
+        {"cond": "x > 0.1", "v_initial": "(x, 0)"},
+        {"y_next": "y * 0.5", "k_next": "k + 1"},
+        given={"x": 0.0},
+        carried="y k",
+        go="y * 0.5 > 0.1",
+    )["model"]["graphs"]["graph"]["nodes"]["A"]
+    halves["functions"]["loop"]["args"]["cond"] = "begins"
+    halves["parameters"] = {"begins": {"value": "x > 0.1"}}
+    edge = {"sender": "A", "sender_port": "x", "receiver": "B", "receiver_port": "x"}
+    reached = {"dependency": "A", "parameter": "x", "comparator": ">="}
+    when = {"type": "Threshold", "kwargs": reached | {"threshold": 0.2}}
+    ends = {"type": "Threshold", "kwargs": reached | {"threshold": 2.0}}
+    graph = {
+        "nodes": {"A": up, "B": halves},
+        "edges": {"e": edge},
+        "conditions": {
+            "node_specific": {"B": when},
+            "termination": {"environment_state_update": ends},
+        },
+    }
+    return {"model": {"format": "ModECI MDF v0.4", "graphs": {"graph": graph}}}
+
+
+@pytest.mark.parametrize("steps", [None, 4])
+def test_schedules_that_are_decided_while_running(steps: int | None) -> None:
+    compiled = mdf_loop.compile(scheduled(), device="cpu")
+    together = compiled.run(trials=24, steps=steps, record=["A.x"])
+    assert len(set(together["A.x"].ravel().tolist())) > 20
+    for k in range(0, 24, 5):
+        alone = compiled.run(trials=[k], steps=steps, record=["A.x"], engine="interpreter")
+        for name in together:
+            np.testing.assert_array_equal(together[name][k], alone[name][0])

@@ -11,7 +11,8 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Branch, If, Program, Value, walk
 from mdf_loop.passes.batching.batch import batch
-from tests.passes.batch_models import Model, Turning, same
+from tests.passes.batch_models import Model, Turning, arrays, same
+from tests.passes.batch_running import assert_same
 
 
 def choice(m: Model, condition: Value, **kept: Value) -> Program:
@@ -70,15 +71,45 @@ def made_like(b: Builder, value: Value) -> Value:
     return b.constant(np.full(tuple(int(d) for d in value.shape or ()), 3).astype(value.dtype))
 
 
-def test_a_branch_that_may_fail_is_refused_if_each_run_chooses() -> None:
-    for operands in (("v", "n"), ("n", "n")):
-        op_type = "Gather" if operands[0] == "v" else "Div"
-        with pytest.raises(UnsupportedError) as caught:
-            batch(one_branch(op_type, *operands), ["s"])
-        assert (
-            "'A' chooses for each of many values, which computes both branches, "
-            f"and onnx::{op_type} in one of them may fail" in str(caught.value)
-        )
+def test_a_branch_that_may_fail_is_computed_for_those_that_choose_it() -> None:
+    """Others would fail in it: they have no such element, and divide by 0."""
+    for op_type, first, n in (("Gather", "v", [1, 5, 0]), ("Div", "seven", [2, 0, 3])):
+        given = arrays(s=np.array([0.3, -0.7, 1.1]), n=np.array(n))
+        assert_same(one_branch(op_type, first, "n"), given, ("s", "n"))
+
+
+def test_a_loop_that_would_never_end_is_run_for_those_that_choose_it() -> None:
+    """From 1 on it is never left, from 0 it is."""
+    m = Model()
+    then = m.b.body()
+    loop = Turning(then, None)
+    x = loop.carry(m.s, "x")
+    more = loop.body.op("Mul", x, loop.body.constant(np.array(0.5)))
+    loop.leave(more)
+    small = loop.body.op("Greater", more, loop.body.constant(np.array(0.1)))
+    endless = loop.body.op("Less", more, loop.body.constant(np.array(-0.0)))
+    loop.done(condition=m.truth(True), condition_out=loop.body.op("Or", small, endless))
+    out = m.b.new("float64", (), "out")
+    branches = Branch(tuple(then.ops), (loop.carried[0].final,)), Branch((), (m.s,))
+    positive = m.b.op("Greater", m.s, m.b.constant(np.array(0.0)))
+    m.b.append(If("A", positive, *branches, (out,), "$.here"))
+    same(m.program(out=out), "s")
+
+
+def test_a_branch_that_may_fail_is_refused_if_nobody_knows_its_shape() -> None:
+    m = Model()
+    condition = m.b.op("Greater", m.s, m.b.constant(np.array(0.0)))
+    then = m.b.body()
+    length = then.op("Unsqueeze", m.n, then.constant(np.array([0])))
+    made = then.op("Expand", m.s, length)
+    out = m.b.new("float64", None, "out")
+    m.b.append(If("A", condition, Branch(tuple(then.ops), (made,)), Branch((), (m.v,)), (out,)))
+    with pytest.raises(UnsupportedError) as caught:
+        batch(m.program(out=out), ["s"])
+    assert (
+        "'A' chooses for each of many values, which computes both branches, "
+        "and onnx::Expand in one of them may fail" in str(caught.value)
+    )
 
 
 def test_what_cannot_fail_is_allowed_in_such_a_branch() -> None:

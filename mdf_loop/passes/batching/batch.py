@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from mdf_loop.build import Builder
-from mdf_loop.errors import CarryShapeError, Findings, Poisoned, UnknownNameError, UnsupportedError
+from mdf_loop.errors import CarryShapeError, Findings, Poisoned, UnknownNameError
 from mdf_loop.ir import (
     Branch,
     Carried,
@@ -57,8 +57,9 @@ from mdf_loop.passes.batching.by_condition import (
     rows_of_its_own,
     with_last_condition_carried,
 )
+from mdf_loop.passes.batching.once import once, refuse_shapes
 from mdf_loop.passes.batching.varying import read_by, spread_varying, stops_apart
-from mdf_loop.passes.failing import first_that_may_fail, name_of
+from mdf_loop.passes.failing import first_that_may_fail
 
 
 def batch(program: Program, names: Collection[str], size: str = "batch") -> Program:
@@ -74,11 +75,9 @@ def batch(program: Program, names: Collection[str], size: str = "batch") -> Prog
         UnsupportedError: what cannot be computed for all values at once, by name; all of it.
     """
     known = [entry.value.name for entry in program.inputs]
-    for name in names:
-        if name not in known:
-            raise UnknownNameError(
-                f"the program has no input '{name}'", hint=f"its inputs are {', '.join(known)}"
-            )
+    for name in (name for name in names if name not in known):
+        there = f"its inputs are {', '.join(known)}"
+        raise UnknownNameError(f"the program has no input '{name}'", hint=there)
     return _Batcher(program, frozenset(names), size).program() if names else program
 
 
@@ -106,7 +105,7 @@ class _Batcher:
 
     def program(self) -> Program:
         """The program for all runs."""
-        inputs = tuple(self._input(entry) for entry in self.old.inputs)
+        inputs = tuple(map(self._input, self.old.inputs))
         self._at_home(self.lane, (entry.value for entry in self.old.inputs))
         self._scope(self.lane, self.old.ops)
         self.findings.raise_any()
@@ -157,11 +156,11 @@ class _Batcher:
             raise Poisoned
         return self.now.get(value, value)
 
-    def _shared(self, lane: Lane, value: Value | None) -> Value | None:
+    def _optional(self, value: Value | None) -> Value | None:
         return None if value is None else self._new(value)
 
-    def _each(self, lane: Lane, value: Value | None) -> Value | None:
-        return None if value is None else self._spread(lane, value)
+    def _truth(self, lane: Lane, value: Value | None, apart: bool) -> Value | None:
+        return self._spread(lane, value) if apart and value else self._optional(value)
 
     def _read(self, value: Value) -> Value:
         """What a value has become, for what computes with it."""
@@ -175,8 +174,6 @@ class _Batcher:
     def _spread(self, lane: Lane, value: Value) -> Value:
         with lane.b.at(lane.b.where, value.name):
             return lane.spread(self._operand(value))
-
-    # --- operations ----------------------------------------------------------------------------
 
     def _scope(self, lane: Lane, ops: Iterable[Operation]) -> None:
         for operation in ops:
@@ -258,19 +255,18 @@ class _Batcher:
                 self._batched(value)
         self._at_home(body, body_inputs(loop))
         self._scope(body, loop.ops)
-        truth = self._each if apart else self._shared
         new = replace(
             loop,
-            trip_count=self._shared(lane, loop.trip_count),
-            condition=truth(lane, loop.condition),
+            trip_count=self._optional(loop.trip_count),
+            condition=self._truth(lane, loop.condition, apart),
             condition_in=self._new(loop.condition_in),
-            condition_out=truth(body, loop.condition_out),
+            condition_out=self._truth(body, loop.condition_out, apart),
             carried=tuple(self._carried(lane, body, carried) for carried in loop.carried),
             recorded=tuple(self._recorded(lane, body, recorded) for recorded in loop.recorded),
             scanned=tuple(self._scanned(scanned) for scanned in loop.scanned),
-            first=self._shared(lane, loop.first),
-            count=self._shared(lane, loop.count),
-            last_condition=self._shared(lane, loop.last_condition),
+            first=self._optional(loop.first),
+            count=self._optional(loop.count),
+            last_condition=self._optional(loop.last_condition),
             members=self.axis if apart else None,
         )
         lane.b.append(replace(new, ops=tuple(body.b.ops)))
@@ -376,25 +372,29 @@ class _Batcher:
         return Branch(tuple(inside.b.ops), leaves)
 
     def _both_branches(self, lane: Lane, choice: If) -> None:
-        """Each run chooses its own: both branches are computed."""
-        for branch in (choice.then, choice.otherwise):
-            failing = first_that_may_fail(branch.ops, lane.b.constant_of)
-            if failing is not None:
-                raise UnsupportedError(
-                    f"'{choice.name}' chooses for each of many values, which computes both "
-                    f"branches, and {name_of(failing)} in one of them may fail",
-                    choice.where,
-                    HINT,
-                )
-            self._scope(lane, branch.ops)
-        pairs = zip(choice.outputs, choice.then.leaves, choice.otherwise.leaves, strict=True)
+        """Each run chooses its own: both branches are computed; what may fail, for those that choose it."""
+        false = Op("Not", (choice.condition,), (lane.b.new("bool", (), f"not {choice.name}"),))
+        pairs = zip(
+            choice.outputs,
+            self._chosen(lane, choice, choice.then, ()),
+            self._chosen(lane, choice, choice.otherwise, (false,)),
+            strict=True,
+        )
         for output, then, otherwise in pairs:
-            if then.shape is None or then.shape != otherwise.shape:
-                raise UnsupportedError(
-                    f"'{choice.name}' gives '{output.name}' in two shapes, "
-                    f"{then.type} and {otherwise.type}, which many values cannot choose from",
-                    choice.where,
-                    HINT,
-                )
+            refuse_shapes(choice, output, then, otherwise)
             where = Op("Where", (choice.condition, then, otherwise), (output,), where=choice.where)
             self._op(lane, where)
+
+    def _chosen(
+        self, lane: Lane, choice: If, branch: Branch, negation: tuple[Op, ...]
+    ) -> tuple[Value, ...]:
+        """What a branch gives, at least for the runs that choose it."""
+        failing = first_that_may_fail(branch.ops, lane.b.constant_of)
+        if failing is None:
+            self._scope(lane, branch.ops)
+            return branch.leaves
+        truth = negation[0].outputs[0] if negation else choice.condition
+        loop = once(lane.b, choice, branch, truth, failing)
+        spread_varying((*negation, loop), self.varying)
+        self._scope(lane, (*negation, loop))
+        return tuple(carried.final for carried in loop.carried)
