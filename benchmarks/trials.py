@@ -44,7 +44,7 @@ import numpy as np
 import mdf_loop
 from mdf_loop import streams
 
-MODEL = Path(__file__).parent / "models" / "decision.yaml"
+MODEL = Path(__file__).parent / "decision.yaml"
 SITE = "decision.ddm.decide.body.walk.x_next#0"
 DT, THRESHOLD = 1e-3, 1.0
 SPREAD = np.sqrt(DT)

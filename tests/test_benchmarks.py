@@ -215,3 +215,25 @@ def test_a_line_for_each_case_and_a_bar_for_each_way(native, monkeypatch, capsys
     assert "| FN 1, recorded | 20 |" in shown
     assert "standard: there is little to do |" in shown
     assert "</svg>" in figure.read_text(encoding="utf-8")
+
+
+def test_all_ways_to_decide_are_held_against_the_closed_form(monkeypatch) -> None:
+    trials = _imported("trials")
+    ways = {way: make for way, make in trials.ways().items() if "numpy" in way or way == "ours"}
+    ways["standard"] = lambda: trials.ours("off")
+    monkeypatch.setattr(trials, "ways", lambda: ways)
+    best = trials.measure(300, 1)
+    assert best.keys() == ways.keys()
+    assert "| ours |" in trials.table(best)
+    slow = {"ours": 3.0, "ssm-simulators": 1.0, "numpy": 3.0, "standard": 1.0}
+    assert trials.missed(slow) == ["ours takes 3 times ssm-simulators, not 1.5"]
+
+
+def test_other_times_are_refused() -> None:
+    trials = _imported("trials")
+    times, upper = trials.numpy_way(2000)
+    trials.check("numpy", (times, upper))
+    with pytest.raises(AssertionError, match="a mean of"):
+        trials.check("late", (times + 0.5, upper))
+    with pytest.raises(AssertionError, match="errors"):
+        trials.check("wrong", (times, ~upper))

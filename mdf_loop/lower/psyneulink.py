@@ -4,7 +4,7 @@ That a function is PsyNeuLink's its metadata say (`type: ReLU`). Numbers are amo
 (texts, truth values, nothing) in its metadata. A formula holds for the options that it names; with
 others the function is not known.
 
-Source: psyneulink.core.components.functions.nonstateful (0.21).
+Source: psyneulink.core.components.functions (0.21).
 """
 
 from __future__ import annotations
@@ -24,12 +24,21 @@ class Formula:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-_X = "variable0"
+_X = UNREAD = "variable0"
+"""What a function is of; those that draw random numbers are given it, and do not read it."""
+
 _SCALED = ("scale", "offset")
 _UNWEIGHTED = {"weights": None, "exponents": None}
 
 FORMULAS = (
     Formula("identity", (_X,), _X),
+    Formula("exponentialdist", ("beta", "shape"), "numpy.random.exponential(beta, shape)"),
+    Formula(
+        "ornsteinuhlenbeckintegrator",
+        (_X, "previous_value", "decay", "rate", "noise", "time_step_size", "offset"),
+        "previous_value + (decay * previous_value - rate * variable0) * time_step_size"
+        " + numpy.sqrt(time_step_size * noise) * numpy.random.normal() + offset",
+    ),
     Formula(
         "relu",
         (_X, "gain", "bias", "leak", *_SCALED),

@@ -23,7 +23,7 @@ from mdf_loop.lower.expression import lower_expression
 from mdf_loop.lower.onnx_draws import DRAWN
 from mdf_loop.lower.onnx_functions import lower_onnx
 from mdf_loop.lower.operators import Term
-from mdf_loop.lower.psyneulink import is_foreign, known_formula, origin_hint
+from mdf_loop.lower.psyneulink import UNREAD, is_foreign, known_formula, origin_hint
 from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.syntax import names_in
 from mdf_loop.ops import onnx_schema
@@ -91,6 +91,8 @@ def lower_function(
     """
     op_type = name.rpartition("::")[2]
     if name == title(op_type) and (op_type in own_names() or "onnx::" in name):
+        if is_foreign(metadata or {}) and op_type in DRAWN:
+            args = {key: value for key, value in args.items() if key != UNREAD}
         return lower_onnx(b, op_type, args, scope)
     if name in DECISIONS:
         return _decision(b, name, args, scope)

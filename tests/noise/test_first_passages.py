@@ -14,7 +14,7 @@ import pytest
 
 import mdf_loop
 
-MODEL = Path(__file__).parents[2] / "benchmarks" / "models" / "decision.yaml"
+MODEL = Path(__file__).parents[2] / "benchmarks" / "decision.yaml"
 TRIALS = 100_000
 SIGMAS = 5.0
 DT = 1e-3

@@ -324,6 +324,103 @@ def circle() -> Made:
     return pnl.Composition(name="comp", pathways=[[a, b, a]]), {a: NUMBERS}
 
 
+# --- with noise ----------------------------------------------------------------------------------
+
+NOISY: dict[str, Callable[[], Made]] = {}
+REPEATS = 300
+
+
+def noisy(make: Callable[[], Made]) -> Callable[[], Made]:
+    NOISY[make.__name__] = make
+    return make
+
+
+def normal(deviation: float) -> Any:
+    return pnl.NormalDist(standard_deviation=deviation)
+
+
+def integrating(function: Any) -> Made:
+    return beside(COUNTS, processing("A", function))
+
+
+@noisy
+def noisy_simple() -> Made:
+    return integrating(pnl.SimpleIntegrator(rate=0.5, noise=normal(0.5)))
+
+
+@noisy
+def noisy_adaptive() -> Made:
+    return integrating(pnl.AdaptiveIntegrator(rate=0.25, noise=normal(0.5)))
+
+
+@noisy
+def noisy_accumulator() -> Made:
+    return integrating(pnl.AccumulatorIntegrator(rate=0.9, increment=0.2, noise=normal(0.3)))
+
+
+@noisy
+def noisy_uniform() -> Made:
+    return integrating(pnl.SimpleIntegrator(rate=0.5, noise=pnl.UniformDist(low=-1.0, high=2.0)))
+
+
+@noisy
+def noisy_exponential() -> Made:
+    return integrating(pnl.SimpleIntegrator(rate=0.5, noise=pnl.ExponentialDist(beta=0.5)))
+
+
+@noisy
+def noisy_distribution() -> Made:
+    return integrating(pnl.NormalDist(mean=2.0, standard_deviation=0.5))
+
+
+@noisy
+def noisy_ornstein_uhlenbeck() -> Made:
+    function = pnl.OrnsteinUhlenbeckIntegrator(decay=-0.5, noise=0.4, time_step_size=0.1)
+    return integrating(function)
+
+
+@noisy
+def noisy_drift_diffusion() -> Made:
+    function = pnl.DriftDiffusionIntegrator(rate=1.0, noise=0.7, time_step_size=0.1, threshold=50.0)
+    mechanism = pnl.DDM(name="DDM", function=function, execute_until_finished=False)
+    return beside(COUNTS, mechanism)
+
+
+@noisy
+def noisy_logistic() -> Made:
+    mechanism = transfer(
+        "A", pnl.Logistic(gain=2.0), integrator_mode=True, integration_rate=0.3, noise=normal(0.2)
+    )
+    return beside(NUMBERS, mechanism)
+
+
+@noisy
+def noisy_network() -> Made:
+    a = processing("A", pnl.SimpleIntegrator(rate=0.25, noise=normal(0.5)))
+    b = processing("B", pnl.AdaptiveIntegrator(rate=0.5, noise=normal(0.25)))
+    whole = pnl.Composition(name="comp", pathways=[[a, b]])
+    whole.scheduler.add_condition(b, pnl.EveryNCalls(a, 2))
+    return whole, {a: COUNTS}
+
+
+def statistics(make: Callable[[], Made]) -> dict[str, Any]:
+    """Means and variances of outputs after each trial, over runs with other random numbers."""
+    pnl.clear_registry()
+    pnl.core.globals.utilities.set_global_seed(1)
+    whole, inputs = make()
+    runs = []
+    for _ in range(REPEATS):
+        runs.append(numbers(whole, inputs))
+        for mechanism in mechanisms_of(whole):
+            if mechanism.parameters.has_initializers.get(whole):
+                mechanism.reset(context=whole)
+    found: dict[str, Any] = {"inputs": given(inputs), "repeats": REPEATS, "outputs": {}}
+    for name in runs[0]:
+        rows = np.array([[np.ravel(row)[0] for row in run[name]] for run in runs], float)
+        found["outputs"][name] = [rows.mean(axis=0).tolist(), rows.var(axis=0).tolist()]
+    return found
+
+
 # --- running and writing --------------------------------------------------------------------------
 
 
@@ -369,7 +466,13 @@ def given(inputs: dict[Any, Any]) -> dict[str, Any]:
 def main(names: list[str]) -> None:
     """Make all, or those that are named."""
     warnings.filterwarnings("ignore")
-    for name in names or COMPOSITIONS:
+    for name in [name for name in names or NOISY if name in NOISY]:
+        pnl.clear_registry()
+        pnl.write_mdf_file(NOISY[name]()[0], f"{name}.yaml", str(DATA / "noisy"))
+        text = json.dumps(statistics(NOISY[name]))
+        (DATA / "noisy" / f"{name}.statistics.json").write_text(text + "\n")
+        print(name)  # noqa: T201
+    for name in [name for name in names or COMPOSITIONS if name in COMPOSITIONS]:
         pnl.clear_registry()
         whole, inputs = COMPOSITIONS[name]()
         ending = "json" if name in ("transfer_functions", "every_n_calls", "nested") else "yaml"

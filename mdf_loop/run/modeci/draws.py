@@ -29,6 +29,7 @@ from mdf_loop.run.modeci.seeds import seeded
 
 _HOOK = "mdf_loop_draw"
 
+_NAMED = ("shape", "mean", "scale", "low", "high", "dtype")
 _READING = ("Like", "Bernoulli")
 """How operators end that draw for an input."""
 
@@ -101,10 +102,8 @@ class EngineDraws:
         """An operator of ONNX that draws, as an expression on its arguments."""
         args = {k: self._text(v, f"{site}.{k}") for k, v in (item.args or {}).items()}
         seed = args.pop("seed", None)
-        named = {name: name for name in args if name != "input"}
-        said = [f"{name}={name}" for name in named] + ["input=input"] * item.function.endswith(
-            _READING
-        )
+        said = [f"{name}={name}" for name in args if name in _NAMED]
+        said += ["input=input"] * item.function.endswith(_READING)
         number = self._numbered(item.function, f"{site}{_seed(seed)}#0")
         made = copy.copy(item)
         made.function, made.args = None, args
