@@ -1,0 +1,68 @@
+"""Noisy models of PsyNeuLink: the statistics that its own Python gives, and the numbers of the engine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdf_loop
+
+DATA = Path(__file__).parent / "data" / "noisy"
+EXPORTS = sorted(path.stem for path in DATA.glob("*.yaml"))
+TRIALS = 20_000
+SIGMAS = 5.0
+
+ONLY_HERE = {"noisy_exponential", "noisy_ornstein_uhlenbeck"}
+"""Exports whose functions modeci_mdf's engine does not know."""
+
+
+BEGINS_ANEW = {"DDM.DDM_DECISION_VARIABLE"}
+"""Outputs that PsyNeuLink sets back before each trial, which an export does not say: the first is compared."""
+
+SHIFTED = {"DDM.DDM_RESPONSE_TIME"}
+"""Outputs that are counted by PsyNeuLink outside of what it exports."""
+
+
+def statistics(name: str) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """Inputs, means and variances of outputs after each step, and over how many runs."""
+    made = json.loads((DATA / f"{name}.statistics.json").read_text())
+    return made["inputs"], made["outputs"], made["repeats"]
+
+
+def test_there_are_ten() -> None:
+    assert len(EXPORTS) == 10
+    assert set(EXPORTS) >= ONLY_HERE
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_statistics_are_those_of_psyneulink(name: str) -> None:
+    inputs, outputs, repeats = statistics(name)
+    steps = len(next(iter(inputs.values())))
+    model = mdf_loop.compile(DATA / f"{name}.yaml")
+    made = model.run(inputs, steps=steps, trials=TRIALS, record=list(outputs), seed=1)
+    for output, (means, variances) in outputs.items():
+        if output in SHIFTED:
+            continue
+        shown = slice(1) if output in BEGINS_ANEW else slice(None)
+        ours = made[output].reshape(TRIALS, steps, -1)[:, shown, 0]
+        spread = ours.std(axis=0)
+        apart = np.abs(ours.mean(axis=0) - np.array(means)[shown])
+        assert (apart <= SIGMAS * spread / np.sqrt(repeats) + 1e-9).all(), output
+        fourth = ((ours - ours.mean(axis=0)) ** 4).mean(axis=0)
+        deviation = np.sqrt(np.maximum(fourth - spread**4, 0) / repeats)
+        assert (
+            np.abs(spread**2 - np.array(variances)[shown]) <= SIGMAS * deviation + 1e-9
+        ).all(), output
+
+
+@pytest.mark.parametrize("name", [name for name in EXPORTS if name not in ONLY_HERE])
+def test_the_engine_draws_the_same(name: str) -> None:
+    inputs, _, _ = statistics(name)
+    given = {port: np.array(rows) for port, rows in inputs.items()}
+    steps = len(next(iter(given.values())))
+    made = mdf_loop.verify(DATA / f"{name}.yaml", given, steps=steps, seed=2)
+    assert made.equal, str(made)
