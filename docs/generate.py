@@ -153,6 +153,8 @@ def draw_pictures() -> None:
     draw(neuron, images / "adaptive_threshold.svg", captures=False)
     network = examples / "onnx_round_trip" / "model.yaml"
     draw(network, images / "onnx_round_trip.svg", rankdir="TB")
+    for name in ("drift_diffusion", "competing_accumulators", "stroop"):
+        draw(examples / name / "model.yaml", images / f"{name}.svg")
     for name in ("noisy_current", "poisson_inputs"):
         draw(examples / name / "model.yaml", images / f"{name}.svg", over_time=True)
 
