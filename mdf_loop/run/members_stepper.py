@@ -10,6 +10,7 @@ So nobody waits for the slowest member, other than for the end of a chunk.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -90,5 +91,6 @@ def _among(part: Array, rows: Array, axis: int, before: Array | None, members: i
         whole = np.zeros(shape, part.dtype)
     else:
         whole = before.copy()
-    np.moveaxis(whole, axis, 0)[rows] = np.moveaxis(part, axis, 0)
+    place: tuple[Any, ...] = (*(slice(None),) * axis, rows)
+    whole[place] = part
     return whole

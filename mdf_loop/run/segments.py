@@ -20,6 +20,8 @@ from typing import TypeAlias
 import numpy as np
 
 from mdf_loop.ir import Array, Constant, Data, Loop, Program, StoppedBy, Value, reads, results
+from mdf_loop.native.choice import NATIVE
+from mdf_loop.passes.segments.ahead import ahead
 from mdf_loop.passes.segments.in_segments import Segment, Straight
 from mdf_loop.passes.segments.loop_segment import LoopSegment
 from mdf_loop.passes.segments.of_all_members import of_all_members
@@ -97,8 +99,24 @@ class Segments:
         """The session of a segment."""
         with self._lock:
             if place not in self._sessions:
-                self._sessions[place] = self.session_of(self.segments[place].program)
+                self._sessions[place] = self._loaded(self.segments[place])
             return self._sessions[place]
+
+    def _loaded(self, segment: Segment) -> Runnable:
+        made = self.session_of(segment.program)
+        if not isinstance(segment, LoopSegment) or not self.are_apart(segment):
+            return made
+        if made.native.get(segment.loop.name, NATIVE) == NATIVE:
+            return made
+        before = ahead(segment.program, segment.most)
+        return made if before is segment.program else self.session_of(before)
+
+    def are_apart(self, segment: LoopSegment) -> bool:
+        """Whether members of a loop stop each for itself, and can then be taken out."""
+        members = segment.loop.members
+        if members is None:
+            return False
+        return of_all_members(self.program, members).isdisjoint(segment.captured)
 
     def session_of(self, part: Program) -> Runnable:
         """A new session of a part of the program."""
@@ -266,11 +284,10 @@ class _Evaluation:
         known: Mapping[Value, Data],
         around: Mapping[str, Array],
     ) -> LoopStepper:
-        session, members = self.segments.session(place), segment.loop.members
-        if members is None:
+        session = self.segments.session(place)
+        if segment.loop.members is None:
             return LoopStepper(session, segment, known, around)
-        mixed = of_all_members(self.segments.program, members)
-        apart = mixed.isdisjoint(segment.captured)
+        apart = self.segments.are_apart(segment)
         return MembersStepper(session, segment, known, around, apart=apart)
 
     # --- to go on later -------------------------------------------------------------------------

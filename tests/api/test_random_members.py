@@ -43,7 +43,7 @@ def test_random_noisy_loops(part: int) -> None:
         model, sweep = noisy_loop(seed)
         trials = range(seed % 3, seed % 3 + 7)
         words: dict[str, Any] = {"trials": trials} | ({"sweep": sweep} if sweep else {})
-        case = Case(model, words)
+        case = Case(model, words, {"native": "off" if seed % 2 else "auto"})
         compiled = case.compiled()
         made = unbroken(case, compiled)
         assert_as_alone(compiled, sweep, made, trials)
@@ -58,14 +58,15 @@ def test_random_noisy_loops(part: int) -> None:
 @pytest.mark.parametrize("seed", range(0, times(4, 100)))
 def test_random_noisy_loops_resumed(seed: int, tmp_path: Any) -> None:
     model, sweep = noisy_loop(seed)
-    case = Case(model, {"trials": 5} | ({"sweep": sweep} if sweep else {}))
+    words = {"trials": 5} | ({"sweep": sweep} if sweep else {})
+    case = Case(model, words, {"native": "off" if seed % 2 else "auto"})
     same_results(resumed(case, seed, tmp_path / "run.ckpt")[0], unbroken(case))
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_ten_thousand_trials_and_their_prefixes(seed: int) -> None:
     model, _ = noisy_loop(seed)
-    compiled = mdf_loop.compile(model, device="cpu")
+    compiled = mdf_loop.compile(model, device="cpu", native="off" if seed == 1 else "auto")
     whole = compiled.run(trials=10_000)
     for size in (1, 7):
         part = compiled.run(trials=size)

@@ -1,0 +1,113 @@
+"""Random numbers of some iterations at once, before these: in a loop each operation costs a call.
+
+    loop %i < %most                                  %turns = Add(%n, Range(0, %most))
+      carry %n: int64[batch] from %n0 to %more       %zs: float64[most, batch] = Normal(%turns, %key)
+      %z: float64[batch] = Normal(%n, %key)    ->    loop %i < %most
+      %more = Add(%n, 1)                               carry %n ...
+      %x1 = Add(%x, %z)                                scan %z of %zs
+                                                       %x1 = Add(%x, %z)
+
+So is all that is computed number by number of what counts iterations, and of what is the same in all of
+them. Numbers of iterations that a member does not come to are not read. Keeps: results bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import (
+    Constant,
+    Loop,
+    Op,
+    Program,
+    Scanned,
+    Value,
+    body_inputs,
+    body_outputs,
+    reads,
+    results,
+)
+from mdf_loop.ops import row_of
+from mdf_loop.ops.registry import Bits
+from mdf_loop.ops.words import ints, scalar
+
+FEWEST = 16
+"""Operations from which on it pays: a number has forty or more."""
+
+
+def ahead(program: Program, most: Value) -> Program:
+    """The program of a loop of members, which runs so many iterations at most."""
+    *before, loop = program.ops
+    assert isinstance(loop, Loop)
+    steps = _steps(loop, {op.value for op in before if isinstance(op, Constant)})
+    moved = _moved(loop, steps)
+    if len(moved) < FEWEST:
+        return program
+    b = Builder.resume(program)
+    with b.at(loop.where, loop.name):
+        rows = _rows(b, loop, most, steps, moved)
+    inside = tuple(op for op in loop.ops if op not in moved)
+    read = {value for op in inside for value in reads(op)} | {*body_outputs(loop)}
+    scanned = tuple(
+        Scanned(rows[op.outputs[0]], op.outputs[0]) for op in moved if op.outputs[0] in read
+    )
+    changed = replace(loop, ops=inside, scanned=(*loop.scanned, *scanned))
+    return replace(program, ops=(*before, *b.ops, changed))
+
+
+def _steps(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
+    """Carried whole numbers that grow by one and the same constant, and that."""
+    makers = {op.outputs[0]: op for op in loop.ops if isinstance(op, Op)}
+    found = {}
+    for carried in loop.carried:
+        maker, enter = makers.get(carried.leave), carried.enter
+        if maker is None or maker.op_type != "Add" or enter.type != f"int64[{loop.members}]":
+            continue
+        first, step = maker.inputs
+        if first is enter and step in constants and step is not None and step.shape in ((), (1,)):
+            found[enter] = step
+    return found
+
+
+def _moved(loop: Loop, steps: Mapping[Value, Value]) -> list[Op]:
+    """The operations that need nothing of an iteration but how many there were before it."""
+    own = (loop.members,)
+    made = {*body_inputs(loop), *(value for op in loop.ops for value in results(op))}
+    leaves = {carried.leave for carried in loop.carried if carried.enter in steps}
+    counted = set(steps)
+    moved: list[Op] = []
+    for op in loop.ops:
+        if not isinstance(op, Op) or not _is_exact(op) or op.outputs[0] in leaves:
+            continue
+        given = [value for value in op.inputs if value is not None]
+        alike = all(v in counted or (v not in made and v.shape in ((), (1,), own)) for v in given)
+        if alike and op.outputs[0].shape == own and not counted.isdisjoint(given):
+            moved.append(op)
+            counted.add(op.outputs[0])
+    return moved
+
+
+def _is_exact(op: Op) -> bool:
+    """Whether an operation is computed number by number, with the same bits wherever they stand."""
+    row = row_of(op.op_type)
+    surely = not row.may_fail(op, lambda value: None) and len(op.outputs) == 1
+    return row.elementwise and row.bits is Bits.FIXED and surely
+
+
+def _rows(
+    b: Builder, loop: Loop, most: Value, steps: Mapping[Value, Value], moved: list[Op]
+) -> Mapping[Value, Value]:
+    """What the operations give in all iterations, by what they give in one."""
+    numbers = b.op("Range", scalar(b, 0, "int64"), most, scalar(b, 1, "int64"))
+    column = b.op("Unsqueeze", numbers, ints(b, 1))
+    rows = {
+        carried.enter: b.op("Add", carried.initial, b.op("Mul", column, steps[carried.enter]))
+        for carried in loop.carried
+        if carried.enter in steps
+    }
+    for op in moved:
+        given = [None if value is None else rows.get(value, value) for value in op.inputs]
+        rows[op.outputs[0]] = b.op(op.op_type, *given, **op.attributes)
+    return rows
