@@ -30,7 +30,7 @@ from mdf_loop.signals import ending
 PATIENCE = 0.1
 """Seconds after which an evaluation is begun again in segments."""
 
-MANY = 256
+MANY = 8
 """Members of which those that have stopped are taken out from the beginning."""
 
 BRIEF = 0.005

@@ -41,8 +41,7 @@ def segment_of(source: Any, swept: str = "random_keys") -> LoopSegment:
 
 
 def inside(program: Program) -> list[str]:
-    *_, loop = program.ops
-    assert isinstance(loop, Loop)
+    (loop,) = (op for op in program.ops if isinstance(op, Loop))
     return [op.op_type for op in loop.ops if isinstance(op, Op)]
 
 
@@ -50,9 +49,9 @@ def test_numbers_are_drawn_before_the_loop() -> None:
     segment = segment_of(model())
     made = ahead(segment.program, segment.most)
     assert not check(made)
-    assert sorted(inside(made)) == ["Abs", "Add", "Add", "Add", "Add", "Less"]
-    *_, loop = made.ops
-    assert isinstance(loop, Loop)
+    assert sorted(inside(made)) == ["Abs", "Add", "Add", "Add", "Less"]
+    (loop,) = (op for op in made.ops if isinstance(op, Loop))
+    assert [carried.name for carried in loop.carried] == ["x_next", "y_next"]
     (scanned,) = loop.scanned
     assert scanned.row.type == "float64[batch]"
 

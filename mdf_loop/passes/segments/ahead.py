@@ -3,9 +3,10 @@
     loop %i < %most                                  %turns = Add(%n, Range(0, %most))
       carry %n: int64[batch] from %n0 to %more       %zs: float64[most, batch] = Normal(%turns, %key)
       %z: float64[batch] = Normal(%n, %key)    ->    loop %i < %most
-      %more = Add(%n, 1)                               carry %n ...
-      %x1 = Add(%x, %z)                                scan %z of %zs
-                                                       %x1 = Add(%x, %z)
+      %more = Add(%n, 1)                               scan %z of %zs
+      %x1 = Add(%x, %z)                                %x1 = Add(%x, %z)
+      count giving %count                              count giving %count
+                                                     %n_final = Add(%n0, Mul(%count, 1))
 
 So is all that is computed number by number of what counts iterations, and of what is the same in all of
 them. Numbers of iterations that a member does not come to are not read. Keeps: results bit for bit.
@@ -13,14 +14,16 @@ them. Numbers of iterations that a member does not come to are not read. Keeps: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import (
+    Carried,
     Constant,
     Loop,
     Op,
+    Operation,
     Program,
     Scanned,
     Value,
@@ -48,13 +51,36 @@ def ahead(program: Program, most: Value) -> Program:
     b = Builder.resume(program)
     with b.at(loop.where, loop.name):
         rows = _rows(b, loop, most, steps, moved)
-    inside = tuple(op for op in loop.ops if op not in moved)
-    read = {value for op in inside for value in reads(op)} | {*body_outputs(loop)}
-    scanned = tuple(
-        Scanned(rows[op.outputs[0]], op.outputs[0]) for op in moved if op.outputs[0] in read
+    inside = [op for op in loop.ops if op not in moved]
+    counted = [c for c in loop.carried if c.enter in steps and _only_counts(c, loop, inside)]
+    inside = [op for op in inside if not {*results(op)} & {c.leave for c in counted}]
+    smaller = replace(
+        loop,
+        ops=tuple(inside),
+        carried=tuple(carried for carried in loop.carried if carried not in counted),
     )
-    changed = replace(loop, ops=inside, scanned=(*loop.scanned, *scanned))
-    return replace(program, ops=(*before, *b.ops, changed))
+    read = {value for op in inside for value in reads(op)} | {*body_outputs(smaller)}
+    scanned = [Scanned(rows[op.outputs[0]], op.outputs[0]) for op in moved if op.outputs[0] in read]
+    changed = replace(smaller, scanned=(*loop.scanned, *scanned))
+    after = [op for carried in counted for op in _total(b, loop, carried, steps[carried.enter])]
+    return replace(program, ops=(*before, *b.ops, changed, *after))
+
+
+def _only_counts(carried: Carried, loop: Loop, inside: Sequence[Operation]) -> bool:
+    """Whether nothing in an iteration reads it, other than what makes the next one."""
+    (grows,) = (op for op in inside if carried.leave in results(op))
+    others = (value for op in inside if op is not grows for value in reads(op))
+    given = [value for value in body_outputs(loop) if value in (carried.enter, carried.leave)]
+    return not {carried.enter, carried.leave} & {*others} and len(given) == 1
+
+
+def _total(b: Builder, loop: Loop, carried: Carried, step: Value) -> tuple[Op, Op]:
+    """What a count has become, of each member after its own iterations."""
+    made = b.new("int64", (loop.members or "",), f"{carried.final.name} more")
+    return (
+        Op("Mul", (loop.count, step), (made,), where=loop.where),
+        Op("Add", (carried.initial, made), (carried.final,), where=loop.where),
+    )
 
 
 def _steps(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
