@@ -10,6 +10,7 @@ from mdf_loop import ir
 from mdf_loop.errors import OperandError, UnknownFunctionError
 from mdf_loop.lower import lower_function
 from mdf_loop.lower.psyneulink import FORMULAS
+from mdf_loop.lower.syntax import draws_numbers
 from mdf_loop.passes.simplify.drop_unused import drop_unused
 from tests.lower.lower_machine import Lowered, assert_same
 
@@ -61,7 +62,10 @@ def test_functions(name, metadata, formula):
 
 def test_all_are_tested():
     options = [{k: v for k, v in metadata.items() if k != "type"} for _, metadata, _ in ROWS]
-    assert [(f.name, dict(f.options)) for f in FORMULAS] == list(
+    still = [formula for formula in FORMULAS if not draws_numbers(formula.text)]
+    drawing = {formula.name for formula in FORMULAS if formula not in still}
+    assert drawing == {"exponentialdist", "ornsteinuhlenbeckintegrator"}  # by tests/psyneulink
+    assert [(f.name, dict(f.options)) for f in still] == list(
         zip([row[0] for row in ROWS], options, strict=True)
     )
 
