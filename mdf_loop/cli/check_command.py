@@ -25,7 +25,8 @@ def command(
     from mdf_loop.api.compiled import checked_options
     from mdf_loop.cli.inputs import read_inputs
     from mdf_loop.importing.opening import open_document
-    from mdf_loop.ir import Loop, walk
+    from mdf_loop.ir import Loop, Takes, walk
+    from mdf_loop.reading.draws import carried_by_model
     from mdf_loop.verification.acceptance import accept
     from mdf_loop.verification.differences import differences
 
@@ -34,11 +35,14 @@ def command(
     reading = accept(document, read_inputs(pairs, files), options)
     program = reading.program
     loops = [op for op in walk(program.ops) if isinstance(op, Loop)]
-    counts = (("input", program.inputs), ("output", program.outputs), ("loop", loops))
+    inputs = [entry for entry in program.inputs if entry.role is Takes.PORT]
+    counts = [("input", inputs), ("output", program.outputs), ("loop", loops)]
+    if program.sites:
+        counts.append(("stream of random numbers", program.sites))
     show("no problems: " + ", ".join(_counted(word, len(what)) for word, what in counts))
     for loop in loops:
         show(
-            f"  {loop.name}: {loop.kind} loop, {len(loop.carried)} carried, "
+            f"  {loop.name}: {loop.kind} loop, {carried_by_model(loop)} carried, "
             f"{len(loop.recorded)} recorded  {loop.where}"
         )
     for note in dict.fromkeys((*reading.notes, *differences(document, reading.types))):
@@ -46,4 +50,5 @@ def command(
 
 
 def _counted(word: str, number: int) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+    first, *rest = word.split(" ")
+    return " ".join((f"{number} {first}{'s' * (number != 1)}", *rest))

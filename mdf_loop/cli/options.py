@@ -55,6 +55,14 @@ def time_options(command: _F) -> _F:
     return command
 
 
+seed_option = click.option(
+    "--seed",
+    default="0",
+    show_default=True,
+    help="Which random numbers the model draws: a whole number, or fresh for a new one.",
+)
+
+
 def trials_options(command: _F) -> _F:
     """`--seed`, `--trials`, `--over-trials`, `--by`."""
     for option in (
@@ -75,12 +83,7 @@ def trials_options(command: _F) -> _F:
             metavar="N|FIRST:END|LIST",
             help="Run so many trials at once, each with random numbers of its own; or these.",
         ),
-        click.option(
-            "--seed",
-            default="0",
-            show_default=True,
-            help="Which random numbers the model draws: a whole number, or fresh for a new one.",
-        ),
+        seed_option,
     ):
         command = option(command)
     return command

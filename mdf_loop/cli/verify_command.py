@@ -14,6 +14,7 @@ from mdf_loop.cli.options import (
     device_option,
     input_options,
     model_argument,
+    seed_option,
     set_option,
 )
 from mdf_loop.cli.show import show
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 @device_option
 @click.option("--steps", type=int, help="Compare the model over time, that many evaluations.")
 @click.option("--dt", type=float, help="Seconds between one evaluation and the next.")
+@seed_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context
 def command(
@@ -45,10 +47,11 @@ def command(
     unroll: int | None,
     steps: int | None,
     dt: float | None,
+    seed: str,
     as_json: bool,
 ) -> None:
     """Compare MODEL compiled with modeci_mdf's engine and the interpreter; exit code 1 if different."""
-    from mdf_loop.cli.inputs import read_inputs, read_settings
+    from mdf_loop.cli.inputs import read_inputs, read_seed, read_settings
     from mdf_loop.verification import verify
 
     verification = verify(
@@ -62,6 +65,7 @@ def command(
         shapes=shapes,
         max_iterations=max_iterations,
         unroll=unroll,
+        seed=read_seed(seed),
     )
     show(_json(verification) if as_json else str(verification))
     ctx.exit(0 if verification.equal else 1)

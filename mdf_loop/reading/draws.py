@@ -95,7 +95,13 @@ def _state(graph: str) -> State:
     return ("count", "", f"{_COUNT}{graph}")
 
 
-_COUNT = "of draws in "
+_CALLED = "draws in "
+_COUNT = f"of {_CALLED}"
+
+
+def carried_by_model(loop: Loop) -> int:
+    """How many values a loop carries, without those that count draws."""
+    return sum(not carried.name.startswith(_CALLED) for carried in loop.carried)
 
 
 def is_count_of_draws(state: State) -> bool:
@@ -213,11 +219,11 @@ class _Placing:
         inside = b.body()
         graphs = _graphs(loop.ops)
         with b.at(loop.where, loop.name):
-            enters = {graph: inside.new("int64", (), f"draws in {graph}") for graph in graphs}
+            enters = {graph: inside.new("int64", (), f"{_CALLED}{graph}") for graph in graphs}
             leaves = self._scope(inside, loop.ops, enters)
-            finals = {graph: b.new("int64", (), f"draws in {graph}") for graph in graphs}
+            finals = {graph: b.new("int64", (), f"{_CALLED}{graph}") for graph in graphs}
         carried = tuple(
-            Carried(counts[graph], enters[graph], leaves[graph], finals[graph], f"draws in {graph}")
+            Carried(counts[graph], enters[graph], leaves[graph], finals[graph], f"{_CALLED}{graph}")
             for graph in graphs
         )
         b.append(replace(loop, carried=(*loop.carried, *carried), ops=tuple(inside.ops)))
@@ -235,7 +241,7 @@ class _Placing:
             Branch(tuple(inside.ops), (*branch.leaves, *(own[graph] for graph in changed)))
             for inside, branch, own in made
         )
-        after = {graph: b.new("int64", (), f"draws in {graph}") for graph in changed}
+        after = {graph: b.new("int64", (), f"{_CALLED}{graph}") for graph in changed}
         outputs = (*choice.outputs, *after.values())
         b.append(replace(choice, then=then, otherwise=otherwise, outputs=outputs))
         counts.update(after)
