@@ -64,6 +64,8 @@ def draws(seed: Any, trials: Any = None) -> Draws:
             f"seed must be a whole number from 0 to 2**64 - 1, not {seed!r}"[:200],
             hint='give seed=1, or seed="fresh" for one that is new each time',
         )
+    if trials is None and seed == USUAL.seed:
+        return USUAL
     return Draws(int(seed), None if trials is None else _trials(trials))
 
 

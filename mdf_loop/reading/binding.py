@@ -23,6 +23,7 @@ from mdf_loop.reading.settings import Settings, bind_settings, input_name
 from mdf_loop.reading.streams import ONE_STREAM, Streams
 from mdf_loop.recent import Recent
 from mdf_loop.specification import Values
+from mdf_loop.trials import USUAL
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NO_ROWS: frozenset[str] = frozenset()
@@ -111,9 +112,9 @@ class Bound:
 
     def drawing(self, program: Program) -> Bound:
         """The same, with the keys of all that draws in a program."""
-        names = program.takes(Takes.KEYS).values()
-        if not names:
+        if not program.sites:
             return self
+        names = program.takes(Takes.KEYS).values()
         members = len(next(iter(self.members.values()), (None,)))
         made = self.streams.keys(program.sites, members)
         return replace(self, keys=dict.fromkeys(names, made))
@@ -139,14 +140,16 @@ class Inputs:
         Raises:
             InputError: a name is unknown or given twice, a value does not fit, a sweep is none.
         """
-        streams = Streams(values.draws.seed, values.draws.trials)
+        streams = ONE_STREAM
+        if values.draws is not USUAL:
+            streams = Streams(values.draws.seed, values.draws.trials)
         if values.sweep or values.set or steps is not None or streams.vary:
             return self._looked_at(values, steps)
         key = _types_of(values.inputs)
         known = None if key is None else self._known.get(key)
         bound = None if known is None else known.bound(values.inputs, self._options.precision)
         if bound is not None:
-            return bound if streams == ONE_STREAM else replace(bound, streams=streams)
+            return bound if streams is ONE_STREAM else replace(bound, streams=streams)
         bound = self._looked_at(values, steps)
         if key is not None and (known := _Known.of(self._ports, values.inputs, bound)):
             self._known.put(key, known)
