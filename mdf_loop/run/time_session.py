@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -15,8 +16,9 @@ from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Gives, Loop, Program, Takes, Value
 from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.lower.builder import Options
-from mdf_loop.native.choice import LITTLE, work_of
+from mdf_loop.native.choice import BRIEF, LITTLE, NATIVE, work_of
 from mdf_loop.native.support import constants_in
+from mdf_loop.passes.segments.ahead import ahead, drawn_by, size_of
 from mdf_loop.pipeline import over_time, prepare
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.memory import PLACES, label
@@ -41,6 +43,9 @@ from mdf_loop.specification import RunSpecification
 SMALL_ROWS = 4096
 """Bytes of a step's rows up to which it is cheaper to give all of them than to leave some out
 (measured: FitzHugh-Nagumo, one number to 100 000)."""
+
+DRAWN_AT_ONCE, FEWEST_AT_ONCE = 1 << 18, 16
+"""Numbers that are drawn before a loop begins, and for how many evaluations at least."""
 
 Which: TypeAlias = Literal["first", "later", "thinned"]
 """A program of a model over time: the last one gives rows of every so-many-th step only."""
@@ -69,6 +74,7 @@ class TimeSession:
         self._backend = backend
         self._placement = placement
         self._sessions: dict[tuple[Which, frozenset[str], bool], Runnable] = {}
+        self._drawn: dict[Program, tuple[Value, ...]] = {}
         self._lock = threading.Lock()
         self._work = _work(programs.later)
         self._after = programs.later.gives(Gives.STATE)
@@ -116,7 +122,28 @@ class TimeSession:
         asked = over_time(swept, thinned=which == "thinned")
         ready = prepare(program, self._backend.order, asked)
         loaded = self._backend.load(ready, replace(self._placement, brief=brief))
+        if which == "later" and ready.sites:
+            loaded = self._drawn_ahead(loaded)
         return Members(loaded, swept) if swept else loaded
+
+    def _drawn_ahead(self, loaded: Runnable) -> Runnable:
+        """The loop, for ONNX Runtime's own kernels with random numbers drawn before it."""
+        ready = loaded.program
+        (steps,) = (e.value for e in ready.inputs if e.role is Takes.CONTROL and e.of == "steps")
+        loop = ready.ops[-1]
+        if not isinstance(loop, Loop) or loaded.native.get(loop.name, BRIEF) in (NATIVE, BRIEF):
+            return loaded
+        made = ahead(ready, steps)
+        if made is ready:
+            return loaded
+        drawing = self._backend.load(made, self._placement)
+        self._drawn[drawing.program] = drawn_by(ready, made)
+        return drawing
+
+    def most_at_once(self, session: Runnable, members: int) -> int:
+        """How many evaluations a loop may do at once, for the memory of what is drawn before it."""
+        drawn = size_of(self._drawn.get(session.program, ()), members)
+        return max(FEWEST_AT_ONCE, DRAWN_AT_ONCE // drawn) if drawn else sys.maxsize
 
     def thinned(self, specification: RunSpecification) -> int:
         """How many evaluations lie from one row to the next that is looked at."""

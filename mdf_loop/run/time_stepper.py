@@ -138,10 +138,11 @@ class TimeStepper:
         number, every = self.first + self.done, self._every
         if self._specification.execution_list and self._session.decided_while_running:
             most = 1
-        steps, rows = _cut(number, min(most, self._reached.alike * every), every)
         held = self._reached.held
         assert held is not None
         session = self._session.later(held, self.total, self._members, thinned=every > 1)
+        most = min(most, self._session.most_at_once(session, self._members))
+        steps, rows = _cut(number, min(most, self._reached.alike * every), every)
         given = self._session.given(self._bound, self.done, self.done + steps)
         feeds = self._session.going_on(session, given, held, steps, rows, self._specification.dt)
         first = number + steps // max(rows, 1) - 1

@@ -14,7 +14,8 @@ them. Numbers of iterations that a member does not come to are not read. Keeps: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from mdf_loop.build import Builder
@@ -41,9 +42,10 @@ FEWEST = 16
 
 
 def ahead(program: Program, most: Value) -> Program:
-    """The program of a loop of members, which runs so many iterations at most."""
+    """The program of one loop, its last operation, which runs so many iterations at most."""
     *before, loop = program.ops
     assert isinstance(loop, Loop)
+    assert loop.count is not None or loop.condition is None
     steps = _steps(loop, {op.value for op in before if isinstance(op, Constant)})
     moved = _moved(loop, steps)
     if len(moved) < FEWEST:
@@ -62,7 +64,8 @@ def ahead(program: Program, most: Value) -> Program:
     read = {value for op in inside for value in reads(op)} | {*body_outputs(smaller)}
     scanned = [Scanned(rows[op.outputs[0]], op.outputs[0]) for op in moved if op.outputs[0] in read]
     changed = replace(smaller, scanned=(*loop.scanned, *scanned))
-    after = [op for carried in counted for op in _total(b, loop, carried, steps[carried.enter])]
+    count = most if loop.count is None else loop.count
+    after = [op for c in counted for op in _total(b, loop, c, count, steps[c.enter])]
     return replace(program, ops=(*before, *b.ops, changed, *after))
 
 
@@ -74,11 +77,28 @@ def _only_counts(carried: Carried, loop: Loop, inside: Sequence[Operation]) -> b
     return not {carried.enter, carried.leave} & {*others} and len(given) == 1
 
 
-def _total(b: Builder, loop: Loop, carried: Carried, step: Value) -> tuple[Op, Op]:
+def drawn_by(program: Program, made: Program) -> tuple[Value, ...]:
+    """What an iteration is given of what is computed ahead, in the program that was made of one."""
+    before, after = ({*_scanned(each)} for each in (program, made))
+    return tuple(after - before)
+
+
+def _scanned(program: Program) -> list[Value]:
+    loops = (operation for operation in program.ops if isinstance(operation, Loop))
+    return [scanned.row for loop in loops for scanned in loop.scanned]
+
+
+def size_of(rows: Iterable[Value], members: int) -> int:
+    """How many numbers these are together, of so many members."""
+    shapes = (row.shape or () for row in rows)
+    return sum(math.prod(e if isinstance(e, int) else members for e in shape) for shape in shapes)
+
+
+def _total(b: Builder, loop: Loop, carried: Carried, count: Value, step: Value) -> tuple[Op, Op]:
     """What a count has become, of each member after its own iterations."""
-    made = b.new("int64", (loop.members or "",), f"{carried.final.name} more")
+    made = b.new("int64", carried.final.shape, f"{carried.final.name} more")
     return (
-        Op("Mul", (loop.count, step), (made,), where=loop.where),
+        Op("Mul", (count, step), (made,), where=loop.where),
         Op("Add", (carried.initial, made), (carried.final,), where=loop.where),
     )
 
@@ -89,7 +109,9 @@ def _steps(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
     found = {}
     for carried in loop.carried:
         maker, enter = makers.get(carried.leave), carried.enter
-        if maker is None or maker.op_type != "Add" or enter.type != f"int64[{loop.members}]":
+        if maker is None or maker.op_type != "Add" or enter.dtype != "int64":
+            continue
+        if enter.shape != _own(loop):
             continue
         first, step = maker.inputs
         if first is enter and step in constants and step is not None and step.shape in ((), (1,)):
@@ -97,9 +119,13 @@ def _steps(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
     return found
 
 
+def _own(loop: Loop) -> tuple[str, ...]:
+    """The shape of one number of an iteration: of all members, if there are some."""
+    return () if loop.members is None else (loop.members,)
+
+
 def _moved(loop: Loop, steps: Mapping[Value, Value]) -> list[Op]:
     """The operations that need nothing of an iteration but how many there were before it."""
-    own = (loop.members,)
     made = {*body_inputs(loop), *(value for op in loop.ops for value in results(op))}
     leaves = {carried.leave for carried in loop.carried if carried.enter in steps}
     counted = set(steps)
@@ -108,8 +134,8 @@ def _moved(loop: Loop, steps: Mapping[Value, Value]) -> list[Op]:
         if not isinstance(op, Op) or not _is_exact(op) or op.outputs[0] in leaves:
             continue
         given = [value for value in op.inputs if value is not None]
-        alike = all(v in counted or (v not in made and v.shape in ((), (1,), own)) for v in given)
-        if alike and op.outputs[0].shape == own and not counted.isdisjoint(given):
+        alike = all(v in counted or (v not in made and v.shape is not None) for v in given)
+        if alike and op.outputs[0].shape is not None and not counted.isdisjoint(given):
             moved.append(op)
             counted.add(op.outputs[0])
     return moved
@@ -127,13 +153,23 @@ def _rows(
 ) -> Mapping[Value, Value]:
     """What the operations give in all iterations, by what they give in one."""
     numbers = b.op("Range", scalar(b, 0, "int64"), most, scalar(b, 1, "int64"))
-    column = b.op("Unsqueeze", numbers, ints(b, 1))
+    rank = len(_own(loop))
+    column = _deep(b, numbers, 0, rank)
     rows = {
         carried.enter: b.op("Add", carried.initial, b.op("Mul", column, steps[carried.enter]))
         for carried in loop.carried
         if carried.enter in steps
     }
     for op in moved:
-        given = [None if value is None else rows.get(value, value) for value in op.inputs]
+        rank = len(op.outputs[0].shape or ())
+        given = [
+            _deep(b, rows[value], len(value.shape or ()), rank) if value in rows else value
+            for value in op.inputs
+        ]
         rows[op.outputs[0]] = b.op(op.op_type, *given, **op.attributes)
     return rows
+
+
+def _deep(b: Builder, rows: Value, own: int, rank: int) -> Value:
+    """Rows of values of so many axes of their own, with axes before these, so that there are more."""
+    return rows if own == rank else b.op("Unsqueeze", rows, ints(b, *range(1, 1 + rank - own)))
