@@ -10,6 +10,7 @@ A stepper of no iterations gives what the whole loop would: initial values, and 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -54,8 +55,10 @@ class LoopStepper:
         segment: LoopSegment,
         values: Mapping[Value, Data],
         around: Mapping[str, Array] | None = None,
+        at_once: int = sys.maxsize,
     ) -> None:
         loop = segment.loop
+        self._at_once = at_once
         self.session = session
         self.segment = segment
         self.around = dict(around or {})
@@ -122,6 +125,7 @@ class LoopStepper:
             Stopped: it was ended from outside; all is as it was before.
             RecordShapeError: a row is not of the shape of those before it.
         """
+        most = min(most, self._at_once)
         if self._limit is not None:
             most = min(most, self._limit - self.done)
         made = self._made(most, stopping)

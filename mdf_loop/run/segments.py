@@ -12,6 +12,7 @@ is told (see `after_stop`). Stopped within a straight part, what needs that part
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,9 +20,26 @@ from typing import TypeAlias
 
 import numpy as np
 
-from mdf_loop.ir import Array, Constant, Data, Loop, Program, StoppedBy, Value, reads, results
+from mdf_loop.ir import (
+    Array,
+    Constant,
+    Data,
+    Loop,
+    Program,
+    StoppedBy,
+    Value,
+    is_fixed,
+    reads,
+    results,
+)
 from mdf_loop.native.choice import NATIVE
-from mdf_loop.passes.segments.ahead import ahead
+from mdf_loop.passes.segments.ahead import (
+    DRAWN_AT_ONCE,
+    FEWEST_AT_ONCE,
+    ahead,
+    drawn_by,
+    size_of,
+)
 from mdf_loop.passes.segments.in_segments import Segment, Straight
 from mdf_loop.passes.segments.loop_segment import LoopSegment
 from mdf_loop.passes.segments.of_all_members import of_all_members
@@ -75,6 +93,7 @@ class Segments:
         self._backend = backend
         self._placement = placement
         self._sessions: dict[int, Runnable] = {}
+        self._at_once: dict[LoopSegment, int] = {}
         self._lock = threading.Lock()
 
     @property
@@ -104,12 +123,23 @@ class Segments:
 
     def _loaded(self, segment: Segment) -> Runnable:
         made = self.session_of(segment.program)
-        if not isinstance(segment, LoopSegment) or not self.are_apart(segment):
+        if not isinstance(segment, LoopSegment):
+            return made
+        of_members = segment.loop.members is not None
+        if of_members and not self.are_apart(segment):
             return made
         if made.native.get(segment.loop.name, NATIVE) == NATIVE:
             return made
         before = ahead(segment.program, segment.most)
-        return made if before is segment.program else self.session_of(before)
+        rows = drawn_by(segment.program, before)
+        if not rows or not (of_members or all(is_fixed(row.shape) for row in rows)):
+            return made
+        self._at_once[segment] = max(FEWEST_AT_ONCE, DRAWN_AT_ONCE // size_of(rows, 1))
+        return self.session_of(before)
+
+    def most_at_once(self, segment: LoopSegment) -> int:
+        """How many iterations may be run at once, for the memory of what is drawn before them."""
+        return self._at_once.get(segment, sys.maxsize)
 
     def are_apart(self, segment: LoopSegment) -> bool:
         """Whether members of a loop stop each for itself, and can then be taken out."""
@@ -286,7 +316,8 @@ class _Evaluation:
     ) -> LoopStepper:
         session = self.segments.session(place)
         if segment.loop.members is None:
-            return LoopStepper(session, segment, known, around)
+            at_once = self.segments.most_at_once(segment)
+            return LoopStepper(session, segment, known, around, at_once)
         apart = self.segments.are_apart(segment)
         return MembersStepper(session, segment, known, around, apart=apart)
 

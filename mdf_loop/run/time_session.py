@@ -18,7 +18,7 @@ from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.lower.builder import Options
 from mdf_loop.native.choice import BRIEF, LITTLE, NATIVE, work_of
 from mdf_loop.native.support import constants_in
-from mdf_loop.passes.segments.ahead import ahead, drawn_by, size_of
+from mdf_loop.passes.segments.ahead import DRAWN_AT_ONCE, FEWEST_AT_ONCE, ahead, drawn_by, size_of
 from mdf_loop.pipeline import over_time, prepare
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.memory import PLACES, label
@@ -43,9 +43,6 @@ from mdf_loop.specification import RunSpecification
 SMALL_ROWS = 4096
 """Bytes of a step's rows up to which it is cheaper to give all of them than to leave some out
 (measured: FitzHugh-Nagumo, one number to 100 000)."""
-
-DRAWN_AT_ONCE, FEWEST_AT_ONCE = 1 << 18, 16
-"""Numbers that are drawn before a loop begins, and for how many evaluations at least."""
 
 Which: TypeAlias = Literal["first", "later", "thinned"]
 """A program of a model over time: the last one gives rows of every so-many-th step only."""

@@ -37,6 +37,9 @@ from mdf_loop.ops import row_of
 from mdf_loop.ops.registry import Bits
 from mdf_loop.ops.words import ints, scalar
 
+DRAWN_AT_ONCE, FEWEST_AT_ONCE = 1 << 18, 16
+"""Numbers that are drawn before a loop begins, and of how many iterations at least."""
+
 FEWEST = 16
 """Operations from which on it pays: a number has forty or more."""
 
