@@ -37,10 +37,15 @@ def results_of(
         axes=(*members, *axes),
         lengths=None if lengths is None else _apart(lengths, members),
         units=prepared.units if units is None else {**prepared.units, **units},
-        seed=bound.streams.seed if isinstance(bound.streams.seed, int) else None,
+        seed=seed_of(bound),
         draws=bool(bound.keys),
         **more,
     )
+
+
+def seed_of(bound: Bound) -> int | None:
+    """The seed of a run; None where seeds are swept."""
+    return bound.streams.seed if isinstance(bound.streams.seed, int) else None
 
 
 def member_axes(bound: Bound) -> tuple[Axis, ...]:

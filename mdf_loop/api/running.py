@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from mdf_loop.api.engine_run import engine_results
-from mdf_loop.api.gathering import member_axes, results_of
+from mdf_loop.api.gathering import member_axes, results_of, seed_of
 from mdf_loop.api.identity import identity
 from mdf_loop.api.loop_reports import loop_reports, padded
 from mdf_loop.api.over_trials import run_over_trials
@@ -297,6 +297,7 @@ def _stream(
         keeping.columns,
         keeping.lengths,
         claim,
+        seed_of(bound) if bound.keys else None,
     )
 
 

@@ -110,6 +110,21 @@ def test_streamed_trials_of_a_sweep(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.asarray(stored["x"]), compiled.run(**asked)["x"])
 
 
+@pytest.mark.parametrize("suffix", ["json", "h5", "nc", "zarr"])
+def test_files_tell_the_seed(tmp_path: Path, suffix: str) -> None:
+    compiled, file = mdf_loop.compile(model(WALK)), tmp_path / f"walk.{suffix}"
+    compiled.run(steps=3, seed=2**64 - 1, output=file)
+    assert b"18446744073709551615" in (file / "zarr.json" if file.is_dir() else file).read_bytes()
+
+
+def test_without_a_seed_of_all_that_is_drawn_none_is_told() -> None:
+    still = {"parameters": {"x": {"value": 1.0}}, "output_ports": {"x": {"value": "x"}}}
+    assert "seed" not in mdf_loop.compile(model(still)).run(seed=5).to_xarray().attrs
+    swept = mdf_loop.compile(model(WALK)).run(sweep={"seed": [1, 2]}).to_xarray()
+    assert "seed" not in swept.attrs
+    assert swept["seed"].values.tolist() == [1, 2]
+
+
 def test_trials_go_on_from_their_states() -> None:
     compiled = mdf_loop.compile(model(WALK))
     begun = compiled.run(steps=3, trials=4)

@@ -162,5 +162,6 @@ def about(results: Outputs) -> dict[str, str]:
         **({} if results.stopped_by is StoppedBy.COMPLETED else ends),
         "device": results.device,
         "precision": results.precision,
+        **({"seed": str(results.seed)} if results.draws and results.seed is not None else {}),
         "mdf_loop_version": __version__,
     }

@@ -89,6 +89,7 @@ class Stream:
         precision: str,
         units: Mapping[str, str] | None = None,
         run: str | None = None,
+        seed: int | None = None,
     ) -> Stream:
         """A new store without rows; one of ours that was there is replaced.
 
@@ -100,6 +101,7 @@ class Stream:
             precision: the dtype of numbers with a point.
             units: of the coordinates that have one.
             run: which run this is, if it is one.
+            seed: that of its random numbers, if it draws some of one seed.
 
         Raises:
             InputError: it cannot be written, or something else is there.
@@ -117,6 +119,8 @@ class Stream:
             precision,
             axes=(*members, Axis(last.name, {along: ticks[:0]})),
             lengths=lengths,
+            seed=seed,
+            draws=seed is not None,
             units={**(units or {}), **{c.name: c.unit for c in columns if c.unit}},
         )
         more = {STREAMED: along, **folder.GOES_ON}

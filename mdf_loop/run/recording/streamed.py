@@ -38,8 +38,8 @@ class Streamed:
     """Rows in a Zarr store at `path`; `axes` are those of the rows, time last.
 
     `about` gives device and precision, once the run has begun. `columns` are what has rows;
-    `lengths` says what the lengths of rows are called, for outputs that have such. Nothing is
-    written without the `claim`.
+    `lengths` says what the lengths of rows are called, for outputs that have such; `seed` is that of
+    random numbers, if there are some of one seed. Nothing is written without the `claim`.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class Streamed:
         columns: Collection[str],
         lengths: Mapping[str, str],
         claim: Claim,
+        seed: int | None = None,
     ) -> None:
         self._path = checked_target(path, (".zarr",), "rows while they are computed")
         self._axes = axes
@@ -59,6 +60,7 @@ class Streamed:
         self._columns = columns
         self._lengths = {column: name for name, column in lengths.items()}
         self._claim = claim
+        self._seed = seed
         self._first: _Waiting | None = None
         self._stream: Stream | None = None
 
@@ -127,8 +129,10 @@ class Streamed:
         """A new store in the types of all of these rows."""
         self._claim.check_place()
         columns = [self._column(name, *(part[name] for part in rows)) for name in rows[-1]]
-        about = self._about()
-        return Stream.create(path, columns, self._axes, *about, self._units, self._claim.run)
+        device, precision = self._about()
+        return Stream.create(
+            path, columns, self._axes, device, precision, self._units, self._claim.run, self._seed
+        )
 
     def _column(self, name: str, *parts: Any) -> Column:
         """The type that holds for all rows; whole numbers become floats where one is shorter."""
