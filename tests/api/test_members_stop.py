@@ -10,7 +10,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.cli.text import as_text
-from mdf_loop.errors import UnsupportedError
+from mdf_loop.errors import NotFiniteError, UnsupportedError
 from mdf_loop.ir import StoppedBy
 from mdf_loop.run import members_stepper
 from tests.long_runs.helpers import Case, chunked, resumed, same_results, unbroken
@@ -321,3 +321,24 @@ def test_schedules_that_are_decided_while_running(steps: int | None) -> None:
         alone = compiled.run(trials=[k], steps=steps, record=["A.x"], engine="interpreter")
         for name in together:
             np.testing.assert_array_equal(together[name][k], alone[name][0])
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_is_not_finite_behind_an_end_is_nobodys(fails: bool) -> None:
+    """One stops before the pole that it would come to next; or the other one comes to its own."""
+    model = loop_model(
+        {"cond": True, "v_initial": "(0.0, 0.0)"},
+        {"x_next": "x + 1.0", "y_next": "1.0 / (x - pole)", "row": "1.0 / (x - pole)"},
+        given={"last": 5.0, "pole": 0.5},
+        carried="x y",
+        recorded="row",
+        go="x + 1.0 < last",
+    )
+    compiled = mdf_loop.compile(model, device="cpu")
+    sweep = {"last": [5.0, 20.0], "pole": [5.0, 7.0 if fails else 100.0]}
+    if fails:
+        with pytest.raises(NotFiniteError, match="at step 7"):
+            compiled.run(sweep=sweep, nan="error")
+    else:
+        results = compiled.run(sweep=sweep, nan="error")
+        assert results.loops["A.loop"].iterations.tolist() == [5, 20]

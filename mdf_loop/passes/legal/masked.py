@@ -91,7 +91,7 @@ def _chosen(b: Builder, going: Value, then: Value, otherwise: Value, axis: int) 
     if dtype == "bool":
         kept = b.op("And", b.op("Not", mask), otherwise)
         return b.op("Or", b.op("And", mask, then), kept)
-    wide = dtype if dtype in CHOSEN else _WIDE[kind_of(dtype)]
+    wide = dtype if dtype in CHOSEN else _WIDE.get(kind_of(dtype), dtype)
     made = b.op("Where", mask, cast(b, then, wide), cast(b, otherwise, wide))
     return cast(b, made, dtype)
 

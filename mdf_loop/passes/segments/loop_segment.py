@@ -35,6 +35,7 @@ from mdf_loop.ir import (
     results,
 )
 from mdf_loop.ir.types import element_type, kind_of
+from mdf_loop.ops.words import ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,16 +159,28 @@ class _Maker:
         names |= {c.leave: c.name or c.leave.name for c in self.loop.carried}
         floats = [value for value in names if kind_of(value.dtype) == "f" and value in order]
         for value in sorted(floats, key=order.__getitem__):
-            stack = stacks.get(value) or self._stack(value)
+            stack = (None if self.loop.members else stacks.get(value)) or self._stack(value)
             label = f"{self.loop.name}.{names[value]}"
             self.watched[label if label not in self.watched else value.name] = stack
 
     def _stack(self, value: Value) -> Value:
         """The values of every iteration; of one whose shape may change, whether it is finite."""
-        row = value if is_fixed(value.shape) else self._mark(value)
+        row = value if is_fixed(value.shape) else self._mark(self._of_going(value))
         stack = self.b.new(row.dtype, ("iterations", *(row.shape or ())), f"{value.name}_watched")
         self.extra.append(Recorded(row, stack, value.name))
         return stack
+
+    def _of_going(self, value: Value) -> Value:
+        """The value, with 0 in the place of members that have stopped: what is there is nobody's."""
+        members, shape = self.loop.members, value.shape or ()
+        if members not in shape:
+            return value
+        with self.b.at(value.where, value.name):
+            if value.dtype not in ("float64", "float32"):
+                value = self.b.op("Cast", value, to=element_type("float32"))
+            going, behind = self.loop.condition_in, range(1, len(shape) - shape.index(members))
+            mask = self.b.op("Unsqueeze", going, ints(self.b, *behind)) if behind else going
+            return self.b.op("Where", mask, value, self.b.constant(np.array(0.0, value.dtype)))
 
     def _mark(self, value: Value) -> Value:
         """0.0, or nan if something is not finite: `sum(0.0 * value)`."""
