@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Branch, If, Loop, Value, walk
 from mdf_loop.passes.batching.batch import batch
+from mdf_loop.passes.legal.masked import masked
 from tests.passes.batch_models import Model, Turning, same, text
 
 
@@ -48,16 +50,41 @@ def stopping(
 
 def test_a_while_loop_is_one_of_members() -> None:
     m = Model()
-    _, made = stopping(m)
-    many = same(m.program(x=made["x"], count=made["count"]), "s")
-    assert [line for line in text(many) if "loop" in line or "batch" in line] == [
-        "program(%v: float64[2], %w: float64[2], %s: float64[batch], %n: int64[])",
-        "  loop %i while %const:Expand for each batch",
+    loop = Turning(m.b, None)
+    x = loop.carry(m.s, "x")
+    more = loop.body.op("Add", x, number(loop.body, 0.5))
+    loop.leave(more)
+    told = {"count": m.b.new("int64", (), "count")}
+    out = below(loop.body, more, 2.0)
+    loop.done(condition=below(m.b, m.s, 1.0), condition_out=out, **told)
+    many = same(m.program(x_end=loop.carried[0].final, count=told["count"]), "s")
+    assert text(many)[-8:-2] == [
+        "  loop %i while %Less_2 for each batch",
         "    carry %x: float64[batch] from %s to %Add giving %x_end",
-        "    carry %v_2: float64[batch, 2] from %v:Expand to %Mul giving %v_end",
-        "    carry %k: int64[batch] from %const_2:Expand to %Sub giving %k_end",
-    ] or True
-    assert any(isinstance(op, Loop) and op.members == "batch" for op in many.ops)
+        "    %Add: float64[batch] = Add(%x, %const_6)",
+        "    %Less: bool[batch] = Less(%Add, %const_7)",
+        "    continue if %Less",
+        "    count giving %count",
+    ]
+    b = Builder.resume(many)
+    (own,) = (op for op in many.ops if isinstance(op, Loop))
+    plain = masked(b, own, lambda value: None)
+    assert text(replace(many, ops=(*b.ops, plain)))[-16:-2] == [
+        "  loop %i while %A.f:Cast_6",
+        "    carry %x: float64[batch] from %s to %A.f:Where giving %x_end",
+        "    carry %go: bool[batch] from %Less_2 to %A.f:And giving %go_end",
+        "    carry %iterations: int64[batch] from %A.f:Mul to %A.f:Add giving %count",
+        "    %Add: float64[batch] = Add(%x, %const_6)",
+        "    %Less: bool[batch] = Less(%Add, %const_7)",
+        "    %A.f:And: bool[batch] = And(%go, %Less)",
+        "    %A.f:Where: float64[batch] = Where(%go, %Add, %x)",
+        "    %A.f:Cast: int32[batch] = Cast(%A.f:And, to=6)",
+        "    %A.f:ReduceMax: int32[] = ReduceMax(%A.f:Cast, keepdims=0)",
+        "    %A.f:Cast_2: bool[] = Cast(%A.f:ReduceMax, to=9)",
+        "    %A.f:Cast_4: int64[batch] = Cast(%go, to=7)",
+        "    %A.f:Add: int64[batch] = Add(%iterations, %A.f:Cast_4)",
+        "    continue if %A.f:Cast_2",
+    ]
 
 
 @pytest.mark.parametrize("bound", [-5.0, 0.5, 2.0, 40.0])
@@ -168,6 +195,19 @@ def test_a_value_that_changes_its_shape_is_refused() -> None:
     )
     with pytest.raises(UnsupportedError, match=sentence):
         batch(m.program(x=loop.carried[0].final), ["s"])
+
+
+def test_a_sequence_is_refused() -> None:
+    m = Model()
+    loop = Turning(m.b, None)
+    empty = m.b.op("SequenceEmpty", dtype=11)
+    x, s = loop.carry(m.s, "x"), loop.carry(empty, "s")
+    more = loop.body.op("Add", x, number(loop.body, 1.0))
+    loop.leave(more, loop.body.op("SequenceInsert", s, more))
+    loop.done(condition=m.truth(True), condition_out=below(loop.body, more, 2.0))
+    program = m.program(s=loop.carried[1].final)
+    with pytest.raises(UnsupportedError, match=r"'s' is sequence\(float64\) in 'A\.f', and each"):
+        batch(program, ["s"])
 
 
 @pytest.mark.parametrize("names", [("s",), ("s", "v"), ("n",), ("n", "s")])

@@ -19,6 +19,7 @@ from dataclasses import replace
 from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Carried, Loop, Operation, Value
+from mdf_loop.ir.types import is_tensor
 from mdf_loop.ops.batching.lane import HINT
 from mdf_loop.ops.words import scalar
 
@@ -67,15 +68,17 @@ def refuse_numbers(loop: Loop, varying: Collection[Value]) -> None:
 
 
 def refuse_changing_shapes(loop: Loop) -> None:
-    """Refuse carried values of runs that stop apart, if they may have other shapes then.
+    """Refuse carried values of runs that stop apart, if they are no arrays, or may have other shapes then.
 
     Raises:
         UnsupportedError: the first of them, by name.
     """
     for carried in loop.carried:
-        if carried.initial.shape != carried.leave.shape:
+        is_array = is_tensor(carried.enter.dtype)
+        if not is_array or carried.initial.shape != carried.leave.shape:
+            what = "may change its shape" if is_array else f"is {carried.enter.dtype}"
             raise UnsupportedError(
-                f"'{carried.name or carried.enter.name}' may change its shape in '{loop.name}', "
+                f"'{carried.name or carried.enter.name}' {what} in '{loop.name}', "
                 "and each member of the sweep would need its own number of iterations",
                 loop.where,
                 HINT,
