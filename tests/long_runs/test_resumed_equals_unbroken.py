@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mdf_loop.errors import InputError, UnsupportedError
+from mdf_loop.errors import InputError
 from mdf_loop.ir import StoppedBy
 from tests.long_runs.helpers import Case, resumed, same_results, unbroken
 from tests.strategies.run_cases import (
@@ -122,18 +122,17 @@ def test_a_checkpoint_after_the_first_step(name: str, tmp_path: Path) -> None:
 WITHOUT_STATE = {"g": {"nodes": {"A": {"output_ports": {"y": {"value": "3"}}}}}}
 
 
-def test_random_numbers_have_no_checkpoint(tmp_path: Path) -> None:
+def test_random_numbers_go_on_where_they_were(tmp_path: Path) -> None:
     node = {
-        "functions": {"r": {"function": "onnx::RandomNormal", "args": {"shape": [1]}}},
-        "output_ports": {"y": {"value": "r"}},
+        "functions": {"r": {"function": "onnx::RandomNormal", "args": {"shape": [2]}}},
+        "parameters": {"x": {"value": "x + r", "default_initial_value": [0.0, 0.0]}},
+        "output_ports": {"y": {"value": "x"}},
     }
-    compiled = Case({"g": {"nodes": {"A": node}}}).compiled()
-    for steps in (None, 5):
-        with pytest.raises(
-            UnsupportedError, match="onnx::RandomNormal draws random numbers"
-        ) as caught:
-            compiled.run(steps=steps, checkpoint=tmp_path / "run.checkpoint")
-        assert "nodes['A'].functions['r']" in str(caught.value)
+    for more in ({}, {"trials": 3}):
+        case = Case({"g": {"nodes": {"A": node}}}, {"steps": 30, "seed": 5, **more})
+        for seed in range(4):
+            check(case, seed, tmp_path)
+            check_streamed(case, seed, tmp_path)
 
 
 def test_an_order_of_execution_that_was_not_asked_for_then(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_a_time_limit_in_json(endless):
 
 
 def test_ctrl_c_ends_it_and_it_goes_on(endless):
-    cap = ("--max-iterations", FOREVER)
+    cap = ("--max-iterations", FOREVER, "--native", "off")  # so few rows that they are soon read
     ended = interrupted(endless, *cap, "--output", "rows.npz")
     reached, why = said(ended)
     assert (ended.code, ended.err, why) == (130, GO_ON, SENTENCES["interrupted"])

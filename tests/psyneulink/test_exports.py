@@ -17,7 +17,9 @@ from tests.documents import blocks
 
 DATA = Path(__file__).parent / "data"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "run-psyneulink-models.md"
-EXPORTS = {path.stem: path for path in DATA.iterdir() if ".numbers" not in path.name}
+EXPORTS = {
+    path.stem: path for path in DATA.iterdir() if path.is_file() and ".numbers" not in path.name
+}
 
 OUTSIDE = "_input_port_from__INPUT_CIM_A_InputPort_0__to__A_InputPort_0_"
 """What the exporter adds to the name of a port that takes a projection, too."""
