@@ -13,6 +13,8 @@ from mdf_loop.ops import sure_kernels
 from mdf_loop.ops.batching import elementwise as batching
 from mdf_loop.ops.compositions import activations, arithmetic, elementary, erf
 from mdf_loop.ops.costs import transcendental
+from mdf_loop.ops.derivatives import elementwise as slopes
+from mdf_loop.ops.derivatives.rule import NOTHING
 from mdf_loop.ops.failing import divides_by_zero, negative_power, no_number
 from mdf_loop.ops.native import activations as native
 from mdf_loop.ops.native import arithmetic as exact
@@ -88,19 +90,21 @@ def _gelu(x: Array, approximate: str = "none") -> Array:
 
 
 ARITHMETIC = (
-    _number(name="Add", native=exact.binary("fadd", "add")),
-    _number(name="Sub", native=exact.binary("fsub", "sub")),
-    _number(name="Mul", native=exact.binary("fmul", "mul")),
+    _number(name="Add", derivative=slopes.ADD, native=exact.binary("fadd", "add")),
+    _number(name="Sub", derivative=slopes.SUB, native=exact.binary("fsub", "sub")),
+    _number(name="Mul", derivative=slopes.MUL, native=exact.binary("fmul", "mul")),
     _number(
         name="Div",
+        derivative=slopes.DIV,
         native=exact.divided,
         native_together=exact.divided_together,
         may_fail=divides_by_zero,
     ),
-    _number(name="Neg", native=exact.neg),
-    _number(name="Abs", native=exact.absolute, never_negative=_of_floats),
+    _number(name="Neg", derivative=slopes.NEG, native=exact.neg),
+    _number(name="Abs", derivative=slopes.ABS, native=exact.absolute, never_negative=_of_floats),
     _once(
         name="Mod",
+        derivative=slopes.MOD,
         native=exact.rest,
         may_fail=divides_by_zero,
         wrong_kernel=_wrong_mod,
@@ -109,26 +113,50 @@ ARITHMETIC = (
     ),
     pointwise(
         name="Pow",
+        derivative=slopes.POW,
         native=functions.power,
         may_fail=negative_power,
         work=transcendental,
         wrong_kernel=_wrong_power,
         composed=arithmetic.power,
     ),
-    _fixed(name="Sqrt", native=exact.rounded("sqrt"), has_kernel=sure_kernels.of(FLOATS)),
-    _once(name="Reciprocal", native=exact.reciprocal, has_kernel=sure_kernels.of(FLOATS)),
-    _once(name="Max", native=exact.extreme("gt"), has_kernel=sure_kernels.of(NUMBERS)),
-    _once(name="Min", native=exact.extreme("lt"), has_kernel=sure_kernels.of(NUMBERS)),
+    _fixed(
+        name="Sqrt",
+        derivative=slopes.SQRT,
+        native=exact.rounded("sqrt"),
+        has_kernel=sure_kernels.of(FLOATS),
+    ),
+    _once(
+        name="Reciprocal",
+        derivative=slopes.RECIPROCAL,
+        native=exact.reciprocal,
+        has_kernel=sure_kernels.of(FLOATS),
+    ),
+    _once(
+        name="Max",
+        derivative=slopes.EXTREME,
+        native=exact.extreme("gt"),
+        has_kernel=sure_kernels.of(NUMBERS),
+    ),
+    _once(
+        name="Min",
+        derivative=slopes.EXTREME,
+        native=exact.extreme("lt"),
+        has_kernel=sure_kernels.of(NUMBERS),
+    ),
     # the sign of nan is 0
     _once(
         name="Sign",
+        derivative=NOTHING,
         native=exact.sign,
         has_kernel=sure_kernels.of(NUMBERS),
         wrong_kernel=sure_kernels.first_of({"float16"}),
     ),
-    pointwise(name="Sum", native=exact.total, has_kernel=sure_kernels.of(FLOATS)),
-    pointwise(name="Mean", native=exact.average, composed=arithmetic.mean),
-    _once(name="Clip", native=native.clip, batched=batching.clip),
+    pointwise(
+        name="Sum", derivative=slopes.SUM, native=exact.total, has_kernel=sure_kernels.of(FLOATS)
+    ),
+    pointwise(name="Mean", derivative=slopes.MEAN, native=exact.average, composed=arithmetic.mean),
+    _once(name="Clip", derivative=slopes.CLIP, native=native.clip, batched=batching.clip),
     _fixed(name="BitShift", native=exact.shifted),
     _fixed(name="BitwiseAnd", native=exact.logical("and")),
     _fixed(name="BitwiseOr", native=exact.logical("or")),
@@ -138,9 +166,24 @@ ARITHMETIC = (
 )
 
 ROUNDING = (
-    _fixed(name="Ceil", native=exact.rounded("ceil"), has_kernel=sure_kernels.of(FLOATS)),
-    _fixed(name="Floor", native=exact.rounded("floor"), has_kernel=sure_kernels.of(FLOATS)),
-    _fixed(name="Round", native=exact.rounded("roundeven"), has_kernel=sure_kernels.of(FLOATS)),
+    _fixed(
+        name="Ceil",
+        derivative=NOTHING,
+        native=exact.rounded("ceil"),
+        has_kernel=sure_kernels.of(FLOATS),
+    ),
+    _fixed(
+        name="Floor",
+        derivative=NOTHING,
+        native=exact.rounded("floor"),
+        has_kernel=sure_kernels.of(FLOATS),
+    ),
+    _fixed(
+        name="Round",
+        derivative=NOTHING,
+        native=exact.rounded("roundeven"),
+        has_kernel=sure_kernels.of(FLOATS),
+    ),
 )
 
 LOGIC = (
@@ -155,6 +198,7 @@ LOGIC = (
     _fixed(name="IsNaN", native=exact.is_nan, has_kernel=sure_kernels.of(FLOATS)),
     _fixed(
         name="Where",
+        derivative=slopes.WHERE,
         native=exact.where,
         moves=lambda op: op.inputs[1:],
         as_signed=True,
@@ -165,12 +209,14 @@ LOGIC = (
 DTYPES = (
     _fixed(
         name="Cast",
+        derivative=slopes.CONVERTED,
         native=conversions.cast,
         may_fail=no_number,
         has_kernel=lambda op: {first_dtype(op), op.outputs[0].dtype} <= PLAIN,
     ),
     Row(
         name="CastLike",
+        derivative=slopes.CONVERTED,
         may_fail=no_number,
         bits=Bits.FIXED,
         batched=batching.cast_like,
@@ -178,6 +224,7 @@ DTYPES = (
     ),
     _fixed(
         name="Identity",
+        derivative=slopes.IDENTITY,
         in_order=True,
         native_whole=identity,
         moves=lambda op: op.inputs,
@@ -187,47 +234,72 @@ DTYPES = (
 )
 
 ELEMENTARY = (
-    _slow(name="Exp", native=functions.exp, has_kernel=sure_kernels.of(FLOATS), never_negative=yes),
-    _slow(name="Log", native=functions.log, has_kernel=sure_kernels.of(FLOATS)),
-    _slow(name="Sin", native=functions.sin, has_kernel=sure_kernels.of(FLOATS)),
-    _slow(name="Cos", native=functions.cos, has_kernel=sure_kernels.of(FLOATS)),
-    _composed(name="Tan", composed=elementary.tan),
-    _composed(name="Asin", composed=elementary.asin),
-    _composed(name="Acos", composed=elementary.acos),
-    _composed(name="Atan", composed=elementary.atan),
-    _composed(name="Sinh", composed=elementary.sinh),
-    _composed(name="Cosh", composed=elementary.cosh),
-    _slow(name="Tanh", native=functions.tanh, has_kernel=sure_kernels.of(FLOATS)),
-    _composed(name="Asinh", composed=elementary.asinh),
-    _composed(name="Acosh", composed=elementary.acosh),
-    _composed(name="Atanh", composed=elementary.atanh),
-    _composed(name="Erf", composed=erf.erf, meaning=_erf),
+    _slow(
+        name="Exp",
+        derivative=slopes.EXP,
+        native=functions.exp,
+        has_kernel=sure_kernels.of(FLOATS),
+        never_negative=yes,
+    ),
+    _slow(
+        name="Log", derivative=slopes.LOG, native=functions.log, has_kernel=sure_kernels.of(FLOATS)
+    ),
+    _slow(
+        name="Sin", derivative=slopes.SIN, native=functions.sin, has_kernel=sure_kernels.of(FLOATS)
+    ),
+    _slow(
+        name="Cos", derivative=slopes.COS, native=functions.cos, has_kernel=sure_kernels.of(FLOATS)
+    ),
+    _composed(name="Tan", derivative=slopes.TAN, composed=elementary.tan),
+    _composed(name="Asin", derivative=slopes.ASIN, composed=elementary.asin),
+    _composed(name="Acos", derivative=slopes.ACOS, composed=elementary.acos),
+    _composed(name="Atan", derivative=slopes.ATAN, composed=elementary.atan),
+    _composed(name="Sinh", derivative=slopes.SINH, composed=elementary.sinh),
+    _composed(name="Cosh", derivative=slopes.COSH, composed=elementary.cosh),
+    _slow(
+        name="Tanh",
+        derivative=slopes.TANH,
+        native=functions.tanh,
+        has_kernel=sure_kernels.of(FLOATS),
+    ),
+    _composed(name="Asinh", derivative=slopes.ASINH, composed=elementary.asinh),
+    _composed(name="Acosh", derivative=slopes.ACOSH, composed=elementary.acosh),
+    _composed(name="Atanh", derivative=slopes.ATANH, composed=elementary.atanh),
+    _composed(name="Erf", derivative=slopes.ERF, composed=erf.erf, meaning=_erf),
 )
 
 ACTIVATIONS = (
     _slow(
         name="Sigmoid",
+        derivative=slopes.SIGMOID,
         native=functions.sigmoid,
         has_kernel=sure_kernels.of(FLOATS),
         never_negative=yes,
     ),
-    _composed(name="Softplus", composed=activations.softplus),
-    _composed(name="Elu", composed=activations.elu),
-    _composed(name="Celu", composed=activations.celu),
-    _composed(name="Selu", composed=activations.selu),
-    _once(name="Relu", native=native.relu, composed=activations.relu),
+    _composed(name="Softplus", derivative=slopes.SOFTPLUS, composed=activations.softplus),
+    _composed(name="Elu", derivative=slopes.ELU, composed=activations.elu),
+    _composed(name="Celu", derivative=slopes.CELU, composed=activations.celu),
+    _composed(name="Selu", derivative=slopes.SELU, composed=activations.selu),
+    _once(name="Relu", derivative=slopes.RELU, native=native.relu, composed=activations.relu),
     pointwise(
         name="LeakyRelu",
+        derivative=slopes.LEAKY_RELU,
         native=native.leaky_relu,
         wrong_kernel=_is_spelt_out,
         composed=activations.leaky_relu,
     ),
     pointwise(
         name="ThresholdedRelu",
+        derivative=slopes.THRESHOLDED_RELU,
         native=native.thresholded_relu,
         composed=activations.thresholded_relu,
     ),
-    pointwise(name="HardSigmoid", native=native.hard_sigmoid, composed=activations.hard_sigmoid),
+    pointwise(
+        name="HardSigmoid",
+        derivative=slopes.HARD_SIGMOID,
+        native=native.hard_sigmoid,
+        composed=activations.hard_sigmoid,
+    ),
     pointwise(
         name="HardSwish",
         native=native.hard_swish,

@@ -25,6 +25,7 @@ from mdf_loop.ir import OPSET, Array, Data, Op, Shape, Value
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
     from mdf_loop.ops.batching.lane import Lane, Operands
+    from mdf_loop.ops.derivatives.rule import Derivative
     from mdf_loop.ops.native.code import Arrays, Cell
 
 Known: TypeAlias = Callable[[Value | None], Array | None]
@@ -136,6 +137,8 @@ class Row:
         composed: how it is made of other operations, where there is no kernel.
         composes: of which operations it is; others are computed in a wider dtype.
         not_composed: why it is not, as the end of a sentence.
+        derivative: how changes of its operands and its results hang together; of one that has none, but
+            is composed, that of its composition.
         native: how machine code computes it element by element, of dtypes in `ops.native.code`; None:
             a loop with it is run by ONNX Runtime's own kernels.
         native_together: the same for several vectors side by side, where that is cheaper.
@@ -169,6 +172,7 @@ class Row:
     composed: Composition | None = None
     composes: Test = yes
     not_composed: str = ""
+    derivative: Derivative | None = None
     native: Native | None = None
     native_together: NativeTogether | None = None
     native_whole: NativeWhole | None = None

@@ -1,0 +1,1 @@
+"""Derivatives of operations: what the table of operations knows of them, family by family."""

@@ -1,0 +1,63 @@
+"""Changes brought to the shape of what they belong to: broadcasting, and its transpose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdf_loop.ir import Value, is_fixed
+from mdf_loop.ops.words import extents, ints, scalar
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+
+def shape_of(b: Builder, x: Value) -> Value:
+    """The extents of a value, as ONNX takes shapes; a constant if they are known."""
+    return ints(b, *x.shape) if is_fixed(x.shape) else b.op("Shape", x)
+
+
+def zeros(b: Builder, x: Value) -> Value:
+    """Zeros of the shape of a value."""
+    if is_fixed(x.shape):
+        return b.constant(np.zeros(x.shape, x.dtype))
+    return b.op("Expand", scalar(b, 0, x.dtype), b.op("Shape", x))
+
+
+def spread(b: Builder, change: Value, like: Value) -> Value:
+    """A change broadcast to the shape of a value."""
+    if change.shape is not None and change.shape == like.shape:
+        return change
+    return b.op("Expand", change, shape_of(b, like))
+
+
+def reshaped(b: Builder, change: Value, like: Value) -> Value:
+    """A change of as many elements, with the axes of a value."""
+    if change.shape is not None and change.shape == like.shape:
+        return change
+    return b.op("Reshape", change, shape_of(b, like), allowzero=1)
+
+
+def fitted(b: Builder, change: Value, like: Value) -> Value:
+    """A change of what a value was broadcast to, summed over all that its elements stand for."""
+    wide, own = extents(change), extents(like)
+    if wide == own:
+        return change
+    own = (1,) * (len(wide) - len(own)) + own
+    if all(small == 1 or small == large for small, large in zip(own, wide, strict=True)):
+        axes = [k for k, (small, large) in enumerate(zip(own, wide, strict=True)) if small != large]
+        axes += [k for k in range(len(wide) - len(extents(like))) if k not in axes]
+        total = b.op("ReduceSum", change, ints(b, *sorted(axes)), keepdims=1)
+        return reshaped(b, total, like)
+    return _fitted_when_run(b, change, like)
+
+
+def _fitted_when_run(b: Builder, change: Value, like: Value) -> Value:
+    """The same where it is not known before the run which axes were broadcast."""
+    ones = ints(b, *(1,) * (len(extents(change)) - len(extents(like))))
+    own = b.op("Concat", ones, b.op("Shape", like), axis=0)
+    single = b.op("Equal", own, scalar(b, 1, "int64"))
+    axes = b.op("Reshape", b.op("NonZero", single), ints(b, -1))
+    total = b.op("ReduceSum", change, axes, keepdims=1, noop_with_empty_axes=1)
+    return reshaped(b, total, like)
