@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from mdf_loop.api.prepared import Prepared
-from mdf_loop.ir import Data, StoppedBy
+from mdf_loop.ir import StoppedBy
 from mdf_loop.reading.binding import Bound
 from mdf_loop.results.data import Results
 from mdf_loop.run.device import Device
-from mdf_loop.run.outputs import Axis, LoopReport
+from mdf_loop.run.outputs import Axis, LoopReport, with_each_axis
 
 
 def results_of(
@@ -30,12 +28,12 @@ def results_of(
     members = member_axes(bound)
     lengths = more.pop("lengths", None)
     return Results(
-        _apart(outputs, members),
+        with_each_axis(outputs, members),
         {name: _report_apart(report, members) for name, report in (loops or {}).items()},
         device.name,
         prepared.options.precision,
         axes=(*members, *axes),
-        lengths=None if lengths is None else _apart(lengths, members),
+        lengths=None if lengths is None else with_each_axis(lengths, members),
         units=prepared.units if units is None else {**prepared.units, **units},
         seed=seed_of(bound),
         draws=bool(bound.keys),
@@ -59,15 +57,4 @@ def _report_apart(report: LoopReport, members: tuple[Axis, ...]) -> LoopReport:
     if isinstance(report.stopped_by, StoppedBy):
         return report
     both = {"iterations": report.iterations, "stopped_by": report.stopped_by}
-    return LoopReport(**_apart(both, members))
-
-
-def _apart(arrays: Mapping[str, Data], members: tuple[Axis, ...]) -> Mapping[str, Data]:
-    """Arrays whose members and trials have an axis each; they have one for both, if they are in memory."""
-    if len(members) < 2:
-        return arrays
-    front = tuple(len(next(iter(axis.coordinates.values()))) for axis in members)
-    return {
-        name: data.reshape(*front, *data.shape[1:]) if isinstance(data, np.ndarray) else data
-        for name, data in arrays.items()
-    }
+    return LoopReport(**with_each_axis(both, members))

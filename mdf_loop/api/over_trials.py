@@ -89,9 +89,7 @@ def _of(asked: RunSpecification, told: OverTrials, batch: _Batch, begun: float) 
 def _members(results: Results) -> int | None:
     """How many members a sweep has; None if there is none."""
     first = results.axes[0]
-    if first.name != "batch":
-        return None
-    return len(next(iter(first.coordinates.values())))
+    return first.length if first.name == "batch" else None
 
 
 def _told(results: Results, made: TrialStatistics, told: OverTrials) -> Results:

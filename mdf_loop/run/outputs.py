@@ -92,6 +92,25 @@ class Axis:
     name: str
     coordinates: Mapping[str, Array | Ticks]
 
+    @property
+    def length(self) -> int:
+        """How many places it has."""
+        return len(next(iter(self.coordinates.values())))
+
+
+def with_each_axis(arrays: Mapping[str, Data], axes: tuple[Axis, ...]) -> Mapping[str, Data]:
+    """Arrays that have one axis in front for all kinds of members: one for each kind.
+
+    What is not in memory, or no array, is as it was.
+    """
+    if len(axes) < 2:
+        return arrays
+    front = tuple(axis.length for axis in axes)
+    return {
+        name: data.reshape(*front, *data.shape[1:]) if isinstance(data, np.ndarray) else data
+        for name, data in arrays.items()
+    }
+
 
 class Outputs(Mapping[str, Data]):
     """Outputs by name (`node.port`); a port id alone will do where it is the only one.

@@ -48,7 +48,7 @@ def coordinates(results: Outputs) -> list[Labelled]:
     found = []
     for axis in results.axes:
         if any(array.ndim > 1 for array in axis.coordinates.values()):
-            members = np.arange(len(next(iter(axis.coordinates.values()))))
+            members = np.arange(axis.length)
             found.append(Labelled(axis.name, (axis.name,), members, ""))
         for name, array in axis.coordinates.items():
             shown = f"{name} (swept)" if name in taken else name

@@ -109,7 +109,7 @@ class Stream:
         target = checked_target(path, (".zarr",), "rows while they are computed")
         *members, last = axes
         ((along, ticks),) = last.coordinates.items()
-        front = (*(len(next(iter(axis.coordinates.values()))) for axis in members), 0)
+        front = (*(axis.length for axis in members), 0)
         arrays = {c.name: np.empty((*front, *c.row_shape), c.dtype) for c in columns}
         lengths = {c.length_of: arrays.pop(c.name) for c in columns if c.length_of is not None}
         empty = Outputs(

@@ -19,7 +19,7 @@ from mdf_loop.files import beside, checked_target
 from mdf_loop.ir import Array, Data
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stepper import Along
-from mdf_loop.run.outputs import Axis
+from mdf_loop.run.outputs import Axis, with_each_axis
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.claim import Claim
 from mdf_loop.run.recording.missing import common_shape, dtype_with_nan
@@ -77,7 +77,7 @@ class Streamed:
     def add(self, coordinate: Along, rows: Mapping[str, Array]) -> None:
         """Add rows."""
         self._claim.check()
-        coordinate, rows = np.asarray(coordinate), self._apart(rows)
+        coordinate, rows = np.asarray(coordinate), with_each_axis(rows, self._axes[:-1])
         if self._stream is not None:
             if len(coordinate) and not self._stream.takes(rows):
                 self._stream = self._remade(self._stream, rows)
@@ -89,14 +89,6 @@ class Streamed:
         else:  # it has types, too
             first = {name: self._widened(self._first[1][name], rows[name]) for name in rows}
             self._first = (self._first[0], first)
-
-    def _apart(self, rows: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Rows that have each axis of the store; they have one for all kinds of members."""
-        members = self._axes[:-1]
-        if len(members) < 2:
-            return rows
-        front = tuple(len(next(iter(axis.coordinates.values()))) for axis in members)
-        return {name: each.reshape(*front, *each.shape[1:]) for name, each in rows.items()}
 
     def _widened(self, rows: Array, other: Array) -> Array:
         """The rows in the dtype that also holds for others."""
