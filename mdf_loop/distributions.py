@@ -9,6 +9,7 @@ machine code. Each element takes one word, and none is drawn again.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +41,7 @@ class SiteTurn:
     @property
     def key(self) -> Any:
         """That of its stream."""
-        return streams.keys(self.seed, streams.site(self.site))
+        return _key(self.seed, self.site)
 
     def part(self, name: str) -> SiteTurn:
         """Further numbers of the same call."""
@@ -53,6 +54,11 @@ class SiteTurn:
         counters = np.arange(self.turn * count, (self.turn + 1) * count, dtype=np.uint64)
         made = _KINDS[kind](streams.squares(counters.reshape(shape), self.key))
         return np.asarray(made) if shape else made[()]
+
+
+@functools.lru_cache(maxsize=1024)
+def _key(seed: int, site: str) -> Any:
+    return streams.keys(seed, streams.site(site))
 
 
 def _shape(size: Size, *parameters: Any) -> tuple[int, ...]:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop import streams
 from mdf_loop.document.document import Document
 from mdf_loop.document.loading import graph_of
 from mdf_loop.errors import CarryTypeError, ExpressionError, LoopError, ModelError, raise_findings
@@ -28,6 +27,7 @@ from mdf_loop.reading.draws import with_streams_going_on
 from mdf_loop.reading.loop_forms import loop_form
 from mdf_loop.reading.node import LOOP_RESULTS
 from mdf_loop.reading.readers import read_graph_function
+from mdf_loop.reading.streams import Streams
 from mdf_loop.recent import Recent
 from mdf_loop.run.backend import PROGRAM_BACKENDS, Runnable
 from mdf_loop.run.modeci import seeds
@@ -92,7 +92,7 @@ class LoopCall:
         """What an input of the program is given."""
         match entry.role:
             case Takes.KEYS:
-                return streams.keys(seeds.current, streams.sites(ready.session.program.sites))
+                return Streams(seeds.current).of_one_run(ready.session.program.sites)
             case Takes.STATE:
                 return self._counts.get(entry.of, np.array(0))
         name, positions = ready.sources[entry.value.name]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop import distributions
+from mdf_loop import distributions, streams
 from mdf_loop.lower.functions import FUNCTIONS
 from tests.noisy_models import EXPECTED, LOOP, SITE, WALK, model
 
@@ -140,3 +140,18 @@ def test_loops_in_the_engine_draw_from_the_same_streams() -> None:
         made = compiled.run(steps=3, engine="modeci")
         np.testing.assert_array_equal(made["rows"], compiled.run(steps=3, seed=seed)["rows"])
     mdf_loop.seed(0)
+
+
+@pytest.mark.parametrize(("name", "sites"), [("a walk", 2), ("a loop", 1)])
+def test_keys_are_made_once(name: str, sites: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, make = [], streams.keys
+
+    def keys(*of: Any) -> Any:
+        made.append(of)
+        return make(*of)
+
+    monkeypatch.setattr(streams, "keys", keys)
+    seed = 10**9 + list(MODELS).index(name)  # one of which nothing is kept
+    compiled = mdf_loop.compile(MODELS[name])
+    compiled.run(steps=6, seed=seed, engine="modeci")
+    assert len([of for of in made if of[0] == seed]) == sites
