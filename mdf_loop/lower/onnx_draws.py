@@ -9,6 +9,7 @@ Source: ONNX operators, Bernoulli-15, Dropout-13, Multinomial-7, RandomNormal-1,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from mdf_loop.errors import OperandError
@@ -28,8 +29,7 @@ def onnx_draw(
     given = [value for value in inputs if value is not None]
     if not given and "shape" not in attributes:
         raise OperandError(f"onnx::{op_type} needs the argument 'shape'")
-    seed = attributes.get("seed")
-    with b.part("" if seed is None else f"seed {seed}"):
+    with _part(b, attributes):
         return DRAWN[op_type](b, given, attributes)
 
 
@@ -84,13 +84,18 @@ def dropped(
     b: ModelBuilder, data: Value, ratio: Value | None, attributes: Attributes
 ) -> tuple[Value, Value]:
     """What a Dropout in training gives: the data, scaled where it is kept, and where that is."""
-    seed = attributes.get("seed")
-    with b.part("" if seed is None else f"seed {seed}"):
+    with _part(b, attributes):
         u = drawn(b, "Uniform", size_of(None, data))
     part = scalar(b, 0.5, "float64") if ratio is None else cast(b, ratio, "float64")
     kept = b.op("GreaterOrEqual", u, part)
     scale = cast(b, b.op("Sub", scalar(b, 1.0, "float64"), part), data.dtype)
     return b.op("Where", kept, b.op("Div", data, scale), scalar(b, 0.0, data.dtype)), kept
+
+
+def _part(b: ModelBuilder, attributes: Attributes) -> AbstractContextManager[None]:
+    """The part of the item that the seed names, if there is one."""
+    seed = attributes.get("seed")
+    return b.part("" if seed is None else f"seed {seed}")
 
 
 def _dtype(attributes: Attributes, usual: str) -> str:
