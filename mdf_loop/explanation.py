@@ -12,7 +12,9 @@ from mdf_loop.classification import classify
 from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError
 from mdf_loop.importing.opening import Source, open_document
+from mdf_loop.ir import Program
 from mdf_loop.lower.builder import Options
+from mdf_loop.native.choice import said_before
 from mdf_loop.outline import (
     Block,
     CaptureOutline,
@@ -30,6 +32,8 @@ from mdf_loop.outline.pseudocode import fixed, pseudocode
 from mdf_loop.outline.text import formulas, shortened, value_text
 from mdf_loop.outline.values import ArgumentOutline
 from mdf_loop.outline.words import delay_text, headline, selector_text, slice_text, sources
+from mdf_loop.pipeline import ONNXRUNTIME, Order, evaluation, prepare
+from mdf_loop.pipeline import over_time as passes_over_time
 from mdf_loop.run.device import USUAL
 from mdf_loop.visible import on_one_line
 
@@ -51,8 +55,10 @@ def explain(source: Source) -> str:
     (time,) = loops_of(over_time(graph, document))
     blocks = (_block(block) for block in blocks_of(graph))
     has_loops = bool(time.carried) or any(node.loops for node in graph.nodes)
-    native = _native(document, over_time=bool(time.carried)) if has_loops else ()
-    drawn = _draws(document, over_time=bool(time.carried))
+    program = _program(document, over_time=bool(time.carried))
+    asked = passes_over_time() if time.carried else evaluation()
+    drawn = _draws(program) if program else ()
+    native = _native(program, asked) if program and has_loops else ()
     sections = [_graph(graph), _over_time(time), *blocks, drawn, native, _decisions(document)]
     shown = ([*map(on_one_line, lines)] for lines in sections)
     text = "\n\n".join("\n".join(lines) for lines in shown if lines)
@@ -133,21 +139,25 @@ def _over_time(time: LoopOutline) -> Iterator[str]:
     yield from (f"  {line}" for line in (*carried, *recorded))
 
 
-def _draws(document: Document, *, over_time: bool) -> Iterator[str]:
-    """Which calls draw random numbers, each from its own stream; nothing if the model cannot run."""
+def _program(document: Document, *, over_time: bool) -> Program | None:
+    """What runs for the model's own values; None if it cannot run."""
     try:
-        sites = Prepared(document, USUAL, Options()).sites(over_time=over_time)
+        return Prepared(document, USUAL, Options()).of_own_values(over_time=over_time)
     except LoopError:
-        return
-    if sites:
+        return None
+
+
+def _draws(program: Program) -> Iterator[str]:
+    """Which calls draw random numbers, each from its own stream."""
+    if program.sites:
         yield "Random numbers, each from a stream of its own"
-        yield from (f"  {site}" for site in sites)
+        yield from (f"  {site}" for site in program.sites)
 
 
-def _native(document: Document, *, over_time: bool) -> Iterator[str]:
-    """Which loops would run as machine code, for the model's own values; nothing if it cannot run."""
+def _native(program: Program, asked: Order) -> Iterator[str]:
+    """Which loops would run as machine code in a long run; nothing if it cannot run."""
     try:
-        said = Prepared(document, USUAL, Options()).said_of_loops(over_time=over_time)
+        said = said_before(prepare(program, ONNXRUNTIME, asked))
     except LoopError:
         return
     yield "Run for long, loops are machine code (native) or ONNX Runtime's own (standard)"

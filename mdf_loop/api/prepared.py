@@ -13,9 +13,6 @@ from mdf_loop.emit.loop_node import ENDLESS
 from mdf_loop.ir import Gives, Loop, Program, loops
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.lower.builder import Options
-from mdf_loop.native.choice import said_before
-from mdf_loop.pipeline import ONNXRUNTIME, evaluation, prepare
-from mdf_loop.pipeline import over_time as passes_over_time
 from mdf_loop.reading.binding import Bound, Inputs
 from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.reading.program import read_once
@@ -136,23 +133,13 @@ class Prepared:
             return self.options
         return replace(self.options, max_iterations=int(ENDLESS))
 
-    def sites(self, *, over_time: bool) -> tuple[str, ...]:
-        """The calls that draw random numbers; nothing is run."""
+    def of_own_values(self, *, over_time: bool) -> Program:
+        """The program that runs for the model's own values, as it is read; nothing is run."""
         asked = RunSpecification(steps=2 if over_time else None)
         bound = self.bound(asked)
         if over_time:
-            return read_over_time(self.document, bound, self.options, asked).later.sites
-        return read_once(self.document, bound, self.options, asked.selection).program.sites
-
-    def said_of_loops(self, *, over_time: bool) -> Mapping[str, str]:
-        """Of each loop whether it would be native in a long run; nothing is run."""
-        asked = RunSpecification(steps=2 if over_time else None)
-        bound = self.bound(asked)
-        if over_time:
-            program = read_over_time(self.document, bound, self.options, asked).later
-            return said_before(prepare(program, ONNXRUNTIME, passes_over_time()))
-        program = read_once(self.document, bound, self.options, asked.selection).program
-        return said_before(prepare(program, ONNXRUNTIME, evaluation()))
+            return read_over_time(self.document, bound, self.options, asked).later
+        return read_once(self.document, bound, self.options, asked.selection).program
 
     @cached_property
     def units(self) -> Mapping[str, str]:
