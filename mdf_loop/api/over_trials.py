@@ -33,15 +33,17 @@ def run_over_trials(run: _Run, asked: RunSpecification) -> tuple[Results, LoopEr
     """
     _refuse(asked)
     told = asked.selection.over_trials
-    begun, made, results, error = time.monotonic(), TrialStatistics(told), None, None
+    begun, made = time.monotonic(), TrialStatistics(told)
+    complete, last, error = None, None, None
     for trials in _batches(asked):
-        results, error = run(_of(asked, told, trials, begun))
-        if error is not None or results.stopped_by is not StoppedBy.COMPLETED:
+        last, error = run(_of(asked, told, trials, begun))
+        if error is not None or last.stopped_by is not StoppedBy.COMPLETED:
             break
-        made.add(results, _members(results))
-        trials.seen(results)
-    assert results is not None
-    return (_told(results, made, told) if made.trials else results), error
+        complete = last
+        made.add(complete, _members(complete))
+        trials.seen(complete)
+    assert last is not None
+    return (last if complete is None else _told(made, complete, last)), error
 
 
 class _Batch:
@@ -92,36 +94,35 @@ def _members(results: Results) -> int | None:
     return first.length if first.name == "batch" else None
 
 
-def _told(results: Results, made: TrialStatistics, told: OverTrials) -> Results:
-    """The results of the last batch, with what is told of all in the place of its outputs."""
-    axes = [axis for axis in results.axes if axis.name != "trial"]
+def _told(made: TrialStatistics, complete: Results, last: Results) -> Results:
+    """Results like those of a complete batch, with what is told of all in the place of its outputs.
+
+    How the run ended is what the last batch says, which may be incomplete.
+    """
+    axes = [axis for axis in complete.axes if axis.name != "trial"]
     place = int(bool(axes) and axes[0].name == "batch")
     axes[place:place] = made.axes
     arrays = made.arrays()
     return Results(
         arrays,
-        {n: report for n, report in results.loops.items() if isinstance(report.iterations, int)},
-        results.device,
-        results.precision,
+        {n: report for n, report in complete.loops.items() if isinstance(report.iterations, int)},
+        complete.device,
+        complete.precision,
         axes=tuple(axes),
         reduced=[name for name in arrays if name.endswith(".count")],
         units={
-            name: results.units[name.rpartition(".")[0]]
+            name: complete.units[name.rpartition(".")[0]]
             for name in arrays
-            if name.rpartition(".")[0] in results.units and not name.endswith(_WITHOUT_UNIT)
+            if name.rpartition(".")[0] in complete.units and not name.endswith(_WITHOUT_UNIT)
         },
-        stopped_by=results.stopped_by,
-        reason=results.reason
-        if results.stopped_by is StoppedBy.COMPLETED
-        else f"{made.trials} trials; {results.reason}",
-        native=results.native,
-        seed=results.seed,
+        stopped_by=last.stopped_by,
+        reason=last.reason
+        if last.stopped_by is StoppedBy.COMPLETED
+        else f"{made.trials} trials; {last.reason}",
+        native=complete.native,
+        seed=complete.seed,
         draws=True,
-        told={
-            f"{name}.{each.word}": each.numbers
-            for name, statistics in told.statistics.items()
-            for each in statistics
-        },
+        told=made.numbers,
     )
 
 

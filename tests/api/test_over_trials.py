@@ -125,6 +125,27 @@ def test_what_was_reached_is_told(compiled: Any, monkeypatch: pytest.MonkeyPatch
     assert f"{made['x.count']} trials" in made.reason
 
 
+def test_a_batch_that_is_stopped_tells_nothing_of_time(
+    compiled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(over_trials, "FIRST", 10)
+    monkeypatch.setattr(over_trials, "MOST", 10)
+    batches: list[Any] = []
+
+    def stop_in_the_second(progress: Any) -> bool:
+        batches.extend([progress] if progress.done == 0 else [])
+        return len(batches) < 2
+
+    made = compiled.run(
+        trials=40, steps=6, over_trials={"x": ["mean", "count"]}, progress=stop_in_the_second
+    )
+    assert made.reason.startswith("10 trials; 1 of 6 steps")
+    whole = compiled.run(trials=10, steps=6, over_trials={"x": ["mean", "count"]})
+    assert made["x.count"] == 10
+    np.testing.assert_array_equal(made["x.mean"], whole["x.mean"])
+    assert made.to_xarray()["step"].values.tolist() == list(range(6))
+
+
 WRONG = {
     "no word": ({"over_trials": {"x": ["mea"]}}, "did you mean 'mean'"),
     "quantiles": (

@@ -26,6 +26,11 @@ class TrialStatistics:
     Args:
         asked: what is to be told.
 
+    Attributes:
+        numbers: by the name of what is told the numbers that belong to it: the probabilities of
+            quantiles, the edges of a histogram.
+        trials: how many were taken.
+
     Raises:
         InputError: a word means nothing.
     """
@@ -34,11 +39,13 @@ class TrialStatistics:
         self._asked = asked
         self._members: int | None = None
         self._groups: dict[_Group, dict[str, Reduction]] = {}
-        self._made = {
-            f"{name}.{statistic.word}": (name, _maker(statistic))
+        told = {
+            f"{name}.{statistic.word}": (name, statistic)
             for name, statistics in asked.statistics.items()
             for statistic in statistics
         }
+        self._made = {key: (name, _maker(statistic)) for key, (name, statistic) in told.items()}
+        self.numbers = {key: statistic.numbers for key, (_, statistic) in told.items()}
         self.trials = 0
 
     def add(self, outputs: Mapping[str, Array], members: int | None = None) -> None:
