@@ -10,7 +10,6 @@ bodies are left out, functions come after those that they read. The node itself 
 from __future__ import annotations
 
 import ast
-import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 from mdf_loop.document.bodies import parameters_with_bodies
+from mdf_loop.document.changes import changed
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.errors import CycleError
@@ -52,13 +52,15 @@ def stand_in(node: Any, loops: Iterable[Any], document: Document) -> StandIn:
     loops = list(loops)
     bodies = {name for loop in loops for name in parameters_with_bodies(loop, node)}
     asking = _Asking(node, loops)
-    copied = copy.copy(node)
     functions = [_renamed(f, asking) for f in in_order(node, document)]
     parameters = [_renamed(p, asking) for p in node.parameters if p.id not in bodies]
-    copied.output_ports = [_renamed(port, asking) for port in node.output_ports]
-    copied.functions = list(_with_constants(functions, loops, asking.asked))
-    copied.parameters = list(_with_constants(parameters, loops, asking.asked))
-    return StandIn(copied, asking.asked)
+    made = changed(
+        node,
+        output_ports=[_renamed(port, asking) for port in node.output_ports],
+        functions=list(_with_constants(functions, loops, asking.asked)),
+        parameters=list(_with_constants(parameters, loops, asking.asked)),
+    )
+    return StandIn(made, asking.asked)
 
 
 def _with_constants(
@@ -135,35 +137,30 @@ def _renamed(item: Any, asking: _Asking) -> Any:
     """A function, parameter or output port with the new names in its expressions."""
     if graph_function(getattr(item, "function", None)):
         return item
-    changes: dict[str, Any] = {}
+    said: dict[str, Any] = {}
     for name in ("value", "default_initial_value", "time_derivative"):
         value = getattr(item, name, None)
-        if isinstance(value, str) and (text := asking.text(value)) != value:
-            changes[name] = text
-    args = getattr(item, "args", None)
-    if args:
-        texts = {k: asking.text(v) if isinstance(v, str) else v for k, v in args.items()}
-        changes |= {"args": texts} if texts != args else {}
-    conditions = getattr(item, "conditions", None)
-    if conditions:
-        changes["conditions"] = [_renamed_condition(c, asking) for c in conditions]
-    if not changes:
-        return item
-    copied = copy.copy(item)
-    for name, value in changes.items():
-        setattr(copied, name, value)
-    return copied
+        if isinstance(value, str):
+            said[name] = asking.text(value)
+    args = getattr(item, "args", None) or {}
+    texts = {name: _text(arg, asking) for name, arg in args.items()}
+    if texts != args:
+        said["args"] = texts
+    if getattr(item, "conditions", None):
+        said["conditions"] = [_renamed_condition(c, asking) for c in item.conditions]
+    return changed(item, **said)
 
 
 def _renamed_condition(condition: Any, asking: _Asking) -> Any:
-    copied = copy.copy(condition)
-    for name, text in zip(("test", "value"), condition_fields(condition), strict=True):
-        renamed = asking.text(text) if isinstance(text, str) else text
-        if isinstance(copied, dict):
-            copied[name] = renamed
-        else:
-            setattr(copied, name, renamed)
-    return copied
+    test, value = (_text(part, asking) for part in condition_fields(condition))
+    if isinstance(condition, dict):
+        return {**condition, "test": test, "value": value}
+    return changed(condition, test=test, value=value)
+
+
+def _text(expression: Any, asking: _Asking) -> Any:
+    """The same for an expression, which may be no text."""
+    return asking.text(expression) if isinstance(expression, str) else expression
 
 
 # --- order ------------------------------------------------------------------------------------

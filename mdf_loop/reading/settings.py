@@ -7,13 +7,13 @@ Setting a parameter that keeps a state sets what it starts from.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from mdf_loop.document.changes import changed
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
@@ -73,24 +73,20 @@ def with_values(document: Document, settings: Settings) -> Document:
 def _with(document: Document, written: Mapping[str, Any]) -> Document:
     if not written:
         return document
-    graph = copy.copy(document.graph)
-    graph.nodes = [_with_node(node, written) for node in document.graph.nodes]
-    return replace(document, graph=graph)
+    nodes = [_with_node(node, written) for node in document.graph.nodes]
+    return replace(document, graph=changed(document.graph, nodes=nodes))
 
 
 def _with_node(node: Any, written: Mapping[str, Any]) -> Any:
-    made = copy.copy(node)
-    made.parameters = [_with_parameter(node, p, written) for p in node.parameters]
-    return made
+    parameters = [_with_parameter(node, p, written) for p in node.parameters]
+    return changed(node, parameters=parameters)
 
 
 def _with_parameter(node: Any, parameter: Any, written: Mapping[str, Any]) -> Any:
     name = f"{node.id}.{parameter.id}"
     if name not in written:
         return parameter
-    made = copy.copy(parameter)
-    setattr(made, _attribute(parameter, name, ""), written[name])
-    return made
+    return changed(parameter, **{_attribute(parameter, name, ""): written[name]})
 
 
 def _find(document: Document, name: str) -> tuple[Any, str]:

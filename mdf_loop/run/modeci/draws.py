@@ -11,7 +11,6 @@ Loops are computed by this library, which knows their sites itself (see `mdf_loo
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.distributions import FUNCTIONS, SiteTurn
+from mdf_loop.document.changes import changed
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.errors import ExpressionError
@@ -46,8 +46,7 @@ class EngineDraws:
         self._calls: list[tuple[str, str]] = []
         self._place = document.graph.id
         self.document = document
-        graph = copy.copy(document.graph)
-        graph.nodes = [self._node(node) for node in graph.nodes]
+        graph = changed(document.graph, nodes=[*map(self._node, document.graph.nodes)])
         if self._calls:
             self.document = replace(document, graph=graph)
 
@@ -65,15 +64,16 @@ class EngineDraws:
     # --- the document -----------------------------------------------------------------------------
 
     def _node(self, node: Any) -> Any:
-        made = copy.copy(node)
         taken = {item.id for item in (*node.functions, *node.parameters)}
-        made.functions = [self._item(node, item) for item in node.functions]
-        made.parameters = [self._item(node, item) for item in node.parameters]
-        made.output_ports = [
-            self._with(port, value=self._text(port.value, self._port(node, port, taken)))
-            for port in node.output_ports
-        ]
-        return made
+        return changed(
+            node,
+            functions=[self._item(node, item) for item in node.functions],
+            parameters=[self._item(node, item) for item in node.parameters],
+            output_ports=[
+                changed(port, value=self._text(port.value, self._port(node, port, taken)))
+                for port in node.output_ports
+            ],
+        )
 
     def _port(self, node: Any, port: Any, taken: set[str]) -> str:
         name = f"output_ports.{port.id}" if port.id in taken else port.id
@@ -96,7 +96,7 @@ class EngineDraws:
                 self._condition(condition, f"{site}.conditions.{k}")
                 for k, condition in enumerate(item.conditions)
             ]
-        return self._with(item, **said)
+        return changed(item, **said)
 
     def _operator(self, item: Any, site: str) -> Any:
         """An operator of ONNX that draws, as an expression on its arguments."""
@@ -105,26 +105,14 @@ class EngineDraws:
         said = [f"{name}={name}" for name in args if name in _NAMED]
         said += ["input=input"] * item.function.endswith(_READING)
         number = self._numbered(item.function, f"{site}{_seed(seed)}#0")
-        made = copy.copy(item)
-        made.function, made.args = None, args
-        made.value = f"numpy.random.{_HOOK}({', '.join((str(number), *said))})"
-        return made
+        call = f"numpy.random.{_HOOK}({', '.join((str(number), *said))})"
+        return changed(item, function=None, args=args, value=call)
 
     def _condition(self, condition: Any, site: str) -> Any:
         if isinstance(condition, dict):
             return {**condition, **{k: self._text(v, f"{site}.{k}") for k, v in condition.items()}}
         said = {part: getattr(condition, part) for part in ("test", "value")}
-        return self._with(condition, **{k: self._text(v, f"{site}.{k}") for k, v in said.items()})
-
-    def _with(self, item: Any, **said: Any) -> Any:
-        """A copy of a part of the document that says something else; itself, if it does not."""
-        changed = {name: value for name, value in said.items() if value is not getattr(item, name)}
-        if not changed:
-            return item
-        made = copy.copy(item)
-        for name, value in changed.items():
-            setattr(made, name, value)
-        return made
+        return changed(condition, **{k: self._text(v, f"{site}.{k}") for k, v in said.items()})
 
     def _text(self, expression: Any, site: str) -> Any:
         """An expression whose calls that draw have the numbers of their sites."""
