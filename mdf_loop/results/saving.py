@@ -35,6 +35,7 @@ from mdf_loop.run.recording.labels import (
     attributes,
     coordinates,
     safe_name,
+    seed,
     variables,
 )
 from mdf_loop.run.run_id import new_run_id
@@ -51,7 +52,7 @@ Content: TypeAlias = Callable[[Outputs, BinaryIO], None]
 
 
 def _npz(results: Outputs, stream: BinaryIO) -> None:
-    items = (*coordinates(results), *variables(results))
+    items = (*coordinates(results), *variables(results), *seed(results))
     write_arrays(stream, {item.name: item.array for item in items})
 
 

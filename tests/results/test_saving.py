@@ -92,6 +92,33 @@ def test_npz(tmp_path, results):
             same(archive[name], array)
 
 
+def drawn(seed: int | None, axes: tuple[Axis, ...] = (), *, draws: bool = True) -> Results:
+    made = {"A.x": np.zeros([axis.length for axis in axes])}
+    return Results(made, {}, "cpu", "float64", axes=axes, seed=seed, draws=draws)
+
+
+@pytest.mark.parametrize("seed", [0, 2**64 - 1])
+def test_npz_says_the_seed(tmp_path, seed):
+    drawn(seed).save(tmp_path / "r.npz")
+    with np.load(tmp_path / "r.npz") as archive:
+        assert archive.files == ["A.x", "seed"]
+        assert int(archive["seed"]) == seed
+
+
+def test_npz_says_no_seed_of_what_draws_nothing(tmp_path):
+    drawn(1, draws=False).save(tmp_path / "r.npz")
+    with np.load(tmp_path / "r.npz") as archive:
+        assert archive.files == ["A.x"]
+
+
+@pytest.mark.parametrize(("seed", "name"), [(5, ["seed_"]), (None, [])])
+def test_npz_has_what_is_swept_as_seed(tmp_path, seed, name):
+    drawn(seed, (Axis("batch", {"seed": np.array([7, 8])}),)).save(tmp_path / "r.npz")
+    with np.load(tmp_path / "r.npz") as archive:
+        assert archive.files == ["seed", "A.x", *name]
+        assert archive["seed"].tolist() == [7, 8]
+
+
 def test_json(tmp_path, results):
     results.save(tmp_path / "r.json")
     content = json.loads((tmp_path / "r.json").read_text())

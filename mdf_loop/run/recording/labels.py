@@ -94,6 +94,14 @@ def variables(results: Outputs) -> list[Labelled]:
     ]
 
 
+def seed(results: Outputs) -> list[Labelled]:
+    """The seed of what was drawn, called `seed` if nothing else is; none where seeds are swept."""
+    if results.seed is None or not results.draws:
+        return []
+    number = np.array(results.seed, np.uint64)
+    return [Labelled(_free("seed", _taken(results)), (), number, "")]
+
+
 def length_names(names: Iterable[str], outputs: Collection[str]) -> dict[str, str]:
     """What the lengths of rows of these outputs are called: `<name>.length`."""
     taken = set(outputs)
