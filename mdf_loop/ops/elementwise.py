@@ -315,6 +315,7 @@ ACTIVATIONS = (
     ),
     _composed(
         name="Mish",
+        derivative=slopes.MISH,
         wrong_kernel=_is_spelt_out,
         composed=activations.mish,
     ),

@@ -11,6 +11,9 @@ from mdf_loop.ops import sure_kernels
 from mdf_loop.ops.batching import products, reductions, rows, selection, shapes
 from mdf_loop.ops.compositions import selection as composing
 from mdf_loop.ops.compositions import text
+from mdf_loop.ops.derivatives import movement as moving
+from mdf_loop.ops.derivatives import selection as choices
+from mdf_loop.ops.derivatives.rule import NOTHING
 from mdf_loop.ops.failing import (
     index_outside,
     step_of_zero,
@@ -61,6 +64,17 @@ def _padded(
     return made
 
 
+def _elements(x: Array, indices: Array, axis: int = 0) -> Array:
+    """By numpy; along other axes the indices may be fewer than the data, which the reference refuses."""
+    count = x.shape[axis]
+    if indices.size and not -count <= indices.min() <= indices.max() < count:
+        raise IndexError(f"an index is not on axis {axis}, which has {count} elements")
+    places: list[Array] = [*np.indices(indices.shape, sparse=True)]
+    places[axis] = indices
+    made: Array = x[tuple(places)]
+    return made
+
+
 def _wrong_gather(op: Op) -> bool:
     """It copies the first text of each row and leaves the others empty."""
     shape = op.inputs[0].shape if op.inputs[0] else None
@@ -92,6 +106,7 @@ SHAPES = (
     ),
     _indexed(
         name="Reshape",
+        derivative=moving.RESHAPED,
         in_order=True,
         native_whole=shaping.reshaped,
         may_fail=unless_fixed_and_known(1),
@@ -99,6 +114,7 @@ SHAPES = (
     ),
     _copied(
         name="Flatten",
+        derivative=moving.RESHAPED,
         in_order=True,
         native_whole=shaping.flattened,
         may_fail=no,
@@ -106,6 +122,7 @@ SHAPES = (
     ),
     _indexed(
         name="Squeeze",
+        derivative=moving.RESHAPED,
         in_order=True,
         native_whole=shaping.squeezed,
         may_fail=unless_fixed_and_known(1),
@@ -113,6 +130,7 @@ SHAPES = (
     ),
     _indexed(
         name="Unsqueeze",
+        derivative=moving.RESHAPED,
         in_order=True,
         native_whole=shaping.unsqueezed,
         may_fail=unless_known(1),
@@ -120,6 +138,7 @@ SHAPES = (
     ),
     _copied(
         name="Transpose",
+        derivative=moving.TRANSPOSE,
         native_whole=shaping.transposed,
         may_fail=no,
         has_kernel=sure_kernels.of(PLAIN),
@@ -130,6 +149,7 @@ SHAPES = (
 COPIES = (
     _copied(
         name="Concat",
+        derivative=moving.CONCAT,
         moves=_all,
         native_whole=shaping.joined,
         may_fail=no,
@@ -138,32 +158,42 @@ COPIES = (
     ),
     _indexed(
         name="Split",
+        derivative=moving.SPLIT,
         composed=composing.split,
         may_fail=unless_fixed_and_known(1),
         batched=reductions.along_axis,
         newer_forms=((18, counted_parts),),
     ),
     _indexed(
-        name="Slice", native_whole=shaping.sliced, may_fail=step_of_zero, batched=shapes.slice_
+        name="Slice",
+        derivative=moving.SLICE,
+        native_whole=shaping.sliced,
+        may_fail=step_of_zero,
+        batched=shapes.slice_,
     ),
     _indexed(
         name="Expand",
+        derivative=moving.EXPAND,
         in_order=True,
         native_whole=shaping.expanded,
         may_fail=unless_fixed_and_known(1),
         batched=shapes.expand,
     ),
-    _indexed(name="Tile", may_fail=unless_known(1), batched=shapes.tile),
+    _indexed(name="Tile", derivative=moving.TILE, may_fail=unless_known(1), batched=shapes.tile),
     _copied(
         name="Pad",
+        derivative=moving.PAD,
         moves=_data_and_filling,
         meaning=_padded,
         may_fail=unless_fixed_and_known(1, 3),
         batched=shapes.pad,
     ),
-    _copied(name="CenterCropPad", may_fail=unless_fixed_and_known(1)),
+    _copied(
+        name="CenterCropPad", derivative=moving.CENTER_CROP_PAD, may_fail=unless_fixed_and_known(1)
+    ),
     _copied(
         name="Trilu",
+        derivative=moving.ITSELF,
         may_fail=unless_known(1),
         as_signed=True,
         batched=products.last_two_axes,
@@ -180,7 +210,7 @@ COPIES = (
         batched=rows.row_by_row,
         composed=composing.space_to_depth,
     ),
-    _copied(name="ReverseSequence"),
+    _copied(name="ReverseSequence", derivative=moving.ITSELF),
 )
 
 _VARIES = "the shape of its result would differ from value to value"
@@ -188,6 +218,7 @@ _VARIES = "the shape of its result would differ from value to value"
 CHOSEN = (
     _indexed(
         name="Gather",
+        derivative=choices.GATHER,
         native_whole=choosing.gather,
         may_fail=index_outside,
         wrong_kernel=_wrong_gather,
@@ -196,18 +227,22 @@ CHOSEN = (
     ),
     _indexed(
         name="GatherElements",
+        derivative=choices.GATHER_ELEMENTS,
         native_whole=positions.gather_elements,
+        meaning=_elements,
         may_fail=index_outside,
         batched=selection.elements,
     ),
     _indexed(
         name="GatherND",
+        derivative=choices.GATHER_ND,
         native_whole=positions.gather_nd,
         may_fail=tuple_outside,
         batched=selection.gather_nd,
     ),
     Row(
         name="ScatterElements",
+        derivative=choices.SCATTER_ELEMENTS,
         native_whole=positions.scatter_elements,
         may_fail=index_outside,
         has_kernel=sure_kernels.indexed(PLAIN),
@@ -217,15 +252,22 @@ CHOSEN = (
     ),
     Row(
         name="ScatterND",
+        derivative=choices.SCATTER_ND,
         native_whole=positions.scatter_nd,
         may_fail=tuple_outside,
         has_kernel=sure_kernels.indexed(PLAIN),
         wrong_kernel=_wrong_scatter,
         opset=of_reduction,
     ),
-    _copied(name="Compress", may_fail=unless_fixed_and_known(1), batched=selection.compress),
+    _copied(
+        name="Compress",
+        derivative=choices.COMPRESS,
+        may_fail=unless_fixed_and_known(1),
+        batched=selection.compress,
+    ),
     Row(
         name="TopK",
+        derivative=choices.TOP_K,
         bits=Bits.ONCE,
         may_fail=too_few,
         has_kernel=sure_kernels.indexed(NUMBERS),
@@ -246,12 +288,19 @@ MADE = (
     ),
     Row(
         name="Range",
+        derivative=moving.RANGE,
         bits=Bits.FIXED,
         native_whole=filling.in_a_row,
         may_fail=unless_known(0, 1, 2),
         not_batched=_VARIES,
     ),
-    Row(name="EyeLike", bits=Bits.FIXED, may_fail=no, composed=composing.eye_like),
+    Row(
+        name="EyeLike",
+        derivative=NOTHING,
+        bits=Bits.FIXED,
+        may_fail=no,
+        composed=composing.eye_like,
+    ),
     Row(
         name="OneHot",
         bits=Bits.FIXED,

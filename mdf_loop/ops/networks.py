@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
+from mdf_loop.errors import OperandError
+from mdf_loop.ir import Array
+from mdf_loop.ir.types import kind_of
 from mdf_loop.ops import sure_kernels
 from mdf_loop.ops.batching import reductions, rows
 from mdf_loop.ops.compositions import (
@@ -16,22 +21,34 @@ from mdf_loop.ops.compositions import (
     selection,
 )
 from mdf_loop.ops.costs import convolution as window
+from mdf_loop.ops.derivatives import networks as slopes
 from mdf_loop.ops.failing import unless_fixed, unless_known
 from mdf_loop.ops.newer_forms import of_coordinates, of_grid, sampling_words
-from mdf_loop.ops.registry import Bits, Row
+from mdf_loop.ops.registry import Bits, Row, Type
 
 _by_row = partial(Row, may_fail=unless_fixed, batched=rows.row_by_row)
 _exact = partial(Row, small_matters=True)
 
+
+def _as_first(
+    inputs: Sequence[Type | None], attributes: Mapping[str, Any], known: Mapping[int, Array]
+) -> Sequence[Type]:
+    """Of the type of the first operand, which ONNX's inference does not tell."""
+    first = inputs[0]
+    if first is None or kind_of(first[0]) != "f":
+        raise OperandError("a normalization takes floats")
+    return [first]
+
+
 WINDOWS = (
     _by_row(name="Conv", work=window, composed=convolution.conv),
     _by_row(name="ConvTranspose", composed=convolution.conv_transpose),
-    _by_row(name="MaxPool", bits=Bits.ONCE),
+    _by_row(name="MaxPool", derivative=slopes.MAX_POOL, bits=Bits.ONCE),
     _by_row(name="AveragePool", composed=pooling.average_pool),
-    _by_row(name="LpPool", composed=pooling.lp_pool),
+    _by_row(name="LpPool", derivative=slopes.LP_POOL, composed=pooling.lp_pool),
     _by_row(name="GlobalAveragePool", composed=pooling.global_average_pool),
     _by_row(name="GlobalMaxPool", bits=Bits.ONCE, composed=pooling.global_max_pool),
-    _by_row(name="GlobalLpPool", composed=pooling.global_lp_pool),
+    _by_row(name="GlobalLpPool", derivative=slopes.GLOBAL_LP_POOL, composed=pooling.global_lp_pool),
     Row(name="DeformConv", work=window),
     Row(name="Col2Im", may_fail=unless_known(1, 2), composed=columns.columns_to_image),
     Row(name="MaxUnpool", composed=selection.max_unpool),
@@ -47,11 +64,13 @@ NORMALIZATIONS = (
         batched=reductions.along_axis,
         composed=normalization.layer_normalization,
     ),
-    Row(name="GroupNormalization"),
+    Row(name="GroupNormalization", derivative=slopes.GROUP_NORMALIZATION, types=_as_first),
     Row(
         name="MeanVarianceNormalization",
+        derivative=slopes.MEAN_VARIANCE,
         may_fail=unless_fixed,
         composed=normalization.mean_variance_normalization,
+        types=_as_first,
     ),
 )
 
@@ -71,12 +90,16 @@ RECURRENT = (
     ),
 )
 
-LOSSES = (Row(name="NegativeLogLikelihoodLoss"), Row(name="SoftmaxCrossEntropyLoss"))
+LOSSES = (
+    Row(name="NegativeLogLikelihoodLoss", derivative=slopes.LIKELIHOOD_LOSS),
+    Row(name="SoftmaxCrossEntropyLoss", derivative=slopes.CROSS_ENTROPY),
+)
 
 IMAGES = (
     Row(name="Resize", opset=of_coordinates, composed=resize.resize),
     Row(
         name="GridSample",
+        derivative=slopes.GRID_SAMPLE,
         opset=of_grid,
         newer_forms=((20, sampling_words),),
         composed=resize.grid_sample,

@@ -6,6 +6,7 @@ from mdf_loop.ops import sure_kernels
 from mdf_loop.ops.batching import products as batching
 from mdf_loop.ops.compositions import arithmetic
 from mdf_loop.ops.costs import product, summation
+from mdf_loop.ops.derivatives import products as slopes
 from mdf_loop.ops.native import products as native
 from mdf_loop.ops.registry import Row, no
 from mdf_loop.ops.sure_kernels import NUMBERS
@@ -13,6 +14,7 @@ from mdf_loop.ops.sure_kernels import NUMBERS
 ROWS = (
     Row(
         name="MatMul",
+        derivative=slopes.MATMUL,
         native_whole=native.matmul,
         may_fail=no,
         work=product,
@@ -22,6 +24,7 @@ ROWS = (
     ),
     Row(
         name="Gemm",
+        derivative=slopes.GEMM,
         may_fail=no,
         work=product,
         batched=batching.gemm,
@@ -29,12 +32,19 @@ ROWS = (
     ),
     Row(
         name="Einsum",
+        derivative=slopes.EINSUM,
         may_fail=no,
         work=summation,
         as_signed=True,
         batched=batching.einsum,
     ),
-    Row(name="Det", may_fail=no, batched=batching.last_two_axes, composed=arithmetic.det),
+    Row(
+        name="Det",
+        derivative=slopes.DET,
+        may_fail=no,
+        batched=batching.last_two_axes,
+        composed=arithmetic.det,
+    ),
     Row(name="MatMulInteger", small_matters=True, work=product),
     Row(name="QLinearMatMul", small_matters=True),
 )

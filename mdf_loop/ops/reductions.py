@@ -9,6 +9,8 @@ from mdf_loop.ops.batching import reductions as batching
 from mdf_loop.ops.compositions import reductions as composing
 from mdf_loop.ops.compositions import selection
 from mdf_loop.ops.costs import transcendental
+from mdf_loop.ops.derivatives import reductions as slopes
+from mdf_loop.ops.derivatives.rule import NOTHING
 from mdf_loop.ops.failing import no_axis, unless_fixed, unless_known
 from mdf_loop.ops.native import reductions as native
 from mdf_loop.ops.native import running
@@ -33,26 +35,44 @@ _along = partial(Row, may_fail=no, batched=batching.along_axis)
 ROWS = (
     _summed(
         name="ReduceSum",
+        derivative=slopes.SUM,
         native_whole=native.total,
         has_kernel=sure_kernels.indexed(NUMBERS),
         newer_forms=(),
         batched=batching.reduce_sum,
         composed=composing.whole_sum,
     ),
-    _summed(name="ReduceProd", native_whole=native.product, composed=composing.whole_product),
-    _summed(name="ReduceL1", composed=composing.whole_l1),
-    _summed(name="ReduceSumSquare", composed=composing.whole_square_sum),
-    _reduced(name="ReduceL2", composed=composing.l2, composes=_of_floats),
-    _reduced(name="ReduceLogSum", composed=composing.log_sum, composes=_of_floats),
+    _summed(
+        name="ReduceProd",
+        derivative=slopes.PROD,
+        native_whole=native.product,
+        composed=composing.whole_product,
+    ),
+    _summed(name="ReduceL1", derivative=slopes.L1, composed=composing.whole_l1),
+    _summed(
+        name="ReduceSumSquare", derivative=slopes.SUM_SQUARE, composed=composing.whole_square_sum
+    ),
+    _reduced(name="ReduceL2", derivative=slopes.L2, composed=composing.l2, composes=_of_floats),
+    _reduced(
+        name="ReduceLogSum",
+        derivative=slopes.LOG_SUM,
+        composed=composing.log_sum,
+        composes=_of_floats,
+    ),
     _reduced(
         name="ReduceLogSumExp",
+        derivative=slopes.LOG_SUM_EXP,
         work=transcendental,
         composed=composing.log_sum_exp,
         composes=_of_floats,
     ),
-    _reduced(name="ReduceMean", native_whole=native.mean),
-    _reduced(name="ReduceMax", native_whole=native.largest, bits=Bits.ONCE),
-    _reduced(name="ReduceMin", native_whole=native.smallest, bits=Bits.ONCE),
+    _reduced(name="ReduceMean", derivative=slopes.MEAN, native_whole=native.mean),
+    _reduced(
+        name="ReduceMax", derivative=slopes.EXTREME, native_whole=native.largest, bits=Bits.ONCE
+    ),
+    _reduced(
+        name="ReduceMin", derivative=slopes.EXTREME, native_whole=native.smallest, bits=Bits.ONCE
+    ),
     _along(
         name="ArgMax",
         native_whole=running.largest_place,
@@ -67,17 +87,34 @@ ROWS = (
         may_fail=unless_fixed,
         never_negative=yes,
     ),
-    _along(name="Hardmax", bits=Bits.ONCE, may_fail=unless_fixed, composed=selection.hardmax),
+    _along(
+        name="Hardmax",
+        derivative=NOTHING,
+        bits=Bits.ONCE,
+        may_fail=unless_fixed,
+        composed=selection.hardmax,
+    ),
     _along(
         name="Softmax",
+        derivative=slopes.SOFTMAX,
         work=transcendental,
         composed=composing.softmax,
         has_kernel=sure_kernels.of(FLOATS),
     ),
-    _along(name="LogSoftmax", work=transcendental, composed=composing.log_softmax),
-    _along(name="LpNormalization", composed=composing.lp_normalization),
+    _along(
+        name="LogSoftmax",
+        derivative=slopes.LOG_SOFTMAX,
+        work=transcendental,
+        composed=composing.log_softmax,
+    ),
+    _along(
+        name="LpNormalization",
+        derivative=slopes.LP_NORMALIZATION,
+        composed=composing.lp_normalization,
+    ),
     Row(
         name="CumSum",
+        derivative=slopes.CUM_SUM,
         native_whole=running.running_sum,
         may_fail=no_axis,
         as_signed=True,

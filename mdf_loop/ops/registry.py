@@ -146,7 +146,7 @@ class Row:
         opset: the lowest opset that has it, where ONNX's schemas alone do not tell.
         newer_forms: (opset, form): how it is said from an opset on, where it was said differently before.
         schema, types, meaning: of an operation that ONNX lacks all three, of ONNX's own none but
-            a meaning that mends the reference's. The schema's domain is `mdf_loop.` and a family,
+            a meaning that mends the reference's, or types that its inference does not tell. The schema's domain is `mdf_loop.` and a family,
             as in `mdf_loop.signals::Cube`: models and errors call it so. The schema's types are
             checked before `types` is asked. Without a kernel it is `composed`, or says why it is
             `not_composed`.

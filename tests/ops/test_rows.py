@@ -364,3 +364,12 @@ def test_a_slice_fails_by_its_steps_and_axes_alone() -> None:
     assert row.may_fail(op, lambda v: np.array([1]) if v is steps else None)
     assert row.may_fail(op, lambda v: np.array([0]) if v in (axes, steps) else None)
     assert not row.may_fail(Op("Slice", tuple(values[:3]), op.outputs), lambda _: None)
+
+
+def test_an_element_is_gathered_where_other_axes_have_fewer_indices() -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    indices = np.array([[2, -3]])
+    (made,) = evaluate("GatherElements", [x, indices], {"axis": 1}, 1)
+    np.testing.assert_array_equal(made, [[2.0, 0.0]])
+    with pytest.raises(IndexError, match="an index is not on axis 1, which has 3 elements"):
+        evaluate("GatherElements", [x, np.array([[-4]])], {"axis": 1}, 1)

@@ -63,6 +63,17 @@ def _beyond(op: Op, x: Value, windows: Windows) -> tuple[int, ...]:
     return tuple(pads)
 
 
+def max_pool(b: Builder, op: Op) -> Value:
+    """The largest element of each window of floats; pads are less than any."""
+    x = operand(op)
+    windows = windows_of(op, x, attribute(op, "kernel_shape"))
+    after = _beyond(op, x, windows) if attribute(op, "ceil_mode") else windows.after
+    around = padded(b, x, windows.before, after, filling=-np.inf)
+    return b.op(
+        "Max", *window_slices(b, around, windows.kernel, windows.strides, windows.dilations)
+    )
+
+
 def _window_sum(
     b: Builder, x: Value, windows: Windows, before: tuple[int, ...], after: tuple[int, ...]
 ) -> Value:
@@ -89,10 +100,15 @@ def _root(b: Builder, x: Value, p: int) -> Value:
 
 def lp_pool(b: Builder, op: Op) -> Value:
     """`(sum of |x| ** p) ** (1 / p)` of each window."""
+    return _root(b, lp_mass(b, op), attribute(op, "p"))
+
+
+def lp_mass(b: Builder, op: Op) -> Value:
+    """The sum of |x| ** p of each window."""
     x, p = operand(op), attribute(op, "p")
     windows = windows_of(op, x, attribute(op, "kernel_shape"))
     after = _beyond(op, x, windows) if attribute(op, "ceil_mode") else windows.after
-    return _root(b, _window_sum(b, _power(b, x, p), windows, windows.before, after), p)
+    return _window_sum(b, _power(b, x, p), windows, windows.before, after)
 
 
 def global_average_pool(b: Builder, op: Op) -> Value:
@@ -107,6 +123,10 @@ def global_max_pool(b: Builder, op: Op) -> Value:
 
 def global_lp_pool(b: Builder, op: Op) -> Value:
     """`(sum of |x| ** p) ** (1 / p)` of each channel."""
-    p = attribute(op, "p")
-    mass = b.op("ReduceSum", _power(b, operand(op), p), ints(b, *spatial_axes(op)), keepdims=1)
-    return _root(b, mass, p)
+    return _root(b, global_lp_mass(b, op), attribute(op, "p"))
+
+
+def global_lp_mass(b: Builder, op: Op) -> Value:
+    """The sum of |x| ** p of each channel."""
+    powers = _power(b, operand(op), attribute(op, "p"))
+    return b.op("ReduceSum", powers, ints(b, *spatial_axes(op)), keepdims=1)

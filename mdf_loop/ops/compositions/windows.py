@@ -75,15 +75,21 @@ def known_length(op: Op, x: Value, axis: int) -> int:
 
 
 def padded(
-    b: Builder, x: Value, before: Sequence[int], after: Sequence[int], *, first: int = 2
+    b: Builder,
+    x: Value,
+    before: Sequence[int],
+    after: Sequence[int],
+    *,
+    first: int = 2,
+    filling: float = 0,
 ) -> Value:
-    """Zeros around the axes from `first` on; negative numbers cut."""
+    """Zeros, or another number, around the axes from `first` on; negative numbers cut."""
     if not any((*before, *after)):
         return x
     behind = rank(x, "padding") - first - len(before)
     front, back = [0] * first, [0] * behind
     pads = (*front, *before, *back, *front, *after, *back)
-    return b.op("Pad", x, ints(b, *pads), number(b, 0, x))
+    return b.op("Pad", x, ints(b, *pads), number(b, filling, x))
 
 
 def window_slices(

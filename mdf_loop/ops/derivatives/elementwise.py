@@ -129,6 +129,11 @@ def _clipped(b: Builder, op: Op) -> Value:
     return b.op("Identity", y)
 
 
+def _mish(b: Builder, op: Op) -> Value:
+    """`x * tanh(softplus(x))`, in functions that have slopes of their own."""
+    return b.op("Mul", _x(op), b.op("Tanh", b.op("Softplus", _x(op))))
+
+
 SUM = Pointwise(lambda op: (_same,) * len(op.inputs))
 MEAN = Pointwise(lambda op: (_mean,) * len(op.inputs))
 EXTREME = Pointwise(lambda op: [_share(k) for k in range(len(op.inputs))])
@@ -286,3 +291,4 @@ ELU = _above(0.0, _constant(1), _more_than_result)
 SELU = _above(0.0, _given("gamma"), _selu_below)
 CELU = _above(0.0, _constant(1), _celu_below)
 HARD_SIGMOID = _by(_hard_slope)
+MISH = Through(_mish)

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
+from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.derivatives.shapes import fitted, spread, zeros
@@ -114,6 +115,16 @@ def bilinear(transposed: Transposed, positions: Sequence[int] = (0, 1)) -> Gener
     return General(tangents, transposed)
 
 
+def by_first(back: Side) -> Transposed:
+    """Of the first operand alone, what goes back to it of the only result."""
+
+    def transposed(b: Builder, op: Op, given: Changes, k: int) -> Value | None:
+        (g,) = given
+        return back(b, op, g) if k == 0 and g is not None else None
+
+    return transposed
+
+
 def summed(b: Builder, parts: Sequence[Value]) -> Value:
     """The sum of one value or more."""
     total, *others = parts
@@ -129,3 +140,12 @@ def is_float(value: Value | None) -> bool:
 
 NOTHING = General(lambda b, op, given: (None,) * len(op.outputs), lambda b, op, given, k: None)
 """Of what stays the same when its operands change a little: comparisons, whole numbers, shapes."""
+
+
+def refused(name: str, why: str, hint: str) -> General:
+    """Of what has none, though it is composed: the composition has none either."""
+
+    def refuse(b: Builder, op: Op, given: Changes, k: int = 0) -> NoReturn:
+        raise UnsupportedError(f"{name} has no derivative here: {why}", op.where, hint)
+
+    return General(refuse, refuse)

@@ -18,6 +18,14 @@ def shape_of(b: Builder, x: Value) -> Value:
     return ints(b, *x.shape) if is_fixed(x.shape) else b.op("Shape", x)
 
 
+def extent(b: Builder, x: Value, axis: int) -> Value:
+    """The extent of an axis as one number; a constant if it is known."""
+    known = extents(x)[axis]
+    if isinstance(known, int):
+        return scalar(b, known, "int64")
+    return b.op("Gather", b.op("Shape", x), scalar(b, axis, "int64"), axis=0)
+
+
 def zeros(b: Builder, x: Value) -> Value:
     """Zeros of the shape of a value."""
     if is_fixed(x.shape):

@@ -1,0 +1,132 @@
+"""Derivatives of operators of networks, as those of what they are made of.
+
+At a kink: of equal largest elements of a window each has its share; a norm of zeros has 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Op, Value
+from mdf_loop.ops.compositions import pooling
+from mdf_loop.ops.compositions.words import attribute, number, operand, optional, rank, shifted
+from mdf_loop.ops.derivatives.rule import Through, refused
+from mdf_loop.ops.derivatives.shapes import shape_of
+from mdf_loop.ops.registry import Composition, title
+from mdf_loop.ops.words import cast, ints, scalar
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+# --- pools ------------------------------------------------------------------------------------
+
+
+def _max_pool(b: Builder, op: Op) -> Value:
+    if len(op.outputs) > 1:
+        raise UnsupportedError(
+            f"{title(op.op_type)} with indices has no derivative here",
+            op.where,
+            "leave out what reads its indices",
+        )
+    return pooling.max_pool(b, op)
+
+
+def _norm(mass: Composition) -> Through:
+    """`mass ** (1 / p)`, of which that of 0 is flat."""
+
+    def composed(b: Builder, op: Op) -> Value:
+        total, p = mass(b, op), attribute(op, "p")
+        assert isinstance(total, Value)
+        if p == 1:
+            return total
+        is_zero = b.op("Equal", total, number(b, 0, total))
+        positive = b.op("Where", is_zero, number(b, 1, total), total)
+        power = () if p == 2 else (number(b, 1 / p, total),)
+        root = b.op("Pow" if power else "Sqrt", positive, *power)
+        return b.op("Where", is_zero, number(b, 0, total), root)
+
+    return Through(composed)
+
+
+MAX_POOL = Through(_max_pool)
+LP_POOL = _norm(pooling.lp_mass)
+GLOBAL_LP_POOL = _norm(pooling.global_lp_mass)
+
+
+# --- normalizations ---------------------------------------------------------------------------
+
+
+def _mean_variance(b: Builder, op: Op) -> Value:
+    """`(x - mean) / (norm(x - mean) / sqrt(n) + 1e-9)`: a norm, which is flat where all are equal."""
+    x = operand(op)
+    axes = [axis % rank(x, title(op.op_type)) for axis in attribute(op, "axes") or (0, 2, 3)]
+    centred = b.op("Sub", x, b.op("ReduceMean", x, axes=tuple(axes), keepdims=1))
+    lengths = b.op("Gather", shape_of(b, x), ints(b, *axes), axis=0)
+    count = cast(b, b.op("ReduceProd", lengths, keepdims=0), x.dtype)
+    norm = b.op("ReduceL2", centred, axes=tuple(axes), keepdims=1)
+    deviation = b.op("Div", norm, b.op("Sqrt", count))
+    return b.op("Div", centred, shifted(b, deviation, 1e-9))
+
+
+def _group_normalization(b: Builder, op: Op) -> Value:
+    """`(x - mean) / sqrt(var + epsilon)` of groups of channels; scale and bias are those of channels."""
+    x, shape = operand(op), shape_of(b, operand(op))
+    grouped = b.op("Reshape", x, ints(b, 0, attribute(op, "num_groups"), -1))
+    centred = b.op("Sub", grouped, b.op("ReduceMean", grouped, axes=(2,), keepdims=1))
+    variance = b.op("ReduceMean", b.op("Mul", centred, centred), axes=(2,), keepdims=1)
+    deviation = b.op("Sqrt", shifted(b, variance, attribute(op, "epsilon")))
+    ratio = b.op("Reshape", b.op("Div", centred, deviation), shape)
+    ones = (1,) * (rank(x, title(op.op_type)) - 2)
+    scale, bias = (b.op("Reshape", operand(op, k), ints(b, -1, *ones)) for k in (1, 2))
+    return b.op("Add", b.op("Mul", ratio, scale), bias)
+
+
+MEAN_VARIANCE = Through(_mean_variance)
+GROUP_NORMALIZATION = Through(_group_normalization)
+
+
+# --- losses -----------------------------------------------------------------------------------
+
+
+def _loss(b: Builder, op: Op, likelihood: Value) -> Value:
+    """`-weight[target] * likelihood[:, target]`, their sum, or their weighted mean."""
+    target, weights, ignored = operand(op, 1), optional(op, 2), attribute(op, "ignore_index")
+    one, zero = (number(b, k, likelihood) for k in (1, 0))
+    skip = None
+    if ignored is not None:
+        skip = b.op("Equal", target, scalar(b, ignored, target.dtype))
+        target = b.op("Where", skip, scalar(b, 0, target.dtype), target)
+    weight = one if weights is None else b.op("Gather", weights, target, axis=0)
+    chosen = b.op("GatherElements", likelihood, b.op("Unsqueeze", target, ints(b, 1)), axis=1)
+    loss = b.op("Neg", b.op("Mul", weight, b.op("Squeeze", chosen, ints(b, 1))))
+    weight = b.op("Expand", weight, shape_of(b, loss))
+    if skip is not None:
+        loss, weight = (b.op("Where", skip, zero, v) for v in (loss, weight))
+    reduction = attribute(op, "reduction")
+    if reduction == "none":
+        return loss
+    total = b.op("ReduceSum", loss, keepdims=0)
+    if reduction == "sum":
+        return total
+    return b.op("Div", total, b.op("ReduceSum", weight, keepdims=0))
+
+
+def _likelihood_loss(b: Builder, op: Op) -> Value:
+    return _loss(b, op, operand(op))
+
+
+def _cross_entropy(b: Builder, op: Op) -> tuple[Value, ...]:
+    likelihood = b.op("LogSoftmax", operand(op), axis=1)
+    return (_loss(b, op, likelihood), likelihood)[: len(op.outputs)]
+
+
+LIKELIHOOD_LOSS = Through(_likelihood_loss)
+CROSS_ENTROPY = Through(_cross_entropy)
+
+
+# --- images -----------------------------------------------------------------------------------
+
+GRID_SAMPLE = refused(
+    "onnx::GridSample", "there is no rule for it yet", "sample by numpy.interp, or by Gather"
+)

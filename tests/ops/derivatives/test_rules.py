@@ -1,0 +1,87 @@
+"""The derivative of every operation that has one, in both directions, by central differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mdf_loop.ir import Op
+from mdf_loop.ops.derivatives.rule import Through
+from mdf_loop.ops.derivatives.sweep import derivative_of
+from mdf_loop.ops.registry import rows
+from mdf_loop.pipeline import LEGAL, prepare
+from mdf_loop.run.interpret import interpret
+from tests.ops.derivatives.derivative_cases import CASES, Case, call
+from tests.ops.derivatives.differentiating import (
+    assert_right,
+    changes,
+    differentiated,
+    only,
+    spelled_out,
+)
+from tests.ops.op_running import float32_run, only_op
+from tests.passes.batch_running import on_runtime
+
+NOT_IN_REFERENCE = frozenset(
+    (
+        *("GlobalLpPool", "LRN", "MaxPool", "OneHot", "ConvTranspose", "LpNormalization"),
+        *("GroupNormalization", "MeanVarianceNormalization"),
+    )
+)
+"""Operators that onnx's reference lacks, or gets wrong for these operands: compositions give their numbers."""
+
+NOT_HERE = {
+    **dict.fromkeys(("RNN", "GRU", "LSTM"), "their composition is a loop"),
+    **dict.fromkeys(("NonZero", "StringNormalizer"), "they give no floats"),
+    "SplitToSequence": "it gives a sequence",
+    "GridSample": "it is refused",
+}
+"""Rows with a derivative or a composition that have no case."""
+
+
+def called(case: Case) -> Op:
+    """The operation of a case."""
+    op: Op = only_op(call(case)[0], case.op_type)
+    return op
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_rule_gives_what_central_differences_give(case: Case) -> None:
+    program, arrays = call(case)
+    reference = spelled_out(program) if case.op_type in NOT_IN_REFERENCE else None
+    assert_right(program, arrays, reference=reference)
+
+
+def test_every_operation_with_a_derivative_has_a_case() -> None:
+    known = {row.name for row in rows() if row.derivative is not None or row.composed is not None}
+    known -= {row.name for row in rows() if row.random or row.schema is not None}
+    assert known == {case.op_type for case in CASES} | NOT_HERE.keys()
+
+
+THROUGH = [case for case in CASES if isinstance(derivative_of(called(case)), Through)]
+
+
+@pytest.mark.parametrize("case", THROUGH, ids=str)
+def test_what_an_operation_is_differentiated_as_gives_the_same(case: Case) -> None:
+    program, arrays = call(case)
+    made = interpret(spelled_out(program), arrays)
+    if case.op_type in NOT_IN_REFERENCE:
+        known = [None if a is None else np.asarray(a) for a in case.arrays]
+        numbers = float32_run(case.op_type, known, case.n_outputs, **case.attributes)
+        wanted, tolerance = dict(zip(made, numbers, strict=True)), 1e-5
+    else:
+        wanted, tolerance = interpret(program, arrays), 1e-12
+    for name, array in made.items():
+        np.testing.assert_allclose(array, wanted[name], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_derivatives_run_on_onnxruntime(case: Case) -> None:
+    program, arrays = call(case)
+    numbers = spelled_out(program) if case.op_type in NOT_IN_REFERENCE else program
+    derived = only(differentiated(program), lambda name: name[0] in "tg")
+    given = {**arrays, **changes(numbers, arrays)}
+    wanted = interpret(derived, given)
+    made = on_runtime(prepare(derived, LEGAL), given)
+    for name, array in wanted.items():
+        np.testing.assert_allclose(made[name], array, rtol=1e-9, atol=1e-12)
