@@ -267,6 +267,8 @@ class Takes(Enum):
     STATE = "what is held from one step to the next, before the first step"
     CONTROL = "how far, and how, a program runs"
     KEYS = "the keys of random numbers, one for each site"
+    DATA = "what outputs are compared with, or weighted by"
+    CHANGE = "how much a number that is differentiated changes with an output"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -294,6 +296,7 @@ class Gives(Enum):
     ITERATIONS = "how many iterations a loop ran"
     CONDITION = "the last condition of a loop"
     LENGTH = "how many rows of a result each member has"
+    CHANGE = "how much a number that is differentiated changes with an input"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from mdf_loop.errors import UnsupportedError
@@ -109,7 +109,9 @@ def by_transposing(transposed: Transposed) -> General:
             for k, t in enumerate(given)
             if t is not None and op.inputs[k] is not None
         ]
-        ops = [_plain(operation) for operation in scratch.ops if not isinstance(operation, Constant)]
+        ops = [
+            _plain(operation) for operation in scratch.ops if not isinstance(operation, Constant)
+        ]
         b.ops += [o for o in scratch.ops if isinstance(o, Constant)]
         b.ops += _others(ops, linear)
         sweep = Sweep(b, linear)

@@ -1,0 +1,109 @@
+"""The number that is differentiated: sums over outputs, added up.
+
+sum         all elements
+mean        their mean
+last        those of the last row
+sse         the squares of what lies between them and `data`
+weighted    all elements times `data`
+part        all elements times one number, `data`
+end         those of the last row times one number, `data`; nothing else is looked at if that is 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import Finding, raise_findings
+from mdf_loop.ir import Constant, Input, Output, Program, Shape, Takes, Value
+from mdf_loop.ir.types import is_tensor
+from mdf_loop.ops.derivatives.rule import is_float
+from mdf_loop.ops.words import scalar
+
+VALUE = "value"
+"""What the output is called that gives the number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A sum over an output; `shape` is that of its data, if there is some."""
+
+    output: str
+    word: str
+    shape: Shape = None
+
+    @property
+    def data(self) -> str:
+        """The input that is given the data."""
+        return f"{self.word} data of {self.output}"
+
+
+def with_value(program: Program, terms: Sequence[Term]) -> Program:
+    """The program that also gives the number that these terms are together.
+
+    Raises:
+        UnsupportedError: an output does not change a little: it is of whole numbers, or no array.
+    """
+    given = {output.name: output.value for output in program.outputs}
+    raise_findings(_findings(given, terms))
+    b = Builder.resume(program)
+    for operation in program.ops:
+        b.adopt(operation) if isinstance(operation, Constant) else b.ops.append(operation)
+    inputs: dict[str, Input] = {}
+    total: Value | None = None
+    for term in terms:
+        y = given[term.output]
+        if term.shape is not None:
+            value = b.new(y.dtype, term.shape, term.data)
+            inputs[term.data] = Input(value, role=Takes.DATA, of=term.output)
+        with b.at(y.where, VALUE):
+            part = _part(b, term, y, inputs.get(term.data))
+            total = part if total is None else b.op("Add", total, part)
+    assert total is not None
+    return replace(
+        program,
+        inputs=(*program.inputs, *inputs.values()),
+        ops=tuple(b.ops),
+        outputs=(*program.outputs, Output(VALUE, total)),
+    )
+
+
+def _findings(given: Mapping[str, Value], terms: Sequence[Term]) -> Iterator[Finding]:
+    for y in dict.fromkeys(given[term.output] for term in terms):
+        name = next(term.output for term in terms if given[term.output] is y)
+        if not is_float(y) or not is_tensor(y.dtype):
+            yield Finding(
+                "UnsupportedError",
+                f"'{name}' is {y.type}, which does not change a little with anything: "
+                "only numbers with a point have derivatives",
+                y.where,
+                "differentiate an output of float64",
+            )
+
+
+def _part(b: Builder, term: Term, y: Value, data: Input | None) -> Value:
+    word = term.word
+    if word == "mean":
+        return b.op("ReduceMean", y, keepdims=0)
+    if data is None:
+        return _sum(b, _last(b, y) if word == "last" else y)
+    x = data.value
+    if word == "sse":
+        off = b.op("Sub", y, x)
+        return _sum(b, b.op("Mul", off, off))
+    if word == "weighted":
+        return _sum(b, b.op("Mul", y, x))
+    if word == "part":
+        return b.op("Mul", _sum(b, y), x)
+    zero = scalar(b, 0, y.dtype)
+    made = b.op("Mul", _sum(b, _last(b, y)), x)
+    return b.op("Where", b.op("Equal", x, zero), zero, made)
+
+
+def _last(b: Builder, y: Value) -> Value:
+    return b.op("Gather", y, scalar(b, -1, "int64"), axis=0) if y.shape != () else y
+
+
+def _sum(b: Builder, y: Value) -> Value:
+    return y if y.shape == () else b.op("ReduceSum", y, keepdims=0)

@@ -1,0 +1,72 @@
+"""What a loop that has run was given row by row: just as many rows as there were iterations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Loop, Op, Operation, Scanned, Value, captures
+from mdf_loop.ops.words import ints
+
+_ALL = int(np.iinfo(np.int64).max)
+
+
+def rows_that_ran(b: Builder, loop: Loop, active: set[Value]) -> Loop:
+    """The loop with the rows that it was given, and of what it has indexed by the iteration's number.
+
+    Indexing gives a cotangent of all that is indexed, in each iteration; scanning one of a row.
+    """
+    assert loop.count is not None
+    count = b.op("Reshape", loop.count, ints(b, 1))
+    indexed = {op: s for op in loop.ops if (s := _indexed(loop, op, active)) is not None}
+    scanned = [_given(b, s, count, active) for s in loop.scanned]
+    scanned += [_numbered(b, loop, s, count, active) for s in indexed.values()]
+    ops = tuple(op for op in loop.ops if op not in indexed)
+    return replace(loop, ops=ops, scanned=tuple(scanned))
+
+
+def _indexed(loop: Loop, op: Operation, active: set[Value]) -> Scanned | None:
+    """What an operation takes by the number of the iteration, as the row of a scan."""
+    if not (isinstance(op, Op) and op.op_type == "Gather" and op.inputs[1] is loop.iteration):
+        return None
+    rows = op.inputs[0]
+    if rows is None or rows.shape is None or rows not in active or rows not in captures(loop):
+        return None
+    return Scanned(rows, op.outputs[0], int(op.attributes.get("axis", 0)) % len(rows.shape))
+
+
+def _numbered(b: Builder, loop: Loop, s: Scanned, count: Value, active: set[Value]) -> Scanned:
+    """The rows from the number of the first iteration on."""
+    if loop.first is None:
+        return _given(b, s, count, active)
+    first = b.op("Reshape", loop.first, ints(b, 1))
+    return _cut(b, s, first, b.op("Add", first, count), active)
+
+
+def _given(b: Builder, s: Scanned, count: Value, active: set[Value]) -> Scanned:
+    """The first rows, or the last ones of a scan that goes backward."""
+    if not s.backward:
+        return _cut(b, s, ints(b, 0), count, active)
+    extent = b.op("Shape", s.rows, start=s.axis, end=s.axis + 1)
+    return _cut(b, s, b.op("Sub", extent, count), ints(b, _ALL), active)
+
+
+def _cut(b: Builder, s: Scanned, first: Value, end: Value, active: set[Value]) -> Scanned:
+    rows = b.op("Slice", s.rows, first, end, ints(b, s.axis))
+    if s.rows in active:
+        active.add(rows)
+    return replace(s, rows=rows)
+
+
+def in_order(b: Builder, stack: Value, scanned: Scanned) -> Value:
+    """What a backward loop has recorded for the rows of a scan, in their order and along their axis."""
+    if not scanned.backward:
+        least = ints(b, int(np.iinfo(np.int64).min))
+        stack = b.op("Slice", stack, ints(b, -1), least, ints(b, 0), ints(b, -1))
+    if scanned.axis == 0:
+        return stack
+    rank = len(stack.shape or ())
+    others = list(range(1, rank))
+    return b.op("Transpose", stack, perm=(*others[: scanned.axis], 0, *others[scanned.axis :]))

@@ -1,0 +1,74 @@
+"""The body of a loop once more, and what goes backward through it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Carried, Loop, Operation, Recorded, Value, captures
+from mdf_loop.ops.derivatives.rule import is_float
+from mdf_loop.ops.derivatives.sweep import Sweep
+from mdf_loop.passes.gradient.reverse import Reverse
+
+
+@dataclass(frozen=True, slots=True)
+class Transposed:
+    """One iteration backward, on values of its own.
+
+    Attributes:
+        inside: what stands for values of the body.
+        leaving: the cotangents that an iteration is given of what it has carried on.
+        rows: those of what it has recorded.
+        captured: what it reads from outside, and gives cotangents.
+        sweep: the cotangents that it gives; its builder has the operations.
+    """
+
+    inside: Mapping[Value, Value]
+    leaving: Mapping[Carried, Value]
+    rows: Mapping[Recorded, Value]
+    captured: tuple[Value, ...]
+    sweep: Sweep
+
+    @property
+    def ops(self) -> list[Operation]:
+        """The body once more, then what goes backward."""
+        return self.sweep.b.ops
+
+    def of(self, value: Value) -> Value | None:
+        """The cotangent of what a body reads."""
+        return self.sweep.of.get(self.inside.get(value, value))
+
+
+def transposed(reverse: Reverse, b: Builder, loop: Loop, outside: Sweep) -> Transposed:
+    """The body of a loop transposed; `outside` are the cotangents of what the loop gives."""
+    body = b.body()
+    given = {loop.condition_in: b.constant(np.array(True))}
+    for value in (
+        loop.iteration,
+        *(c.enter for c in loop.carried),
+        *(s.row for s in loop.scanned),
+    ):
+        given[value] = replace(value, name=b.name(value.name))
+    ops, new = reverse.copied(b, loop.ops, given)
+    ops = reverse.forward(body, ops)
+    leaving = {
+        c: b.new(c.enter.dtype, c.enter.shape, f"{c.enter.name} change")
+        for c in loop.carried
+        if is_float(c.enter) and c.enter in reverse.active
+    }
+    rows = {
+        r: b.new(r.row.dtype, r.row.shape, f"{r.row.name} change")
+        for r in loop.recorded
+        if r.stack in outside.of
+    }
+    sweep = reverse.sweep(body, {})
+    for c, change in leaving.items():
+        sweep.add(new.get(c.leave, c.leave), change)
+    for r, change in rows.items():
+        sweep.add(new.get(r.row, r.row), change)
+    reverse.back(sweep, ops)
+    captured = tuple(v for v in captures(loop) if v in sweep.of)
+    return Transposed(new, leaving, rows, captured, sweep)

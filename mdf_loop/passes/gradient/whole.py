@@ -1,0 +1,103 @@
+"""A model over time as one program: its first evaluation, then the loop over all others.
+
+first:  y, s = evaluate(x)                          whole:  y0, s = evaluate(x[0])
+later:  ys, s = loop(steps, s, xs)            ->            ys, s = loop(steps - 1, s, x[1:])
+                                                            y = concat(y0, ys)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Constant, Input, Output, Program, Takes, Value, is_fixed
+from mdf_loop.ir.substitute import substitute
+from mdf_loop.ops.derivatives.shapes import shape_of
+from mdf_loop.ops.words import cast, ints, scalar
+from mdf_loop.passes.copying import copied
+
+_ALL = int(np.iinfo(np.int64).max)
+
+
+def whole_run(
+    first: Program, later: Program, recorded: Sequence[str], over_time: Collection[str]
+) -> Program:
+    """Both programs as one, which gives what is `recorded` of all steps.
+
+    Args:
+        first: one evaluation, the first.
+        later: the loop over further ones.
+        recorded: the outputs that are wanted.
+        over_time: inputs that have a row for each step.
+    """
+    b = Builder.resume(first)
+    swaps: dict[Value, Value] = {}
+    inputs = [_input(b, entry, later, over_time, swaps) for entry in first.inputs]
+    for operation in first.ops:
+        if isinstance(operation, Constant):
+            b.adopt(operation)
+        else:
+            b.ops.append(substitute(operation, swaps))
+    begun = {o.name: replace(o, value=swaps.get(o.value, o.value)) for o in first.outputs}
+    held = {o.of: o.value for o in begun.values()}
+    given = {entry.value.name: entry.value for entry in inputs}
+    feeds: dict[Value, Value] = {}
+    for entry in later.inputs:
+        if entry.role is Takes.STATE:
+            feeds[entry.value] = _in_type(b, held[entry.of], entry.value)
+        elif entry.value.name in over_time:
+            feeds[entry.value] = _others(b, given[entry.value.name])
+        elif entry.value.name in given:
+            feeds[entry.value] = given[entry.value.name]
+        else:
+            inputs.append(replace(entry, value=b.new(entry.value.dtype, (), entry.value.name)))
+            feeds[entry.value] = inputs[-1].value
+            if entry.of == "steps":
+                feeds[entry.value] = b.op("Sub", inputs[-1].value, scalar(b, 1, "int64"))
+    ops, new = copied(b, later.ops, feeds)
+    b.ops += ops
+    outputs = [
+        _joined(b, begun[o.name].value, replace(o, value=new.get(o.value, o.value)))
+        for o in later.outputs
+        if o.name in recorded
+    ]
+    return Program(first.name, tuple(inputs), tuple(b.ops), tuple(outputs), later.sites)
+
+
+def _input(
+    b: Builder, entry: Input, later: Program, over_time: Collection[str], swaps: dict[Value, Value]
+) -> Input:
+    """An input of the first evaluation; of one over time that is the first row."""
+    if entry.value.name not in over_time:
+        return entry
+    (rows,) = (e.value for e in later.inputs if e.value.name == entry.value.name)
+    with b.at(entry.value.where, entry.value.name):
+        swaps[entry.value] = b.op("Gather", rows, scalar(b, 0, "int64"), axis=0)
+    return replace(entry, value=rows)
+
+
+def _others(b: Builder, rows: Value) -> Value:
+    return b.op("Slice", rows, ints(b, 1), ints(b, _ALL), ints(b, 0))
+
+
+def _in_type(b: Builder, held: Value, wanted: Value) -> Value:
+    """What is held after the first evaluation, in the type that holds for all."""
+    held = cast(b, held, wanted.dtype)
+    if wanted.shape is None or held.shape == wanted.shape:
+        return held
+    return b.op("Expand", held, shape_of(b, wanted)) if is_fixed(wanted.shape) else held
+
+
+def _joined(b: Builder, row: Value, output: Output) -> Output:
+    """The first row before the others."""
+    rows = output.value
+    own = (rows.shape or ("time",))[1:]
+    with b.at(rows.where, output.name):
+        row = cast(b, row, rows.dtype)
+        if row.shape != own and is_fixed(own):
+            row = b.op("Expand", row, ints(b, *own))
+        first = b.op("Unsqueeze", row, ints(b, 0))
+        return replace(output, value=b.op("Concat", first, rows, axis=0))
