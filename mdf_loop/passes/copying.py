@@ -8,7 +8,8 @@ Where `a` stands for `x`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Constant, Guard, Operation, Value, bodies, results, with_bodies
@@ -16,7 +17,10 @@ from mdf_loop.ir.substitute import substitute
 
 
 def copied(
-    b: Builder, ops: Iterable[Operation], swaps: Mapping[Value, Value]
+    b: Builder,
+    ops: Iterable[Operation],
+    swaps: Mapping[Value, Value],
+    extents: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[list[Operation], dict[Value, Value]]:
     """Copies of operations, and what stands for each value in them.
 
@@ -24,32 +28,38 @@ def copied(
         b: gives the names; constants are the program's own.
         ops: what is copied.
         swaps: what stands for values from outside.
+        extents: what stands for names of extents.
     """
-    new = dict(swaps)
-    return _copied(b, ops, new), new
+    copies = _Copies(b, dict(swaps), extents)
+    return copies.of(ops), copies.new
 
 
-def _copied(b: Builder, ops: Iterable[Operation], new: dict[Value, Value]) -> list[Operation]:
-    made: list[Operation] = []
-    for operation in ops:
-        if isinstance(operation, Constant):
-            new[operation.value] = b.constant(operation.array)
-        else:
-            made.append(_one(b, operation, new))
-    return made
+@dataclass(frozen=True, slots=True)
+class _Copies:
+    b: Builder
+    new: dict[Value, Value]
+    extents: Mapping[str, str]
 
+    def of(self, ops: Iterable[Operation]) -> list[Operation]:
+        made: list[Operation] = []
+        for operation in ops:
+            if isinstance(operation, Constant):
+                self.new[operation.value] = self.b.constant(operation.array)
+            else:
+                made.append(self._one(operation))
+        return made
 
-def _one(b: Builder, operation: Operation, new: dict[Value, Value]) -> Operation:
-    inner = []
-    for body in bodies(operation):
-        new.update({value: _fresh(b, value) for value in body.inputs})
-        inner.append(tuple(_copied(b, body.ops, new)))
-    new.update({value: _fresh(b, value) for value in results(operation)})
-    return substitute(with_bodies(operation, inner), new)
+    def _one(self, operation: Operation) -> Operation:
+        inner = []
+        for body in bodies(operation):
+            self.new.update({value: self._fresh(value) for value in body.inputs})
+            inner.append(tuple(self.of(body.ops)))
+        self.new.update({value: self._fresh(value) for value in results(operation)})
+        return substitute(with_bodies(operation, inner), self.new)
 
-
-def _fresh(b: Builder, value: Value) -> Value:
-    return replace(value, name=b.name(value.name))
+    def _fresh(self, value: Value) -> Value:
+        shape = value.shape and tuple(self.extents.get(str(e), e) for e in value.shape)
+        return replace(value, name=self.b.name(value.name), shape=shape)
 
 
 def unguarded(ops: Iterable[Operation]) -> tuple[Operation, ...]:

@@ -20,7 +20,8 @@ from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.words import scalar
 from mdf_loop.passes.batching.varying import spread_varying
 from mdf_loop.passes.gradient.activity import chosen_in
-from mdf_loop.passes.gradient.reverse import Reverse
+from mdf_loop.passes.gradient.plain import plain
+from mdf_loop.passes.gradient.reverse import Reverse, Through
 from mdf_loop.passes.gradient.spell_out import spell_out
 
 
@@ -30,7 +31,11 @@ def change_of(name: str) -> str:
 
 
 def differentiate(
-    program: Program, number: str, wrt: Collection[str], of: Collection[str] = ()
+    program: Program,
+    number: str,
+    wrt: Collection[str],
+    of: Collection[str] = (),
+    through_loop: Through = plain,
 ) -> Program:
     """The program that also gives how a number changes with inputs.
 
@@ -39,6 +44,7 @@ def differentiate(
         number: the output that is that number, or that gives a part of it.
         wrt: inputs; how the number changes with each is an output of the new program.
         of: outputs with which the rest of the number changes; how is an input of the new program.
+        through_loop: how loops are gone through.
 
     Raises:
         UnsupportedError: something between them has no derivative; the sentence names it.
@@ -49,7 +55,7 @@ def differentiate(
     outputs = {output.name: output for output in program.outputs}
     active = {inputs[name] for name in wrt}
     spread_varying(program.ops, active)
-    reverse = Reverse(active, chosen_in(program.ops), {})
+    reverse = Reverse(active, chosen_in(program.ops), through_loop)
     ops = reverse.forward(b, program.ops)
     sweep = reverse.sweep(b, {})
     given = []

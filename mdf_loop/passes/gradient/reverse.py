@@ -9,8 +9,8 @@ Source: reverse accumulation (Linnainmaa 1970), checkpoint by recomputing the bo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from mdf_loop.build import Builder
@@ -36,8 +36,8 @@ from mdf_loop.passes.copying import copied, unguarded
 Tape: TypeAlias = Mapping[Value, Value]
 """By what enters an iteration the record of it, a row for each iteration."""
 
-TAPE = "tape"
-"""What the extent of a record is called."""
+Through: TypeAlias = "Callable[[Reverse, Sweep, Loop], None]"
+"""Gives what a loop reads what it gets of the cotangents of its results."""
 
 
 @dataclass(slots=True)
@@ -47,12 +47,14 @@ class Reverse:
     Attributes:
         active: what depends on that by which is differentiated, and copies of it.
         chosen: what a choice may leave out.
-        tapes: of each loop that is gone through backward.
+        through_loop: how a loop is gone through.
+        tapes: of each loop that is gone through.
     """
 
     active: set[Value]
     chosen: set[Value]
-    tapes: dict[Loop, Tape]
+    through_loop: Through
+    tapes: dict[Loop, Tape] = field(default_factory=dict)
 
     def copied(
         self, b: Builder, ops: Iterable[Operation], swaps: Mapping[Value, Value]
@@ -79,10 +81,10 @@ class Reverse:
         return appended
 
     def _recording(self, b: Builder, loop: Loop) -> Loop:
-        records = []
+        records, extent = [], b.name("tape")
         for c in loop.carried:
             _refuse_changing(loop, c.enter, c.name)
-            stack = b.new(c.enter.dtype, (TAPE, *(c.enter.shape or ())), f"{c.enter.name} tape")
+            stack = b.new(c.enter.dtype, (extent, *(c.enter.shape or ())), f"{c.enter.name} tape")
             records.append(Recorded(c.enter, stack))
         count = loop.count or b.new("int64", (), f"{loop.name} iterations")
         taped = replace(loop, recorded=(*loop.recorded, *records), count=count)
@@ -119,9 +121,7 @@ class Reverse:
         elif isinstance(operation, If):
             self._through_choice(sweep, operation)
         elif isinstance(operation, Loop):
-            from mdf_loop.passes.gradient.loops import through_loop
-
-            through_loop(self, sweep, operation)
+            self.through_loop(self, sweep, operation)
 
     def _through_choice(self, sweep: Sweep, choice: If) -> None:
         """The same branch, backward: the one that was not taken gives zeros."""

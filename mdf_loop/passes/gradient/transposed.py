@@ -33,6 +33,11 @@ class Transposed:
     sweep: Sweep
 
     @property
+    def b(self) -> Builder:
+        """Where the operations are."""
+        return self.sweep.b
+
+    @property
     def ops(self) -> list[Operation]:
         """The body once more, then what goes backward."""
         return self.sweep.b.ops
@@ -42,15 +47,12 @@ class Transposed:
         return self.sweep.of.get(self.inside.get(value, value))
 
 
-def transposed(reverse: Reverse, b: Builder, loop: Loop, outside: Sweep) -> Transposed:
+def transposed(reverse: Reverse, outside: Sweep, loop: Loop) -> Transposed:
     """The body of a loop transposed; `outside` are the cotangents of what the loop gives."""
+    b = outside.b
     body = b.body()
     given = {loop.condition_in: b.constant(np.array(True))}
-    for value in (
-        loop.iteration,
-        *(c.enter for c in loop.carried),
-        *(s.row for s in loop.scanned),
-    ):
+    for value in (loop.iteration, *(c.enter for c in loop.carried), *(s.row for s in loop.scanned)):
         given[value] = replace(value, name=b.name(value.name))
     ops, new = reverse.copied(b, loop.ops, given)
     ops = reverse.forward(body, ops)

@@ -12,50 +12,46 @@
 
 from __future__ import annotations
 
-from mdf_loop.ir import Carried, Loop, Op, Operation, Recorded, Scanned, Value
+from mdf_loop.ir import Carried, Loop, Operation, Recorded, Scanned, Value
 from mdf_loop.ir.substitute import substitute
 from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.derivatives.sweep import Sweep
 from mdf_loop.ops.words import scalar
-from mdf_loop.passes.gradient.reverse import TAPE, Reverse
-from mdf_loop.passes.gradient.rows_that_ran import in_order, rows_that_ran
-from mdf_loop.passes.gradient.transposed import transposed
+from mdf_loop.passes.gradient.ran import Ran, has_run
+from mdf_loop.passes.gradient.reverse import Reverse
+from mdf_loop.passes.gradient.rows_that_ran import in_order
+from mdf_loop.passes.gradient.transposed import Transposed, transposed
 
 
-def through_loop(reverse: Reverse, sweep: Sweep, loop: Loop) -> None:
-    """Give what a loop reads what it gets of the cotangents of its results."""
-    b = sweep.b
-    before = len(b.ops)
-    ran = rows_that_ran(b, loop, reverse.active)
-    sliced = [op for op in b.ops[before:] if isinstance(op, Op)]
-    _Backward(reverse, sweep, loop, ran).plain()
-    reverse.back(sweep, sliced)
+def plain(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
+    """Everything in one loop, last iteration to first."""
+    ran = has_run(reverse, outside, loop)
+    made = transposed(reverse, outside, ran.loop)
+    _Backward(outside, ran, made).append()
+    ran.back(reverse, outside)
 
 
 class _Backward:
-    """The backward loop of one that has recorded what it carries."""
+    """One iteration backward, as the body of a loop."""
 
-    def __init__(self, reverse: Reverse, outside: Sweep, loop: Loop, ran: Loop) -> None:
-        assert loop.count is not None
+    def __init__(self, outside: Sweep, ran: Ran, body: Transposed) -> None:
         self.b = outside.b
         self.outside = outside
-        self.tape = reverse.tapes[loop]
-        self.loop = ran
-        self.count = loop.count
-        self.body = transposed(reverse, self.b, ran, outside)
+        self.ran = ran
+        self.body = body
 
-    def plain(self) -> None:
-        """Everything in one loop, last iteration to first."""
-        b, body, loop = self.b, self.body, self.loop
-        number, go = b.new("int64", (), "iteration backward"), b.new("bool", (), "go")
+    def append(self) -> None:
+        """Append the loop, and give what it gives."""
+        b, body, loop = self.b, self.body, self.ran.loop
+        number = b.new("int64", (), "iteration backward")
         carried = [*map(self._adjoint, body.leaving), *map(self._sum, body.captured)]
         recorded = [self._recorded(scanned) for scanned in loop.scanned]
         made = Loop(
             name=b.name(f"{loop.name} backward"),
-            trip_count=self.count,
+            trip_count=self.ran.count,
             condition=None,
             iteration=number,
-            condition_in=go,
+            condition_in=b.new("bool", (), "go"),
             condition_out=None,
             carried=tuple(carried),
             recorded=tuple(r for r in recorded if r is not None),
@@ -77,18 +73,16 @@ class _Backward:
         """The cotangent of what is carried, from that of the final value to that of the initial one."""
         enter = self.body.leaving[carried]
         first = self.outside.of.get(carried.final) or zeros(self.b, carried.final)
-        inside = self.body.sweep.b
-        leave = self.body.of(carried.enter) or zeros(inside, enter)
+        leave = self.body.of(carried.enter) or zeros(self.body.b, enter)
         final = self.b.new(enter.dtype, carried.initial.shape, f"{carried.enter.name} change")
         return Carried(first, enter, leave, final, enter.name)
 
     def _sum(self, value: Value) -> Carried:
         """What all iterations together give what they all read."""
-        b, inside = self.b, self.body.sweep.b
-        made = self.body.of(value)
+        b, made = self.b, self.body.of(value)
         assert made is not None
         enter = b.new(value.dtype, value.shape, f"{value.name} sum")
-        leave = inside.op("Add", enter, made)
+        leave = self.body.b.op("Add", enter, made)
         final = b.new(value.dtype, value.shape, f"{value.name} change")
         return Carried(zeros(b, value), enter, leave, final, enter.name)
 
@@ -97,23 +91,24 @@ class _Backward:
         made = self.body.of(scanned.row)
         if made is None:
             return None
-        shape = (TAPE, *(scanned.row.shape or ()))
+        shape = (self.ran.extent, *(scanned.row.shape or ()))
         stack = self.b.new(scanned.row.dtype, shape, f"{scanned.row.name} change")
         return Recorded(made, stack)
 
     def _scanned(self) -> tuple[Scanned, ...]:
         """What was recorded, what was scanned, and the cotangents of records: last row first."""
-        inside, body = self.body.inside, self.body
-        given = [Scanned(self.tape[c.enter], inside[c.enter], 0, True) for c in self.loop.carried]
-        given += [Scanned(s.rows, inside[s.row], s.axis, not s.backward) for s in self.loop.scanned]
-        given += [Scanned(self.outside.of[r.stack], g, 0, True) for r, g in body.rows.items()]
+        inside, loop = self.body.inside, self.ran.loop
+        given = [Scanned(self.ran.tape[c.enter], inside[c.enter], 0, True) for c in loop.carried]
+        given += [Scanned(s.rows, inside[s.row], s.axis, not s.backward) for s in loop.scanned]
+        rows = self.body.rows.items()
+        given += [Scanned(self.outside.of[r.stack], g, 0, True) for r, g in rows]
         return tuple(given)
 
     def _numbered(self, number: Value) -> list[Operation]:
         """The number that the iteration had."""
-        inside = self.b.body()
-        last = self.b.op("Sub", self.count, scalar(self.b, 1, "int64"))
-        if self.loop.first is not None:
-            last = self.b.op("Add", last, self.loop.first)
+        inside, loop = self.b.body(), self.ran.loop
+        last = self.b.op("Sub", self.ran.count, scalar(self.b, 1, "int64"))
+        if loop.first is not None:
+            last = self.b.op("Add", last, loop.first)
         was = inside.op("Sub", last, number)
-        return [substitute(op, {was: self.body.inside[self.loop.iteration]}) for op in inside.ops]
+        return [substitute(op, {was: self.body.inside[loop.iteration]}) for op in inside.ops]
