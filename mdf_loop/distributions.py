@@ -22,13 +22,6 @@ from mdf_loop import streams
 
 Size: TypeAlias = "int | Sequence[int] | None"
 
-_KINDS: dict[str, Callable[[streams.Words], Any]] = {
-    "RandomWord": lambda words: words,
-    "Uniform": streams.uniform,
-    "Normal": lambda words: streams.normal(streams.uniform(words)),
-    "Exponential": lambda words: streams.exponential(streams.uniform(words)),
-}
-
 
 @dataclass(frozen=True, slots=True)
 class SiteTurn:
@@ -52,7 +45,7 @@ class SiteTurn:
         """So many words, or uniform, normal or exponential numbers; a plain number of shape ()."""
         count = math.prod(shape)
         counters = np.arange(self.turn * count, (self.turn + 1) * count, dtype=np.uint64)
-        made = _KINDS[kind](streams.squares(counters.reshape(shape), self.key))
+        made = streams.KINDS[kind](streams.squares(counters.reshape(shape), self.key))
         return np.asarray(made) if shape else made[()]
 
 

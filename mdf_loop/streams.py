@@ -12,6 +12,9 @@ number to the next, and each takes one word: the n-th number of a stream is that
 A *site* is a call that draws, named by its place in the model. The key of a stream is that of a seed, a
 site and a trial.
 
+Each formula takes whatever computes as arrays do: the operations of a graph are made by these formulas, too
+(see `ops.symbolic`).
+
 Sources: B. Widynski, "Squares: a fast counter-based RNG", arXiv:2004.06278 (2022), five rounds; its last
 operation is a sum here instead of an exclusive or, which not every runtime has. Keys are of the form that
 it asks for. The normal distribution: a minimax fraction of polynomials fitted for this.
@@ -21,45 +24,48 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Words = npt.NDArray[np.uint64]
-Floats = npt.NDArray[np.float64]
 
 # --- words ----------------------------------------------------------------------------------------
 
 
-def squares(counter: Any, key: Any) -> Words:
+def squares(counter: Any, key: Any) -> Any:
     """The words of streams: 64 random bits for each counter and key, which are broadcast."""
-    x, key = np.asarray(counter, np.uint64), np.asarray(key, np.uint64)
+    x, key = _as(counter, np.uint64), _as(key, np.uint64)
     with np.errstate(over="ignore"):
-        y = np.asarray(x * key)
+        y = x * key
         z = y + key
         x = _turned(y * y + y)
         x = _turned(x * x + z)
         x = _turned(x * x + y)
         kept = x * x + z
         x = _turned(kept)
-        return np.asarray(kept + ((x * x + y) >> np.uint64(32)))
+        return kept + ((x * x + y) >> np.uint64(32))
 
 
-def _turned(x: Words) -> Words:
+def _turned(x: Any) -> Any:
     """The halves of words exchanged."""
-    half = np.uint64(32)
-    return np.asarray((x >> half) + (x << half))
+    return (x >> np.uint64(32)) + x * np.uint64(2**32)
+
+
+def _as(x: Any, dtype: type[np.generic]) -> Any:
+    """Numbers of a dtype; of what computes as arrays do, that itself."""
+    return x.astype(dtype, copy=False) if hasattr(x, "astype") else np.asarray(x, dtype)
 
 
 # --- numbers --------------------------------------------------------------------------------------
 
 
-def uniform(words: Any) -> Floats:
+def uniform(words: Any) -> Any:
     """Uniform numbers: the middle of one of 2**52 equal parts of the unit interval."""
-    parts = (np.asarray(words, np.uint64) >> np.uint64(12)).astype(np.float64)
-    return np.asarray((parts + 0.5) * 2.0**-52)
+    parts = (_as(words, np.uint64) >> np.uint64(12)).astype(np.float64)
+    return (parts + 0.5) * 2.0**-52
 
 
 SCALE, SHIFT = 2.246599726441005, -1.2465997264410051
@@ -75,28 +81,26 @@ BOTTOM = (
 """Coefficients of the fraction, from the constant one on; it takes `SCALE * s + SHIFT`."""
 
 
-def normal(uniforms: Any) -> Floats:
+def normal(uniforms: Any) -> Any:
     """Normal numbers of mean 0 and variance 1, by the inverse of their distribution.
 
     With q = u - 1/2 and s = (1 - 4 q*q) ** (1/16), by four square roots, it is q times a fraction of
     polynomials of s: odd in q, monotone, and within 2.5e-9 for each of the uniform numbers.
     """
-    q = np.asarray(uniforms, np.float64) - 0.5
+    q = _as(uniforms, np.float64) - 0.5
     twice = np.abs(q) + np.abs(q)
     s = (1.0 - twice) * (twice + 1.0)
     for _ in range(4):
         s = np.sqrt(s)
     w = s * SCALE + SHIFT
-    return np.asarray(q * (_polynomial(w, TOP) / _polynomial(w, BOTTOM)))
+    return q * (polynomial(w, TOP) / polynomial(w, BOTTOM))
 
 
-def _polynomial(x: Floats, coefficients: tuple[float, ...]) -> Floats:
-    """Of a leading coefficient 1 the product is left out, which is exact."""
-    *rest, last = coefficients
-    made = np.asarray(x * last) if last != 1.0 else x
-    made = made + rest.pop()
-    while rest:
-        made = made * x + rest.pop()
+def polynomial(x: Any, coefficients: Iterable[Any]) -> Any:
+    """By Horner's rule; the coefficients are numbers, or made of others, from the constant one on."""
+    *rest, made = coefficients
+    for coefficient in reversed(rest):
+        made = x * made + coefficient
     return made
 
 
@@ -105,17 +109,26 @@ SERIES = tuple(1.0 / (2 * k + 1) for k in range(15))
 """Of the inverse hyperbolic tangent: of t a sum of these times t ** (2k + 1)."""
 
 
-def exponential(uniforms: Any) -> Floats:
+def exponential(uniforms: Any) -> Any:
     """Exponential numbers of mean 1, by the inverse of their distribution: -log(u), within 2e-14.
 
     With s = u ** (1/64), by six square roots, and t = (1 - s) / (1 + s) it is 128 atanh(t), by its
     series, since t is below 0.28.
     """
-    s = np.asarray(uniforms, np.float64)
+    s = _as(uniforms, np.float64)
     for _ in range(ROOTS):
         s = np.sqrt(s)
     t = (1.0 - s) / (s + 1.0)
-    return np.asarray(_polynomial(t * t, SERIES) * (t * 2.0 ** (ROOTS + 1)))
+    return polynomial(t * t, SERIES) * (t * 2.0 ** (ROOTS + 1))
+
+
+KINDS: dict[str, Callable[[Any], Any]] = {
+    "RandomWord": lambda words: words,
+    "Uniform": uniform,
+    "Normal": lambda words: normal(uniform(words)),
+    "Exponential": lambda words: exponential(uniform(words)),
+}
+"""Kinds of numbers, and what each is of a word."""
 
 
 LEAST, MOST = -746.0, 710.0
@@ -124,13 +137,12 @@ FACTORS = tuple(1.0 / math.factorial(k) for k in range(17))
 """Of the series of the exponential function, from the constant one on."""
 
 
-def exp(x: Any) -> Floats:
+def exp(x: Any) -> Any:
     """The exponential function, within 3e-13 of its value: by its series at x / 1024, and ten squares.
 
     Other than that of libraries it has the same bits everywhere, as random numbers must.
     """
-    part = np.clip(np.asarray(x, np.float64), LEAST, MOST) * 2.0**-HALVINGS
-    made = _polynomial(part, FACTORS)
+    made = polynomial(np.clip(_as(x, np.float64), LEAST, MOST) * 2.0**-HALVINGS, FACTORS)
     for _ in range(HALVINGS):
         made = made * made
     return made

@@ -16,6 +16,7 @@ from mdf_loop.lower.arguments import Axes
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.terms import as_float, literal
+from mdf_loop.ops.symbolic import Symbolic
 from mdf_loop.ops.words import all_true, cast, ints, scalar
 
 Size = tuple[int, ...]
@@ -334,17 +335,7 @@ def _root(b: ModelBuilder, mean: Value, cov: Value) -> tuple[Array, Array]:
 
 def _exp(b: ModelBuilder, x: Value) -> Value:
     """`streams.exp`, in the dtype of x."""
-    wide = cast(b, x, "float64")
-    ends = (scalar(b, end, "float64") for end in (streams.LEAST, streams.MOST))
-    part = b.op("Mul", b.op("Clip", wide, *ends), scalar(b, 2.0**-streams.HALVINGS, "float64"))
-    *rest, last = streams.FACTORS
-    made = b.op("Mul", part, scalar(b, last, "float64"))
-    made = b.op("Add", made, scalar(b, rest.pop(), "float64"))
-    while rest:
-        made = b.op("Add", b.op("Mul", made, part), scalar(b, rest.pop(), "float64"))
-    for _ in range(streams.HALVINGS):
-        made = b.op("Mul", made, made)
-    return cast(b, made, x.dtype)
+    return cast(b, streams.exp(Symbolic(b, cast(b, x, "float64"))).value, x.dtype)
 
 
 def _numbers(b: ModelBuilder, *given: tuple[Value | None, float]) -> list[Value]:

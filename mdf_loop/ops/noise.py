@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import defs
 
 from mdf_loop import streams
-from mdf_loop.ir import Array, Shape
+from mdf_loop.ir import Array, Op, Shape, Value
 from mdf_loop.ops.batching.elementwise import elementwise
-from mdf_loop.ops.compositions import noise
+from mdf_loop.ops.compositions.words import operand
 from mdf_loop.ops.costs import transcendental
 from mdf_loop.ops.inference import infer
 from mdf_loop.ops.registry import Bits, Row, no
+from mdf_loop.ops.symbolic import Symbolic
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
 
 
 def _types(
@@ -29,52 +33,42 @@ def _types(
     return [(dtype, shape)]
 
 
-def _row(name: str, dtype: str, **traits: Any) -> Row:
+def _meaning(kind: str, counter: Array, key: Array) -> Array:
+    return np.asarray(streams.KINDS[kind](streams.squares(counter, key)))
+
+
+def _composed(kind: str, b: Builder, op: Op) -> Value:
+    counter, key = (Symbolic(b, operand(op, position)) for position in range(2))
+    made: Symbolic = streams.KINDS[kind](streams.squares(counter, key))
+    return made.value
+
+
+DRAWN = {kind: str(made(np.zeros(0, np.uint64)).dtype) for kind, made in streams.KINDS.items()}
+"""Kinds of numbers, and their dtypes."""
+
+
+def _row(kind: str) -> Row:
     parameter = defs.OpSchema.FormalParameter
-    number = {"uint64": "tensor(uint64)", "float64": "tensor(double)"}[dtype]
+    number = {"uint64": "tensor(uint64)", "float64": "tensor(double)"}[DRAWN[kind]]
     schema = defs.OpSchema(
-        name,
+        kind,
         "mdf_loop.noise",
         1,
         inputs=[parameter("counter", "tensor(uint64)"), parameter("key", "tensor(uint64)")],
         outputs=[parameter("number", number)],
     )
     return Row(
-        name=name,
+        name=kind,
         schema=schema,
-        types=partial(_types, dtype),
+        types=partial(_types, DRAWN[kind]),
         elementwise=True,
         bits=Bits.FIXED,
         may_fail=no,
         batched=elementwise,
         work=transcendental,
-        **traits,
+        meaning=partial(_meaning, kind),
+        composed=partial(_composed, kind),
     )
-
-
-def _uniform(counter: Array, key: Array) -> Array:
-    return streams.uniform(streams.squares(counter, key))
-
-
-def _normal(counter: Array, key: Array) -> Array:
-    return streams.normal(_uniform(counter, key))
-
-
-def _exponential(counter: Array, key: Array) -> Array:
-    return streams.exponential(_uniform(counter, key))
-
-
-def _words(counter: Array, key: Array) -> Array:
-    return np.asarray(streams.squares(counter, key))
-
-
-DRAWN = {
-    "RandomWord": "uint64",
-    "Uniform": "float64",
-    "Normal": "float64",
-    "Exponential": "float64",
-}
-"""Kinds of numbers, and their dtypes."""
 
 
 def _draw_types(
@@ -94,10 +88,4 @@ _DRAW = Row(
 )
 """Numbers of the next turn of a site, while a model is read; see `reading.draws`."""
 
-ROWS = (
-    _DRAW,
-    _row("RandomWord", "uint64", meaning=_words, composed=noise.word),
-    _row("Uniform", "float64", meaning=_uniform, composed=noise.uniform),
-    _row("Normal", "float64", meaning=_normal, composed=noise.normal),
-    _row("Exponential", "float64", meaning=_exponential, composed=noise.exponential),
-)
+ROWS = (_DRAW, *map(_row, DRAWN))
