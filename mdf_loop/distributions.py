@@ -19,6 +19,8 @@ import numpy as np
 from onnx import helper
 
 from mdf_loop import streams
+from mdf_loop.errors import OperandError
+from mdf_loop.variates import VARIATES, Variate
 
 Size: TypeAlias = "int | Sequence[int] | None"
 
@@ -40,6 +42,16 @@ class SiteTurn:
         """Further numbers of the same call."""
         item, _, call = self.site.rpartition("#")
         return replace(self, site=f"{item}.{name}#{call}")
+
+    def least(self, parameter: Any) -> float:
+        """The least number of a parameter."""
+        return float(np.min(parameter))
+
+    def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
+        """The parameter; it is an error with that sentence where it does not fit."""
+        if not np.all(fits):
+            raise OperandError(sentence)
+        return parameter
 
     def numbers(self, kind: str, shape: tuple[int, ...]) -> Any:
         """So many words, or uniform, normal or exponential numbers; a plain number of shape ()."""
@@ -143,6 +155,19 @@ def most_events(rate: Any) -> int:
     return count
 
 
+def _of_formula(variate: Variate) -> Callable[..., Any]:
+    def draw(site: SiteTurn, /, *given: Any, **named: Any) -> Any:
+        parameters, size = variate.read(*given, **named)
+        wide = [None if each is None else np.asarray(each, np.float64) for each in parameters]
+        values = [each for each in wide if each is not None]
+        shape = _shape(None, *values) if size is None or variate.rows else ()
+        shape = shape if size is None else (*_shape(size), *shape)
+        with np.errstate(all="ignore"):
+            return np.asarray(variate.formula(site, shape, *wide))[()]
+
+    return draw
+
+
 def _multivariate_normal(site: SiteTurn, mean: Any, cov: Any, size: Size = None) -> Any:
     middle, root = np.asarray(mean, np.float64), np.linalg.cholesky(np.asarray(cov, np.float64))
     shape = () if size is None else _shape(size)
@@ -227,6 +252,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.random.laplace": _laplace,
     "numpy.random.poisson": _poisson,
     "numpy.random.multivariate_normal": _multivariate_normal,
+    **{name: _of_formula(variate) for name, variate in VARIATES.items()},
     "onnx::RandomNormal": _onnx_normal,
     "onnx::RandomNormalLike": _like(_onnx_normal),
     "onnx::RandomUniform": _onnx_uniform,

@@ -26,6 +26,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
             "recent",
             "streams",
             "distributions",
+            "variates",
+            "gamma",
             "trials",
             "used_memory",
             "memory_limit",

@@ -74,6 +74,21 @@ def test_normal_numbers_are_the_inverse_of_their_distribution() -> None:
     np.testing.assert_array_equal(streams.normal(1 - u), -z)
 
 
+def test_logarithms() -> None:
+    x = 2.0 ** np.linspace(-53, 53, 100_001)
+    np.testing.assert_allclose(streams.log(x), np.log(x), rtol=0, atol=3e-14)
+
+
+def test_exponential_functions() -> None:
+    x = np.concatenate([np.linspace(-745, 709, 100_001), np.geomspace(1e-300, 1, 999)])
+    x = np.concatenate([x, -x[-999:]])
+    np.testing.assert_allclose(streams.expm1(x), np.expm1(x), rtol=4e-13)
+    np.testing.assert_allclose(streams.exp(x), np.exp(x), rtol=4e-13, atol=1e-300)
+    for function, ends in ((streams.exp, [0.0, 1.0, np.inf]), (streams.expm1, [-1.0, 0.0, np.inf])):
+        with np.errstate(over="ignore"):
+            assert function(np.array([-np.inf, 0.0, np.inf])).tolist() == ends
+
+
 # --- keys -----------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from mdf_loop.lower import (  # noqa: F401 - they register functions
     reductions,
     rounding,
     shapes,
+    variates,
 )
 from mdf_loop.lower.expression import is_left_out, lower_expression
 from mdf_loop.lower.operators import Term, cast, tensor

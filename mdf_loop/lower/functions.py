@@ -51,15 +51,21 @@ _SEED = "the seed is given to the run: seed=1, --seed 1"
 _GENERATOR = ("makes a generator", f"call e.g. numpy.random.normal itself; {_SEED}")
 _NO_OP = ("is no operation of ONNX, nor an exact composition of some", "")
 _LISTS = ("gives a list of arrays", "write slices, e.g. x[:3]")
+_NOT_DRAWN = (
+    "has no composition of exact operations that takes a fixed number of words",
+    "the distributions that can be drawn are in docs/reference/noise.md",
+)
 REFUSED = {
     **{f"{module}.seed": ("sets a seed", _SEED) for module in ("numpy.random", "random")},
     **{
-        f"numpy.random.{name}": (
-            "has no composition of exact operations yet",
-            "of a whole shape a gamma number is a sum of exponential ones",
+        f"numpy.random.{name}": _NOT_DRAWN
+        for name in (
+            *("hypergeometric", "logseries", "multinomial", "multivariate_hypergeometric"),
+            *("negative_binomial", "noncentral_chisquare", "noncentral_f", "vonmises", "zipf"),
         )
-        for name in ("gamma", "standard_gamma", "beta", "chisquare", "dirichlet", "standard_t")
     },
+    "random.vonmisesvariate": _NOT_DRAWN,
+    "random.binomialvariate": _NOT_DRAWN,
     "numpy.random.default_rng": _GENERATOR,
     "numpy.random.RandomState": _GENERATOR,
     "numpy.empty": ("has no defined value", "write numpy.zeros"),

@@ -1,7 +1,7 @@
 """Values that formulas of numpy compute with: each of their operations is appended to a program.
 
     streams.exp(x)                              numbers
-    streams.exp(Symbolic(b, value)).value       Clip, Mul, Mul, Add, ...: the operations that make them
+    streams.exp(Symbolic(b, value)).value       Less, Where, Mul, Add, ...: the operations that make them
 
 So a formula is written once, and its numbers have the same bits in numpy and in any runtime. Only
 operations that IEEE 754 and every runtime fix to the last bit are here, and what moves numbers.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.ir import Shape, Value
-from mdf_loop.ops.words import cast
+from mdf_loop.ops.words import cast, ints, scalar
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -69,7 +69,12 @@ _OPERATIONS: Mapping[np.ufunc, tuple[str, Mapping[str, Any]]] = {
     np.negative: ("Neg", {}),
     np.absolute: ("Abs", {}),
     np.sqrt: ("Sqrt", {}),
+    np.ceil: ("Ceil", {}),
     np.less: ("Less", {}),
+    np.less_equal: ("LessOrEqual", {}),
+    np.greater: ("Greater", {}),
+    np.greater_equal: ("GreaterOrEqual", {}),
+    np.bitwise_and: ("And", {}),
     np.right_shift: ("BitShift", {"direction": "RIGHT"}),
 }
 
@@ -80,8 +85,20 @@ def _alike(b: Builder, given: Iterable[Any]) -> list[Value]:
     return [x.value if isinstance(x, Symbolic) else b.constant(np.asarray(x, dtype)) for x in given]
 
 
-def _clip(b: Builder, x: Any, low: float, high: float) -> Value:
-    return b.op("Clip", *_alike(b, (x, low, high)))
+def _where(b: Builder, condition: Symbolic, x: Any, y: Any) -> Value:
+    return b.op("Where", condition.value, *_alike(b, (x, y)))
 
 
-_FUNCTIONS: Mapping[Callable[..., Any], Callable[..., Value]] = {np.clip: _clip}
+def _take(b: Builder, x: Symbolic, index: int, axis: int) -> Value:
+    return b.op("Gather", x.value, scalar(b, index, "int64"), axis=axis)
+
+
+def _expand_dims(b: Builder, x: Symbolic, axis: int) -> Value:
+    return b.op("Unsqueeze", x.value, ints(b, axis))
+
+
+_FUNCTIONS: Mapping[Callable[..., Any], Callable[..., Value]] = {
+    np.where: _where,
+    np.take: _take,
+    np.expand_dims: _expand_dims,
+}

@@ -283,9 +283,9 @@ TABLE = {
         ["retrieve_chunk", IN_CELL],
     ),
     "random numbers in an expression": Broken(
-        ("gain: {value: 0.5}", "gain: {value: random.expovariate(1.0)}"),
-        "UnknownFunctionError",
-        ["random.expovariate", IN_CELL],
+        ("gain: {value: 0.5}", "gain: {value: 'random.vonmisesvariate(0.0, 1.0)'}"),
+        "UnsupportedError",
+        ["random.vonmisesvariate", IN_CELL],
     ),
     "a condition of the scheduler": Broken(
         (

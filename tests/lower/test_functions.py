@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from mdf_loop.errors import UnknownFunctionError, UnsupportedError
 from mdf_loop.lower.functions import FUNCTIONS, REFUSED, function, names
 
 ROOM = Path(lower.__file__).parent
-FAMILIES = {path.stem for path in ROOM.glob("*.py") if "\n@names(" in path.read_text()}
-TESTS = ("elementary", "arrays", "expressions", "draws")
+REGISTERS = re.compile(r"^(@|    )names\(", re.MULTILINE)
+FAMILIES = {path.stem for path in ROOM.glob("*.py") if REGISTERS.search(path.read_text())}
+TESTS = ("elementary", "arrays", "expressions", "draws", "variates")
 
 
 def test_every_family_is_imported_with_the_room() -> None:

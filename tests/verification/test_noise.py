@@ -31,6 +31,7 @@ MIXED = {
     "parameters": {
         "v": {"value": [1.0, 2.0]},
         "w": {"value": "numpy.random.normal(v, 0.5)"},
+        "shares": {"value": "numpy.random.gamma(v) + numpy.random.dirichlet([0.5, 7.0])"},
         "x": {
             "value": "x + numpy.random.randint(10)",
             "default_initial_value": "numpy.random.choice(5)",
@@ -47,7 +48,7 @@ MIXED = {
         },
     },
     "output_ports": {
-        **{name: {"value": name} for name in ("f", "g", "h", "n", "w", "x", "y", "z")},
+        **{name: {"value": name} for name in ("f", "g", "h", "n", "shares", "w", "x", "y", "z")},
         "own": {"value": "x + numpy.random.uniform(-1.0, 1.0)"},
     },
 }

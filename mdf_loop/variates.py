@@ -1,0 +1,303 @@
+"""Distributions made of uniform, normal and exponential numbers, each by one formula.
+
+    VARIATES["numpy.random.weibull"].formula(site, shape, a)
+
+A formula draws numbers of its site, of a shape, and computes with what numpy offers for arrays: it is the
+reference where the site gives arrays (`distributions`), and makes a graph where it gives values
+(`lower.variates`). Each number takes the same words whatever they are, none is drawn again.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from mdf_loop import gamma, streams
+from mdf_loop.errors import OperandError
+
+Shape = tuple[int, ...]
+
+
+class CallSite(Protocol):
+    """A call that draws."""
+
+    def numbers(self, kind: str, shape: Shape) -> Any:
+        """Its numbers of a kind of `streams.KINDS`; each time the same ones."""
+
+    def part(self, name: str) -> Self:
+        """Further numbers of the same call."""
+
+    def least(self, parameter: Any) -> float:
+        """The least number of a parameter; minus infinity where that is not known yet."""
+
+    def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
+        """The parameter; it is an error with that sentence where it does not fit."""
+
+
+# --- gamma numbers --------------------------------------------------------------------------------
+
+SMALLEST, LARGEST = 1e-3, 1e9
+"""Shapes of gamma distributions."""
+
+
+def _gamma(site: CallSite, shape: Shape, a: Any) -> tuple[Any, Any]:
+    """Gamma numbers `x * exp(-s)` as x and s, since those of small shapes may be too small for a number.
+
+    Below shape 6 a number of shape a + 6 is made smaller: by `u**(1/a)` it becomes one of shape a
+    where it was one of a + 1, and so on, which are exponential numbers in `s`.
+    """
+    fits = (a >= SMALLEST) & (a <= LARGEST)
+    a = site.ensured(a, fits, "the shape of a gamma distribution must be from 0.001 to 1e9")
+    z = site.numbers("Normal", shape)
+    if site.least(a) >= gamma.LEAST:
+        return gamma.of_normal(z, a), 0.0
+    steps = site.part("small").numbers("Exponential", (gamma.LEAST, *shape))
+    s: Any = 0.0
+    for k in range(gamma.LEAST):
+        s = s + np.take(steps, k, axis=0) / (a + float(k))
+    small = a < float(gamma.LEAST)
+    x = gamma.of_normal(z, np.where(small, a + float(gamma.LEAST), a))
+    return x, np.where(small, s, 0.0)
+
+
+def _standard_gamma(site: CallSite, size: Shape, shape: Any) -> Any:
+    x, s = _gamma(site, size, shape)
+    return x * streams.exp(-s)
+
+
+def _scaled_gamma(site: CallSite, size: Shape, shape: Any, scale: Any = 1.0) -> Any:
+    return scale * _standard_gamma(site, size, shape)
+
+
+def _gammavariate(site: CallSite, size: Shape, alpha: Any, beta: Any) -> Any:
+    return _scaled_gamma(site, size, alpha, beta)
+
+
+def _chisquare(site: CallSite, size: Shape, df: Any) -> Any:
+    return 2.0 * _standard_gamma(site, size, df * 0.5)
+
+
+def _beta(site: CallSite, size: Shape, a: Any, b: Any) -> Any:
+    """`x / (x + y)` of gamma numbers, of which the one with the larger `s` is made smaller alone."""
+    x, s = _gamma(site, size, a)
+    y, t = _gamma(site.part("other"), size, b)
+    difference = s - t
+    smaller, is_first = streams.exp(-np.abs(difference)), difference > 0.0
+    x, y = x * np.where(is_first, smaller, 1.0), y * np.where(is_first, 1.0, smaller)
+    return x / (x + y)
+
+
+def _betavariate(site: CallSite, size: Shape, alpha: Any, beta: Any) -> Any:
+    return _beta(site, size, alpha, beta)
+
+
+def _f(site: CallSite, size: Shape, dfnum: Any, dfden: Any) -> Any:
+    x, s = _gamma(site, size, dfnum * 0.5)
+    y, t = _gamma(site.part("other"), size, dfden * 0.5)
+    return dfden / dfnum * (x / y) * streams.exp(t - s)
+
+
+def _standard_t(site: CallSite, size: Shape, df: Any) -> Any:
+    y, t = _gamma(site.part("spread"), size, df * 0.5)
+    return site.numbers("Normal", size) * np.sqrt(df * 0.5 / y) * streams.exp(t * 0.5)
+
+
+MOST_SHARES = 256
+"""Numbers that a Dirichlet distribution has at most, since they are added one by one."""
+
+
+def _dirichlet(site: CallSite, size: Shape, alpha: Any) -> Any:
+    """Gamma numbers, along the last axis, divided by their sum; the one with the least `s` as it is."""
+    if len(alpha.shape) != 1 or not 1 <= size[-1] <= MOST_SHARES:
+        raise OperandError(f"a Dirichlet distribution has a list of 1 to {MOST_SHARES} numbers")
+    parts = range(size[-1])
+    x, s = _gamma(site, size, alpha)
+    if site.least(alpha) < gamma.LEAST:
+        least = np.take(s, 0, axis=-1)
+        for k in parts[1:]:
+            other = np.take(s, k, axis=-1)
+            least = np.where(other < least, other, least)
+        x = x * streams.exp(np.expand_dims(least, -1) - s)
+    total = np.take(x, 0, axis=-1)
+    for k in parts[1:]:
+        total = total + np.take(x, k, axis=-1)
+    return x / np.expand_dims(total, -1)
+
+
+# --- numbers by the inverse of their distribution -------------------------------------------------
+
+
+def _positive(site: CallSite, parameter: Any, name: str) -> Any:
+    return site.ensured(parameter, parameter > 0.0, f"{name} must be above 0")
+
+
+def _weibull(site: CallSite, size: Shape, a: Any) -> Any:
+    a = _positive(site, a, "the shape of a Weibull distribution")
+    return streams.exp(streams.log(site.numbers("Exponential", size)) / a)
+
+
+def _weibullvariate(site: CallSite, size: Shape, alpha: Any, beta: Any) -> Any:
+    return alpha * _weibull(site, size, beta)
+
+
+def _over(site: CallSite, size: Shape, a: Any) -> Any:
+    """Exponential numbers of a rate: the logarithm of a number of Pareto's distribution."""
+    a = _positive(site, a, "the shape of a Pareto or power distribution")
+    return site.numbers("Exponential", size) / a
+
+
+def _pareto(site: CallSite, size: Shape, a: Any) -> Any:
+    return streams.expm1(_over(site, size, a))
+
+
+def _paretovariate(site: CallSite, size: Shape, alpha: Any) -> Any:
+    return streams.exp(_over(site, size, alpha))
+
+
+def _power(site: CallSite, size: Shape, a: Any) -> Any:
+    return streams.exp(-_over(site, size, a))
+
+
+def _expovariate(site: CallSite, size: Shape, lambd: Any = 1.0) -> Any:
+    return site.numbers("Exponential", size) / lambd
+
+
+def _lognormvariate(site: CallSite, size: Shape, mu: Any, sigma: Any) -> Any:
+    return streams.exp(mu + sigma * site.numbers("Normal", size))
+
+
+def _rayleigh(site: CallSite, size: Shape, scale: Any = 1.0) -> Any:
+    return scale * np.sqrt(2.0 * site.numbers("Exponential", size))
+
+
+def _gumbel(site: CallSite, size: Shape, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+    return loc - scale * streams.log(site.numbers("Exponential", size))
+
+
+def _logistic(site: CallSite, size: Shape, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+    u = site.numbers("Uniform", size)
+    return loc + scale * streams.log(u / (1.0 - u))
+
+
+LEAST_CHANCE = 1e-9
+"""Of a geometric distribution."""
+
+
+def _geometric(site: CallSite, size: Shape, p: Any) -> Any:
+    """An exponential number of the rate `-log(1 - p)`, rounded up; of a small p by a series, of p/(2 - p)."""
+    fits = (p >= LEAST_CHANCE) & (p <= 1.0)
+    p = site.ensured(p, fits, "the chance of a geometric distribution must be from 1e-9 to 1")
+    t = p / (2.0 - p)
+    series = 2.0 * t * streams.polynomial(t * t, streams.SERIES)
+    rate = np.where(p < 0.25, series, streams.exponential(1.0 - p))
+    return np.ceil(site.numbers("Exponential", size) / rate).astype(np.int64)
+
+
+def _triangular(site: CallSite, size: Shape, left: Any, mode: Any, right: Any) -> Any:
+    """Each side of the mode is a square root."""
+    fits = (left <= mode) & (mode <= right) & (left < right)
+    left = site.ensured(
+        left, fits, "the mode of a triangular distribution must be between its ends, which differ"
+    )
+    u, width = site.numbers("Uniform", size), right - left
+    rising = left + np.sqrt(u * width * (mode - left))
+    falling = right - np.sqrt((1.0 - u) * width * (right - mode))
+    return np.where(u * width < mode - left, rising, falling)
+
+
+def _triangular_of_python(
+    site: CallSite, size: Shape, low: Any = 0.0, high: Any = 1.0, mode: Any = None
+) -> Any:
+    middle = (low + high) * 0.5 if mode is None else mode
+    return _triangular(site, size, low, middle, high)
+
+
+# --- numbers of two others ------------------------------------------------------------------------
+
+
+def _standard_cauchy(site: CallSite, size: Shape) -> Any:
+    return site.numbers("Normal", size) / site.part("below").numbers("Normal", size)
+
+
+def _wald(site: CallSite, size: Shape, mean: Any, scale: Any) -> Any:
+    """One of the two numbers with the same square of a normal one (Michael, Schucany, Haas 1976)."""
+    mean = _positive(site, mean, "the mean of a Wald distribution")
+    scale = _positive(site, scale, "the scale of a Wald distribution")
+    z = site.numbers("Normal", size)
+    y = mean * (z * z)
+    large = mean + mean / (2.0 * scale) * (y + np.sqrt(y * (4.0 * scale + y)))
+    small = mean * (mean / large)
+    u = site.part("side").numbers("Uniform", size)
+    return np.where(u * (mean + small) < mean, small, large)
+
+
+# --- as expressions call them ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Variate:
+    """How a distribution is called, and what it draws.
+
+    Attributes:
+        formula: takes the site, the shape that is drawn, and the parameters.
+        sized: a call can say how many numbers it draws.
+        rows: these are not numbers, but as many as the parameter has.
+    """
+
+    formula: Callable[..., Any]
+    sized: bool = True
+    rows: bool = False
+
+    @property
+    def parameters(self) -> tuple[inspect.Parameter, ...]:
+        """Those of a call, with how many it draws as the last one, where it can say that."""
+        given = tuple(inspect.signature(self.formula).parameters.values())[2:]
+        size = inspect.Parameter("size", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
+        return (*given, size) if self.sized else given
+
+    def read(self, *given: Any, **named: Any) -> tuple[list[Any], Any]:
+        """The parameters of a call, and the size that it says, or None."""
+        bound = inspect.Signature(self.parameters).bind(*given, **named)
+        bound.apply_defaults()
+        values = list(bound.arguments.values())
+        return values, values.pop() if self.sized else None
+
+
+_NUMPY = {
+    "standard_gamma": Variate(_standard_gamma),
+    "gamma": Variate(_scaled_gamma),
+    "chisquare": Variate(_chisquare),
+    "beta": Variate(_beta),
+    "f": Variate(_f),
+    "standard_t": Variate(_standard_t),
+    "dirichlet": Variate(_dirichlet, rows=True),
+    "weibull": Variate(_weibull),
+    "pareto": Variate(_pareto),
+    "power": Variate(_power),
+    "rayleigh": Variate(_rayleigh),
+    "gumbel": Variate(_gumbel),
+    "logistic": Variate(_logistic),
+    "geometric": Variate(_geometric),
+    "triangular": Variate(_triangular),
+    "standard_cauchy": Variate(_standard_cauchy),
+    "wald": Variate(_wald),
+}
+_PYTHON: dict[str, Callable[..., Any]] = {
+    "gammavariate": _gammavariate,
+    "betavariate": _betavariate,
+    "weibullvariate": _weibullvariate,
+    "paretovariate": _paretovariate,
+    "expovariate": _expovariate,
+    "lognormvariate": _lognormvariate,
+    "triangular": _triangular_of_python,
+}
+
+VARIATES: Mapping[str, Variate] = {
+    **{f"numpy.random.{name}": variate for name, variate in _NUMPY.items()},
+    **{f"random.{name}": Variate(formula, sized=False) for name, formula in _PYTHON.items()},
+}
+"""Distributions, by the names that expressions call them."""

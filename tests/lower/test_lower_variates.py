@@ -1,0 +1,195 @@
+"""The family `variates`: distributions by one formula, for numpy and for graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+import mdf_loop
+from mdf_loop import streams
+from mdf_loop.distributions import FUNCTIONS, SiteTurn
+from mdf_loop.errors import LoopError
+from mdf_loop.native import choice
+from mdf_loop.run import time_session
+from mdf_loop.variates import VARIATES
+from tests.noisy_models import COUNT, SITE, U, Z
+
+STEPS = 7
+
+
+def model(expression: str) -> dict[str, Any]:
+    node = {
+        "parameters": {"a": {"value": [0.1, 2.0, 9.0]}, "p": {"value": 0.25}},
+        "output_ports": {"y": {"value": expression}},
+    }
+    return {"m": {"graphs": {"g": {"nodes": {"A": node}}}}}
+
+
+def drawn(expression: str, **asked: Any) -> Any:
+    return mdf_loop.compile(model(expression), **asked).run()["y"]
+
+
+# --- one formula, the same bits -----------------------------------------------------------------
+
+CALLS = (
+    "numpy.random.standard_gamma(0.1)",
+    "numpy.random.standard_gamma(a)",
+    "numpy.random.gamma(2.5, 2.0, 4)",
+    "numpy.random.gamma(1e4)",
+    "numpy.random.gamma(shape=a, scale=2.0, size=(2, 3))",
+    "numpy.random.chisquare(3)",
+    "numpy.random.beta(0.01, 0.02, 4)",
+    "numpy.random.beta(7.0, 9.0)",
+    "numpy.random.beta(a, b=p)",
+    "numpy.random.f(3, 200)",
+    "numpy.random.standard_t(2.5)",
+    "numpy.random.dirichlet(a)",
+    "numpy.random.dirichlet([7, 8], 3)",
+    "numpy.random.dirichlet([0.5], (2, 2))",
+    "numpy.random.weibull(0.5)",
+    "numpy.random.pareto(3.0)",
+    "numpy.random.power(a)",
+    "numpy.random.rayleigh()",
+    "numpy.random.gumbel(scale=p)",
+    "numpy.random.logistic(1.0, 2.0)",
+    "numpy.random.geometric(p, 5)",
+    "numpy.random.triangular(-3, p, 2.0)",
+    "numpy.random.standard_cauchy()",
+    "numpy.random.standard_cauchy((2, 2))",
+    "numpy.random.wald(3.0, a)",
+    "random.gammavariate(0.5, 2.0)",
+    "random.betavariate(0.5, 2.0)",
+    "random.weibullvariate(0.5, 2.0)",
+    "random.paretovariate(0.5)",
+    "random.expovariate(0.5)",
+    "random.expovariate()",
+    "random.lognormvariate(0.5, 1.0)",
+    "random.triangular()",
+    "random.triangular(1, 3, 1.5)",
+)
+
+
+def reference(expression: str, turn: int = 0) -> Any:
+    name, _, rest = expression.partition("(")
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        return FUNCTIONS[name](SiteTurn(SITE, turn), *arguments, **named)
+
+    return eval(f"call({rest}", {"call": call, "a": np.array([0.1, 2.0, 9.0]), "p": 0.25})
+
+
+def test_all_are_called() -> None:
+    assert {call.partition("(")[0] for call in CALLS} == VARIATES.keys()
+
+
+@pytest.mark.parametrize("expression", CALLS)
+def test_the_reference_and_all_engines_have_the_same_bits(expression: str) -> None:
+    expected = [reference(expression, turn) for turn in range(STEPS)]
+    kept = model(expression)
+    with patch.object(choice, "LITTLE", 0.0), patch.object(time_session, "LITTLE", 0.0):
+        for form, engine in (("off", None), ("off", "interpreter"), ("require", None)):
+            compiled = mdf_loop.compile(kept, native=form)
+            made = compiled.run(steps=STEPS, **({"engine": engine} if engine else {}))["y"]
+            np.testing.assert_array_equal(made, expected, strict=True)
+
+
+@pytest.mark.parametrize("expression", CALLS)
+def test_in_float32_they_are_rounded(expression: str) -> None:
+    made, exact = drawn(expression, precision="float32"), reference(expression)
+    assert made.dtype == (np.int64 if "geometric" in expression else np.float32)
+    np.testing.assert_allclose(made, exact, rtol=1e-5, atol=1e-45)
+
+
+# --- known answers ------------------------------------------------------------------------------
+
+
+def uniforms(part: str, *shape: int) -> Any:
+    """Those of a part of the call."""
+    site = SITE.replace("#", f".{part}#")
+    counters = np.arange(np.prod(shape)).reshape(shape)
+    return streams.uniform(streams.squares(counters, streams.keys(0, streams.site(site))))
+
+
+def gammas(a: float, u: Any, small: Any) -> Any:
+    """By the inverse of a larger shape's distribution, and powers of uniform numbers."""
+    powers = (small[k] ** (1.0 / (a + k)) for k in range(6))
+    return stats.gamma(a + 6).ppf(u) * np.prod(list(powers), axis=0)
+
+
+N = COUNT
+P = special.ndtr(Z)
+ANSWERS: dict[str, Any] = {
+    f"numpy.random.gamma(40.0, 2.0, {N})": stats.gamma(40.0, scale=2.0).ppf(P),
+    f"numpy.random.standard_gamma(6, {N})": stats.gamma(6).ppf(P),
+    f"numpy.random.standard_gamma(0.3, {N})": gammas(0.3, P, uniforms("small", 6, N)),
+    f"numpy.random.chisquare(5, {N})": 2 * gammas(2.5, P, uniforms("small", 6, N)),
+    f"numpy.random.beta(40.0, 7.0, {N})": 1
+    / (
+        1
+        + stats.gamma(7.0).ppf(special.ndtr(streams.normal(uniforms("other", N))))
+        / stats.gamma(40.0).ppf(P)
+    ),
+    f"numpy.random.weibull(0.7, {N})": stats.weibull_min(0.7).isf(U),
+    f"numpy.random.pareto(3.0, {N})": stats.lomax(3.0).isf(U),
+    f"numpy.random.power(3.0, {N})": stats.powerlaw(3.0).ppf(U),
+    f"numpy.random.rayleigh(3.0, {N})": stats.rayleigh(scale=3.0).isf(U),
+    f"numpy.random.gumbel(1.0, 2.0, {N})": stats.gumbel_r(1.0, 2.0).isf(1 - U),
+    f"numpy.random.logistic(1.0, 2.0, {N})": stats.logistic(1.0, 2.0).ppf(U),
+    f"numpy.random.geometric(0.05, {N})": stats.geom(0.05).isf(U),
+    f"numpy.random.geometric(0.5, {N})": stats.geom(0.5).isf(U),
+    f"numpy.random.geometric(1.0, {N})": np.ones(N),
+    f"numpy.random.triangular(-1.0, 0.0, 3.0, {N})": stats.triang(0.25, -1.0, 4.0).ppf(U),
+    f"numpy.random.standard_cauchy({N})": Z / streams.normal(uniforms("below", N)),
+    "random.expovariate(4.0)": -np.log(U[0]) / 4.0,
+}
+
+
+@pytest.mark.parametrize("expression", ANSWERS)
+def test_numbers(expression: str) -> None:
+    np.testing.assert_allclose(drawn(expression), ANSWERS[expression], rtol=1e-11, atol=1e-13)
+
+
+def test_too_small_for_a_number_it_is_0_and_a_share_is_one_all_the_same() -> None:
+    assert 0.0 in drawn("numpy.random.gamma(0.001, 1.0, 20)")
+    shares = drawn("numpy.random.dirichlet([0.001, 0.001], 20)")
+    np.testing.assert_array_equal(shares.sum(axis=1), 1.0)
+    assert np.isin(drawn("numpy.random.beta(0.001, 0.001, 20)"), [0.0, 1.0]).any()
+
+
+# --- refused ------------------------------------------------------------------------------------
+
+REFUSED = {
+    "numpy.random.gamma(x)": "the shape of a gamma distribution must be from 0.001 to 1e9",
+    "numpy.random.gamma([1.0, 1e-4])": "the shape of a gamma distribution must be from 0.001 to 1e9",
+    "numpy.random.beta(1.0, x)": "the shape of a gamma distribution must be from 0.001 to 1e9",
+    "numpy.random.weibull(x)": "the shape of a Weibull distribution must be above 0",
+    "random.paretovariate(x)": "the shape of a Pareto or power distribution must be above 0",
+    "numpy.random.geometric(2.0 + x)": "must be from 1e-9 to 1",
+    "numpy.random.triangular(0.0, x, 1.0)": "the mode of a triangular distribution must be between",
+    "numpy.random.wald(1.0, x)": "the scale of a Wald distribution must be above 0",
+    "numpy.random.dirichlet(1.0)": "a Dirichlet distribution has a list of 1 to 256 numbers",
+    "numpy.random.gamma()": "missing a required argument: 'shape'",
+    "random.gammavariate(1.0, 2.0, 3)": "too many positional arguments",
+    "numpy.random.gamma(1.0, 2.0, x)": "must be known when the model is compiled",
+}
+
+
+@pytest.mark.parametrize("expression", REFUSED)
+def test_refused(expression: str) -> None:
+    node = {
+        "input_ports": {"x": {"default_value": -0.5}},
+        "output_ports": {"y": {"value": expression}},
+    }
+    with pytest.raises(LoopError) as caught:
+        mdf_loop.compile({"g": {"nodes": {"A": node}}}).run()
+    assert REFUSED[expression] in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["gamma", "weibull"])
+def test_the_reference_refuses_them_too(name: str) -> None:
+    with pytest.raises(LoopError, match="must be"):
+        FUNCTIONS[f"numpy.random.{name}"](SiteTurn(SITE), -1.0)

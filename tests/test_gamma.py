@@ -1,0 +1,36 @@
+"""Gamma numbers of large shapes: the inverse of their distribution."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import special
+
+from mdf_loop import gamma
+
+Z = np.linspace(-8.21, 8.21, 16_421)
+BODY = np.abs(Z) < 4.4
+"""Where scipy's function is exact for the largest shapes, too."""
+
+
+@pytest.mark.parametrize("a", [6.0, 6.01, 8.0, 13.7, 100.0, 1e4, 1e5, 1e6])
+def test_no_probability_is_off_by_more_than_1e_12(a: float) -> None:
+    x = gamma.of_normal(Z, a)
+    assert (np.diff(x) > 0).all()
+    assert x[0] > 0
+    assert np.max(np.abs(special.gammainc(a, x) - special.ndtr(Z))[BODY]) < 1e-12
+
+
+@pytest.mark.parametrize("a", [6.0, 13.7, 1e4])
+def test_tails_have_their_probabilities(a: float) -> None:
+    x = gamma.of_normal(Z, a)
+    low, high = Z < -3, Z > 3
+    np.testing.assert_allclose(special.gammainc(a, x[low]), special.ndtr(Z[low]), rtol=2e-4)
+    np.testing.assert_allclose(special.gammaincc(a, x[high]), special.ndtr(-Z[high]), rtol=2e-4)
+
+
+def test_of_the_largest_shapes_it_is_the_normal_number() -> None:
+    a = 1e9
+    standard = (gamma.of_normal(Z, a) - a) / np.sqrt(a)
+    correction = (Z**2 - 1) / 3 / np.sqrt(a)
+    np.testing.assert_allclose(standard, Z + correction, rtol=0, atol=1e-7)
