@@ -17,9 +17,9 @@ from mdf_loop.ir.substitute import substitute
 from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.derivatives.sweep import Sweep
 from mdf_loop.ops.words import scalar
-from mdf_loop.passes.gradient.ran import Ran, has_run
+from mdf_loop.passes.gradient.ran import RanLoop, has_run
 from mdf_loop.passes.gradient.reverse import Reverse
-from mdf_loop.passes.gradient.rows_that_ran import in_order
+from mdf_loop.passes.gradient.rows_that_ran import flipped, placed
 from mdf_loop.passes.gradient.transposed import Transposed, transposed
 
 
@@ -34,7 +34,7 @@ def plain(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
 class _Backward:
     """One iteration backward, as the body of a loop."""
 
-    def __init__(self, outside: Sweep, ran: Ran, body: Transposed) -> None:
+    def __init__(self, outside: Sweep, ran: RanLoop, body: Transposed) -> None:
         self.b = outside.b
         self.outside = outside
         self.ran = ran
@@ -67,7 +67,7 @@ class _Backward:
             self.outside.add(value, backward.final)
         for scanned, stack in zip(loop.scanned, recorded, strict=True):
             if stack is not None:
-                self.outside.add(scanned.rows, in_order(b, stack.stack, scanned))
+                self.outside.add(scanned.rows, placed(b, flipped(b, stack.stack), scanned))
 
     def _adjoint(self, carried: Carried) -> Carried:
         """The cotangent of what is carried, from that of the final value to that of the initial one."""

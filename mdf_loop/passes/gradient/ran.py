@@ -12,7 +12,7 @@ from mdf_loop.passes.gradient.rows_that_ran import rows_that_ran
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class RanLoop:
     """A loop with as many rows as it had iterations.
 
     Attributes:
@@ -34,7 +34,7 @@ class Ran:
         reverse.back(outside, self.cuts)
 
 
-def has_run(reverse: Reverse, outside: Sweep, loop: Loop) -> Ran:
+def has_run(reverse: Reverse, outside: Sweep, loop: Loop) -> RanLoop:
     """What is known of a loop that records what it carries."""
     assert loop.count is not None
     b = outside.b
@@ -44,4 +44,4 @@ def has_run(reverse: Reverse, outside: Sweep, loop: Loop) -> Ran:
     tape = reverse.tapes[loop]
     names = [stack.shape[0] for stack in tape.values() if stack.shape]
     extent = str(names[0]) if names else b.name("tape")
-    return Ran(ran, loop.count, tape, extent, cuts)
+    return RanLoop(ran, loop.count, tape, extent, cuts)

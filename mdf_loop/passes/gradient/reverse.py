@@ -29,6 +29,7 @@ from mdf_loop.ir import (
     results,
 )
 from mdf_loop.ir.types import is_tensor
+from mdf_loop.ops.derivatives.rule import is_float
 from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.derivatives.sweep import Sweep
 from mdf_loop.passes.copying import copied, unguarded
@@ -64,6 +65,10 @@ class Reverse:
         self.active.update(copy for value, copy in new.items() if value in self.active)
         self.chosen.update(copy for value, copy in new.items() if value in self.chosen)
         return made, new
+
+    def changes(self, value: Value) -> bool:
+        """Whether a value is a number with a point that depends on what is differentiated by."""
+        return is_float(value) and value in self.active
 
     # --- forward --------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Loop, Op, Operation, Scanned, Value, captures
-from mdf_loop.ops.words import ints
+from mdf_loop.ops.words import ints, rank
 
 _ALL = int(np.iinfo(np.int64).max)
 
@@ -60,13 +60,25 @@ def _cut(b: Builder, s: Scanned, first: Value, end: Value, active: set[Value]) -
     return replace(s, rows=rows)
 
 
-def in_order(b: Builder, stack: Value, scanned: Scanned) -> Value:
-    """What a backward loop has recorded for the rows of a scan, in their order and along their axis."""
-    if not scanned.backward:
-        least = ints(b, int(np.iinfo(np.int64).min))
-        stack = b.op("Slice", stack, ints(b, -1), least, ints(b, 0), ints(b, -1))
+def in_front(b: Builder, scanned: Scanned) -> Value:
+    """Rows that were scanned, in the order of iterations, along the first axis."""
+    rows, axis = scanned.rows, scanned.axis
+    if axis:
+        others = [k for k in range(rank(rows)) if k != axis]
+        rows = b.op("Transpose", rows, perm=(axis, *others))
+    return flipped(b, rows) if scanned.backward else rows
+
+
+def placed(b: Builder, stack: Value, scanned: Scanned) -> Value:
+    """What iterations give rows that were scanned, in their order, as these rows lie."""
+    stack = flipped(b, stack) if scanned.backward else stack
     if scanned.axis == 0:
         return stack
-    rank = len(stack.shape or ())
-    others = list(range(1, rank))
+    others = list(range(1, rank(stack)))
     return b.op("Transpose", stack, perm=(*others[: scanned.axis], 0, *others[scanned.axis :]))
+
+
+def flipped(b: Builder, rows: Value) -> Value:
+    """The last row first."""
+    least = ints(b, int(np.iinfo(np.int64).min))
+    return b.op("Slice", rows, ints(b, -1), least, ints(b, 0), ints(b, -1))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Carried, Loop, Operation, Recorded, Value, captures
-from mdf_loop.ops.derivatives.rule import is_float
 from mdf_loop.ops.derivatives.sweep import Sweep
 from mdf_loop.passes.gradient.reverse import Reverse
 
@@ -47,8 +46,23 @@ class Transposed:
         return self.sweep.of.get(self.inside.get(value, value))
 
 
-def transposed(reverse: Reverse, outside: Sweep, loop: Loop) -> Transposed:
-    """The body of a loop transposed; `outside` are the cotangents of what the loop gives."""
+def transposed(
+    reverse: Reverse,
+    outside: Sweep,
+    loop: Loop,
+    *,
+    leaving: Iterable[Carried] | None = None,
+    rows: Iterable[Recorded] | None = None,
+) -> Transposed:
+    """The body of a loop transposed.
+
+    Args:
+        reverse: what is known of the program.
+        outside: the cotangents of what the loop gives.
+        loop: it has run.
+        leaving: what of it that is carried on is given cotangents; all that changes, if it is not said.
+        rows: what of it that is recorded is given cotangents; all that has some outside.
+    """
     b = outside.b
     body = b.body()
     given = {loop.condition_in: b.constant(np.array(True))}
@@ -56,21 +70,21 @@ def transposed(reverse: Reverse, outside: Sweep, loop: Loop) -> Transposed:
         given[value] = replace(value, name=b.name(value.name))
     ops, new = reverse.copied(b, loop.ops, given)
     ops = reverse.forward(body, ops)
-    leaving = {
-        c: b.new(c.enter.dtype, c.enter.shape, f"{c.enter.name} change")
-        for c in loop.carried
-        if is_float(c.enter) and c.enter in reverse.active
-    }
-    rows = {
-        r: b.new(r.row.dtype, r.row.shape, f"{r.row.name} change")
-        for r in loop.recorded
-        if r.stack in outside.of
-    }
+    if leaving is None:
+        leaving = (c for c in loop.carried if reverse.changes(c.enter))
+    if rows is None:
+        rows = (r for r in loop.recorded if r.stack in outside.of)
+    changes = {c: _change(b, c.enter) for c in leaving}
+    row_changes = {r: _change(b, r.row) for r in rows}
     sweep = reverse.sweep(body, {})
-    for c, change in leaving.items():
+    for c, change in changes.items():
         sweep.add(new.get(c.leave, c.leave), change)
-    for r, change in rows.items():
+    for r, change in row_changes.items():
         sweep.add(new.get(r.row, r.row), change)
     reverse.back(sweep, ops)
     captured = tuple(v for v in captures(loop) if v in sweep.of)
-    return Transposed(new, leaving, rows, captured, sweep)
+    return Transposed(new, changes, row_changes, captured, sweep)
+
+
+def _change(b: Builder, value: Value) -> Value:
+    return b.new(value.dtype, value.shape, f"{value.name} change")

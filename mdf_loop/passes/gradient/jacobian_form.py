@@ -1,0 +1,176 @@
+"""A loop gone through backward, of which an iteration is a matrix: for few carried numbers.
+
+    for all iterations at once     J[i]: how all numbers that leave change with those that enter
+                                   h[i]: what enters gets from what is recorded
+    in a loop, last to first       adjoint = adjoint @ J[i] + h[i]
+    for all iterations at once     what captured values get, summed; what scanned rows get
+
+The loop has five operations, whatever the model has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Carried, Loop, Recorded, Scanned, Value, is_fixed
+from mdf_loop.ops.derivatives.shapes import zeros
+from mdf_loop.ops.derivatives.sweep import Sweep
+from mdf_loop.ops.words import ints
+from mdf_loop.passes.gradient.at_once import at_once
+from mdf_loop.passes.gradient.ran import RanLoop, has_run
+from mdf_loop.passes.gradient.reverse import Reverse
+from mdf_loop.passes.gradient.rows_that_ran import flipped
+from mdf_loop.passes.gradient.split import Parts, given_rows
+from mdf_loop.passes.gradient.transposed import Transposed, transposed
+
+MOST = 32
+"""Carried numbers up to which a matrix for each iteration pays."""
+
+
+def is_small(reverse: Reverse, loop: Loop) -> bool:
+    """Whether a loop carries few numbers that change, of one dtype."""
+    active = [c.enter for c in loop.carried if reverse.changes(c.enter)]
+    if not all(is_fixed(value.shape) for value in active):
+        return False
+    return 0 < sum(map(_size, active)) <= MOST and len({value.dtype for value in active}) == 1
+
+
+def _extents(value: Value) -> tuple[int, ...]:
+    return tuple(e for e in value.shape or () if isinstance(e, int))
+
+
+def _size(value: Value) -> int:
+    return math.prod(_extents(value))
+
+
+def jacobian_form(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
+    """The recursion of adjoints by matrices, all else for all iterations at once.
+
+    Raises:
+        UnsupportedError: something cannot be computed for all iterations at once.
+    """
+    ran = has_run(reverse, outside, loop)
+    matrices = _matrices(outside, ran, transposed(reverse, outside, ran.loop, rows=()))
+    whole = transposed(reverse, outside, ran.loop)
+    more = None
+    if whole.rows:
+        more = _more(
+            outside, ran, transposed(reverse, outside, ran.loop, leaving=()), whole.leaving
+        )
+    adjoints = _recursion(outside, ran, whole, matrices, more)
+    Parts(outside, ran, whole).give(outside, adjoints)
+    ran.back(reverse, outside)
+
+
+def _matrices(outside: Sweep, ran: RanLoop, body: Transposed) -> Value:
+    """`J[i]`: a row for each number that leaves, a column for each that enters; one for all where these are alike."""
+    b, inside = outside.b, body.b
+    changes = list(body.leaving.values())
+    size = sum(map(_size, changes))
+    units = dict(zip(changes, _units(b, changes, size), strict=True))
+    made = [body.of(c.enter) for c in body.leaving]
+    wanted = [value for value in made if value is not None]
+    rows = b.body()
+    found, along = at_once(rows, inside.ops, wanted, units, b.name("unit"))
+    columns = []
+    for change, value in zip(changes, made, strict=True):
+        if value is None:
+            columns.append(b.constant(np.zeros((size, _size(change)), change.dtype)))
+        else:
+            assert value in along
+            columns.append(rows.op("Reshape", found[value], ints(b, size, _size(change))))
+    matrix = rows.op("Concat", *columns, axis=1)
+    done, differs = at_once(b, rows.ops, (matrix,), given_rows(outside, ran, body), ran.extent)
+    return _with_rows(b, done[matrix], ran, matrix in differs)
+
+
+def _units(b: Builder, changes: Sequence[Value], size: int) -> list[Value]:
+    """Of each value as many changes as there are numbers in all, by one of them at a time."""
+    made, at = [], 0
+    for change in changes:
+        part = np.eye(size, dtype=change.dtype)[:, at : at + _size(change)]
+        made.append(b.constant(part.reshape(size, *(change.shape or ()))))
+        at += _size(change)
+    return made
+
+
+def _more(outside: Sweep, ran: RanLoop, body: Transposed, changing: Iterable[Carried]) -> Value:
+    """`h[i]`: what all that enters gets of what an iteration records."""
+    b = outside.b
+    row = b.body()
+    row.ops += body.ops
+    parts = []
+    for c in changing:
+        value = body.of(c.enter) or zeros(b, c.enter)
+        parts.append(row.op("Reshape", value, ints(b, _size(c.enter))))
+    joined = row.op("Concat", *parts, axis=0)
+    done, differs = at_once(b, row.ops, (joined,), given_rows(outside, ran, body), ran.extent)
+    return _with_rows(b, done[joined], ran, joined in differs)
+
+
+def _with_rows(b: Builder, value: Value, ran: RanLoop, differs: bool) -> Value:
+    """As many rows as iterations, also of what is the same in all of them."""
+    if differs:
+        return value
+    shape = b.op(
+        "Concat", b.op("Reshape", ran.count, ints(b, 1)), ints(b, *_extents(value)), axis=0
+    )
+    return b.op("Expand", value, shape)
+
+
+def _recursion(
+    outside: Sweep, ran: RanLoop, body: Transposed, matrices: Value, more: Value | None
+) -> Mapping[Value, Value]:
+    """Append the loop; the adjoints of all iterations, in their order."""
+    b, loop = outside.b, ran.loop
+    changes = list(body.leaving.items())
+    sizes = [_size(change) for _, change in changes]
+    size, dtype = sum(sizes), matrices.dtype
+    first = _joined(b, [outside.of.get(c.final) or zeros(b, c.enter) for c, _ in changes])
+    inside = b.body()
+    adjoint, matrix = b.new(dtype, (size,), "adjoint"), b.new(dtype, (size, size), "J")
+    scanned = [Scanned(matrices, matrix, 0, True)]
+    leave = inside.op("MatMul", adjoint, matrix)
+    if more is not None:
+        row = b.new(dtype, (size,), "h")
+        scanned.append(Scanned(more, row, 0, True))
+        leave = inside.op("Add", leave, row)
+    final = b.new(dtype, (size,), "first adjoint")
+    stack = b.new(dtype, (ran.extent, size), "adjoints")
+    b.append(
+        Loop(
+            name=b.name(f"{loop.name} backward"),
+            trip_count=ran.count,
+            condition=None,
+            iteration=inside.new("int64", (), "iteration backward"),
+            condition_in=inside.new("bool", (), "go"),
+            condition_out=None,
+            carried=(Carried(first, adjoint, leave, final, "adjoint"),),
+            recorded=(Recorded(adjoint, stack),),
+            ops=tuple(inside.ops),
+            scanned=tuple(scanned),
+            where=loop.where,
+        )
+    )
+    finals = _apart(b, final, sizes, 0)
+    for (c, _), part in zip(changes, finals, strict=True):
+        outside.add(c.initial, b.op("Reshape", part, ints(b, *_extents(c.enter))))
+    rows = _apart(b, flipped(b, stack), sizes, 1)
+    return {
+        change: b.op("Reshape", part, ints(b, -1, *_extents(change)))
+        for (_, change), part in zip(changes, rows, strict=True)
+    }
+
+
+def _joined(b: Builder, parts: Sequence[Value]) -> Value:
+    return b.op("Concat", *(b.op("Reshape", part, ints(b, _size(part))) for part in parts), axis=0)
+
+
+def _apart(b: Builder, value: Value, sizes: Sequence[int], axis: int) -> Sequence[Value]:
+    if len(sizes) == 1:
+        return (value,)
+    return b.multi("Split", value, ints(b, *sizes), n_outputs=len(sizes), axis=axis)

@@ -1,0 +1,159 @@
+"""A loop gone through backward, in which only the recursion of adjoints stays.
+
+    for all iterations at once     what the body computes, and the local derivatives
+    in a loop, last to first       adjoints of what is carried, from those of the next iteration
+    for all iterations at once     what captured values get, summed; what scanned rows get
+
+A sum of products over iterations is one product.
+
+Keeps: the numbers of one backward loop, but for the last bits: sums are made in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from mdf_loop.ir import Carried, Constant, Loop, Operation, Recorded, Scanned, Value, reads, results
+from mdf_loop.ir.substitute import substitute
+from mdf_loop.ops.derivatives.shapes import shape_of, zeros
+from mdf_loop.ops.derivatives.sweep import Sweep
+from mdf_loop.ops.words import ints, scalar
+from mdf_loop.passes.batching.varying import spread_varying
+from mdf_loop.passes.gradient.at_once import at_once
+from mdf_loop.passes.gradient.ran import RanLoop, has_run
+from mdf_loop.passes.gradient.reverse import Reverse
+from mdf_loop.passes.gradient.rows_that_ran import flipped, in_front, placed
+from mdf_loop.passes.gradient.summed import summed_over
+from mdf_loop.passes.gradient.transposed import Transposed, transposed
+
+
+def split(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
+    """The recursion of adjoints in a loop, all else for all iterations at once.
+
+    Raises:
+        UnsupportedError: something cannot be computed for all iterations at once.
+    """
+    ran = has_run(reverse, outside, loop)
+    made = transposed(reverse, outside, ran.loop)
+    parts = Parts(outside, ran, made)
+    adjoints = _recursion(outside, ran, made, parts)
+    parts.give(outside, adjoints)
+    ran.back(reverse, outside)
+
+
+class Parts:
+    """An iteration backward, in parts: what needs no adjoint is computed for all iterations.
+
+    Attributes:
+        rows: of all iterations what is given to one, or was computed for all.
+        same: what stands for values that are the same in all iterations.
+        core: the operations of the recursion.
+    """
+
+    def __init__(self, outside: Sweep, ran: RanLoop, body: Transposed) -> None:
+        self.b = outside.b
+        self.ran = ran
+        self.body = body
+        self.rows = given_rows(outside, ran, body)
+        adjoints = set(body.leaving.values())
+        spread_varying(body.ops, adjoints)
+        known = [op for op in body.ops if adjoints.isdisjoint(results(op))]
+        self._own = [op for op in body.ops if not adjoints.isdisjoint(results(op))]
+        entering = [body.of(c.enter) for c in body.leaving]
+        given = [body.of(value) for value in (*body.captured, *(s.row for s in ran.loop.scanned))]
+        self.core = _needed(self._own, entering)
+        self._after = _needed(self._own, given)
+        made = {value for op in known for value in results(op)}
+        wanted = [v for op in (*self.core, *self._after) for v in reads(op) if v in made]
+        wanted += [v for v in (*entering, *given) if v is not None and v in made]
+        found, along = at_once(self.b, known, wanted, self.rows, ran.extent)
+        self.rows |= {value: found[value] for value in along}
+        self.same = {value: new for value, new in found.items() if value not in along}
+        self.core = [substitute(op, self.same) for op in self.core]
+        self._after = [substitute(op, self.same) for op in self._after]
+
+    def give(self, outside: Sweep, adjoints: Mapping[Value, Value]) -> None:
+        """Give captured values and scanned rows what they get; `adjoints` are those of all iterations."""
+        rows = {**self.rows, **adjoints}
+        for value in self.body.captured:
+            made = self.body.of(value)
+            assert made is not None
+            made = self.same.get(made, made)
+            total = summed_over(self.b, self._after, made, rows, self.ran.count, self.ran.extent)
+            outside.add(value, total)
+        for scanned in self.ran.loop.scanned:
+            made = self.body.of(scanned.row)
+            if made is not None:
+                made = self.same.get(made, made)
+                outside.add(scanned.rows, self._scanned(scanned, made, rows))
+
+    def _scanned(self, scanned: Scanned, made: Value, rows: Mapping[Value, Value]) -> Value:
+        """What rows get, in the order of iterations; along their axis."""
+        b = self.b
+        found, along = at_once(b, self._after, (made,), rows, self.ran.extent)
+        stack = found[made]
+        if made not in along:
+            shape = b.op(
+                "Concat", b.op("Reshape", self.ran.count, ints(b, 1)), shape_of(b, stack), axis=0
+            )
+            stack = b.op("Expand", stack, shape)
+        return placed(b, stack, scanned)
+
+
+def given_rows(outside: Sweep, ran: RanLoop, body: Transposed) -> dict[Value, Value]:
+    """What an iteration is given, of all iterations, in their order and with their axis in front."""
+    b, loop, inside = outside.b, ran.loop, body.inside
+    zero, one = scalar(b, 0, "int64"), scalar(b, 1, "int64")
+    numbers = b.op("Range", zero, ran.count, one)
+    if loop.first is not None:
+        numbers = b.op("Add", numbers, loop.first)
+    rows = {inside[loop.iteration]: numbers}
+    rows |= {inside[c.enter]: ran.tape[c.enter] for c in loop.carried}
+    rows |= {inside[s.row]: in_front(b, s) for s in loop.scanned}
+    return rows | {change: outside.of[r.stack] for r, change in body.rows.items()}
+
+
+def _recursion(outside: Sweep, ran: RanLoop, body: Transposed, parts: Parts) -> dict[Value, Value]:
+    """Append the loop of adjoints; those of all iterations, in their order."""
+    b, loop, inside = outside.b, ran.loop, body.b
+    read = {value for op in parts.core for value in reads(op)}
+    carried, recorded = [], []
+    for c, change in body.leaving.items():
+        made = body.of(c.enter)
+        read.update({made} if made is not None else ())
+        leave = zeros(b, change) if made is None else parts.same.get(made, made)
+        first = outside.of.get(c.final) or zeros(b, c.final)
+        final = b.new(change.dtype, c.initial.shape, f"{c.enter.name} change")
+        carried.append(Carried(first, change, leave, final, change.name))
+        stack = b.new(change.dtype, (ran.extent, *(change.shape or ())), f"{change.name} rows")
+        recorded.append(Recorded(change, stack))
+    scanned = [Scanned(rows, value, 0, True) for value, rows in parts.rows.items() if value in read]
+    b.append(
+        Loop(
+            name=b.name(f"{loop.name} backward"),
+            trip_count=ran.count,
+            condition=None,
+            iteration=inside.new("int64", (), "iteration backward"),
+            condition_in=inside.new("bool", (), "go"),
+            condition_out=None,
+            carried=tuple(carried),
+            recorded=tuple(recorded),
+            ops=tuple(parts.core),
+            scanned=tuple(scanned),
+            where=loop.where,
+        )
+    )
+    for c, backward in zip(body.leaving, carried, strict=True):
+        outside.add(c.initial, backward.final)
+    return {record.row: flipped(b, record.stack) for record in recorded}
+
+
+def _needed(ops: Sequence[Operation], wanted: Iterable[Value | None]) -> list[Operation]:
+    """Those operations that make what is wanted."""
+    read = {value for value in wanted if value is not None}
+    kept: list[Operation] = []
+    for op in reversed(ops):
+        if not isinstance(op, Constant) and not read.isdisjoint(results(op)):
+            kept.append(op)
+            read.update(reads(op))
+    return kept[::-1]
