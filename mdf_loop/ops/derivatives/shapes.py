@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mdf_loop.ir import Value, is_fixed
+from mdf_loop.ir import Op, Value, is_fixed
+from mdf_loop.ir.substitute import substitute
 from mdf_loop.ops.words import extents, ints, scalar
 
 if TYPE_CHECKING:
@@ -69,3 +71,13 @@ def _fitted_when_run(b: Builder, change: Value, like: Value) -> Value:
     axes = b.op("Reshape", b.op("NonZero", single), ints(b, -1))
     total = b.op("ReduceSum", change, axes, keepdims=1, noop_with_empty_axes=1)
     return reshaped(b, total, like)
+
+
+def typed(b: Builder, change: Value, like: Value) -> Value:
+    """What was appended last, with the extents of what it belongs to where ONNX cannot tell them."""
+    made = b.ops[-1] if b.ops else None
+    if change.shape == like.shape or not isinstance(made, Op) or change not in made.outputs:
+        return change
+    known = replace(change, shape=like.shape)
+    b.ops[-1] = substitute(made, {change: known})
+    return known

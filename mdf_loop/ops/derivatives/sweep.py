@@ -16,7 +16,7 @@ from mdf_loop.ops.derivatives.rule import (
     Transposed,
     is_float,
 )
-from mdf_loop.ops.derivatives.shapes import zeros
+from mdf_loop.ops.derivatives.shapes import typed, zeros
 from mdf_loop.ops.registry import row_of, title
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class Sweep:
         """One more reader of a value has answered."""
         if value is None or change is None or not self.wants(value):
             return
+        change = typed(self.b, change, value)
         before = self.of.get(value)
         self.of[value] = change if before is None else self.b.op("Add", before, change)
 

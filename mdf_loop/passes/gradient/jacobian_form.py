@@ -24,7 +24,7 @@ from mdf_loop.passes.gradient.at_once import at_once
 from mdf_loop.passes.gradient.ran import RanLoop, has_run
 from mdf_loop.passes.gradient.reverse import Reverse
 from mdf_loop.passes.gradient.rows_that_ran import flipped
-from mdf_loop.passes.gradient.split import Parts, given_rows
+from mdf_loop.passes.gradient.split import SplitBody, given_rows
 from mdf_loop.passes.gradient.transposed import Transposed, transposed
 
 MOST = 32
@@ -62,7 +62,7 @@ def jacobian_form(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
             outside, ran, transposed(reverse, outside, ran.loop, leaving=()), whole.leaving
         )
     adjoints = _recursion(outside, ran, whole, matrices, more)
-    Parts(outside, ran, whole).give(outside, adjoints)
+    SplitBody(outside, ran, whole).give(outside, adjoints)
     ran.back(reverse, outside)
 
 

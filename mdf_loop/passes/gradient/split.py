@@ -35,13 +35,13 @@ def split(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
     """
     ran = has_run(reverse, outside, loop)
     made = transposed(reverse, outside, ran.loop)
-    parts = Parts(outside, ran, made)
+    parts = SplitBody(outside, ran, made)
     adjoints = _recursion(outside, ran, made, parts)
     parts.give(outside, adjoints)
     ran.back(reverse, outside)
 
 
-class Parts:
+class SplitBody:
     """An iteration backward, in parts: what needs no adjoint is computed for all iterations.
 
     Attributes:
@@ -113,7 +113,9 @@ def given_rows(outside: Sweep, ran: RanLoop, body: Transposed) -> dict[Value, Va
     return rows | {change: outside.of[r.stack] for r, change in body.rows.items()}
 
 
-def _recursion(outside: Sweep, ran: RanLoop, body: Transposed, parts: Parts) -> dict[Value, Value]:
+def _recursion(
+    outside: Sweep, ran: RanLoop, body: Transposed, parts: SplitBody
+) -> dict[Value, Value]:
     """Append the loop of adjoints; those of all iterations, in their order."""
     b, loop, inside = outside.b, ran.loop, body.b
     read = {value for op in parts.core for value in reads(op)}
