@@ -86,6 +86,17 @@ class Builder:
         names.update(d for value in values for d in value.shape or () if isinstance(d, str))
         return b
 
+    @classmethod
+    def continued(cls, program: Program) -> Builder:
+        """A builder that has a program's operations, for a program with more of them."""
+        b = cls.resume(program)
+        for operation in program.ops:
+            if isinstance(operation, Constant):
+                b.adopt(operation)
+            else:
+                b.ops.append(operation)
+        return b
+
     # --- context -------------------------------------------------------------------------------
 
     @property

@@ -1,12 +1,13 @@
 """The number that is differentiated: sums over outputs, added up.
 
-sum         all elements
-mean        their mean
-last        those of the last row
-sse         the squares of what lies between them and `data`
-weighted    all elements times `data`
-part        all elements times one number, `data`
-end         those of the last row times one number, `data`; nothing else is looked at if that is 0
+    sum         all elements
+    mean        their mean
+    last        those of the last row
+    sse         the squares of what lies between them and `data`
+    weighted    all elements times `data`
+
+A mean, or the last row, may be a part of the number: a factor, `data` without axes, says how much. Of
+what has a factor 0 nothing is looked at.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import Finding, raise_findings
-from mdf_loop.ir import Constant, Input, Output, Program, Shape, Takes, Value
+from mdf_loop.ir import Input, Output, Program, Shape, Takes, Value
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.ops.derivatives.rule import is_float
 from mdf_loop.ops.words import scalar
@@ -27,16 +28,17 @@ VALUE = "value"
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A sum over an output; `shape` is that of its data, if there is some."""
+    """A sum over an output; `shape` is that of its data, if there is some, and `number` its own."""
 
     output: str
     word: str
     shape: Shape = None
+    number: int = 0
 
     @property
     def data(self) -> str:
         """The input that is given the data."""
-        return f"{self.word} data of {self.output}"
+        return f"{self.word} {self.number} of {self.output}"
 
 
 def with_value(program: Program, terms: Sequence[Term]) -> Program:
@@ -47,9 +49,7 @@ def with_value(program: Program, terms: Sequence[Term]) -> Program:
     """
     given = {output.name: output.value for output in program.outputs}
     raise_findings(_findings(given, terms))
-    b = Builder.resume(program)
-    for operation in program.ops:
-        b.adopt(operation) if isinstance(operation, Constant) else b.ops.append(operation)
+    b = Builder.continued(program)
     inputs: dict[str, Input] = {}
     total: Value | None = None
     for term in terms:
@@ -84,21 +84,20 @@ def _findings(given: Mapping[str, Value], terms: Sequence[Term]) -> Iterator[Fin
 
 def _part(b: Builder, term: Term, y: Value, data: Input | None) -> Value:
     word = term.word
-    if word == "mean":
-        return b.op("ReduceMean", y, keepdims=0)
+    if word in ("mean", "last"):
+        made = b.op("ReduceMean", y, keepdims=0) if word == "mean" else _sum(b, _last(b, y))
+        return made if data is None else _times(b, made, data.value)
     if data is None:
-        return _sum(b, _last(b, y) if word == "last" else y)
-    x = data.value
-    if word == "sse":
-        off = b.op("Sub", y, x)
-        return _sum(b, b.op("Mul", off, off))
+        return _sum(b, y)
     if word == "weighted":
-        return _sum(b, b.op("Mul", y, x))
-    if word == "part":
-        return b.op("Mul", _sum(b, y), x)
-    zero = scalar(b, 0, y.dtype)
-    made = b.op("Mul", _sum(b, _last(b, y)), x)
-    return b.op("Where", b.op("Equal", x, zero), zero, made)
+        return _sum(b, b.op("Mul", y, data.value))
+    off = b.op("Sub", y, data.value)
+    return _sum(b, b.op("Mul", off, off))
+
+
+def _times(b: Builder, made: Value, factor: Value) -> Value:
+    zero = scalar(b, 0, made.dtype)
+    return b.op("Where", b.op("Equal", factor, zero), zero, b.op("Mul", made, factor))
 
 
 def _last(b: Builder, y: Value) -> Value:

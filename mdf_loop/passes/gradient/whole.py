@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from mdf_loop.build import Builder
-from mdf_loop.ir import Constant, Input, Output, Program, Takes, Value, is_fixed
+from mdf_loop.ir import Constant, Input, Program, Takes, Value, is_fixed
 from mdf_loop.ir.substitute import substitute
 from mdf_loop.ops.derivatives.shapes import shape_of
 from mdf_loop.ops.words import cast, ints, scalar
@@ -59,11 +59,14 @@ def whole_run(
                 feeds[entry.value] = b.op("Sub", inputs[-1].value, scalar(b, 1, "int64"))
     ops, new = copied(b, later.ops, feeds)
     b.ops += ops
-    outputs = [
-        _joined(b, begun[o.name].value, replace(o, value=new.get(o.value, o.value)))
-        for o in later.outputs
-        if o.name in recorded
-    ]
+    outputs = []
+    for output in later.outputs:
+        if output.name in recorded:
+            rows = new.get(output.value, output.value)
+            with b.at(rows.where, output.name):
+                row = _as_row(b, begun[output.name].value, output.value)
+                rows = b.op("Concat", row, rows, axis=0)
+            outputs.append(replace(output, value=rows))
     return Program(first.name, tuple(inputs), tuple(b.ops), tuple(outputs), later.sites)
 
 
@@ -91,13 +94,24 @@ def _in_type(b: Builder, held: Value, wanted: Value) -> Value:
     return b.op("Expand", held, shape_of(b, wanted)) if is_fixed(wanted.shape) else held
 
 
-def _joined(b: Builder, row: Value, output: Output) -> Output:
-    """The first row before the others."""
-    rows = output.value
+def first_rows(first: Program, later: Program, recorded: Collection[str]) -> Program:
+    """The first evaluation, which gives what is recorded as one row of all."""
+    b = Builder.continued(first)
+    rows = {output.name: output.value for output in later.outputs if output.name in recorded}
+    outputs = []
+    for output in first.outputs:
+        if output.name in rows:
+            with b.at(output.value.where, output.name):
+                row = _as_row(b, output.value, rows[output.name])
+            output = replace(output, value=row)
+        outputs.append(output)
+    return replace(first, ops=tuple(b.ops), outputs=tuple(outputs))
+
+
+def _as_row(b: Builder, made: Value, rows: Value) -> Value:
+    """What the first evaluation gives as a row of what all others give."""
     own = (rows.shape or ("time",))[1:]
-    with b.at(rows.where, output.name):
-        row = cast(b, row, rows.dtype)
-        if row.shape != own and is_fixed(own):
-            row = b.op("Expand", row, ints(b, *own))
-        first = b.op("Unsqueeze", row, ints(b, 0))
-        return replace(output, value=b.op("Concat", first, rows, axis=0))
+    made = cast(b, made, rows.dtype)
+    if made.shape != own and is_fixed(own):
+        made = b.op("Expand", made, ints(b, *own))
+    return b.op("Unsqueeze", made, ints(b, 0))
