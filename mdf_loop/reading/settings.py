@@ -60,6 +60,21 @@ def bind_settings(document: Document, given: Mapping[str, Any], precision: str) 
     return Settings(arrays)
 
 
+def written_value(document: Document, name: str) -> Any:
+    """What the document says a parameter is, or starts from: a number, a list, or an expression.
+
+    Raises:
+        InputError: there is no such parameter, or it has no value.
+    """
+    parameter, where = _find(document, name)
+    return getattr(parameter, _attribute(parameter, name, where))
+
+
+def is_state(document: Document, name: str) -> bool:
+    """Whether a parameter keeps a state, so that setting it says what that begins with."""
+    return is_stateful(_find(document, name)[0])
+
+
 def with_settings(document: Document, settings: Settings) -> Document:
     """The document in which the parameters that are set read the inputs for them."""
     return _with(document, {name: input_name(name) for name in settings.arrays})

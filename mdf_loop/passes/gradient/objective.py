@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import Finding, raise_findings
-from mdf_loop.ir import Input, Output, Program, Shape, Takes, Value
+from mdf_loop.ir import Input, Output, Program, Takes, Value
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.ops.derivatives.rule import is_float
 from mdf_loop.ops.words import scalar
@@ -26,19 +26,23 @@ VALUE = "value"
 """What the output is called that gives the number."""
 
 
+WITH_DATA = ("sse", "weighted")
+
+
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A sum over an output; `shape` is that of its data, if there is some, and `number` its own."""
+    """A sum over an output, by its word; a `scaled` one has a factor. `number` tells it from others."""
 
     output: str
     word: str
-    shape: Shape = None
+    scaled: bool = False
     number: int = 0
 
     @property
-    def data(self) -> str:
-        """The input that is given the data."""
-        return f"{self.word} {self.number} of {self.output}"
+    def data(self) -> str | None:
+        """The input that is given its data, or its factor."""
+        has_some = self.scaled or self.word in WITH_DATA
+        return f"{self.word} {self.number} of {self.output}" if has_some else None
 
 
 def with_value(program: Program, terms: Sequence[Term]) -> Program:
@@ -54,11 +58,12 @@ def with_value(program: Program, terms: Sequence[Term]) -> Program:
     total: Value | None = None
     for term in terms:
         y = given[term.output]
-        if term.shape is not None:
-            value = b.new(y.dtype, term.shape, term.data)
-            inputs[term.data] = Input(value, role=Takes.DATA, of=term.output)
+        data = None
+        if term.data is not None:
+            data = b.new(y.dtype, () if term.scaled else y.shape, term.data)
+            inputs[term.data] = Input(data, role=Takes.DATA, of=term.data)
         with b.at(y.where, VALUE):
-            part = _part(b, term, y, inputs.get(term.data))
+            part = _part(b, term, y, data)
             total = part if total is None else b.op("Add", total, part)
     assert total is not None
     return replace(
@@ -82,16 +87,16 @@ def _findings(given: Mapping[str, Value], terms: Sequence[Term]) -> Iterator[Fin
             )
 
 
-def _part(b: Builder, term: Term, y: Value, data: Input | None) -> Value:
+def _part(b: Builder, term: Term, y: Value, data: Value | None) -> Value:
     word = term.word
     if word in ("mean", "last"):
         made = b.op("ReduceMean", y, keepdims=0) if word == "mean" else _sum(b, _last(b, y))
-        return made if data is None else _times(b, made, data.value)
+        return made if data is None else _times(b, made, data)
     if data is None:
         return _sum(b, y)
     if word == "weighted":
-        return _sum(b, b.op("Mul", y, data.value))
-    off = b.op("Sub", y, data.value)
+        return _sum(b, b.op("Mul", y, data))
+    off = b.op("Sub", y, data)
     return _sum(b, b.op("Mul", off, off))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from mdf_loop.build import Builder
 from mdf_loop.ir import Constant, Input, Program, Takes, Value, is_fixed
 from mdf_loop.ir.substitute import substitute
-from mdf_loop.ops.derivatives.shapes import shape_of
+from mdf_loop.ops.derivatives.shapes import shape_of, typed
 from mdf_loop.ops.words import cast, ints, scalar
 from mdf_loop.passes.copying import copied
 
@@ -59,14 +59,15 @@ def whole_run(
                 feeds[entry.value] = b.op("Sub", inputs[-1].value, scalar(b, 1, "int64"))
     ops, new = copied(b, later.ops, feeds)
     b.ops += ops
-    outputs = []
+    outputs, extent = [], b.name("steps")
     for output in later.outputs:
         if output.name in recorded:
             rows = new.get(output.value, output.value)
             with b.at(rows.where, output.name):
                 row = _as_row(b, begun[output.name].value, output.value)
-                rows = b.op("Concat", row, rows, axis=0)
-            outputs.append(replace(output, value=rows))
+                joined = b.op("Concat", row, rows, axis=0)
+            of_all = replace(joined, shape=(extent, *(rows.shape or ("",))[1:]))
+            outputs.append(replace(output, value=typed(b, joined, of_all)))
     return Program(first.name, tuple(inputs), tuple(b.ops), tuple(outputs), later.sites)
 
 

@@ -1,0 +1,178 @@
+"""`Compiled.differentiate`: a model and what is asked for derivatives of, made once, run again and again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.api.gathering import seed_of
+from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.values_of import values_of
+from mdf_loop.errors import Finding, raise_findings
+from mdf_loop.ir import Array
+from mdf_loop.ir.types import kind_of
+from mdf_loop.losses import Loss
+from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.inputs import open_ports
+from mdf_loop.reading.names import find_item, named_items
+from mdf_loop.reading.over_time import read_over_time
+from mdf_loop.reading.program import read_once
+from mdf_loop.reading.settings import input_name
+from mdf_loop.recent import Recent
+from mdf_loop.results.gradient import Gradient
+from mdf_loop.run.gradient.in_chunks import GradientOverTime
+from mdf_loop.run.gradient.in_one import GradientInOne
+from mdf_loop.run.gradient.loaded import Differentiation
+from mdf_loop.run.gradient.terms import Data, terms_of
+from mdf_loop.run.time_session import TimeSession
+from mdf_loop.specification import RunSpecification, Selection, Values
+
+SESSIONS = 16
+"""For how many sets of input types a differentiated model is kept ready."""
+
+
+class Differentiated:
+    """How a number changes with parameters and inputs of a model: made once, run as often as one likes.
+
+    Attributes:
+        losses: what the number is: sums over outputs.
+        wrt: by what it is differentiated.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        losses: Sequence[Loss],
+        wrt: Sequence[str],
+        specification: RunSpecification,
+    ) -> None:
+        self.losses = tuple(losses)
+        self.wrt = tuple(wrt)
+        self._prepared = prepared
+        self._specification = specification
+        self._ready: Recent[GradientInOne | GradientOverTime] = Recent(SESSIONS)
+        self._lock = threading.Lock()
+        document = prepared.document
+        names = [loss.output for loss in losses]
+        shown = {
+            item.name: name
+            for name, item in named_items(document, Selection(only=tuple(names))).items()
+        }
+        self._outputs = {name: shown[find_item(document, name).name] for name in names}
+        self._ports = {
+            name: port.name for name in wrt for port in open_ports(document) if name in port.names
+        }
+        self._values: dict[str, Any] = {}
+
+    def run(
+        self,
+        set: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        sweep: Mapping[str, Any] | None = None,
+    ) -> Gradient:
+        """The number and its derivatives, at these values of parameters and inputs.
+
+        Args:
+            set: parameters by `node.parameter`; of one that keeps a state, what it starts from.
+            inputs: values by port id; the rest have their defaults.
+            sweep: lists of values for parameters or inputs: a number, and derivatives, for each member.
+
+        Raises:
+            LoopError: a value does not fit, or something has no derivative; the sentence names it.
+        """
+        asked = self._asked(set or {}, inputs or {}, sweep or {})
+        bound = self._prepared.bound(asked)
+        ready = self._made(asked, bound)
+        value, made = ready.run(bound)
+        arrays = {name: made[target] for name, target in self._targets.items()}
+        if bound.streams.trials is not None:
+            trials = len(bound.streams.trials)
+            value = _over_trials(value, trials)
+            arrays = {name: _over_trials(array, trials) for name, array in arrays.items()}
+            if not bound.members:
+                value, arrays = value[0], {name: array[0] for name, array in arrays.items()}
+        shown = value if bound.members else float(value)
+        return Gradient(shown, arrays, seed_of(bound), dict(ready.native))
+
+    def _asked(
+        self, set: Mapping[str, Any], inputs: Mapping[str, Any], sweep: Mapping[str, Any]
+    ) -> RunSpecification:
+        own = self._own([n for n in self.wrt if not {n} & {*self._ports, *set, *sweep}])
+        values = self._specification.values
+        given = Values(inputs, {**own, **set}, sweep, None, values.draws)
+        only = tuple(dict.fromkeys(self._outputs.values()))
+        selection = replace(self._specification.selection, only=only)
+        return replace(self._specification, values=given, selection=selection)
+
+    def _own(self, names: Sequence[str]) -> dict[str, Any]:
+        """The values of parameters that the model itself has."""
+        missing = [name for name in names if name not in self._values]
+        self._values |= values_of(self._prepared, missing)
+        return {name: self._values[name] for name in names}
+
+    @property
+    def _targets(self) -> dict[str, str]:
+        """The inputs of programs by the names that were asked for."""
+        return {name: self._ports.get(name) or input_name(name) for name in self.wrt}
+
+    def _made(self, asked: RunSpecification, bound: Bound) -> GradientInOne | GradientOverTime:
+        with self._lock:
+            ready = self._ready.get(bound.types)
+            if ready is None:
+                ready = self._read(asked, bound)
+                self._ready.put(bound.types, ready)
+            return ready
+
+    def _read(self, asked: RunSpecification, bound: Bound) -> GradientInOne | GradientOverTime:
+        raise_findings(self._refused(bound))
+        prepared = self._prepared
+        terms = terms_of(self.losses, self._outputs)
+        targets = tuple(self._targets.values())
+        differentiation = Differentiation(terms, targets, prepared.placement)
+        trials = 1 if bound.streams.trials is None else len(bound.streams.trials)
+        if asked.steps is None:
+            program = read_once(prepared.document, bound, prepared.options, asked.selection).program
+            swept = bound.swept_in(program)
+            data = Data.of(self.losses, terms, program, None, trials)
+            return GradientInOne(program, differentiation, data, swept)
+        programs = read_over_time(prepared.document, bound, prepared.options, asked)
+        swept = bound.swept_in(programs.later)
+        session = TimeSession(programs, prepared.options, prepared.placement, swept)
+        data = Data.of(self.losses, terms, programs.later, asked.steps, trials)
+        over_time = frozenset(bound.given.over_time)
+        return GradientOverTime(programs, session, differentiation, data, asked, over_time)
+
+    def _refused(self, bound: Bound) -> list[Finding]:
+        """What does not change a little."""
+        arrays = bound.arrays
+        document = self._prepared.document
+        found = []
+        for name, target in self._targets.items():
+            array = arrays[target]
+            dtype = str(getattr(array, "dtype", type(array).__name__))
+            if not isinstance(array, np.ndarray) or kind_of(dtype) != "f":
+                found.append(
+                    Finding(
+                        "UnsupportedError",
+                        f"'{name}' is {dtype}: only by numbers with a point can be differentiated",
+                        document.where,
+                        f"write {name.rpartition('.')[2]} as 3.0, not 3, if it can have any value",
+                    )
+                )
+        return found
+
+    def save(self, path: str | Path) -> Any:
+        """Write a standard `.onnx` file that gives the number and its derivatives."""
+        raise NotImplementedError
+
+
+def _over_trials(array: Array, trials: int) -> Array:
+    """The sum over all trials of each member."""
+    made: Array = array.reshape(-1, trials, *array.shape[1:]).sum(axis=1)
+    return made

@@ -1,0 +1,46 @@
+"""What parameters are, where nobody has set them: the values by which is differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.running import run
+from mdf_loop.errors import InputError
+from mdf_loop.lower.syntax import number_of
+from mdf_loop.reading.settings import is_state, written_value
+from mdf_loop.specification import RunSpecification, Selection
+
+
+def values_of(prepared: Prepared, names: Sequence[str]) -> dict[str, Any]:
+    """The values of parameters by `node.parameter`, as the document has them.
+
+    Raises:
+        InputError: there is no such parameter, or what a state begins with is not written there.
+    """
+    found: dict[str, Any] = {}
+    computed = []
+    for name in names:
+        written = written_value(prepared.document, name)
+        if isinstance(written, str) and number_of(written) is None:
+            computed.append(name)
+        else:
+            found[name] = number_of(written) if isinstance(written, str) else written
+    return {**found, **_computed(prepared, computed)} if computed else found
+
+
+def _computed(prepared: Prepared, names: Sequence[str]) -> dict[str, Any]:
+    """What expressions give in the first evaluation; nothing tells there what a state began with."""
+    for name in names:
+        if is_state(prepared.document, name):
+            raise InputError(
+                f"what '{name}' begins with is an expression",
+                prepared.document.where,
+                f"say where it is differentiated: set={{'{name}': ...}}",
+            )
+    asked = RunSpecification(selection=Selection(only=tuple(names)))
+    results = run(prepared, asked)
+    return {name: np.asarray(results[name]) for name in names}

@@ -1,0 +1,79 @@
+"""The number that is asked for derivatives of: what is summed of which outputs.
+
+losses({"cell.V": "mean", "cell.W": {"sse": data}})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop import arguments
+from mdf_loop.errors import InputError
+
+WORDS = ("sum", "mean", "last")
+"""What a number is made of an output alone."""
+
+WITH_DATA = ("sse", "weighted")
+"""What it is made of an output and as many numbers: squared differences, or products."""
+
+_HINT = 'give of={"node.port": "mean"}, "sum", "last", {"sse": data} or {"weighted": weights}'
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A sum over an output; `data` is what it is compared with, or weighted by."""
+
+    output: str
+    word: str
+    data: Any = None
+
+
+def losses(of: Any) -> tuple[Loss, ...]:
+    """What is summed, of a mapping from outputs to words; one output may have a list of them.
+
+    Raises:
+        InputError: a word means nothing, or there is none.
+    """
+    if not isinstance(of, Mapping) or not of:
+        raise InputError(f"of says what is differentiated, not {of!r}"[:200], hint=_HINT)
+    names = arguments.names(tuple(of), "of")
+    return tuple(loss for name in names for loss in _of_one(name, of[name]))
+
+
+def _of_one(name: str, said: Any) -> Iterator[Loss]:
+    if isinstance(said, list | tuple):
+        for each in said:
+            yield from _of_one(name, each)
+    elif isinstance(said, str) and said in WORDS:
+        yield Loss(name, said)
+    elif isinstance(said, Mapping) and len(said) == 1 and next(iter(said)) in WITH_DATA:
+        ((word, data),) = said.items()
+        yield Loss(name, str(word), _numbers(name, word, data))
+    else:
+        raise InputError(f"'{name}' cannot be made a number by {said!r}"[:200], hint=_HINT)
+
+
+def _numbers(name: str, word: str, data: Any) -> Any:
+    try:
+        array = np.asarray(data, np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"the data of {word} of '{name}' are no array of numbers") from None
+    return array
+
+
+def wanted(wrt: Any) -> Sequence[str]:
+    """The names by which is differentiated, each once.
+
+    Raises:
+        InputError: there is none, or one of them is no name.
+    """
+    names = arguments.names([wrt] if isinstance(wrt, str) else wrt, "wrt")
+    if not names:
+        raise InputError(
+            "wrt names nothing", hint="name parameters (node.parameter) or inputs, as set does"
+        )
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,57 @@
+"""A number and its derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.ir import Array
+
+
+@dataclass(frozen=True)
+class Gradient(Mapping[str, Array]):
+    """How a number changes with parameters and inputs: for each an array of its shape.
+
+    Of a sweep all have an axis of its members in front.
+
+    Attributes:
+        value: the number.
+        arrays: the derivatives, by the names that were asked for.
+        seed: that of the random numbers, which are held as they were.
+        native: of each loop whether it was native.
+    """
+
+    value: float | Array
+    arrays: Mapping[str, Array]
+    seed: int | None = None
+    native: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Array:
+        return self.arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The number and its derivatives as plain numbers and lists; nan and infinity as text."""
+        arrays = {
+            name: {
+                "dtype": str(array.dtype),
+                "shape": list(array.shape),
+                "data": _plain(array.tolist()),
+            }
+            for name, array in self.arrays.items()
+        }
+        return {"value": _plain(np.asarray(self.value).tolist()), "gradient": arrays}
+
+
+def _plain(numbers: Any) -> Any:
+    if isinstance(numbers, list):
+        return [_plain(each) for each in numbers]
+    return numbers if np.isfinite(numbers) else str(numbers)

@@ -1,0 +1,233 @@
+"""The derivatives of a long run over time: chunk by chunk, last to first.
+
+    forward    what is held at the beginning of each chunk
+    backward   each chunk once more, and how the number changes with what it begins with; what that
+               is passes to the chunk before it
+
+It holds one chunk, and what is held at the beginnings of all: of N steps as much as of sqrt(N).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.ir import Array, Gives, Output, Takes, Value
+from mdf_loop.ir.types import kind_of
+from mdf_loop.passes.gradient.differentiate import change_of
+from mdf_loop.passes.gradient.objective import VALUE
+from mdf_loop.passes.gradient.whole import first_rows, whole_run
+from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.over_time import OverTime
+from mdf_loop.run.backend import Runnable
+from mdf_loop.run.gradient.in_one import GradientInOne
+from mdf_loop.run.gradient.loaded import Differentiation
+from mdf_loop.run.gradient.terms import Data
+from mdf_loop.run.states import State, is_swept
+from mdf_loop.run.time_session import TimeSession
+from mdf_loop.specification import RunSpecification
+
+AT_ONCE, FEWEST = 1 << 18, 32
+"""Bytes of what is carried in the steps of one chunk, and how many steps it has at least."""
+
+
+class GradientOverTime:
+    """A model over time, differentiated: a short run in one program, a long one in chunks."""
+
+    def __init__(
+        self,
+        programs: OverTime,
+        session: TimeSession,
+        asked: Differentiation,
+        data: Data,
+        specification: RunSpecification,
+        over_time: frozenset[str],
+    ) -> None:
+        self._programs = programs
+        self._session = session
+        self._asked = asked
+        self._data = data
+        self._over_time = over_time
+        self._steps, self._dt = specification.steps or 0, specification.dt
+        self._precision = session.options.precision
+        later = programs.later
+        floats = {name for name, v in session.carried.items() if kind_of(v.dtype) == "f"}
+        before, after = later.takes(Takes.STATE), later.gives(Gives.STATE)
+        self._before = {name: before[name] for name in session.carried if name in floats}
+        self._after = {name: after[name] for name in self._before}
+        self._later: dict[frozenset[str], Runnable] = {}
+
+    def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
+        """The number, and how it changes with each input that is asked for."""
+        most = self._steps_at_once(max(self._session.members(bound), 1))
+        if self._steps <= most:
+            return self._in_one.run(bound)
+        return self._in_chunks(bound.drawing(self._programs.later), most)
+
+    @property
+    def native(self) -> Mapping[str, str]:
+        """Of each loop whether it is native."""
+        made = list(self._later.values())
+        return made[-1].native if made else self._in_one.native
+
+    @cached_property
+    def _in_one(self) -> GradientInOne:
+        programs, controls = self._programs, {"steps": np.array(self._steps)}
+        if self._dt is not None:
+            controls["dt"] = np.array(self._dt, self._precision)
+        whole = whole_run(programs.first, programs.later, programs.recorded, self._over_time)
+        return GradientInOne(whole, self._asked, self._data, self._session.swept, controls)
+
+    def _steps_at_once(self, members: int) -> int:
+        """How many steps a chunk has."""
+        held = sum(_bytes(value) for value in self._session.carried.values())
+        return max(FEWEST, math.isqrt(self._steps), AT_ONCE // max(held * members, 1))
+
+    def _in_chunks(self, bound: Bound, most: int) -> tuple[Array, dict[str, Array]]:
+        steps = self._steps
+        begins = list(range(1, steps, most))
+        held, starts = self._begun(bound), []
+        for begin in begins:
+            starts.append(held)
+            if begin + most < steps:
+                held = self._forward(bound, held, begin, most)
+        sums = _Sums(steps, self._over_time, self._session.axis)
+        changes = {name: np.zeros_like(held[name]) for name in self._before}
+        for begin, start in zip(reversed(begins), reversed(starts), strict=True):
+            changes = self._backward(
+                bound, start, changes, range(begin, min(begin + most, steps)), sums
+            )
+        self._back_to_first(bound, changes, sums)
+        return sums.value, sums.made
+
+    # --- forward --------------------------------------------------------------------------------
+
+    def _begun(self, bound: Bound) -> State:
+        """What is held after the first evaluation."""
+        return self._session.held(self._session.first.run(self._session.given(bound, 0)))
+
+    def _forward(self, bound: Bound, held: State, begin: int, most: int) -> State:
+        """What is held so many steps further."""
+        session, end = self._session, begin + most
+        members = max(session.members(bound), 1)
+        while begin < end:
+            later = session.later(held, self._steps, members, thinned=False)
+            some = min(end - begin, session.most_at_once(later, members))
+            given = session.given(bound, begin, begin + some)
+            feeds = session.going_on(later, given, held, some, some, self._dt)
+            held = session.held(later.run(feeds))
+            begin += some
+        return held
+
+    # --- backward -------------------------------------------------------------------------------
+
+    def _backward(
+        self, bound: Bound, held: State, changes: Mapping[str, Array], chunk: range, sums: _Sums
+    ) -> dict[str, Array]:
+        """One chunk: what it gives is added; how the number changes with what it begins with."""
+        session, steps = self._session, len(chunk)
+        back = self._back(held)
+        given: dict[str, Any] = session.given(bound, chunk.start, chunk.stop)
+        given |= self._data.rows(chunk.start, chunk.stop)
+        given |= {change_of(self._after[name]): change for name, change in changes.items()}
+        made = back.run(session.going_on(back, given, held, steps, steps, self._dt))
+        sums.add(made, self._asked.wrt, chunk)
+        return {name: made[change_of(self._before[name])] for name in changes}
+
+    def _back(self, held: State) -> Runnable:
+        """The later program backward."""
+        session = self._session
+        swept = {
+            self._before.get(name) or self._programs.later.takes(Takes.STATE)[name]
+            for name, value in session.carried.items()
+            if is_swept(held[name], value)
+        }
+        key = frozenset(swept)
+        if key not in self._later:
+            changed = {change_of(name) for name in self._after.values()} if session.swept else set()
+            self._later[key] = self._asked.loaded(
+                self._programs.later,
+                session.swept | swept | changed,
+                tuple(self._before.values()),
+                tuple(self._after.values()),
+            )
+        return self._later[key]
+
+    def _back_to_first(self, bound: Bound, changes: Mapping[str, Array], sums: _Sums) -> None:
+        """The first evaluation backward."""
+        session = self._session
+        given: dict[str, Any] = session.given(bound, 0) | self._data.rows(0, 1)
+        for name, value in self._held_first.items():
+            given[change_of(value.name)] = _fitted(changes[name], value.value, session.axis)
+        feeds = {e.value.name: given[e.value.name] for e in self._first.program.inputs}
+        sums.add(self._first.run(feeds), self._asked.wrt, range(1))
+
+    @cached_property
+    def _held_first(self) -> dict[str, Output]:
+        """What the first evaluation gives to all others, of which the number may depend."""
+        outputs = {output.name: output for output in self._programs.first.outputs}
+        given = self._programs.first.gives(Gives.STATE)
+        held = {name: outputs[given[name]] for name in self._before}
+        return {name: o for name, o in held.items() if kind_of(o.value.dtype) == "f"}
+
+    @cached_property
+    def _first(self) -> Runnable:
+        """The first evaluation backward, ready to run."""
+        programs, swept = self._programs, self._session.swept
+        rows = first_rows(programs.first, programs.later, programs.recorded)
+        outputs = [output.name for output in self._held_first.values()]
+        changed = map(change_of, outputs) if swept else ()
+        return self._asked.loaded(rows, {*swept, *changed}, (), outputs)
+
+
+class _Sums:
+    """The number and its changes, summed over chunks; of an input over time row by row."""
+
+    def __init__(self, steps: int, over_time: frozenset[str], front: int) -> None:
+        self._steps = steps
+        self._over_time = over_time
+        self._front = front
+        self.value: Array = np.zeros(())
+        self.made: dict[str, Array] = {}
+
+    def add(self, made: Mapping[str, Array], wrt: tuple[str, ...], chunk: range) -> None:
+        """Add what some steps have given."""
+        self.value = self.value + made[VALUE]
+        for name in wrt:
+            change = made.get(change_of(name))
+            if change is None:
+                continue
+            if name in self._over_time:
+                self._put(name, change, chunk)
+            else:
+                self.made[name] = change + self.made.get(name, 0)
+
+    def _put(self, name: str, change: Array, chunk: range) -> None:
+        front = (slice(None),) * self._front
+        if chunk.start == 0:
+            change = np.expand_dims(change, self._front)
+        if name not in self.made:
+            own = change.shape[self._front + 1 :]
+            shape = (*change.shape[: self._front], self._steps, *own)
+            self.made[name] = np.zeros(shape, change.dtype)
+        self.made[name][(*front, slice(chunk.start, chunk.stop))] = change
+
+
+def _bytes(value: Value) -> int:
+    return 8 * math.prod(e for e in value.shape or () if isinstance(e, int))
+
+
+def _fitted(change: Array, value: Value, front: int) -> Array:
+    """The change of what was broadcast, or converted, after the first evaluation."""
+    shape = (*change.shape[:front], *(value.shape or ()))
+    change = change.astype(value.dtype, copy=False)
+    while change.ndim > len(shape):
+        change = change.sum(axis=front)
+    for axis in range(front, change.ndim):
+        if shape[axis] == 1 and change.shape[axis] > 1:
+            change = change.sum(axis=axis, keepdims=True)
+    return change

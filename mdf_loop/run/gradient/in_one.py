@@ -1,0 +1,69 @@
+"""The derivatives of one program: of an evaluation, or of a whole run over time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Array, Program
+from mdf_loop.passes.gradient.differentiate import change_of
+from mdf_loop.passes.gradient.objective import VALUE
+from mdf_loop.reading.binding import Bound
+from mdf_loop.run.backend import Runnable
+from mdf_loop.run.gradient.loaded import Differentiation
+from mdf_loop.run.gradient.terms import Data
+
+
+class GradientInOne:
+    """A program differentiated; `controls` are its inputs that say how far it runs.
+
+    Members that cannot be computed at once, since their loops end at different times, are computed one
+    after the other.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        asked: Differentiation,
+        data: Data,
+        swept: Collection[str] = (),
+        controls: Mapping[str, Array] | None = None,
+    ) -> None:
+        self._program = program
+        self._wrt = asked.wrt
+        self._given = {**data.whole(), **(controls or {})}
+        self._swept = frozenset(swept)
+        self._at_once = True
+        try:
+            self._runnable = asked.loaded(program, self._swept)
+        except UnsupportedError:
+            if not swept:
+                raise
+            self._at_once = False
+            self._runnable = asked.loaded(program)
+
+    @property
+    def native(self) -> Mapping[str, str]:
+        """Of each loop whether it is native."""
+        return self._runnable.native
+
+    def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
+        """The number, and how it changes with each input that is asked for."""
+        feeds = {**bound.drawing(self._program).arrays, **self._given}
+        if not self._swept or self._at_once:
+            return self._one(self._runnable, feeds)
+        members = len(feeds[min(self._swept)])
+        made = [self._one(self._runnable, self._member(feeds, k)) for k in range(members)]
+        changes = {name: np.stack([each[name] for _, each in made]) for name in self._wrt}
+        return np.stack([value for value, _ in made]), changes
+
+    def _member(self, feeds: Mapping[str, Any], member: int) -> dict[str, Any]:
+        return {n: data[member] if n in self._swept else data for n, data in feeds.items()}
+
+    def _one(self, runnable: Runnable, feeds: Mapping[str, Any]) -> tuple[Array, dict[str, Array]]:
+        names = [entry.value.name for entry in runnable.program.inputs]
+        made = runnable.run({name: feeds[name] for name in names})
+        return made[VALUE], {name: made[change_of(name)] for name in self._wrt}

@@ -1,0 +1,70 @@
+"""A program differentiated and made ready, in the form that what computes it does best."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from mdf_loop.ir import Gives, Program
+from mdf_loop.native.choice import NATIVE, said_before, unavailable
+from mdf_loop.passes.gradient.differentiate import differentiate
+from mdf_loop.passes.gradient.forms import for_kernels, for_machine_code
+from mdf_loop.passes.gradient.objective import VALUE, Term, with_value
+from mdf_loop.passes.gradient.reverse import Through
+from mdf_loop.pipeline import over_time, prepare
+from mdf_loop.run.backend import PROGRAM_BACKENDS, Runnable
+from mdf_loop.run.device import Placement
+from mdf_loop.run.members import Members
+
+
+@dataclass(frozen=True, slots=True)
+class Differentiation:
+    """What is differentiated: the terms of a number, by inputs of a program.
+
+    Attributes:
+        terms: what is summed of which outputs.
+        wrt: inputs.
+        placement: where, and how, it is computed.
+    """
+
+    terms: tuple[Term, ...]
+    wrt: tuple[str, ...]
+    placement: Placement
+
+    def program(
+        self,
+        program: Program,
+        through_loop: Through,
+        wrt: Sequence[str] = (),
+        of: Sequence[str] = (),
+    ) -> Program:
+        """The program that gives the number and its derivatives: also by `wrt`, and of outputs `of`."""
+        given = {entry.value.name for entry in program.inputs}
+        known = [name for name in self.wrt if name in given]
+        made = differentiate(
+            with_value(program, self.terms), VALUE, (*known, *wrt), of, through_loop
+        )
+        kept = [o for o in made.outputs if o.name == VALUE or o.role is Gives.CHANGE]
+        return replace(made, outputs=tuple(kept))
+
+    def loaded(
+        self,
+        program: Program,
+        swept: Collection[str] = (),
+        wrt: Sequence[str] = (),
+        of: Sequence[str] = (),
+    ) -> Runnable:
+        """The same ready to run; inputs that are `swept` have an axis of members in front."""
+        backend = PROGRAM_BACKENDS["onnxruntime"]
+        ready = None
+        if self.placement.native != "off" and not self.placement.brief and unavailable() is None:
+            made = self.program(program, for_machine_code, wrt, of)
+            ready = prepare(made, backend.order, over_time(swept))
+            said = set(said_before(ready).values())
+            if said != {NATIVE} and self.placement.native != "require":
+                ready = None
+        if ready is None:
+            made = self.program(program, for_kernels, wrt, of)
+            ready = prepare(made, backend.order, over_time(swept))
+        loaded = backend.load(ready, self.placement)
+        return Members(loaded, swept) if swept else loaded

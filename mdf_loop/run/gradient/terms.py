@@ -1,0 +1,95 @@
+"""The terms of a number that is differentiated, and what they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdf_loop.errors import InputError
+from mdf_loop.ir import Array, Program, Value
+from mdf_loop.ir.types import numpy_dtype
+from mdf_loop.losses import Loss
+from mdf_loop.passes.gradient.objective import Term
+
+
+def terms_of(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
+    """The terms of what is asked for; a mean and a last row have factors."""
+    return tuple(
+        Term(names[loss.output], loss.word, loss.word in ("mean", "last"), k)
+        for k, loss in enumerate(losses)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """What terms are given: arrays with a row for each step, or none, and how many steps there are."""
+
+    terms: tuple[Term, ...]
+    arrays: Mapping[str, Array]
+    steps: int | None
+    trials: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        losses: Sequence[Loss],
+        terms: tuple[Term, ...],
+        program: Program,
+        steps: int | None,
+        trials: int = 1,
+    ) -> Data:
+        """The data of losses, for the outputs of a program.
+
+        Raises:
+            InputError: they have another shape than the output.
+        """
+        values = {output.name: output.value for output in program.outputs}
+        arrays = {
+            term.data: _fitting(loss, values[term.output], steps)
+            for loss, term in zip(losses, terms, strict=True)
+            if loss.data is not None and term.data is not None
+        }
+        return cls(terms, arrays, steps, trials)
+
+    def whole(self) -> dict[str, Array]:
+        """What all steps are given at once."""
+        return {**self.arrays, **self._factors(1.0, is_last=True)}
+
+    def rows(self, begin: int, end: int) -> dict[str, Array]:
+        """What some steps are given: their rows, and which part of the number they are."""
+        assert self.steps is not None
+        rows = {name: array[begin:end] for name, array in self.arrays.items()}
+        share = (end - begin) / self.steps
+        return {**rows, **self._factors(share, is_last=end == self.steps)}
+
+    def _factors(self, share: float, *, is_last: bool) -> dict[str, Array]:
+        parts = {"mean": share / self.trials, "last": float(is_last)}
+        return {
+            term.data: np.array(parts[term.word])
+            for term in self.terms
+            if term.scaled and term.data is not None
+        }
+
+
+def _fitting(loss: Loss, value: Value, steps: int | None) -> Array:
+    """The data in the shape and dtype of the output."""
+    own = tuple(value.shape or ())
+    shape = own if steps is None else (steps, *own[1:])
+    array = np.asarray(loss.data, numpy_dtype(value.dtype))
+    known = all(isinstance(extent, int) for extent in shape)
+    if array.ndim == 0 and known:
+        return np.full([int(extent) for extent in shape], array)
+    alike = len(array.shape) == len(shape) and all(
+        not isinstance(extent, int) or extent == given
+        for extent, given in zip(shape, array.shape, strict=True)
+    )
+    if not alike:
+        raise InputError(
+            f"the data of {loss.word} of '{loss.output}' have shape {list(array.shape)}, "
+            f"but the output has {list(shape)}",
+            hint="give a number for each element of the output"
+            + " at each step" * (steps is not None),
+        )
+    return array
