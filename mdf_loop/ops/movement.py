@@ -189,7 +189,10 @@ COPIES = (
         batched=shapes.pad,
     ),
     _copied(
-        name="CenterCropPad", derivative=moving.CENTER_CROP_PAD, may_fail=unless_fixed_and_known(1)
+        name="CenterCropPad",
+        derivative=moving.CENTER_CROP_PAD,
+        may_fail=unless_fixed_and_known(1),
+        batched=shapes.center_crop_pad,
     ),
     _copied(
         name="Trilu",
@@ -253,6 +256,7 @@ CHOSEN = (
     Row(
         name="ScatterND",
         derivative=choices.SCATTER_ND,
+        batched=selection.scatter_nd,
         native_whole=positions.scatter_nd,
         may_fail=tuple_outside,
         has_kernel=sure_kernels.indexed(PLAIN),

@@ -319,6 +319,29 @@ def test_scatter_elements(batched: Any) -> None:
     check_rows("ScatterElements", arrays, batched, axis=1)
 
 
+@pytest.mark.parametrize("batched", subsets(0, 1, 2))
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_scatter_nd(batched: Any, reduction: str) -> None:
+    places = np.array([[0, 1], [1, 2]])
+    check_rows("ScatterND", [MATRIX, places, np.array([5.0, 6.0])], batched, reduction=reduction)
+    rows = [MATRIX, np.array([[1]]), np.array([[5.0, 6.0, 7.0]])]
+    check_rows("ScatterND", rows, batched, reduction=reduction)
+
+
+@pytest.mark.parametrize("batched", subsets(0, 2))
+def test_pads_of_a_number_of_its_own(batched: Any) -> None:
+    pads, number = np.array([0, 1, 1, -1]), np.array(0.5)
+    check_rows("Pad", [MATRIX, pads, number], batched, constant=[1])
+    check_rows("Pad", [MATRIX, pads, number], batched)
+    check_rows("Pad", [MATRIX, np.array([2, 1]), number, np.array([-1])], batched, constant=[1, 3])
+    check_rows("Pad", [VECTOR, np.array([2, -1]), number], batched)
+
+
+def test_center_crop_pad() -> None:
+    check_rows("CenterCropPad", [MATRIX, np.array([3, 1])], (0,))
+    check_rows("CenterCropPad", [MATRIX, np.array([5])], (0,), axes=(-1,))
+
+
 # --- what is refused ------------------------------------------------------------------------------
 
 

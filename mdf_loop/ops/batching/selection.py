@@ -15,7 +15,7 @@ from mdf_loop.ops.batching.lane import (
     only,
     required,
 )
-from mdf_loop.ops.words import cast, ints
+from mdf_loop.ops.words import cast, ints, scalar
 
 
 def gather(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
@@ -57,6 +57,18 @@ def gather_nd(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
     if not data.batched and not shared:
         return lane.same(op, data.value, places.value)
     return lane.same(op, lane.spread(data), lane.spread(places), batch_dims=shared + 1)
+
+
+def scatter_nd(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
+    """The number of the run in front of every tuple of places."""
+    data, places, updates = (lane.spread(x) for x in given(operands))
+    b, ones = lane.b, (1,) * required(operands, 1).rank
+    count = b.op("Reshape", lane.count(), ints(b))
+    runs = b.op("Range", scalar(b, 0, "int64"), count, scalar(b, 1, "int64"))
+    column = b.op("Reshape", runs, ints(b, -1, *ones))
+    tuples = b.op("Shape", places, end=-1)
+    wide = b.op("Expand", column, b.op("Concat", tuples, ints(b, 1), axis=0))
+    return lane.same(op, data, b.op("Concat", wide, places, axis=-1), updates)
 
 
 def elements(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:

@@ -21,7 +21,7 @@ from mdf_loop.ops.batching.lane import (
     required,
     values,
 )
-from mdf_loop.ops.words import ints, rank
+from mdf_loop.ops.words import cast, ints, rank, scalar
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -119,12 +119,43 @@ def tile(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
 
 def pad(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
     """No padding before the first or after the last run."""
-    only(op, operands, 0)
-    b, x, pads = lane.b, required(operands), required(operands, 1).value
+    only(op, operands, 0, 2)
+    b, x, filling = lane.b, required(operands), optional(operands, 2)
+    if filling is not None and filling.batched:
+        return (_each_filled(lane, op, operands, filling),)
+    axes, pads = lane.constant(op, operands, 3), required(operands, 1).value
+    if axes is not None:
+        return lane.same(op, x.value, pads, *values(operands[2:3]), _further(b, axes.tolist()))
     middle, end, none = ints(b, x.rank), ints(b, 2 * x.rank), ints(b, 0)
     before, behind = b.op("Slice", pads, none, middle), b.op("Slice", pads, middle, end)
     around = b.op("Concat", none, before, none, behind, axis=0)
     return lane.same(op, x.value, around, *values(operands[2:]))
+
+
+def _each_filled(lane: Lane, op: Op, operands: Operands, filling: Operand) -> Value:
+    """Each run with a number of its own around it: where one run has none of its elements."""
+    b, x, (_, pads, _, *axes) = lane.b, required(operands), operands
+    own = b.op("Shape", x.value, start=int(x.batched)) if x.rank else ints(b)
+    inside = b.op("Expand", scalar(b, 0, "int64"), own)
+    marked = b.op("Pad", inside, *values([pads]), scalar(b, 1, "int64"), *values(axes))
+    zero = Operand(filling.member, scalar(b, 0, filling.value.dtype), batched=False)
+    around = pad(lane, op, [x, pads, zero, *axes])[0] if x.batched else _once(lane, op, operands)
+    number = lane.aligned(filling, x.rank)
+    return b.op("Where", cast(b, marked, "bool"), number, around)
+
+
+def _once(lane: Lane, op: Op, operands: Operands) -> Value:
+    """What all runs share, with zeros around it."""
+    x, pads, _, *axes = values(operands)
+    return lane.same(op, x, pads, None, *axes)[0]
+
+
+def center_crop_pad(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
+    """Axes are counted one further."""
+    only(op, operands, 0)
+    x = required(operands)
+    axes = attribute(op, "axes") or range(x.rank)
+    return lane.same(op, x.value, required(operands, 1).value, axes=tuple(map(further, axes)))
 
 
 def slice_(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:

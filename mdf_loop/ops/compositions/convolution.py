@@ -45,13 +45,20 @@ def _product(b: Builder, op: Op, weights: Value, slices: list[Value], channels: 
     columns = parts[0] if len(parts) == 1 else b.op("Concat", *parts, axis=2)
     product = b.op("MatMul", weights, columns)
     axes = rank(slices[0], f"onnx::{op.op_type}") - 2
-    spatial = b.op("Shape", slices[0], start=2, end=2 + axes)
-    shape = b.op("Concat", ints(b, 0, -1), spatial, axis=0)
-    result = b.op("Reshape", product, shape)
+    result = b.op("Reshape", product, _shape(b, slices[0], axes))
     bias = optional(op, 2)
     if bias is None:
         return result
     return b.op("Add", result, b.op("Reshape", bias, ints(b, -1, *[1] * axes)))
+
+
+def _shape(b: Builder, part: Value, axes: int) -> Value:
+    """`[n, map, spatial...]`, in numbers where these are known."""
+    known = [extent for extent in (part.shape or ())[2:] if isinstance(extent, int)]
+    if len(known) == axes:
+        return ints(b, 0, -1, *known)
+    spatial = b.op("Shape", part, start=2, end=2 + axes)
+    return b.op("Concat", ints(b, 0, -1), spatial, axis=0)
 
 
 def conv_transpose(b: Builder, op: Op) -> Value:

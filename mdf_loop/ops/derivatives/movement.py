@@ -17,7 +17,16 @@ from mdf_loop.ops.derivatives.rule import (
     linear,
     summed,
 )
-from mdf_loop.ops.derivatives.shapes import extent, fitted, reshaped, shape_of, zeros
+from mdf_loop.ops.derivatives.shapes import (
+    extent,
+    fitted,
+    over_copies,
+    reshaped,
+    shape_of,
+    spread,
+    typed,
+    zeros,
+)
 from mdf_loop.ops.words import cast, extents, ints, rank, scalar
 
 if TYPE_CHECKING:
@@ -41,13 +50,8 @@ def _once(b: Builder, op: Op, g: Value) -> Value:
 
 
 def _untiled(b: Builder, op: Op, g: Value) -> Value:
-    """`[r0 * n0, r1 * n1]` as `[r0, n0, r1, n1]`, summed over what repeats."""
-    x, repeats = operand(op), operand(op, 1)
-    pairs = [b.op("Unsqueeze", v, ints(b, 1)) for v in (repeats, shape_of(b, x))]
-    shape = b.op("Reshape", b.op("Concat", *pairs, axis=1), ints(b, -1))
-    apart = b.op("Reshape", g, shape, allowzero=1)
-    total = b.op("ReduceSum", apart, ints(b, *range(0, 2 * rank(x), 2)), keepdims=0)
-    return reshaped(b, total, x)
+    x = operand(op)
+    return reshaped(b, over_copies(b, g, operand(op, 1), shape_of(b, x)), x)
 
 
 RESHAPED = linear(by_first(_as_before))
@@ -128,9 +132,10 @@ def _zeros_around(b: Builder, x: Value, g: Value, starts: Value, axes: list[int]
     """A slice of neighbours, whose ends may be known only when it runs."""
     at = b.constant(np.array(axes, np.int64))
     whole, taken = (b.op("Gather", shape_of(b, v), at, axis=0) for v in (x, g))
-    zero, starts = scalar(b, 0, "int64"), cast(b, starts, "int64")
-    counted = b.op("Where", b.op("Less", starts, zero), b.op("Add", starts, whole), starts)
-    before = b.op("Min", b.op("Max", counted, zero), whole)
+    zero, known, starts = scalar(b, 0, "int64"), b.constant_of(starts), cast(b, starts, "int64")
+    if known is None or np.any(known < 0):
+        starts = b.op("Where", b.op("Less", starts, zero), b.op("Add", starts, whole), starts)
+    before = b.op("Min", b.op("Max", starts, zero), whole)
     after = b.op("Sub", b.op("Sub", whole, before), taken)
     return b.op("Pad", g, _on_axes(b, (before, after), axes, rank(x)))
 
@@ -227,9 +232,9 @@ def _range_tangents(b: Builder, op: Op, given: Changes) -> Changes:
     y = op.outputs[0]
     steps = None if delta is None else b.op("Mul", delta, _counted(b, y))
     if start is not None:
-        start = b.op("Expand", start, shape_of(b, y))
+        start = spread(b, start, y)
     both = [t for t in (start, steps) if t is not None]
-    return (summed(b, both) if both else None,)
+    return (typed(b, summed(b, both), y) if both else None,)
 
 
 def _range_cotangent(b: Builder, op: Op, given: Changes, k: int) -> Value | None:

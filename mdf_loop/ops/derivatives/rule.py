@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
 from mdf_loop.ir.types import kind_of
-from mdf_loop.ops.derivatives.shapes import fitted, spread, zeros
+from mdf_loop.ops.derivatives.shapes import fitted, spread, typed, zeros
 from mdf_loop.ops.words import scalar
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ def linear(transposed: Transposed, positions: Sequence[int] = (0,)) -> General:
             x if k not in at or x is None else given[k] or zeros(b, x)
             for k, x in enumerate(op.inputs)
         ]
-        return b.multi(op.op_type, *inputs, n_outputs=len(op.outputs), **op.attributes)
+        made = b.multi(op.op_type, *inputs, n_outputs=len(op.outputs), **op.attributes)
+        return [typed(b, change, y) for change, y in zip(made, op.outputs, strict=True)]
 
     return General(tangents, transposed)
 
@@ -105,12 +106,13 @@ def bilinear(transposed: Transposed, positions: Sequence[int] = (0, 1)) -> Gener
     """Linear in each of these operands for itself: the sum of what changes with either."""
 
     def tangents(b: Builder, op: Op, given: Changes) -> Changes:
-        parts = [
-            b.op(op.op_type, *op.inputs[:k], given[k], *op.inputs[k + 1 :], **op.attributes)
-            for k in positions
-            if given[k] is not None
-        ]
-        return (summed(b, parts),)
+        parts = []
+        for k in positions:
+            if given[k] is not None:
+                inputs = (*op.inputs[:k], given[k], *op.inputs[k + 1 :])
+                part = b.op(op.op_type, *inputs, **op.attributes)
+                parts.append(typed(b, part, op.outputs[0]))
+        return (summed(b, parts) if parts else None,)
 
     return General(tangents, transposed)
 

@@ -32,21 +32,32 @@ def zeros(b: Builder, x: Value) -> Value:
     """Zeros of the shape of a value."""
     if is_fixed(x.shape):
         return b.constant(np.zeros(x.shape, x.dtype))
-    return b.op("Expand", scalar(b, 0, x.dtype), b.op("Shape", x))
+    return typed(b, b.op("Expand", scalar(b, 0, x.dtype), b.op("Shape", x)), x)
+
+
+def typed(b: Builder, made: Value, like: Value) -> Value:
+    """What was made last, which has the shape of a value: its names are more than ONNX can tell."""
+    last = b.ops[-1] if b.ops else None
+    known = like.shape is None or made.shape == like.shape
+    if known or not isinstance(last, Op) or made not in last.outputs:
+        return made
+    told = replace(made, shape=like.shape)
+    b.ops[-1] = substitute(last, {made: told})
+    return told
 
 
 def spread(b: Builder, change: Value, like: Value) -> Value:
     """A change broadcast to the shape of a value."""
     if change.shape is not None and change.shape == like.shape:
         return change
-    return b.op("Expand", change, shape_of(b, like))
+    return typed(b, b.op("Expand", change, shape_of(b, like)), like)
 
 
 def reshaped(b: Builder, change: Value, like: Value) -> Value:
     """A change of as many elements, with the axes of a value."""
     if change.shape is not None and change.shape == like.shape:
         return change
-    return b.op("Reshape", change, shape_of(b, like), allowzero=1)
+    return typed(b, b.op("Reshape", change, shape_of(b, like), allowzero=1), like)
 
 
 def fitted(b: Builder, change: Value, like: Value) -> Value:
@@ -67,17 +78,14 @@ def _fitted_when_run(b: Builder, change: Value, like: Value) -> Value:
     """The same where it is not known before the run which axes were broadcast."""
     ones = ints(b, *(1,) * (len(extents(change)) - len(extents(like))))
     own = b.op("Concat", ones, b.op("Shape", like), axis=0)
-    single = b.op("Equal", own, scalar(b, 1, "int64"))
-    axes = b.op("Reshape", b.op("NonZero", single), ints(b, -1))
-    total = b.op("ReduceSum", change, axes, keepdims=1, noop_with_empty_axes=1)
-    return reshaped(b, total, like)
+    least = b.op("Max", own, scalar(b, 1, "int64"))
+    copies = b.op("Div", b.op("Shape", change), least)
+    return reshaped(b, over_copies(b, change, copies, own), like)
 
 
-def typed(b: Builder, change: Value, like: Value) -> Value:
-    """What was appended last, with the extents of what it belongs to where ONNX cannot tell them."""
-    made = b.ops[-1] if b.ops else None
-    if change.shape == like.shape or not isinstance(made, Op) or change not in made.outputs:
-        return change
-    known = replace(change, shape=like.shape)
-    b.ops[-1] = substitute(made, {change: known})
-    return known
+def over_copies(b: Builder, change: Value, copies: Value, own: Value) -> Value:
+    """`[c0 * n0, c1 * n1, ...]` as `[c0, n0, c1, n1, ...]`, summed over the copies."""
+    pairs = [b.op("Unsqueeze", numbers, ints(b, 1)) for numbers in (copies, own)]
+    shape = b.op("Reshape", b.op("Concat", *pairs, axis=1), ints(b, -1))
+    apart = b.op("Reshape", change, shape, allowzero=1)
+    return b.op("ReduceSum", apart, ints(b, *range(0, 2 * len(extents(change)), 2)), keepdims=0)

@@ -1,0 +1,46 @@
+"""Derivatives of many runs at once: gradients are batched over iterations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mdf_loop.ir.check import check
+from mdf_loop.passes.batching.batch import batch
+from mdf_loop.run.interpret import interpret
+from tests.ops.derivatives.derivative_cases import CASES, Case, call
+from tests.ops.derivatives.differentiating import changes, differentiated, only, spelled_out
+from tests.passes.batch_running import RUNS, members, singly
+
+
+def of_unknown_axes(case: Case) -> bool:
+    """Whether it is known only when it runs what is summed."""
+    return case.op_type == "ReduceSum" and bool(case.when_run)
+
+
+NOT_BATCHED = {
+    "EyeLike": "there is no rule",
+    "ReverseSequence": "there is no rule",
+    "Range": "the shape of its result would differ",
+}
+"""What cannot be computed for many runs at once, without derivatives."""
+
+TOGETHER = [case for case in CASES if case.op_type not in NOT_BATCHED and not of_unknown_axes(case)]
+
+
+@pytest.mark.parametrize("case", TOGETHER, ids=str)
+def test_derivatives_of_many_runs_are_those_of_each(case: Case) -> None:
+    program, arrays = call(case)
+    program = spelled_out(program)
+    derived = only(differentiated(program), lambda name: name[0] in "tg")
+    given = {**arrays, **changes(program, arrays)}
+    names = {name for name, array in given.items() if array.dtype == np.float64}
+    factors = 1 - 0.125 * np.arange(RUNS)
+    many = {k: np.stack([a * f for f in factors]) if k in names else a for k, a in given.items()}
+    at_once = batch(derived, names)
+    assert not check(at_once)
+    made = members(interpret, at_once, many)
+    alone = [interpret(derived, part) for part in singly(many, names)]
+    for name, array in made.items():
+        wanted = np.stack([part[name] for part in alone])
+        np.testing.assert_allclose(array, wanted, rtol=1e-12, atol=1e-14)
