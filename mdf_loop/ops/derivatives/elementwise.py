@@ -78,10 +78,12 @@ def _known_base(b: Builder, op: Op, g: Value, power: Array) -> Value:
 
 
 def _exponent(b: Builder, op: Op, g: Value) -> Value:
-    """`x ** p * log(x)`, which is 0 at x = 0."""
-    x = cast(b, _x(op), op.outputs[0].dtype)
+    """`x ** p * log(x)`, which is 0 at x = 0; the exponent may be of another dtype."""
+    x, wide = _x(op), op.outputs[0].dtype
     positive = b.op("Where", b.op("Equal", x, _number(b, op, 0)), _number(b, op, 1), x)
-    return b.op("Mul", g, b.op("Mul", op.outputs[0], b.op("Log", positive)))
+    slope = b.op("Mul", op.outputs[0], b.op("Log", positive))
+    made = b.op("Mul", cast(b, g, wide), slope)
+    return cast(b, made, _x(op, 1).dtype) if g.dtype == wide else made
 
 
 def _share(k: int) -> Side:

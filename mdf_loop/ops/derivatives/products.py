@@ -17,7 +17,7 @@ from mdf_loop.ops.derivatives.rule import (
     by_first,
     summed,
 )
-from mdf_loop.ops.derivatives.shapes import fitted, shape_of, spread
+from mdf_loop.ops.derivatives.shapes import extent, fitted, shape_of, spread, typed
 from mdf_loop.ops.registry import title
 from mdf_loop.ops.words import extents, ints, rank, scalar
 
@@ -121,11 +121,7 @@ GEMM = General(_gemm_tangents, _gemm)
 
 
 def _terms(op: Op) -> tuple[list[str], str]:
-    """The letters of all operands, and of the result: those of `...` are written out.
-
-    Raises:
-        UnsupportedError: an operand has a letter twice.
-    """
+    """The letters of all operands, and of the result: those of `...` are written out."""
     equation = str(attribute(op, "equation")).replace(" ", "")
     left, arrow, right = equation.partition("->")
     named = left.split(",")
@@ -142,46 +138,55 @@ def _terms(op: Op) -> tuple[list[str], str]:
     terms = [
         term.replace("...", most[len(most) - n :]) for term, n in zip(named, hidden, strict=True)
     ]
-    if any(len(set(term)) < len(term) for term in terms):
-        raise UnsupportedError(
-            f"{title(op.op_type)} has no derivative here for '{equation}': an operand has an index twice",
-            op.where,
-            "take the diagonal before it",
-        )
     return terms, right.replace("...", most)
 
 
 def _einsum(b: Builder, op: Op, given: Changes, k: int) -> Value | None:
     """The same sum with `g` in place of the operand, for the indices of the operand.
 
-    `ij,jk->ik` gives `ik,jk->ij`. An index of the operand alone was summed: each has the same.
+    `ij,jk->ik` gives `ik,jk->ij`. An index of the operand alone was summed: each has the same. Of one
+    that it has twice, what is off the diagonal gets 0.
     """
-    (g,) = given
+    (g,), (terms, made), x = given, _terms(op), operand(op, k)
     if g is None:
         return None
-    terms, made = _terms(op)
-    x, others = operand(op, k), [v for place, v in enumerate(op.inputs) if place != k]
+    term, others = terms[k], [v for place, v in enumerate(op.inputs) if place != k]
     rest = [term for place, term in enumerate(terms) if place != k]
-    there = [letter for letter in terms[k] if any(letter in term for term in (made, *rest))]
+    there = [c for c in dict.fromkeys(term) if any(c in said for said in (made, *rest))]
     if made:
         others, rest = [g, *others], [made, *rest]
     factor = b.op("Einsum", *others, equation=f"{','.join(rest)}->{''.join(there)}") if rest else g
-    gone = [axis for axis, letter in enumerate(terms[k]) if letter not in there]
+    again = [axis for axis, c in enumerate(term) if term.index(c) < axis]
+    gone = [axis for axis, c in enumerate(term) if c not in there or axis in again]
     if gone:
         factor = b.op("Unsqueeze", factor, ints(b, *gone))
     if factor.shape != x.shape:
         factor = fitted(b, b.op("Expand", factor, shape_of(b, x)), x)
-    return factor if made or not rest else b.op("Mul", g, factor)
+    if not made and rest:
+        factor = b.op("Mul", g, factor)
+    for axis in again:
+        factor = _on_diagonal(b, factor, term.index(term[axis]), axis)
+    return typed(b, factor, x)
+
+
+def _on_diagonal(b: Builder, x: Value, first: int, second: int) -> Value:
+    """0 where two places are not the same."""
+    zero, one = (scalar(b, k, "int64") for k in (0, 1))
+    sides = []
+    for axis in (first, second):
+        places = b.op("Range", zero, extent(b, x, axis), one)
+        shape = [-1 if k == axis else 1 for k in range(rank(x))]
+        sides.append(b.op("Reshape", places, ints(b, *shape)))
+    return b.op("Where", b.op("Equal", *sides), x, scalar(b, 0, x.dtype))
 
 
 def _einsum_tangents(b: Builder, op: Op, given: Changes) -> Changes:
-    _terms(op)
     parts = [
         b.op("Einsum", *op.inputs[:k], t, *op.inputs[k + 1 :], **op.attributes)
         for k, t in enumerate(given)
         if t is not None
     ]
-    return (summed(b, parts) if parts else None,)
+    return (typed(b, summed(b, parts), op.outputs[0]) if parts else None,)
 
 
 EINSUM = General(_einsum_tangents, _einsum)

@@ -31,13 +31,13 @@ class Case:
         return "-".join([self.op_type, *shown, *named, *(f"{k}run" for k in self.when_run)])
 
 
-def call(case: Case) -> tuple[Program, dict[str, np.ndarray]]:
-    """The program of a case, and the arrays of its inputs."""
+def call(case: Case, variable: str = "float64") -> tuple[Program, dict[str, np.ndarray]]:
+    """The program of a case, whose operands of one dtype are varied, and the arrays of its inputs."""
     arrays = [None if a is None else np.asarray(a) for a in case.arrays]
     known = [
         k
         for k, a in enumerate(arrays)
-        if a is not None and a.dtype != np.float64 and k not in case.when_run
+        if a is not None and a.dtype != variable and k not in case.when_run
     ]
     program = program_of(
         case.op_type, arrays, case.n_outputs, shapes=case.shapes, constant=known, **case.attributes
@@ -94,6 +94,7 @@ def _elementwise() -> list[Case]:
         *(Case(name, (0.6 * F(2, 3),)) for name in ("Asin", "Acos", "Atanh")),
         Case("Acosh", (1 + P(2, 3),)),
         *(Case(name, (F(2, 3), P(3))) for name in _BROADCAST),
+        *(Case(name, (F(0, 3), P(3))) for name in _BROADCAST),
         *(Case(name, (F(3), P(2, 1))) for name in _BROADCAST if name not in ("Mean", "Sum")),
         *(Case(name, (F(2, 3), P(3), F(1))) for name in ("Max", "Min", "Mean", "Sum")),
         Case("Mod", (F(2, 3), np.array([0.7, -0.9, 1.1]))),
@@ -161,6 +162,7 @@ def _movement() -> list[Case]:
         Case("Transpose", (F(2, 3, 4),)),
         Case("Transpose", (F(2, 3, 4),), {"perm": (1, 2, 0)}),
         Case("Concat", (F(2, 3), F(2, 1), F(2, 2)), {"axis": -1}),
+        Case("Concat", (F(2, 3), F(2, 0)), {"axis": 1}),
         Case("Concat", (F(2, 3), F(1, 3)), {"axis": 0}, shapes=[("n", 3), ("m", 3)]),
         Case("Split", (F(2, 5), I(1, 3, 1)), {"axis": 1}, 3),
         Case("Split", (F(4, 2),), {"axis": 0}, 2),
@@ -243,6 +245,8 @@ def _selection() -> list[Case]:
         Case("Gather", (F(4, 3), np.array(-1)), {"axis": 1}),
         Case("Gather", (F(4, 3), np.array(2)), when_run=(1,)),
         Case("Gather", (F(4, 3), I(2, 1)), {"axis": 0}),
+        Case("Gather", (F(4, 3), I()), {"axis": 1}),
+        Case("Gather", (F(0, 3), I(2, 1)), {"axis": 1}),
         Case("Gather", (F(4, 3), I(2, 0, -1, 2)), {"axis": 1}),
         Case("Gather", (F(3, 4, 2), np.array([[1, 3, -3], [0, 1, 1]])), {"axis": -2}),
         Case("Gather", (F(3, 4, 2), np.array([[1, 3], [0, 1]])), {"axis": 1}, when_run=(1,)),
@@ -273,7 +277,7 @@ def _products() -> list[Case]:
     pairs = [
         *(((3,), (3,)), ((2, 3), (3,)), ((2,), (2, 3)), ((2, 3), (3, 4))),
         *(((2, 2, 3), (3,)), ((2,), (3, 2, 4)), ((2, 2, 3), (3, 4)), ((2, 3), (4, 3, 2))),
-        *(((2, 1, 2, 3), (3, 3, 1)), ((1, 2, 3), (2, 3, 2))),
+        *(((2, 1, 2, 3), (3, 3, 1)), ((1, 2, 3), (2, 3, 2)), ((2, 0), (0, 3)), ((0, 2), (2,))),
     ]
     gemm = (
         (F(2, 3), F(3, 4), F(4)),
@@ -293,6 +297,9 @@ def _products() -> list[Case]:
         ("...ij,jk->...ik", (F(2, 2, 3), F(3, 2))),
         ("...ij,...jk->...ik", (F(2, 1, 2, 3), F(1, 3, 3, 2))),
         ("ij,k->i", (F(2, 3), F(2))),
+        ("ii->i", (F(3, 3),)),
+        ("ii->", (F(3, 3),)),
+        ("iij,jk->ik", (F(2, 2, 3), F(3, 2))),
     ]
     return [
         *(Case("MatMul", (F(*a), F(*c) + 0.1)) for a, c in pairs),
@@ -305,6 +312,7 @@ def _products() -> list[Case]:
             for numbers in ({}, {"alpha": 0.5, "beta": 2.0})
         ),
         *(Case("Einsum", operands, {"equation": equation}) for equation, operands in einsum),
+        Case("Einsum", (F(2, 2), F(2, 3)), {"equation": "ii,ij->j"}, shapes=[("n", "n"), ("n", 3)]),
         *(Case("Det", (F(*shape),)) for shape in ((1, 1), (2, 2), (3, 3), (2, 4, 4))),
         Case("Det", (np.array([[0.0, 1.0, 2.0], [0.0, 3.0, 1.0], [0.0, 1.0, 1.0]]),)),
     ]
@@ -363,11 +371,7 @@ def _networks() -> list[Case]:
         ),
         Case("SoftmaxCrossEntropyLoss", (X, I(0, 2)), {}, 2),
         *(
-            Case(
-                "Resize",
-                (F(1, 1, 3, 4), None, np.array([1, 1, 2, 1.5], np.float32)),
-                {"mode": mode},
-            )
+            Case("Resize", (F(1, 1, 3, 4), None, None, I(1, 1, 6, 6)), {"mode": mode})
             for mode in ("nearest", "linear", "cubic")
         ),
     ]

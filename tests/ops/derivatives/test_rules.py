@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from mdf_loop.ir import Op
+from mdf_loop.ir.check import check
 from mdf_loop.ops.derivatives.rule import Through
 from mdf_loop.ops.derivatives.sweep import derivative_of
 from mdf_loop.ops.registry import rows
@@ -19,7 +23,7 @@ from tests.ops.derivatives.differentiating import (
     only,
     spelled_out,
 )
-from tests.ops.op_running import float32_run, only_op
+from tests.ops.op_running import float32_run, only_op, program_of
 from tests.passes.batch_running import on_runtime
 
 NOT_IN_REFERENCE = frozenset(
@@ -85,3 +89,33 @@ def test_derivatives_run_on_onnxruntime(case: Case) -> None:
     made = on_runtime(prepare(derived, LEGAL), given)
     for name, array in wanted.items():
         np.testing.assert_allclose(made[name], array, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_derivatives_of_float32_are_float32(case: Case) -> None:
+    arrays = [narrowed(array) for array in case.arrays]
+    program, _ = call(replace(case, arrays=tuple(arrays)), variable="float32")
+    made = differentiated(program)
+    assert not check(made)
+    types = {entry.value.name: entry.value.dtype for entry in program.inputs}
+    types |= {output.name: output.value.dtype for output in program.outputs}
+    assert all(
+        o.value.dtype == types[o.name.removeprefix("t ").removeprefix("g ")] for o in made.outputs
+    )
+
+
+def narrowed(array: Any) -> Any:
+    return array.astype(np.float32) if np.asarray(array).dtype == np.float64 else array
+
+
+def test_a_power_may_be_of_another_dtype() -> None:
+    arrays = [np.array([0.5, 2.0]), np.array(1.5, np.float32)]
+    made = differentiated(program_of("Pow", arrays))
+    assert not check(made)
+    given = {f"x{k}": a for k, a in enumerate(arrays)}
+    changes = {"t x0": np.zeros(2), "t x1": np.array(1, np.float32), "g y0": np.ones(2)}
+    numbers = interpret(made, {**given, **changes})
+    slopes = arrays[0] ** 1.5 * np.log(arrays[0])
+    np.testing.assert_allclose(numbers["t y0"], slopes, rtol=1e-15)
+    np.testing.assert_allclose(numbers["g x1"], np.float32(slopes.sum()), rtol=1e-7)
+    assert numbers["g x1"].dtype == np.float32
