@@ -338,8 +338,8 @@ def test_pads_of_a_number_of_its_own(batched: Any) -> None:
 
 
 def test_center_crop_pad() -> None:
-    check_rows("CenterCropPad", [MATRIX, np.array([3, 1])], (0,))
-    check_rows("CenterCropPad", [MATRIX, np.array([5])], (0,), axes=(-1,))
+    check_rows("CenterCropPad", [MATRIX, np.array([3, 1])], (0,), constant=[1])
+    check_rows("CenterCropPad", [MATRIX, np.array([5])], (0,), constant=[1], axes=(-1,))
 
 
 # --- what is refused ------------------------------------------------------------------------------
