@@ -166,7 +166,7 @@ def _einsum(b: Builder, op: Op, given: Changes, k: int) -> Value | None:
         factor = b.op("Mul", g, factor)
     for axis in again:
         factor = _on_diagonal(b, factor, term.index(term[axis]), axis)
-    return typed(b, factor, x)
+    return factor
 
 
 def _on_diagonal(b: Builder, x: Value, first: int, second: int) -> Value:
