@@ -34,6 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
             "arguments",
             "signals",
             "suggestion",
+            "losses",
             "version",
         ),
         "specification",

@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.api.differentiated import Differentiated
+from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.running import run
 from mdf_loop.arguments import word
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
-from mdf_loop.files import checked_place, write_whole
 from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.ir import Array, Data, Program, Takes
 from mdf_loop.losses import losses, wanted
 from mdf_loop.lower.builder import Options
-from mdf_loop.paths import noting, path_of
 from mdf_loop.pipeline import PORTABLE, prepare
 from mdf_loop.reading import read
 from mdf_loop.reading.names import stated_shapes
@@ -331,13 +330,9 @@ class Compiled:
 
         Returns the `onnx.ModelProto` that was written.
         """
-        target = path_of(path, "the ONNX file")
-        if target.suffix.lower() != ".onnx":
-            raise InputError(f"'{target.name}' does not end in .onnx", hint="name it model.onnx")
-        with noting(self.document.files):
-            checked_place(target)
+        target = checked_file(path, self.document.files)
         proto = self.to_onnx(inputs, origin=origin)
-        write_whole(target, lambda stream: stream.write(proto.SerializeToString()))
+        write_file(target, proto)
         return proto
 
     def to_onnx(self, inputs: Mapping[str, Any] | None = None, *, origin: bool = True) -> Any:

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.api.gathering import seed_of
+from mdf_loop.api.gradient_file import program_of_file
+from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.values_of import values_of
 from mdf_loop.errors import Finding, raise_findings
-from mdf_loop.ir import Array
+from mdf_loop.ir import Array, Program
 from mdf_loop.ir.types import kind_of
 from mdf_loop.losses import Loss
+from mdf_loop.pipeline import PORTABLE, prepare
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.names import find_item, named_items
@@ -138,9 +141,8 @@ class Differentiated:
         trials = 1 if bound.streams.trials is None else len(bound.streams.trials)
         if asked.steps is None:
             program = read_once(prepared.document, bound, prepared.options, asked.selection).program
-            swept = bound.swept_in(program)
             data = Data.of(self.losses, terms, program, None, trials)
-            return GradientInOne(program, differentiation, data, swept)
+            return GradientInOne(program, differentiation, data, bound.swept_in(program))
         programs = read_over_time(prepared.document, bound, prepared.options, asked)
         swept = bound.swept_in(programs.later)
         session = TimeSession(programs, prepared.options, prepared.placement, swept)
@@ -167,9 +169,36 @@ class Differentiated:
                 )
         return found
 
+    # --- files --------------------------------------------------------------------------------
+
+    @property
+    def program(self) -> Program:
+        """The number and its derivatives as one program, for the model's own values; steps are an input."""
+        return self._in_file()[0]
+
     def save(self, path: str | Path) -> Any:
-        """Write a standard `.onnx` file that gives the number and its derivatives."""
-        raise NotImplementedError
+        """Write a standard `.onnx` file that gives `value`, and `gradient of` each name.
+
+        What it is differentiated by, and over time `steps` and `dt`, are inputs; these, the data of
+        `of`, and `random_keys`, need not be given. It takes memory in proportion to the steps.
+
+        Returns the `onnx.ModelProto` that was written.
+        """
+        from mdf_loop.emit import portable, to_onnx
+
+        target = checked_file(path, self._prepared.document.files)
+        program, defaults = self._in_file()
+        made = portable(to_onnx(prepare(program, PORTABLE)), {}, defaults)
+        write_file(target, made)
+        return made
+
+    def _in_file(self) -> tuple[Program, dict[str, Array]]:
+        """The program of a file, and what its inputs hold that are not given."""
+        asked = self._asked({}, {}, {})
+        bound = self._prepared.bound(asked)
+        raise_findings(self._refused(bound))
+        names = {target: name for name, target in self._targets.items()}
+        return program_of_file(self._prepared, self.losses, self._outputs, names, asked, bound)
 
 
 def _over_trials(array: Array, trials: int) -> Array:

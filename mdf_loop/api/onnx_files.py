@@ -1,0 +1,29 @@
+"""The files of ONNX that are written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mdf_loop.errors import InputError
+from mdf_loop.files import checked_place, write_whole
+from mdf_loop.paths import Files, noting, path_of
+
+
+def checked_file(path: str | Path, read: Files) -> Path:
+    """A file that can be written, and is none of those that were `read`.
+
+    Raises:
+        InputError: it cannot, or does not end in .onnx.
+    """
+    target = path_of(path, "the ONNX file")
+    if target.suffix.lower() != ".onnx":
+        raise InputError(f"'{target.name}' does not end in .onnx", hint="name it model.onnx")
+    with noting(read):
+        checked_place(target)
+    return target
+
+
+def write_file(target: Path, model: Any) -> None:
+    """Write a model whole, or nothing of it."""
+    write_whole(target, lambda stream: stream.write(model.SerializeToString()))
