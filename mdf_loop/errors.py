@@ -149,6 +149,10 @@ class NotFiniteError(RunError):
     """A value became nan or infinite, in a run where that was to be an error."""
 
 
+class GradientError(LoopError, ArithmeticError):
+    """A derivative is not what differences between runs are."""
+
+
 def _kinds(cls: type[LoopError]) -> dict[str, type[LoopError]]:
     kinds = {cls.__name__: cls}
     for sub in cls.__subclasses__():

@@ -296,6 +296,7 @@ class Compiled:
         dt: float | None = None,
         seed: int | str = 0,
         trials: int | Sequence[int] | None = None,
+        check: bool = False,
     ) -> Gradient:
         """A number and how it changes with parameters and inputs; for the words see `differentiate`.
 
@@ -309,12 +310,14 @@ class Compiled:
             dt: the seconds between one evaluation and the next.
             seed: which random numbers the model draws.
             trials: how many runs with random numbers of their own.
+            check: compare the derivatives with central differences between runs.
 
         Raises:
+            GradientError: a derivative is not what differences are; the sentence names the element.
             LoopError: a value does not fit, or something has no derivative; the sentence names it.
         """
         made = self.differentiate(of, wrt, steps=steps, dt=dt, seed=seed, trials=trials)
-        return made.run(set, inputs, sweep=sweep)
+        return made.run(set, inputs, sweep=sweep, check=check)
 
     # --- files --------------------------------------------------------------------------------
 

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.api.gathering import seed_of
+from mdf_loop.api.gradient_check import checked
 from mdf_loop.api.gradient_file import program_of_file
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.running import run
 from mdf_loop.api.values_of import values_of
-from mdf_loop.errors import Finding, raise_findings
+from mdf_loop.errors import Finding, InputError, raise_findings
 from mdf_loop.ir import Array, Program
 from mdf_loop.ir.types import kind_of
 from mdf_loop.losses import Loss
@@ -27,7 +29,8 @@ from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.reading.program import read_once
 from mdf_loop.reading.settings import input_name
 from mdf_loop.recent import Recent
-from mdf_loop.results.gradient import Gradient
+from mdf_loop.results.data import Results
+from mdf_loop.results.gradient import Gradient, GradientCheck
 from mdf_loop.run.gradient.in_chunks import GradientOverTime
 from mdf_loop.run.gradient.in_one import GradientInOne
 from mdf_loop.run.gradient.loaded import Differentiation
@@ -78,6 +81,7 @@ class Differentiated:
         inputs: Mapping[str, Any] | None = None,
         *,
         sweep: Mapping[str, Any] | None = None,
+        check: bool = False,
     ) -> Gradient:
         """The number and its derivatives, at these values of parameters and inputs.
 
@@ -85,8 +89,11 @@ class Differentiated:
             set: parameters by `node.parameter`; of one that keeps a state, what it starts from.
             inputs: values by port id; the rest have their defaults.
             sweep: lists of values for parameters or inputs: a number, and derivatives, for each member.
+            check: compare the derivatives with central differences between runs, of at most 64 elements
+                of each parameter or input.
 
         Raises:
+            GradientError: a derivative is not what differences are; the sentence names the element.
             LoopError: a value does not fit, or something has no derivative; the sentence names it.
         """
         asked = self._asked(set or {}, inputs or {}, sweep or {})
@@ -101,7 +108,26 @@ class Differentiated:
             if not bound.members:
                 value, arrays = value[0], {name: array[0] for name, array in arrays.items()}
         shown = value if bound.members else float(value)
-        return Gradient(shown, arrays, seed_of(bound), dict(ready.native))
+        gradient = Gradient(shown, arrays, seed_of(bound), dict(ready.native))
+        return replace(gradient, check=self._check(gradient, asked, bound)) if check else gradient
+
+    def _check(self, gradient: Gradient, asked: RunSpecification, bound: Bound) -> GradientCheck:
+        """Compare derivatives with differences between runs."""
+        if bound.members:
+            raise InputError("a sweep cannot be checked", hint="check one of its members")
+        at = {name: np.asarray(bound.arrays[target]) for name, target in self._targets.items()}
+
+        def runs(sweep: Mapping[str, Array]) -> Results:
+            kept = (
+                {n: v for n, v in given.items() if n not in sweep}
+                for given in (asked.values.inputs, asked.values.set)
+            )
+            inputs, settings = kept
+            values = replace(asked.values, inputs=inputs, set=settings, sweep=sweep)
+            return run(self._prepared, replace(asked, values=values))
+
+        trials = asked.values.draws.trials is not None
+        return checked(gradient, at, self.losses, self._outputs, runs, int(trials))
 
     def _asked(
         self, set: Mapping[str, Any], inputs: Mapping[str, Any], sweep: Mapping[str, Any]

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.ir import Array
+
+
+@dataclass(frozen=True, slots=True)
+class GradientCheck:
+    """What a comparison of derivatives with central differences has found.
+
+    Attributes:
+        elements: how many were looked at.
+        largest: the largest distance between the two, in parts of the largest derivative by the same
+            parameter or input.
+        where: the element that has it: `cell.a`, or `cell.M[3, 4]`.
+    """
+
+    elements: int = 0
+    largest: float = 0.0
+    where: str = ""
 
 
 @dataclass(frozen=True)
@@ -22,12 +38,14 @@ class Gradient(Mapping[str, Array]):
         arrays: the derivatives, by the names that were asked for.
         seed: that of the random numbers, which are held as they were.
         native: of each loop whether it was native.
+        check: what a comparison with differences has found, if there was one.
     """
 
     value: float | Array
     arrays: Mapping[str, Array]
     seed: int | None = None
     native: Mapping[str, str] = field(default_factory=dict)
+    check: GradientCheck | None = None
 
     def __getitem__(self, name: str) -> Array:
         return self.arrays[name]
@@ -48,7 +66,8 @@ class Gradient(Mapping[str, Array]):
             }
             for name, array in self.arrays.items()
         }
-        return {"value": _plain(np.asarray(self.value).tolist()), "gradient": arrays}
+        made = {"value": _plain(np.asarray(self.value).tolist()), "gradient": arrays}
+        return made if self.check is None else {**made, "check": asdict(self.check)}
 
 
 def _plain(numbers: Any) -> Any:

@@ -1,0 +1,134 @@
+"""Derivatives compared with central differences: runs a little above and below, all in one sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from mdf_loop.errors import GradientError
+from mdf_loop.ir import Array
+from mdf_loop.losses import Loss
+from mdf_loop.results.gradient import Gradient, GradientCheck
+
+MOST = 64
+"""Elements of one parameter or input that are looked at, evenly spaced."""
+
+STEP = 1e-5
+"""How far above and below, in parts of a number; and half as far, which tells how exact a difference is."""
+
+_Runs = Callable[[Mapping[str, Array]], Mapping[str, Array]]
+"""Outputs of a sweep, with its members in front."""
+
+
+def checked(
+    gradient: Gradient,
+    at: Mapping[str, Array],
+    losses: Sequence[Loss],
+    outputs: Mapping[str, str],
+    runs: _Runs,
+    front: int,
+) -> GradientCheck:
+    """Compare derivatives with differences.
+
+    Args:
+        gradient: the derivatives.
+        at: the values by which was differentiated.
+        losses: what the number is.
+        outputs: what results call the outputs of losses.
+        runs: the model itself.
+        front: how many axes outputs have between that of members and that of time: one for trials.
+
+    Raises:
+        GradientError: one differs; the sentence names the element.
+    """
+    found = GradientCheck()
+    for name, values in at.items():
+        places = _places(values)
+        steps = [STEP * max(1.0, abs(float(values[place]))) for place in places]
+        rows = [_moved(values, p, h * k) for p, h in zip(places, steps, strict=True) for k in _AT]
+        others = {
+            other: np.stack([held] * len(rows)) for other, held in at.items() if other != name
+        }
+        results = runs({name: np.stack(rows), **others})
+        made = _numbers(losses, outputs, results, len(rows), front).reshape(-1, len(_AT))
+        wide = (made[:, 0] - made[:, 1]) / (2 * np.array(steps))
+        near = (made[:, 2] - made[:, 3]) / np.array(steps)
+        exact = near + (near - wide) / 3
+        found = _compared(gradient, name, places, exact, np.abs(near - wide), found)
+    return found
+
+
+_AT = (1.0, -1.0, 0.5, -0.5)
+
+
+def _places(values: Array) -> list[tuple[int, ...]]:
+    flat = np.unique(np.linspace(0, values.size - 1, min(values.size, MOST)).round().astype(int))
+    return [tuple(int(k) for k in np.unravel_index(place, values.shape)) for place in flat]
+
+
+def _moved(values: Array, place: tuple[int, ...], step: float) -> Array:
+    moved = values.copy()
+    moved[place] += step
+    return moved
+
+
+def _numbers(
+    losses: Sequence[Loss],
+    outputs: Mapping[str, str],
+    made: Mapping[str, Array],
+    members: int,
+    front: int,
+) -> Array:
+    """The number of each member."""
+    total = np.zeros(members)
+    for loss in losses:
+        rows = np.asarray(made[outputs[loss.output]], np.float64)
+        total += [_number(loss, row, front) for row in rows]
+    return total
+
+
+def _number(loss: Loss, rows: Array, front: int) -> float:
+    match loss.word:
+        case "sum":
+            return float(np.sum(rows))
+        case "mean":
+            return float(np.mean(rows))
+        case "last":
+            return float(np.sum(np.moveaxis(rows, front, 0)[-1] if rows.ndim > front else rows))
+        case "sse":
+            return float(np.sum((rows - loss.data) ** 2))
+        case _:
+            return float(np.sum(rows * loss.data))
+
+
+def _compared(
+    gradient: Gradient,
+    name: str,
+    places: Sequence[tuple[int, ...]],
+    exact: Array,
+    spread: Array,
+    found: GradientCheck,
+) -> GradientCheck:
+    given = np.array([gradient[name][place] for place in places])
+    scale = max(float(np.max(np.abs(gradient[name]), initial=0)), 1e-12)
+    off = np.abs(given - exact)
+    wrong = ~(off <= 1e-5 * scale + 10 * spread)
+    if wrong.any():
+        k = int(np.argmax(np.where(wrong, np.nan_to_num(off, nan=np.inf), -1)))
+        raise GradientError(
+            f"the derivative by '{shown(name, places[k])}' is {given[k]:.12g}, but central "
+            f"differences give {exact[k]:.12g}",
+            hint="a kink, a spike or a count of iterations may lie between the two: they are held fixed",
+        )
+    worst = int(np.argmax(off))
+    largest = float(off[worst]) / scale
+    elements = found.elements + len(places)
+    if largest < found.largest:
+        return GradientCheck(elements, found.largest, found.where)
+    return GradientCheck(elements, largest, shown(name, places[worst]))
+
+
+def shown(name: str, place: tuple[int, ...]) -> str:
+    """An element as a modeller writes it."""
+    return f"{name}[{', '.join(map(str, place))}]" if place else name
