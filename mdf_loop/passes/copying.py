@@ -62,10 +62,15 @@ class _Copies:
         return replace(value, name=self.b.name(value.name), shape=shape)
 
 
-def unguarded(ops: Iterable[Operation]) -> tuple[Operation, ...]:
-    """Operations that have run once: what guards look at has held, so none is needed again."""
+def unguarded(
+    ops: Iterable[Operation],
+) -> tuple[tuple[Operation, ...], dict[Value, Value]]:
+    """Operations that have run once, and what guarded values stand for.
+
+    What guards look at has held, so none is needed again.
+    """
     passed: dict[Value, Value] = {}
-    return _unguarded(ops, passed)
+    return _unguarded(ops, passed), passed
 
 
 def _unguarded(ops: Iterable[Operation], passed: dict[Value, Value]) -> tuple[Operation, ...]:

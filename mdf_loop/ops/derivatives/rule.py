@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
-from mdf_loop.ir.types import kind_of
+from mdf_loop.ir.types import is_tensor, kind_of
 from mdf_loop.ops.derivatives.shapes import fitted, spread, typed, zeros
 from mdf_loop.ops.words import scalar
 
@@ -50,7 +50,10 @@ class Pointwise:
         return self._got(b, op, given, position, sure=False)
 
     def chosen_cotangent(self, b: Builder, op: Op, given: Changes, position: int) -> Value | None:
-        """The same where a choice may leave out some elements: these get 0, also if the derivative is infinite."""
+        """The same where a choice may leave out some elements: these get 0, also if the derivative is infinite.
+
+        Where it is finite the product stays: a cotangent that is 0 by chance can change.
+        """
         return self._got(b, op, given, position, sure=True)
 
     def _got(self, b: Builder, op: Op, given: Changes, k: int, *, sure: bool) -> Value | None:
@@ -60,7 +63,8 @@ class Pointwise:
         made = side(b, op, g)
         if sure and made is not g:
             none = b.op("Equal", g, scalar(b, 0, g.dtype))
-            made = b.op("Where", none, scalar(b, 0, made.dtype), made)
+            lost = b.op("And", none, b.op("IsNaN", made))
+            made = b.op("Where", lost, scalar(b, 0, made.dtype), made)
         return fitted(b, made, x)
 
 
@@ -138,6 +142,11 @@ def summed(b: Builder, parts: Sequence[Value]) -> Value:
 def is_float(value: Value | None) -> bool:
     """Whether a value is a number with a point: only those change a little."""
     return value is not None and kind_of(value.dtype) == "f"
+
+
+def hides_floats(value: Value | None) -> bool:
+    """Whether it is a sequence, or optional, of such numbers: no rule tells how it changes."""
+    return value is not None and not is_tensor(value.dtype) and "float" in value.dtype
 
 
 NOTHING = General(lambda b, op, given: (None,) * len(op.outputs), lambda b, op, given, k: None)

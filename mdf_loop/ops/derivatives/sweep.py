@@ -14,6 +14,7 @@ from mdf_loop.ops.derivatives.rule import (
     Pointwise,
     Through,
     Transposed,
+    hides_floats,
     is_float,
 )
 from mdf_loop.ops.derivatives.shapes import typed, zeros
@@ -80,7 +81,7 @@ class Sweep:
     def through(self, op: Op) -> None:
         """Give the operands of an operation what they get of the cotangents of its results."""
         wanted = [k for k, x in enumerate(op.inputs) if self.wants(x)]
-        if not wanted:
+        if not wanted and not any(hides_floats(x) and x in self._wanted for x in op.inputs):
             return
         rule = rule_of(op)
         given = [self.of.get(output) for output in op.outputs]

@@ -61,7 +61,9 @@ class Reverse:
         self, b: Builder, ops: Iterable[Operation], swaps: Mapping[Value, Value]
     ) -> tuple[list[Operation], dict[Value, Value]]:
         """Operations that have run once more, of which the same is known."""
-        made, new = copied(b, unguarded(ops), swaps)
+        kept, passed = unguarded(ops)
+        made, new = copied(b, kept, swaps)
+        new |= {guarded: new.get(value, value) for guarded, value in passed.items()}
         self.active.update(copy for value, copy in new.items() if value in self.active)
         self.chosen.update(copy for value, copy in new.items() if value in self.chosen)
         return made, new
@@ -169,11 +171,11 @@ def _leaf(inside: Builder, sweep: Sweep, value: Value) -> Value:
     return inside.op("Identity", sweep.of.get(value) or zeros(inside, value))
 
 
-def _refuse_changing(loop: Loop, enter: Value, name: str) -> None:
-    """Refuse what cannot be recorded row by row.
+def refuse_sequence(loop: Loop, enter: Value, name: str) -> None:
+    """Refuse what does not change element by element.
 
     Raises:
-        UnsupportedError: it is no array, or may change its shape.
+        UnsupportedError: it is no array.
     """
     if not is_tensor(enter.dtype):
         raise UnsupportedError(
@@ -182,6 +184,15 @@ def _refuse_changing(loop: Loop, enter: Value, name: str) -> None:
             loop.where,
             "carry an array",
         )
+
+
+def _refuse_changing(loop: Loop, enter: Value, name: str) -> None:
+    """Refuse what cannot be recorded row by row.
+
+    Raises:
+        UnsupportedError: it is no array, or may change its shape.
+    """
+    refuse_sequence(loop, enter, name)
     if enter.shape is None or loop.dynamic_shapes:
         raise UnsupportedError(
             f"'{name or enter.name}' of the loop '{loop.name}' may change its shape: "
