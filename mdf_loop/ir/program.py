@@ -268,7 +268,7 @@ class Takes(Enum):
     CONTROL = "how far, and how, a program runs"
     KEYS = "the keys of random numbers, one for each site"
     DATA = "what outputs are compared with, or weighted by"
-    CHANGE = "how much a number that is differentiated changes with an output"
+    CHANGE = "how much a number changes with an output, or an input by itself"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -296,7 +296,7 @@ class Gives(Enum):
     ITERATIONS = "how many iterations a loop ran"
     CONDITION = "the last condition of a loop"
     LENGTH = "how many rows of a result each member has"
-    CHANGE = "how much a number that is differentiated changes with an input"
+    CHANGE = "how much a number changes with an input, or an output with inputs"
 
 
 @dataclass(frozen=True, slots=True)

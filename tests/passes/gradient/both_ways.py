@@ -1,0 +1,92 @@
+"""Programs differentiated forward, backward, and forward over backward, beside central differences."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from mdf_loop.ir import Program
+from mdf_loop.ir.check import check
+from mdf_loop.passes.gradient.differentiate import change_of, differentiate
+from mdf_loop.passes.gradient.forward import tangent_of, tangents
+from mdf_loop.pipeline import ONNXRUNTIME, prepare
+from mdf_loop.run.interpret import interpret
+from mdf_loop.run.onnxruntime.session import Session
+from tests.placements import STANDARD
+
+Arrays = Mapping[str, np.ndarray]
+VALUE = "value"
+STEP = 6e-6
+
+
+def on_runtime(program: Program, arrays: Arrays) -> dict[str, np.ndarray]:
+    """What ONNX Runtime gives."""
+    made = Session(prepare(program, ONNXRUNTIME), STANDARD).run(arrays)
+    return {name: np.asarray(made[name]) for name in (output.name for output in program.outputs)}
+
+
+def directions(arrays: Arrays, wrt: Collection[str]) -> dict[str, np.ndarray]:
+    """A tangent of each input: any numbers, as small as the input is."""
+    rng, moves = np.random.default_rng(7), {}
+    for name in wrt:
+        size = min(1.0, float(np.max(np.abs(arrays[name]), initial=0))) or 1.0
+        moves[name] = np.asarray(rng.uniform(-size, size, np.shape(arrays[name])))
+    return moves
+
+
+def by_differences(
+    program: Program, arrays: Arrays, moves: Arrays, names: Collection[str]
+) -> dict[str, np.ndarray]:
+    """How outputs change along a direction, from their values alone."""
+    sides = [
+        interpret(program, {**arrays, **{n: arrays[n] + way * t for n, t in moves.items()}})
+        for way in (STEP, -STEP)
+    ]
+    return {name: (sides[0][name] - sides[1][name]) / (2 * STEP) for name in names}
+
+
+def assert_agree(
+    program: Program,
+    arrays: Arrays,
+    wrt: Collection[str],
+    *,
+    smooth: bool = True,
+    second: bool = True,
+) -> dict[str, np.ndarray]:
+    """Both modes give the same derivative of `value`, which is what central differences say.
+
+    `smooth`: not at a kink, where these know nothing. `second`: forward over backward, too.
+    """
+    moves = directions(arrays, wrt)
+    gradient = differentiate(program, VALUE, wrt)
+    slopes = [change_of(name) for name in wrt]
+    derived = tangents(gradient, wrt, [VALUE, *(slopes if second else ())])
+    assert check(gradient) == ()
+    assert check(derived) == ()
+    given = {**arrays, **{tangent_of(n): t for n, t in moves.items()}}
+    made = interpret(derived, given)
+    parts = [np.sum(made[change_of(n)] * t) for n, t in moves.items()]
+    scale = float(np.sum(np.abs(parts))) + 1e-12
+    assert abs(made[tangent_of(VALUE)] - np.sum(parts)) <= 1e-10 * scale
+    alone = interpret(tangents(program, wrt, [VALUE]), given)
+    np.testing.assert_allclose(alone[tangent_of(VALUE)], made[tangent_of(VALUE)], rtol=1e-12)
+    if smooth:
+        _near(made, by_differences(program, arrays, moves, [VALUE]), 1e-6)
+    if smooth and second:
+        _near(made, by_differences(gradient, arrays, moves, slopes), 1e-5)
+    runtime = on_runtime(derived, given)
+    for name, array in made.items():
+        assert runtime[name].shape == np.shape(array), name
+        size = float(np.max(np.abs(array), initial=0))
+        np.testing.assert_allclose(
+            runtime[name], array, rtol=1e-9, atol=1e-11 * size + 1e-13, err_msg=name
+        )
+    return made
+
+
+def _near(made: Arrays, wanted: Arrays, tolerance: float) -> None:
+    largest = max(float(np.max(np.abs(array), initial=0)) for array in wanted.values())
+    for name, array in wanted.items():
+        off = np.max(np.abs(made[tangent_of(name)] - array), initial=0)
+        assert off <= tolerance * (1 + largest), (name, made[tangent_of(name)], array)

@@ -1,0 +1,316 @@
+"""Forward mode beside reverse mode and central differences, and forward over reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Loop, Program, Value
+from mdf_loop.ir.check import check
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.lower.choice import choose
+from mdf_loop.ops.words import cast, scalar
+from mdf_loop.passes.gradient.differentiate import change_of, differentiate
+from mdf_loop.passes.gradient.forward import jacobian_forward, tangent_of, tangents, units
+from mdf_loop.run.interpret import interpret
+from mdf_loop.run.members import members_in_front
+from tests.models.choices import program, repeat
+from tests.passes.gradient import stored_cases
+from tests.passes.gradient.both_ways import VALUE, Arrays, assert_agree, on_runtime
+from tests.strategies.differentiable import GIVEN, differentiable
+
+X, W = np.array([0.5, -1.0, 2.0]), np.array([[0.5, -0.25, 0.1], [0.3, 0.2, -0.6], [0.7, 0.1, 0.4]])
+ARRAYS = {"x": X, "w": W}
+Written = Callable[[ModelBuilder, Value, Value], Sequence[Value]]
+
+
+def number(b: Builder, value: float) -> Value:
+    return b.constant(np.array(value))
+
+
+def with_value(written: Written) -> Program:
+    """The number that is the sum of the sines of what is written."""
+    b = ModelBuilder()
+    x, w = b.new("float64", (3,), "x"), b.new("float64", (3, 3), "w")
+    parts = [b.op("ReduceSum", b.op("Sin", y), keepdims=0) for y in written(b, x, w)]
+    return program(b, [x, w], value=b.op("Sum", *parts))
+
+
+def changed(b: Builder, **fields: object) -> None:
+    """The loop that was appended last, with other fields."""
+    loop = b.ops.pop()
+    assert isinstance(loop, Loop)
+    b.append(replace(loop, **fields))  # type: ignore[arg-type]
+
+
+def step(b: Builder, x: Value, w: Value) -> Value:
+    return b.op("Tanh", b.op("MatMul", x, w))
+
+
+# --- every kind of loop ----------------------------------------------------------------------------
+
+
+def for_loop(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
+    """It captures a weight and records."""
+    finals, stacks = repeat(b, 4, [x], lambda b, i, v: [step(b, v[0], w), b.op("Exp", v[0])], 1)
+    return [*finals, *stacks]
+
+
+def no_iterations(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
+    finals, stacks = repeat(b, 0, [x], lambda b, i, v: [step(b, v[0], w), b.op("Exp", v[0])], 1)
+    return [*finals, *stacks]
+
+
+def while_loop(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
+    said: list[Value] = []
+
+    def body(b: Builder, i: Value, v: Sequence[Value]) -> Sequence[Value]:
+        smaller = b.op("Mul", step(b, v[0], w), number(b, 0.5))
+        size = b.op("ReduceSum", b.op("Mul", smaller, smaller), keepdims=0)
+        said.append(b.op("Greater", size, number(b, 1e-3)))
+        return [smaller]
+
+    finals, _ = repeat(b, 0, [x], body, 0, b.constant(np.array(True)))
+    changed(b, trip_count=None, condition_out=said[0])
+    return finals
+
+
+def nested(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
+    def inner(b: Builder, v: Value) -> Value:
+        (final,), _ = repeat(b, 2, [v], lambda b, j, u: [b.op("Mul", step(b, u[0], w), v)])
+        return final
+
+    return repeat(b, 3, [x], lambda b, i, v: [inner(b, v[0])])[0]
+
+
+def scans(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
+    """Forward and backward, along both axes."""
+    rows = b.op("Mul", w, x)
+    scanned = [(rows, axis, back) for axis in (0, 1) for back in (False, True)]
+
+    def body(b: Builder, i: Value, v: Sequence[Value]) -> Sequence[Value]:
+        made = v[0]
+        for k, row in enumerate(v[1:]):
+            made = b.op("Tanh", b.op("Mul", b.op("Add", made, row), number(b, 0.7 + 0.1 * k)))
+        return [made, b.op("Mul", made, v[1])]
+
+    finals, stacks = repeat(b, 2, [x], body, 1, None, scanned)
+    return [*finals, *stacks]
+
+
+def numbered(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
+    """The number of the first iteration is 5, and rows are indexed by what lies behind it."""
+    first = b.constant(np.array(5))
+
+    def body(b: Builder, i: Value, v: Sequence[Value]) -> Sequence[Value]:
+        row = b.op("Gather", w, b.op("Sub", i, scalar(b, 5, "int64")), axis=0)
+        return [b.op("Sin", b.op("Mul", b.op("Mul", v[0], row), cast(b, i, "float64")))]
+
+    finals, _ = repeat(b, 3, [x], body)
+    changed(b, first=first)
+    return finals
+
+
+def choice_in_loop(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
+    def body(b: ModelBuilder, i: Value, v: Sequence[Value]) -> Sequence[Value]:
+        odd = b.op("Equal", b.op("Mod", i, scalar(b, 2, "int64")), scalar(b, 1, "int64"))
+        ways = (lambda b: [step(b, v[0], w), v[0]], lambda b: [b.op("Mul", v[0], x), x])
+        first, second = choose(b, odd, *ways, "choice")
+        return [b.op("Add", first, b.op("Sin", second))]
+
+    return repeat(b, 4, [x], body)[0]  # type: ignore[arg-type]
+
+
+def guarded(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
+    ok = b.op("Less", b.op("ReduceSum", x, keepdims=0), number(b, 100.0))
+
+    def body(b: Builder, i: Value, v: Sequence[Value]) -> Sequence[Value]:
+        inside = b.op("Less", b.op("ReduceSum", v[0], keepdims=0), number(b, 100.0))
+        return [b.guard(step(b, v[0], w), inside, "never said")]
+
+    return repeat(b, 2, [b.guard(x, ok, "never said")], body)[0]
+
+
+def whole_numbers_beside(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
+    """What counts has no tangent, and nothing is carried from what does not change."""
+    start, still = b.constant(np.array(1)), b.constant(np.ones(3))
+
+    def body(b: Builder, i: Value, v: Sequence[Value]) -> Sequence[Value]:
+        more = b.op("Mul", v[2], cast(b, v[1], "float64"))
+        return [step(b, v[0], w), b.op("Add", v[1], i), b.op("Add", more, v[0])]
+
+    finals, _ = repeat(b, 3, [x, start, still], body)
+    return [finals[0], finals[2]]
+
+
+WRITTEN = [
+    for_loop,
+    no_iterations,
+    while_loop,
+    nested,
+    scans,
+    numbered,
+    choice_in_loop,
+    guarded,
+    whole_numbers_beside,
+]
+
+
+@pytest.mark.parametrize("written", WRITTEN, ids=lambda f: f.__name__)
+def test_loops(written: Written) -> None:
+    assert_agree(with_value(written), ARRAYS, ["x", "w"])
+
+
+@pytest.mark.parametrize("written", WRITTEN, ids=lambda f: f.__name__)
+def test_all_units_at_once(written: Written) -> None:
+    """The Hessian: one program, on both engines."""
+    names = [change_of(name) for name in ARRAYS]
+    many = jacobian_forward(differentiate(with_value(written), VALUE, ["x", "w"]), ARRAYS, names)
+    assert check(many) == ()
+    for engine in (interpret, on_runtime):
+        made = members_in_front(many, engine(many, {**ARRAYS, **units(ARRAYS)}), 12)
+        hessian = np.concatenate([made[tangent_of(n)].reshape(12, -1) for n in names], axis=1)
+        np.testing.assert_allclose(hessian, hessian.T, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_random_programs(seed: int) -> None:
+    assert_agree(differentiable(seed), GIVEN, list(GIVEN))
+
+
+# --- stored cases -----------------------------------------------------------------------------------
+
+SLOW = {"hodgkin_huxley", "fn_over_time", "fn_initial_state"}
+CASES = [
+    pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
+    for name in stored_cases.names()
+]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_stored_cases(name: str) -> None:
+    case = stored_cases.load(name)
+    made, arrays, targets = stored_cases.program_of(case)
+    wrt = list(targets.values())
+    assert_agree(made, arrays, wrt, smooth="kink" not in name)
+    if "expected_hessian" in case:
+        _assert_hessian(case["expected_hessian"], made, arrays, targets)
+
+
+def _assert_hessian(
+    expected: dict[str, dict[str, object]],
+    made: Program,
+    arrays: Arrays,
+    targets: dict[str, str],
+) -> None:
+    wrt = list(targets.values())
+    slopes = [change_of(name) for name in wrt]
+    many = jacobian_forward(differentiate(made, VALUE, wrt), wrt, slopes)
+    given = units({name: np.asarray(arrays[name], float) for name in wrt})
+    count = len(next(iter(given.values())))
+    found = members_in_front(many, interpret(many, {**arrays, **given}), count)
+    rows = [np.asarray([expected[a][c] for a in targets]).ravel() for c in targets]
+    for name, wanted in zip(slopes, rows, strict=True):
+        np.testing.assert_allclose(found[tangent_of(name)].ravel(), wanted, rtol=1e-7)
+
+
+# --- kinks, choices, what does not change -----------------------------------------------------------
+
+
+def of_x(written: Callable[[Builder, Value], Value]) -> Program:
+    b = ModelBuilder()
+    x = b.new("float64", (3,), "x")
+    return program(b, [x], y=written(b, x))
+
+
+@pytest.mark.parametrize("word", ["Sqrt", "Log", "Reciprocal"])
+def test_what_is_not_taken_does_not_reach_the_result(word: str) -> None:
+    """Neither what is infinite nor what is no number."""
+
+    def written(b: Builder, x: Value) -> Value:
+        return b.op("Where", b.op("Greater", x, number(b, 0.0)), b.op(word, x), x)
+
+    made = tangents(of_x(written), ["x"], ["y"])
+    given = {"x": np.array([0.0, -1.0, 4.0]), tangent_of("x"): np.array([2.0, 3.0, 1.0])}
+    with np.errstate(all="ignore"):
+        found = interpret(made, given)[tangent_of("y")]
+    slope = {"Sqrt": 0.25, "Log": 0.25, "Reciprocal": -1 / 16}[word]
+    np.testing.assert_allclose(found, [2.0, 3.0, slope])
+    np.testing.assert_allclose(on_runtime(made, given)[tangent_of("y")], found)
+
+
+def test_a_slope_of_zero_by_chance_can_change() -> None:
+    """`where(x > -1, exp(x) - 1, 0) ** 2` has the slope 0 at 0, but is a parabola there."""
+    b = ModelBuilder()
+    x = b.new("float64", (), "x")
+    curve = b.op("Sub", b.op("Exp", x), number(b, 1.0))
+    y = b.op("Where", b.op("Greater", x, number(b, -1.0)), curve, number(b, 0.0))
+    made = program(b, [x], value=b.op("Mul", y, y))
+    found = assert_agree(made, {"x": np.array(0.0)}, ["x"])
+    assert found[change_of("x")] == 0
+    assert found[tangent_of(change_of("x"))] != 0
+
+
+def test_what_does_not_change_has_zeros() -> None:
+    b = ModelBuilder()
+    x, z = b.new("float64", (3,), "x"), b.new("float64", ("n",), "z")
+    made = program(b, [x, z], y=b.op("Floor", x), u=b.op("Sin", z))
+    derived = tangents(made, ["x"], ["y", "u"])
+    given = {"x": X, "z": np.ones(2), tangent_of("x"): np.ones(3)}
+    found = interpret(derived, given)
+    assert found[tangent_of("y")].tolist() == [0, 0, 0]
+    assert found[tangent_of("u")].tolist() == [0, 0]
+
+
+def test_shapes_may_change() -> None:
+    """Of a list that grows in each iteration."""
+    b = ModelBuilder()
+    x = b.new("float64", ("n",), "x")
+
+    def body(b: Builder, i: Value, v: Sequence[Value]) -> Sequence[Value]:
+        return [b.op("Concat", v[0], b.op("Mul", v[0], v[0]), axis=0)]
+
+    finals, _ = repeat(b, 2, [x], body)
+    final = replace(finals[0], shape=("more",))
+    loop = b.ops.pop()
+    assert isinstance(loop, Loop)
+    (c,) = loop.carried
+    enter = replace(c, final=final)
+    b.append(replace(loop, carried=(enter,), dynamic_shapes=True))
+    derived = tangents(program(b, [x], y=final), ["x"], ["y"])
+    found = interpret(derived, {"x": np.array([3.0]), tangent_of("x"): np.array([1.0])})
+    assert found[tangent_of("y")].tolist() == [1.0, 6.0, 6.0, 108.0]
+
+
+# --- refused ----------------------------------------------------------------------------------------
+
+
+def test_sequences_are_refused_both_ways() -> None:
+    b = ModelBuilder()
+    x = b.new("float64", (3,), "x")
+    listed = b.op("SequenceConstruct", x, b.op("Sin", x))
+    y = b.op("SequenceAt", listed, b.constant(np.array(1)))
+    made = program(b, [x], value=y)
+    with pytest.raises(UnsupportedError, match=r"onnx::Sequence.* has no derivative"):
+        tangents(made, ["x"], [VALUE])
+    with pytest.raises(UnsupportedError, match=r"onnx::Sequence.* has no derivative"):
+        differentiate(made, VALUE, ["x"])
+
+
+def test_what_has_no_rule_is_refused() -> None:
+    made = of_x(lambda b, x: b.op("Bernoulli", x))
+    with pytest.raises(UnsupportedError, match="onnx::Bernoulli has no derivative here"):
+        tangents(made, ["x"], ["y"])
+
+
+def test_whole_numbers_are_refused() -> None:
+    made = of_x(lambda b, x: cast(b, x, "int64"))
+    with pytest.raises(
+        UnsupportedError, match=r"'y' is int64\[3\], which does not change a little"
+    ):
+        tangents(made, ["x"], ["y"])
