@@ -6,14 +6,15 @@
     sse         the squares of what lies between them and `data`
     weighted    all elements times `data`
 
-A mean, or the last row, may be a part of the number: a factor, `data` without axes, says how much. Of
-what has a factor 0 nothing is looked at.
+A mean may be a part of one over more rows: a factor, `data` without axes, says which.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import Finding, raise_findings
@@ -46,7 +47,7 @@ class Term:
 
 
 def with_value(program: Program, terms: Sequence[Term]) -> Program:
-    """The program that also gives the number that these terms are together.
+    """The program that also gives the number that these terms are together; of none it is 0.
 
     Raises:
         UnsupportedError: an output does not change a little: it is of whole numbers, or no array.
@@ -65,12 +66,12 @@ def with_value(program: Program, terms: Sequence[Term]) -> Program:
         with b.at(y.where, VALUE):
             part = _part(b, term, y, data)
             total = part if total is None else b.op("Add", total, part)
-    assert total is not None
+    value = b.constant(np.zeros(())) if total is None else total
     return replace(
         program,
         inputs=(*program.inputs, *inputs.values()),
         ops=tuple(b.ops),
-        outputs=(*program.outputs, Output(VALUE, total)),
+        outputs=(*program.outputs, Output(VALUE, value)),
     )
 
 
@@ -89,20 +90,15 @@ def _findings(given: Mapping[str, Value], terms: Sequence[Term]) -> Iterator[Fin
 
 def _part(b: Builder, term: Term, y: Value, data: Value | None) -> Value:
     word = term.word
-    if word in ("mean", "last"):
-        made = b.op("ReduceMean", y, keepdims=0) if word == "mean" else _sum(b, _last(b, y))
-        return made if data is None else _times(b, made, data)
+    if word == "mean":
+        made = b.op("ReduceMean", y, keepdims=0)
+        return made if data is None else b.op("Mul", made, data)
     if data is None:
-        return _sum(b, y)
+        return _sum(b, _last(b, y) if word == "last" else y)
     if word == "weighted":
         return _sum(b, b.op("Mul", y, data))
     off = b.op("Sub", y, data)
     return _sum(b, b.op("Mul", off, off))
-
-
-def _times(b: Builder, made: Value, factor: Value) -> Value:
-    zero = scalar(b, 0, made.dtype)
-    return b.op("Where", b.op("Equal", factor, zero), zero, b.op("Mul", made, factor))
 
 
 def _last(b: Builder, y: Value) -> Value:

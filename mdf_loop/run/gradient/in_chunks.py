@@ -59,7 +59,7 @@ class GradientOverTime:
         before, after = later.takes(Takes.STATE), later.gives(Gives.STATE)
         self._before = {name: before[name] for name in session.carried if name in floats}
         self._after = {name: after[name] for name in self._before}
-        self._later: dict[frozenset[str], Runnable] = {}
+        self._later: dict[tuple[frozenset[str], Differentiation], Runnable] = {}
 
     def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
         """The number, and how it changes with each input that is asked for."""
@@ -130,7 +130,7 @@ class GradientOverTime:
     ) -> dict[str, Array]:
         """One chunk: what it gives is added; how the number changes with what it begins with."""
         session, steps = self._session, len(chunk)
-        back = self._back(held)
+        back = self._back(held, is_last=chunk.stop == self._steps)
         given: dict[str, Any] = session.given(bound, chunk.start, chunk.stop)
         given |= self._data.rows(chunk.start, chunk.stop)
         given |= {change_of(self._after[name]): change for name, change in changes.items()}
@@ -138,18 +138,19 @@ class GradientOverTime:
         sums.add(made, self._asked.wrt, chunk)
         return {name: made[change_of(self._before[name])] for name in changes}
 
-    def _back(self, held: State) -> Runnable:
-        """The later program backward."""
+    def _back(self, held: State, *, is_last: bool) -> Runnable:
+        """The later program backward, of the steps at the end, or of others."""
         session = self._session
         swept = {
             self._before.get(name) or self._programs.later.takes(Takes.STATE)[name]
             for name, value in session.carried.items()
             if is_swept(held[name], value)
         }
-        key = frozenset(swept)
+        asked = self._asked if is_last else self._asked.before_the_end
+        key = frozenset(swept), asked
         if key not in self._later:
             changed = {change_of(name) for name in self._after.values()} if session.swept else set()
-            self._later[key] = self._asked.loaded(
+            self._later[key] = asked.loaded(
                 self._programs.later,
                 session.swept | swept | changed,
                 tuple(self._before.values()),
@@ -181,7 +182,8 @@ class GradientOverTime:
         rows = first_rows(programs.first, programs.later, programs.recorded)
         outputs = [output.name for output in self._held_first.values()]
         changed = map(change_of, outputs) if swept else ()
-        return self._asked.loaded(rows, {*swept, *changed}, (), outputs)
+        asked = self._asked if self._steps == 1 else self._asked.before_the_end
+        return asked.loaded(rows, {*swept, *changed}, (), outputs)
 
 
 class _Sums:

@@ -31,6 +31,11 @@ class Differentiation:
     wrt: tuple[str, ...]
     placement: Placement
 
+    @property
+    def before_the_end(self) -> Differentiation:
+        """The same for steps of a run that are followed by others."""
+        return replace(self, terms=tuple(term for term in self.terms if term.word != "last"))
+
     def program(
         self,
         program: Program,

@@ -15,10 +15,9 @@ from mdf_loop.passes.gradient.objective import Term
 
 
 def terms_of(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
-    """The terms of what is asked for; a mean and a last row have factors."""
+    """The terms of what is asked for; a mean has a factor."""
     return tuple(
-        Term(names[loss.output], loss.word, loss.word in ("mean", "last"), k)
-        for k, loss in enumerate(losses)
+        Term(names[loss.output], loss.word, loss.word == "mean", k) for k, loss in enumerate(losses)
     )
 
 
@@ -55,22 +54,18 @@ class Data:
 
     def whole(self) -> dict[str, Array]:
         """What all steps are given at once."""
-        return {**self.arrays, **self._factors(1.0, is_last=True)}
+        return {**self.arrays, **self._factors(1.0)}
 
     def rows(self, begin: int, end: int) -> dict[str, Array]:
         """What some steps are given: their rows, and which part of the number they are."""
         assert self.steps is not None
         rows = {name: array[begin:end] for name, array in self.arrays.items()}
-        share = (end - begin) / self.steps
-        return {**rows, **self._factors(share, is_last=end == self.steps)}
+        return {**rows, **self._factors((end - begin) / self.steps)}
 
-    def _factors(self, share: float, *, is_last: bool) -> dict[str, Array]:
-        parts = {"mean": share / self.trials, "last": float(is_last)}
-        return {
-            term.data: np.array(parts[term.word])
-            for term in self.terms
-            if term.scaled and term.data is not None
-        }
+    def _factors(self, share: float) -> dict[str, Array]:
+        """Of means: that over all rows, and over all trials, is the sum of their parts."""
+        part = np.array(share / self.trials)
+        return {t.data: part for t in self.terms if t.scaled and t.data is not None}
 
 
 def _fitting(loss: Loss, value: Value, steps: int | None) -> Array:
