@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.api.differentiated import Differentiated
+from mdf_loop.api.differentiation import Named
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.running import run
@@ -282,7 +283,9 @@ class Compiled:
             InputError: a word means nothing, or does not go together with another one.
         """
         asked = specify(steps=steps, dt=dt, seed=seed, trials=trials)
-        return Differentiated(self.prepared, losses(of), wanted(wrt), asked)
+        terms = losses(of)
+        names = tuple(dict.fromkeys(loss.output for loss in terms))
+        return Differentiated(terms, Named(self.prepared, names, wanted(wrt), asked))
 
     def gradient(
         self,

@@ -8,26 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from mdf_loop.api.differentiation import Named
 from mdf_loop.api.gathering import seed_of
 from mdf_loop.api.gradient_check import checked
 from mdf_loop.api.gradient_file import program_of_file
 from mdf_loop.api.onnx_files import checked_file, write_file
-from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.running import run
-from mdf_loop.api.values_of import values_of
-from mdf_loop.errors import Finding, InputError, raise_findings
+from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Program
-from mdf_loop.ir.types import kind_of
 from mdf_loop.losses import Loss
 from mdf_loop.pipeline import PORTABLE, prepare
 from mdf_loop.reading.binding import Bound
-from mdf_loop.reading.inputs import open_ports
-from mdf_loop.reading.names import find_item, named_items
 from mdf_loop.reading.over_time import read_over_time
-from mdf_loop.reading.program import read_once
-from mdf_loop.reading.settings import input_name
 from mdf_loop.recent import Recent
 from mdf_loop.results.data import Results
 from mdf_loop.results.gradient import Gradient, GradientCheck
@@ -36,7 +28,7 @@ from mdf_loop.run.gradient.in_one import GradientInOne
 from mdf_loop.run.gradient.loaded import Differentiation
 from mdf_loop.run.gradient.terms import Data, terms_of
 from mdf_loop.run.time_session import TimeSession
-from mdf_loop.specification import RunSpecification, Selection, Values
+from mdf_loop.specification import RunSpecification
 
 SESSIONS = 16
 """For how many sets of input types a differentiated model is kept ready."""
@@ -47,33 +39,14 @@ class Differentiated:
 
     Attributes:
         losses: what the number is: sums over outputs.
-        wrt: by what it is differentiated.
+        named: the outputs, and by what they are differentiated.
     """
 
-    def __init__(
-        self,
-        prepared: Prepared,
-        losses: Sequence[Loss],
-        wrt: Sequence[str],
-        specification: RunSpecification,
-    ) -> None:
+    def __init__(self, losses: Sequence[Loss], named: Named) -> None:
         self.losses = tuple(losses)
-        self.wrt = tuple(wrt)
-        self._prepared = prepared
-        self._specification = specification
+        self.named = named
         self._ready: Recent[GradientInOne | GradientOverTime] = Recent(SESSIONS)
         self._lock = threading.Lock()
-        document = prepared.document
-        names = [loss.output for loss in losses]
-        shown = {
-            item.name: name
-            for name, item in named_items(document, Selection(only=tuple(names))).items()
-        }
-        self._outputs = {name: shown[find_item(document, name).name] for name in names}
-        self._ports = {
-            name: port.name for name in wrt for port in open_ports(document) if name in port.names
-        }
-        self._values: dict[str, Any] = {}
 
     def run(
         self,
@@ -96,11 +69,11 @@ class Differentiated:
             GradientError: a derivative is not what differences are; the sentence names the element.
             LoopError: a value does not fit, or something has no derivative; the sentence names it.
         """
-        asked = self._asked(set or {}, inputs or {}, sweep or {})
-        bound = self._prepared.bound(asked)
+        asked = self.named.asked(set, inputs, sweep)
+        bound = self.named.bound(asked)
         ready = self._made(asked, bound)
         value, made = ready.run(bound)
-        arrays = {name: made[target] for name, target in self._targets.items()}
+        arrays = {name: made[target] for name, target in self.named.inputs.items()}
         if bound.streams.trials is not None:
             trials = len(bound.streams.trials)
             value = _over_trials(value, trials)
@@ -115,40 +88,18 @@ class Differentiated:
         """Compare derivatives with differences between runs."""
         if bound.members:
             raise InputError("a sweep cannot be checked", hint="check one of its members")
-        at = {name: np.asarray(bound.arrays[target]) for name, target in self._targets.items()}
 
         def runs(sweep: Mapping[str, Array]) -> Results:
-            kept = (
-                {n: v for n, v in given.items() if n not in sweep}
+            inputs, settings = (
+                {name: value for name, value in given.items() if name not in sweep}
                 for given in (asked.values.inputs, asked.values.set)
             )
-            inputs, settings = kept
             values = replace(asked.values, inputs=inputs, set=settings, sweep=sweep)
-            return run(self._prepared, replace(asked, values=values))
+            return run(self.named.prepared, replace(asked, values=values))
 
         trials = asked.values.draws.trials is not None
-        return checked(gradient, at, self.losses, self._outputs, runs, int(trials))
-
-    def _asked(
-        self, set: Mapping[str, Any], inputs: Mapping[str, Any], sweep: Mapping[str, Any]
-    ) -> RunSpecification:
-        own = self._own([n for n in self.wrt if not {n} & {*self._ports, *set, *sweep}])
-        values = self._specification.values
-        given = Values(inputs, {**own, **set}, sweep, None, values.draws)
-        only = tuple(dict.fromkeys(self._outputs.values()))
-        selection = replace(self._specification.selection, only=only)
-        return replace(self._specification, values=given, selection=selection)
-
-    def _own(self, names: Sequence[str]) -> dict[str, Any]:
-        """The values of parameters that the model itself has."""
-        missing = [name for name in names if name not in self._values]
-        self._values |= values_of(self._prepared, missing)
-        return {name: self._values[name] for name in names}
-
-    @property
-    def _targets(self) -> dict[str, str]:
-        """The inputs of programs by the names that were asked for."""
-        return {name: self._ports.get(name) or input_name(name) for name in self.wrt}
+        at = self.named.at(bound)
+        return checked(gradient, at, self.losses, self.named.outputs, runs, int(trials))
 
     def _made(self, asked: RunSpecification, bound: Bound) -> GradientInOne | GradientOverTime:
         with self._lock:
@@ -159,14 +110,13 @@ class Differentiated:
             return ready
 
     def _read(self, asked: RunSpecification, bound: Bound) -> GradientInOne | GradientOverTime:
-        raise_findings(self._refused(bound))
-        prepared = self._prepared
-        terms = terms_of(self.losses, self._outputs)
-        targets = tuple(self._targets.values())
+        prepared = self.named.prepared
+        terms = terms_of(self.losses, self.named.outputs)
+        targets = tuple(self.named.inputs.values())
         differentiation = Differentiation(terms, targets, prepared.placement)
         trials = 1 if bound.streams.trials is None else len(bound.streams.trials)
         if asked.steps is None:
-            program = read_once(prepared.document, bound, prepared.options, asked.selection).program
+            program = self.named.program(asked, bound)
             data = Data.of(self.losses, terms, program, None, trials)
             return GradientInOne(program, differentiation, data, bound.swept_in(program))
         programs = read_over_time(prepared.document, bound, prepared.options, asked)
@@ -175,25 +125,6 @@ class Differentiated:
         data = Data.of(self.losses, terms, programs.later, asked.steps, trials)
         over_time = frozenset(bound.given.over_time)
         return GradientOverTime(programs, session, differentiation, data, asked, over_time)
-
-    def _refused(self, bound: Bound) -> list[Finding]:
-        """What does not change a little."""
-        arrays = bound.arrays
-        document = self._prepared.document
-        found = []
-        for name, target in self._targets.items():
-            array = arrays[target]
-            dtype = str(getattr(array, "dtype", type(array).__name__))
-            if not isinstance(array, np.ndarray) or kind_of(dtype) != "f":
-                found.append(
-                    Finding(
-                        "UnsupportedError",
-                        f"'{name}' is {dtype}: only by numbers with a point can be differentiated",
-                        document.where,
-                        f"write {name.rpartition('.')[2]} as 3.0, not 3, if it can have any value",
-                    )
-                )
-        return found
 
     # --- files --------------------------------------------------------------------------------
 
@@ -212,7 +143,7 @@ class Differentiated:
         """
         from mdf_loop.emit import portable, to_onnx
 
-        target = checked_file(path, self._prepared.document.files)
+        target = checked_file(path, self.named.prepared.document.files)
         program, defaults = self._in_file()
         made = portable(to_onnx(prepare(program, PORTABLE)), {}, defaults)
         write_file(target, made)
@@ -220,11 +151,8 @@ class Differentiated:
 
     def _in_file(self) -> tuple[Program, dict[str, Array]]:
         """The program of a file, and what its inputs hold that are not given."""
-        asked = self._asked({}, {}, {})
-        bound = self._prepared.bound(asked)
-        raise_findings(self._refused(bound))
-        names = {target: name for name, target in self._targets.items()}
-        return program_of_file(self._prepared, self.losses, self._outputs, names, asked, bound)
+        asked = self.named.asked()
+        return program_of_file(self.named, self.losses, asked, self.named.bound(asked))
 
 
 def _over_trials(array: Array, trials: int) -> Array:

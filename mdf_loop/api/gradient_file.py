@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.differentiation import Named
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Gives, Program, Takes
 from mdf_loop.ir.substitute import substitute
 from mdf_loop.losses import Loss
 from mdf_loop.passes.gradient.forms import for_kernels
 from mdf_loop.passes.gradient.objective import Term
-from mdf_loop.passes.gradient.whole import whole_run
 from mdf_loop.reading.binding import Bound
-from mdf_loop.reading.over_time import read_over_time
-from mdf_loop.reading.program import read_once
 from mdf_loop.run.device import USUAL
 from mdf_loop.run.gradient.loaded import Differentiation
 from mdf_loop.run.gradient.terms import Data
@@ -25,49 +20,37 @@ from mdf_loop.specification import RunSpecification
 
 
 def program_of_file(
-    prepared: Prepared,
-    losses: Sequence[Loss],
-    outputs: Mapping[str, str],
-    names: Mapping[str, str],
-    asked: RunSpecification,
-    bound: Bound,
+    named: Named, losses: Sequence[Loss], asked: RunSpecification, bound: Bound
 ) -> tuple[Program, dict[str, Array]]:
     """The program, and what its inputs hold that are not given.
-
-    Args:
-        prepared: the model.
-        losses: the terms of the number.
-        outputs: what programs call the outputs of losses.
-        names: what a modeller calls the inputs by which is differentiated.
-        asked: the run.
-        bound: its values.
 
     Raises:
         InputError: it has several trials.
     """
     if bound.streams.vary:
         raise InputError("a file computes one run", hint="leave trials out")
-    source = _source(prepared, asked, bound)
-    terms = tuple(Term(outputs[loss.output], loss.word, False, k) for k, loss in enumerate(losses))
+    source = named.program(asked, bound)
+    terms = tuple(
+        Term(named.outputs[loss.output], loss.word, False, k) for k, loss in enumerate(losses)
+    )
+    names = {target: name for name, target in named.inputs.items()}
     made = Differentiation(terms, tuple(names), USUAL).program(source, for_kernels)
     data = Data.of(losses, terms, source, asked.steps)
-    held: dict[str, Array] = {**bound.drawing(source).arrays, **data.arrays}
-    if asked.steps is not None:
-        held["steps"] = np.array(asked.steps)
-        held |= {} if asked.dt is None else {"dt": np.array(asked.dt, prepared.options.precision)}
+    held = {**bound.drawing(source).arrays, **data.arrays, **named.controls(asked)}
+    names |= _names_of_data(terms)
     known = [e.value.name for e in made.inputs if e.role is not Takes.PORT]
-    defaults = {names.get(name, name): held[name] for name in known}
-    return _named(made, names), defaults
+    return _named(made, names), {names.get(name, name): held[name] for name in known}
 
 
-def _source(prepared: Prepared, asked: RunSpecification, bound: Bound) -> Program:
-    """The model as one program."""
-    document, options = prepared.document, prepared.options
-    if asked.steps is None:
-        return read_once(document, bound, options, asked.selection).program
-    programs = read_over_time(document, bound, options, asked)
-    over_time = frozenset(bound.given.over_time)
-    return whole_run(programs.first, programs.later, programs.recorded, over_time)
+def _names_of_data(terms: Sequence[Term]) -> dict[str, str]:
+    """What data are called: those of the second term of one output have a number."""
+    found: dict[str, str] = {}
+    for term in terms:
+        if term.data is not None:
+            name = f"data of {term.output}"
+            again = sum(each.startswith(name) for each in found.values())
+            found[term.data] = f"{name} {again + 1}" if again else name
+    return found
 
 
 def _named(program: Program, names: Mapping[str, str]) -> Program:

@@ -1,0 +1,120 @@
+"""What is differentiated of a model, and by what: names bound to outputs and inputs of programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.values_of import values_of
+from mdf_loop.errors import Finding, raise_findings
+from mdf_loop.ir import Array, Program
+from mdf_loop.ir.types import kind_of
+from mdf_loop.passes.gradient.whole import whole_run
+from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.inputs import open_ports
+from mdf_loop.reading.names import find_item, named_items
+from mdf_loop.reading.over_time import read_over_time
+from mdf_loop.reading.program import read_once
+from mdf_loop.reading.settings import input_name
+from mdf_loop.specification import RunSpecification, Selection, Values
+
+
+class Named:
+    """Outputs that are differentiated, by parameters and inputs, in runs of one kind.
+
+    Attributes:
+        outputs: what results call each of them.
+        wrt: by what, as a modeller names it.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        outputs: Sequence[str],
+        wrt: Sequence[str],
+        specification: RunSpecification,
+    ) -> None:
+        self.prepared = prepared
+        self.wrt = tuple(wrt)
+        self._specification = specification
+        document = prepared.document
+        found = named_items(document, Selection(only=tuple(outputs)))
+        shown = {item.name: name for name, item in found.items()}
+        self.outputs = {name: shown[find_item(document, name).name] for name in outputs}
+        self._ports = {n: p.name for n in wrt for p in open_ports(document) if n in p.names}
+        self._own: dict[str, Any] = {}
+
+    @cached_property
+    def inputs(self) -> dict[str, str]:
+        """The inputs of programs by the names that a modeller gives."""
+        return {name: self._ports.get(name) or input_name(name) for name in self.wrt}
+
+    def asked(
+        self,
+        set: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        sweep: Mapping[str, Any] | None = None,
+    ) -> RunSpecification:
+        """A run at these values; parameters that nobody sets have those of the model."""
+        set, inputs, sweep = dict(set or {}), dict(inputs or {}), dict(sweep or {})
+        given = {*self._ports, *set, *sweep}
+        own = self._of_model([name for name in self.wrt if name not in given])
+        draws = self._specification.values.draws
+        values = Values(inputs, {**own, **set}, sweep, None, draws)
+        selection = Selection(only=tuple(dict.fromkeys(self.outputs.values())))
+        return replace(self._specification, values=values, selection=selection)
+
+    def bound(self, asked: RunSpecification) -> Bound:
+        """The values of a run.
+
+        Raises:
+            LoopError: a value does not fit, or does not change a little: all by name.
+        """
+        bound = self.prepared.bound(asked)
+        raise_findings(self._refused(bound))
+        return bound
+
+    def at(self, bound: Bound) -> dict[str, Array]:
+        """The values by which is differentiated."""
+        return {name: np.asarray(bound.arrays[target]) for name, target in self.inputs.items()}
+
+    def program(self, asked: RunSpecification, bound: Bound) -> Program:
+        """The model as one program: an evaluation, or a whole run over time."""
+        document, options = self.prepared.document, self.prepared.options
+        if asked.steps is None:
+            return read_once(document, bound, options, asked.selection).program
+        programs = read_over_time(document, bound, options, asked)
+        rows = frozenset(bound.given.over_time)
+        return whole_run(programs.first, programs.later, programs.recorded, rows)
+
+    def controls(self, asked: RunSpecification) -> dict[str, Array]:
+        """How far that program runs."""
+        if asked.steps is None:
+            return {}
+        steps = {"steps": np.array(asked.steps)}
+        precision = self.prepared.options.precision
+        return steps if asked.dt is None else {**steps, "dt": np.array(asked.dt, precision)}
+
+    def _of_model(self, names: Sequence[str]) -> dict[str, Any]:
+        """The values of parameters that the model itself has."""
+        self._own |= values_of(self.prepared, [name for name in names if name not in self._own])
+        return {name: self._own[name] for name in names}
+
+    def _refused(self, bound: Bound) -> Iterator[Finding]:
+        """What does not change a little."""
+        arrays = bound.arrays
+        for name, target in self.inputs.items():
+            array = arrays[target]
+            dtype = str(getattr(array, "dtype", type(array).__name__))
+            if not isinstance(array, np.ndarray) or kind_of(dtype) != "f":
+                yield Finding(
+                    "UnsupportedError",
+                    f"'{name}' is {dtype}: only by numbers with a point can be differentiated",
+                    self.prepared.document.where,
+                    "if it can have any value, give it one with a point: 3.0, not 3",
+                )
