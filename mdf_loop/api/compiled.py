@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.api.differentiated import Differentiated
-from mdf_loop.api.differentiation import Named
+from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.running import run
@@ -18,13 +17,11 @@ from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.ir import Array, Data, Program, Takes
-from mdf_loop.losses import losses, wanted
 from mdf_loop.lower.builder import Options
 from mdf_loop.pipeline import PORTABLE, prepare
 from mdf_loop.reading import read
 from mdf_loop.reading.names import stated_shapes
 from mdf_loop.results.data import Results
-from mdf_loop.results.gradient import Gradient
 from mdf_loop.run.backend import Runnable
 from mdf_loop.run.control.progress import Callback
 from mdf_loop.run.device import Placement
@@ -89,7 +86,7 @@ def checked_options(
     return Options(precision, shapes, max_iterations, unroll)
 
 
-class Compiled:
+class Compiled(Derivable):
     """A model ready to run; sessions are made once for each set of input types.
 
     Those of the last 64 sets are kept.
@@ -250,77 +247,6 @@ class Compiled:
             LoopError: an input does not fit, or the model failed; the sentence names the place.
         """
         return run(self.prepared, asked)
-
-    # --- derivatives --------------------------------------------------------------------------
-
-    def differentiate(
-        self,
-        of: Mapping[str, Any],
-        wrt: Sequence[str],
-        *,
-        steps: int | None = None,
-        dt: float | None = None,
-        seed: int | str = 0,
-        trials: int | Sequence[int] | None = None,
-    ) -> Differentiated:
-        """How a number changes with parameters and inputs: made once, run as often as one likes.
-
-        The derivative is that of what runs: how often loops run, which branches are taken, when a
-        neuron fires and which random numbers are drawn is held as it is.
-
-        Args:
-            of: the number: by output `sum`, `mean`, `last` (the sum of its last row), `{"sse": data}`
-                (the squares of what lies between it and data) or `{"weighted": weights}`, or a list of
-                them; several are added up.
-            wrt: by what: parameters by `node.parameter`, of one that keeps a state what it starts from;
-                inputs by port id, each row of those that are given over time.
-            steps: how often the model is evaluated.
-            dt: the seconds between one evaluation and the next.
-            seed: which random numbers the model draws.
-            trials: how many runs with random numbers of their own; a mean is over all of them, too.
-
-        Raises:
-            InputError: a word means nothing, or does not go together with another one.
-        """
-        asked = specify(steps=steps, dt=dt, seed=seed, trials=trials)
-        terms = losses(of)
-        names = tuple(dict.fromkeys(loss.output for loss in terms))
-        return Differentiated(terms, Named(self.prepared, names, wanted(wrt), asked))
-
-    def gradient(
-        self,
-        of: Mapping[str, Any],
-        wrt: Sequence[str],
-        *,
-        set: Mapping[str, Any] | None = None,
-        inputs: Mapping[str, Any] | None = None,
-        sweep: Mapping[str, Any] | None = None,
-        steps: int | None = None,
-        dt: float | None = None,
-        seed: int | str = 0,
-        trials: int | Sequence[int] | None = None,
-        check: bool = False,
-    ) -> Gradient:
-        """A number and how it changes with parameters and inputs; for the words see `differentiate`.
-
-        Args:
-            of: the number.
-            wrt: by what.
-            set: parameters by `node.parameter`.
-            inputs: values by port id.
-            sweep: lists of values for parameters or inputs: derivatives for each member.
-            steps: how often the model is evaluated.
-            dt: the seconds between one evaluation and the next.
-            seed: which random numbers the model draws.
-            trials: how many runs with random numbers of their own.
-            check: compare the derivatives with central differences between runs.
-
-        Raises:
-            GradientError: a derivative is not what differences are; the sentence names the element.
-            LoopError: a value does not fit, or something has no derivative; the sentence names it.
-        """
-        made = self.differentiate(of, wrt, steps=steps, dt=dt, seed=seed, trials=trials)
-        return made.run(set, inputs, sweep=sweep, check=check)
 
     # --- files --------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ def change_of(name: str) -> str:
 
 def differentiate(
     program: Program,
-    number: str,
+    number: str | None,
     wrt: Collection[str],
     of: Collection[str] = (),
     through_loop: Through = plain,
@@ -41,7 +41,7 @@ def differentiate(
 
     Args:
         program: as it was read.
-        number: the output that is that number, or that gives a part of it.
+        number: the output that is that number, or that gives a part of it; None: none does.
         wrt: inputs; how the number changes with each is an output of the new program.
         of: outputs with which the rest of the number changes; how is an input of the new program.
         through_loop: how loops are gone through.
@@ -59,7 +59,8 @@ def differentiate(
     ops = reverse.forward(b, program.ops)
     sweep = reverse.sweep(b, {})
     given = []
-    sweep.add(outputs[number].value, scalar(b, 1, outputs[number].value.dtype))
+    if number is not None:
+        sweep.add(outputs[number].value, scalar(b, 1, outputs[number].value.dtype))
     for name in of:
         value = outputs[name].value
         change = b.new(value.dtype, value.shape, change_of(name))

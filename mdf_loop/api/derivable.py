@@ -1,0 +1,162 @@
+"""`Compiled.differentiate`, `gradient`, `jacobian`, `hessian`: what is asked for derivatives of a model.
+
+The derivative is that of what runs: how often loops run, which branches are taken, when a neuron fires
+and which random numbers are drawn is held as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mdf_loop import arguments
+from mdf_loop.api.differentiated import Differentiated
+from mdf_loop.api.differentiation import Named
+from mdf_loop.api.jacobian import hessian, jacobian
+from mdf_loop.api.prepared import Prepared
+from mdf_loop.losses import Loss, losses, wanted
+from mdf_loop.results.derivatives import Derivatives
+from mdf_loop.results.gradient import Gradient
+from mdf_loop.specification import specify
+
+
+class Derivable:
+    """A model that can be differentiated."""
+
+    prepared: Prepared
+
+    def differentiate(
+        self,
+        of: Mapping[str, Any],
+        wrt: Sequence[str],
+        *,
+        steps: int | None = None,
+        dt: float | None = None,
+        seed: int | str = 0,
+        trials: int | Sequence[int] | None = None,
+    ) -> Differentiated:
+        """How a number changes with parameters and inputs: made once, run as often as one likes.
+
+        The derivative is that of what runs: how often loops run, which branches are taken, when a
+        neuron fires and which random numbers are drawn is held as it is.
+
+        Args:
+            of: the number: by output `sum`, `mean`, `last` (the sum of its last row), `{"sse": data}`
+                (the squares of what lies between it and data) or `{"weighted": weights}`, or a list of
+                them; several are added up.
+            wrt: by what: parameters by `node.parameter`, of one that keeps a state what it starts from;
+                inputs by port id, each row of those that are given over time.
+            steps: how often the model is evaluated.
+            dt: the seconds between one evaluation and the next.
+            seed: which random numbers the model draws.
+            trials: how many runs with random numbers of their own; a mean is over all of them, too.
+
+        Raises:
+            InputError: a word means nothing, or does not go together with another one.
+        """
+        asked = specify(steps=steps, dt=dt, seed=seed, trials=trials)
+        terms = losses(of)
+        return Differentiated(terms, Named(self.prepared, _outputs_of(terms), wanted(wrt), asked))
+
+    def gradient(
+        self,
+        of: Mapping[str, Any],
+        wrt: Sequence[str],
+        *,
+        set: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        sweep: Mapping[str, Any] | None = None,
+        steps: int | None = None,
+        dt: float | None = None,
+        seed: int | str = 0,
+        trials: int | Sequence[int] | None = None,
+        check: bool = False,
+    ) -> Gradient:
+        """A number and how it changes with parameters and inputs; for the words see `differentiate`.
+
+        Args:
+            of: the number.
+            wrt: by what.
+            set: parameters by `node.parameter`.
+            inputs: values by port id.
+            sweep: lists of values for parameters or inputs: derivatives for each member.
+            steps: how often the model is evaluated.
+            dt: the seconds between one evaluation and the next.
+            seed: which random numbers the model draws.
+            trials: how many runs with random numbers of their own.
+            check: compare the derivatives with central differences between runs.
+
+        Raises:
+            GradientError: a derivative is not what differences are; the sentence names the element.
+            LoopError: a value does not fit, or something has no derivative; the sentence names it.
+        """
+        made = self.differentiate(of, wrt, steps=steps, dt=dt, seed=seed, trials=trials)
+        return made.run(set, inputs, sweep=sweep, check=check)
+
+    def jacobian(
+        self,
+        of: Sequence[str],
+        wrt: Sequence[str],
+        *,
+        set: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        steps: int | None = None,
+        dt: float | None = None,
+        seed: int | str = 0,
+    ) -> Derivatives:
+        """How outputs change with parameters and inputs: `made["cell.V", "cell.a"]`.
+
+        An array has the axes of the output (over time its rows), then those of the parameter. It is
+        computed forward if there are no more numbers to differentiate by than numbers that are
+        differentiated, else in reverse.
+
+        Args:
+            of: outputs by `node.port`.
+            wrt: by what; see `differentiate`.
+            set: parameters by `node.parameter`.
+            inputs: values by port id.
+            steps: how often the model is evaluated.
+            dt: the seconds between one evaluation and the next.
+            seed: which random numbers the model draws.
+
+        Raises:
+            LoopError: a value does not fit, or something has no derivative; the sentence names it.
+        """
+        asked = specify(steps=steps, dt=dt, seed=seed)
+        named = Named(self.prepared, arguments.names(of, "of"), wanted(wrt), asked)
+        return jacobian(named, named.asked(set, inputs))
+
+    def hessian(
+        self,
+        of: Mapping[str, Any],
+        wrt: Sequence[str],
+        *,
+        set: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        steps: int | None = None,
+        dt: float | None = None,
+        seed: int | str = 0,
+    ) -> Derivatives:
+        """The second derivatives of a number: `made["cell.a", "cell.b"]` has the axes of a, then of b.
+
+        Args:
+            of: the number; see `differentiate`.
+            wrt: by what.
+            set: parameters by `node.parameter`.
+            inputs: values by port id.
+            steps: how often the model is evaluated.
+            dt: the seconds between one evaluation and the next.
+            seed: which random numbers the model draws.
+
+        Raises:
+            LoopError: a value does not fit, or something has no derivative; the sentence names it.
+        """
+        terms = losses(of)
+        asked = specify(steps=steps, dt=dt, seed=seed)
+        named = Named(self.prepared, _outputs_of(terms), wanted(wrt), asked)
+        return hessian(named, terms, named.asked(set, inputs))
+
+
+def _outputs_of(terms: Sequence[Loss]) -> tuple[str, ...]:
+    """The outputs of what is summed, each once."""
+    return tuple(dict.fromkeys(term.output for term in terms))
