@@ -18,7 +18,10 @@ from mdf_loop.paths import noting
 from mdf_loop.signals import heeded
 from mdf_loop.visible import visible
 
-COMMANDS = ("run", "check", "verify", "draw", "explain", "compile", "import", "doctor", "demo")
+COMMANDS = (
+    *("run", "gradient", "check", "verify", "draw"),
+    *("explain", "compile", "import", "doctor", "demo"),
+)
 """Every command; `mdf_loop.cli.<name>_command` holds it."""
 
 

@@ -24,6 +24,7 @@ from mdf_loop.archives import read_arrays
 from mdf_loop.cli.columns import IGNORED, read_columns
 from mdf_loop.errors import InputError
 from mdf_loop.ir.types import numpy_dtype
+from mdf_loop.losses import WITH_DATA, WORDS
 from mdf_loop.memory_limit import check
 from mdf_loop.paths import noted, path_of
 from mdf_loop.suggestion import suggestion
@@ -65,6 +66,40 @@ def read_sweep(pairs: Iterable[str]) -> dict[str, Any]:
         what = f"the sweep of '{name}'"
         sweep[name] = _range(parts, what) if is_range else _read(text, what)
     return sweep
+
+
+def read_losses(texts: Iterable[str], steps: int | None = None) -> dict[str, list[Any]]:
+    """What a number is made of: words for each output, some with data.
+
+    cell.V:mean   cell.V:sse=data.csv   cell.V:sse=data.csv:V   cell.V:weighted='[0.5, 1]'
+
+    Of a file that is named alone it takes what is called like the output.
+    """
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        output, word, data = _loss(text)
+        what = f"the data of {word} of '{output}'"
+        if data is not None and _WHOLE_FILE.fullmatch(data.strip()):
+            data = f"{data.strip()}:{output}"
+        said = word if data is None else {word: _read(data, what, steps)}
+        found.setdefault(output, []).append(said)
+    return found
+
+
+_LOSS = re.compile(r"(.+?):\s*(\w+)\s*(?:=(.*))?", re.DOTALL)
+
+
+def _loss(text: str) -> tuple[str, str, str | None]:
+    """The output, the word, and the text of its data."""
+    if read := _LOSS.fullmatch(text.strip()):
+        output, word, data = read[1].strip(), read[2], read[3]
+        if word in (WORDS if data is None else WITH_DATA):
+            return output, word, data
+    raise InputError(
+        f"--of '{text}' is not OUTPUT:WORD, or OUTPUT:WORD=DATA"[:200],
+        hint=f"the words are {', '.join(WORDS)}, and with data {' and '.join(WITH_DATA)}: "
+        "--of cell.V:mean, --of cell.V:sse=data.csv:V",
+    )
 
 
 def read_seed(text: str) -> int | str:
@@ -142,6 +177,8 @@ def _range(parts: list[str], what: str) -> Any:
 # --- values ------------------------------------------------------------------------------------
 
 _FILE = re.compile(r"(.+?\.(?:csv|npz|json)):(.*)", re.IGNORECASE | re.DOTALL)
+
+_WHOLE_FILE = re.compile(r"[^:]+\.(?:csv|npz|json)", re.IGNORECASE)
 
 
 def _read(text: str, what: str, steps: int | None = None) -> Any:

@@ -43,6 +43,17 @@ def set_option(command: _F) -> _F:
     )(command)
 
 
+def sweep_option(command: _F) -> _F:
+    """`--sweep name=values`."""
+    return click.option(
+        "--sweep",
+        multiple=True,
+        metavar="NAME=VALUES",
+        help="Run for each value of a parameter or input at once: a list, or first:last:number. "
+        "Several are swept member by member.",
+    )(command)
+
+
 def time_options(command: _F) -> _F:
     """`--steps`, `--dt`."""
     for option in (
@@ -63,8 +74,22 @@ seed_option = click.option(
 )
 
 
-def trials_options(command: _F) -> _F:
-    """`--seed`, `--trials`, `--over-trials`, `--by`."""
+def draws_options(command: _F) -> _F:
+    """`--seed`, `--trials`."""
+    for option in (
+        click.option(
+            "--trials",
+            metavar="N|FIRST:END|LIST",
+            help="Run so many trials at once, each with random numbers of its own; or these.",
+        ),
+        seed_option,
+    ):
+        command = option(command)
+    return command
+
+
+def over_trials_options(command: _F) -> _F:
+    """`--over-trials`, `--by`."""
     for option in (
         click.option(
             "--by",
@@ -78,12 +103,6 @@ def trials_options(command: _F) -> _F:
             help="Give the mean, var, std, min, max, count, quantiles:0.1:0.5:0.9 or "
             "histogram:first:last:edges over all trials instead of each: rt=mean,var.",
         ),
-        click.option(
-            "--trials",
-            metavar="N|FIRST:END|LIST",
-            help="Run so many trials at once, each with random numbers of its own; or these.",
-        ),
-        seed_option,
     ):
         command = option(command)
     return command

@@ -15,12 +15,14 @@ from mdf_loop.cli.long_run_options import keeping_options, long_run_arguments, s
 from mdf_loop.cli.options import (
     compile_options,
     device_option,
+    draws_options,
     input_options,
     model_argument,
     native_option,
+    over_trials_options,
     set_option,
+    sweep_option,
     time_options,
-    trials_options,
 )
 from mdf_loop.cli.show import show
 from mdf_loop.errors import DiskFullError, InputError, LoopError, MemoryLimitError, NotFiniteError
@@ -40,14 +42,9 @@ _COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll", "nativ
 @model_argument
 @input_options
 @set_option
-@click.option(
-    "--sweep",
-    multiple=True,
-    metavar="NAME=VALUES",
-    help="Run for each value of a parameter or input at once: a list, or first:last:number. "
-    "Several are swept member by member.",
-)
-@trials_options
+@sweep_option
+@draws_options
+@over_trials_options
 @time_options
 @keeping_options
 @click.option(

@@ -1,8 +1,9 @@
-"""Results as text for people, or as JSON for programs."""
+"""Results and derivatives as text for people, or as JSON for programs."""
 
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from mdf_loop.ir import Array, Data, StoppedBy
 from mdf_loop.ir.types import content_type
 from mdf_loop.results.data import Results
+from mdf_loop.results.gradient import Gradient
 from mdf_loop.results.json_text import in_parts
 from mdf_loop.run.execution_list import ExecutionList, Sets
 from mdf_loop.run.recording.labels import coordinates, lengths
@@ -48,6 +50,36 @@ def as_text(results: Results, reason: str, ran: ExecutionList | None = None) -> 
     if results.stopped_by is not StoppedBy.COMPLETED:
         lines.append(f"stopped: {results.reason}")
     return "\n".join(map(on_one_line, lines))
+
+
+def gradient_as_json(gradient: Gradient) -> str:
+    """What `gradient --json` prints: the number and its derivatives, the seed, which loops are native."""
+    more = {"seed": gradient.seed, "native": dict(gradient.native)}
+    return json.dumps({**gradient.to_dict(), **more})
+
+
+def gradient_as_text(gradient: Gradient) -> str:
+    """The number, how it changes with each name, and what a check has found."""
+    width = max(map(len, ("value", *gradient)))
+    numbers = {"value": np.asarray(gradient.value), **gradient}
+    lines = [f"{name:{width}}  {_where_it_lies(array)}" for name, array in numbers.items()]
+    lines += [f"loop {loop}: {how}" for loop, how in gradient.native.items()]
+    lines += [f"seed: {gradient.seed}"] if gradient.seed else []
+    if (found := gradient.check) is not None:
+        at = f", at {found.where}" if found.where else ""
+        lines.append(
+            f"central differences agree in {found.elements} elements, "
+            f"to {found.largest:.2g} of the largest derivative{at}"
+        )
+    return "\n".join(map(on_one_line, lines))
+
+
+def _where_it_lies(array: Array) -> str:
+    """A number; or `float64[3, 3]: -0.5 to 2.25`, between which the numbers of an array lie."""
+    if array.ndim == 0:
+        return f"{float(array):.12g}"
+    kind = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+    return f"{kind}: {array.min():.6g} to {array.max():.6g}" if array.size else kind
 
 
 def _output(name: str, data: Data, front: Sequence[str], unit: str, dtype: str | None) -> list[str]:

@@ -10,6 +10,7 @@ COMMANDS = {
     "run --steps 2 --final-state": ("model.yaml", ".npz"),
     "draw -o": ("model.yaml", ".svg"),
     "compile -o": ("model.yaml", ".onnx"),
+    "gradient --of n.v:sum --wrt n.v --save": ("model.yaml", ".onnx"),
     "import -o": ("model.onnx", ".yaml"),
 }
 """Every command that writes a file, what it reads and what it may write."""

@@ -40,6 +40,8 @@ COMMANDS = [
     ("explain", "MODEL"),
     ("verify", "MODEL"),
     ("verify", "MODEL", "--steps", "2"),
+    ("gradient", "MODEL", "--of", f"n{STEERING}.out:sum", "--wrt", f"n{STEERING}.v"),
+    ("gradient", "MODEL", "--of", f"n{STEERING}.no:sum", "--wrt", f"n{STEERING}.no"),
     ("draw", "MODEL", "-o", "model.svg"),
     ("compile", "MODEL", "-o", "model.onnx"),
     ("compile", "MODEL", "-o", f"x{STEERING}.onnx"),

@@ -57,6 +57,7 @@ COMMANDS = [
     f"{RUN} --checkpoint m.json",
     f"{RUN} --inputs d.csv --checkpoint d.csv",
     f"{RUN} --engine modeci --inputs d.json --output d.json",
+    "gradient m.onnx --of n.out:sum --wrt n.v --save m.onnx",
     "compile m.onnx",
     "compile m.onnx -o m.onnx",
 ]
@@ -81,6 +82,7 @@ def test_what_is_read_is_not_written(cli, place, command: str) -> None:
         ("run m.json --steps 2 --checkpoint WRITTEN", "m.json", "x.ckpt"),
         ("run m.json --steps 2 --inputs d.csv --output WRITTEN", "d.csv", "x.json"),
         ("compile m.json -o WRITTEN", "m.json", "x.onnx"),
+        ("gradient m.json --of n.out:sum --wrt n.v --save WRITTEN", "m.json", "x.onnx"),
         ("draw m.json -o WRITTEN", "m.json", "x.svg"),
         ("import m.onnx -o WRITTEN", "m.onnx", "x.yaml"),
     ],

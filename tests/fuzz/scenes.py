@@ -163,6 +163,7 @@ COMMANDS = (
     "check model.yaml",
     "check choices.yaml --shapes dynamic",
     "verify model.yaml --steps 5 --json",
+    "gradient model.yaml --of growing.v:mean --wrt growing.drive --steps 20 --save g.onnx",
     "draw model.yaml -o model.svg",
     "draw choices.yaml -o choices.dot --rankdir TB --level 2",
     "explain choices.yaml",

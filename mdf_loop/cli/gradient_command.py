@@ -1,0 +1,99 @@
+"""`mdf-loop gradient`: how a number changes with parameters and inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mdf_loop.cli.options import (
+    compile_options,
+    device_option,
+    draws_options,
+    input_options,
+    model_argument,
+    native_option,
+    set_option,
+    sweep_option,
+    time_options,
+)
+from mdf_loop.cli.show import show
+from mdf_loop.errors import GradientError
+
+_COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll", "native")
+"""The options about the program that the model becomes, as `compile` takes them."""
+
+
+@click.command("gradient")
+@model_argument
+@click.option(
+    "--of",
+    required=True,
+    multiple=True,
+    metavar="OUTPUT:WORD[=DATA]",
+    help="The number: sum, mean or last (the sum of the last row) of an output, cell.V:mean; sse, "
+    "the squared differences from data, cell.V:sse=data.csv:V; or weighted. Several are added up.",
+)
+@click.option(
+    "--wrt",
+    required=True,
+    multiple=True,
+    metavar="NAME",
+    help="A parameter, node.parameter, or an input by which the number is differentiated.",
+)
+@input_options
+@set_option
+@sweep_option
+@draws_options
+@time_options
+@compile_options
+@device_option
+@native_option
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Compare with central differences; exit code 1 if a derivative is different.",
+)
+@click.option(
+    "--save", metavar="FILE", help="Write the number and its derivatives as one .onnx file."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@click.pass_context
+def command(ctx: click.Context, /, model: str, **options: Any) -> None:
+    """Print how a number that MODEL gives changes with parameters and inputs.
+
+    What runs is held as it is: counts of iterations, branches, spikes, random numbers.
+    """
+    from mdf_loop.api.compiled import compile
+    from mdf_loop.api.onnx_files import checked_file
+    from mdf_loop.cli.inputs import (
+        read_inputs,
+        read_losses,
+        read_seed,
+        read_settings,
+        read_sweep,
+        read_trials,
+    )
+    from mdf_loop.cli.text import gradient_as_json, gradient_as_text
+
+    if options["save"] is not None:
+        checked_file(options["save"], frozenset())
+    steps = options["steps"]
+    made = compile(model, **{name: options[name] for name in _COMPILED}).differentiate(
+        read_losses(options["of"], steps),
+        options["wrt"],
+        steps=steps,
+        dt=options["dt"],
+        seed=read_seed(options["seed"]),
+        trials=read_trials(options["trials"]),
+    )
+    settings, sweep = read_settings(options["settings"]), read_sweep(options["sweep"])
+    inputs = read_inputs(options["pairs"], options["files"], steps)
+    try:
+        gradient = made.run(settings, inputs, sweep=sweep, check=options["check"])
+    except GradientError as error:
+        show(str(error), error=True)
+        ctx.exit(1)
+    if options["save"] is not None:
+        made.save(options["save"])
+    show(gradient_as_json(gradient) if options["as_json"] else gradient_as_text(gradient))
