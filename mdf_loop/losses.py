@@ -13,6 +13,7 @@ import numpy as np
 
 from mdf_loop import arguments
 from mdf_loop.errors import InputError
+from mdf_loop.trials import is_whole
 
 WORDS = ("sum", "mean", "last")
 """What a number is made of an output alone."""
@@ -77,3 +78,17 @@ def wanted(wrt: Any) -> Sequence[str]:
             "wrt names nothing", hint="name parameters (node.parameter) or inputs, as set does"
         )
     return tuple(dict.fromkeys(names))
+
+
+def truncated(truncate: Any) -> int | None:
+    """Through how many iterations derivatives go back.
+
+    Raises:
+        InputError: it is no whole number above 0.
+    """
+    if truncate is None or (is_whole(truncate) and truncate > 0):
+        return None if truncate is None else int(truncate)
+    raise InputError(
+        f"truncate is how many iterations derivatives go back through, not {truncate!r}"[:200],
+        hint="give a whole number above 0, or leave it out",
+    )

@@ -14,7 +14,7 @@ from mdf_loop.api.differentiated import Differentiated
 from mdf_loop.api.differentiation import Named
 from mdf_loop.api.jacobian import hessian, jacobian
 from mdf_loop.api.prepared import Prepared
-from mdf_loop.losses import Loss, losses, wanted
+from mdf_loop.losses import Loss, losses, truncated, wanted
 from mdf_loop.results.derivatives import Derivatives
 from mdf_loop.results.gradient import Gradient
 from mdf_loop.specification import specify
@@ -34,6 +34,8 @@ class Derivable:
         dt: float | None = None,
         seed: int | str = 0,
         trials: int | Sequence[int] | None = None,
+        truncate: int | None = None,
+        stop: Sequence[str] = (),
     ) -> Differentiated:
         """How a number changes with parameters and inputs: made once, run as often as one likes.
 
@@ -50,13 +52,18 @@ class Derivable:
             dt: the seconds between one evaluation and the next.
             seed: which random numbers the model draws.
             trials: how many runs with random numbers of their own; a mean is over all of them, too.
+            truncate: go back through so many steps, or iterations of outermost loops, at most: what
+                these begin with is taken for a constant, and nothing before them is looked at.
+            stop: output ports, `node.port`, that are taken for constants; also of nodes inside of loops.
 
         Raises:
             InputError: a word means nothing, or does not go together with another one.
         """
         asked = specify(steps=steps, dt=dt, seed=seed, trials=trials)
         terms = losses(of)
-        return Differentiated(terms, Named(self.prepared, _outputs_of(terms), wanted(wrt), asked))
+        stops = arguments.names(stop, "stop")
+        named = Named(self.prepared, _outputs_of(terms), wanted(wrt), asked, stops)
+        return Differentiated(terms, named, truncated(truncate))
 
     def gradient(
         self,
@@ -70,6 +77,8 @@ class Derivable:
         dt: float | None = None,
         seed: int | str = 0,
         trials: int | Sequence[int] | None = None,
+        truncate: int | None = None,
+        stop: Sequence[str] = (),
         check: bool = False,
     ) -> Gradient:
         """A number and how it changes with parameters and inputs; for the words see `differentiate`.
@@ -84,13 +93,24 @@ class Derivable:
             dt: the seconds between one evaluation and the next.
             seed: which random numbers the model draws.
             trials: how many runs with random numbers of their own.
+            truncate: go back through so many steps, or iterations, at most.
+            stop: output ports that are taken for constants.
             check: compare the derivatives with central differences between runs.
 
         Raises:
             GradientError: a derivative is not what differences are; the sentence names the element.
             LoopError: a value does not fit, or something has no derivative; the sentence names it.
         """
-        made = self.differentiate(of, wrt, steps=steps, dt=dt, seed=seed, trials=trials)
+        made = self.differentiate(
+            of,
+            wrt,
+            steps=steps,
+            dt=dt,
+            seed=seed,
+            trials=trials,
+            truncate=truncate,
+            stop=stop,
+        )
         return made.run(set, inputs, sweep=sweep, check=check)
 
     def jacobian(

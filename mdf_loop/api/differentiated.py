@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mdf_loop.api.differentiation import Named
 from mdf_loop.api.gathering import seed_of
 from mdf_loop.api.gradient_check import checked
@@ -19,7 +21,6 @@ from mdf_loop.ir import Array, Program
 from mdf_loop.losses import Loss
 from mdf_loop.pipeline import PORTABLE, prepare
 from mdf_loop.reading.binding import Bound
-from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.recent import Recent
 from mdf_loop.results.data import Results
 from mdf_loop.results.gradient import Gradient, GradientCheck
@@ -42,8 +43,9 @@ class Differentiated:
         named: the outputs, and by what they are differentiated.
     """
 
-    def __init__(self, losses: Sequence[Loss], named: Named) -> None:
+    def __init__(self, losses: Sequence[Loss], named: Named, truncate: int | None = None) -> None:
         self.losses = tuple(losses)
+        self._most = truncate
         self.named = named
         self._ready: Recent[GradientInOne | GradientOverTime] = Recent(SESSIONS)
         self._lock = threading.Lock()
@@ -73,7 +75,7 @@ class Differentiated:
         bound = self.named.bound(asked)
         ready = self._made(asked, bound)
         value, made = ready.run(bound)
-        arrays = {name: made[target] for name, target in self.named.inputs.items()}
+        arrays = {name: np.asarray(made[t]) for name, t in self.named.inputs.items()}
         if bound.streams.trials is not None:
             trials = len(bound.streams.trials)
             value = _over_trials(value, trials)
@@ -113,15 +115,15 @@ class Differentiated:
         prepared = self.named.prepared
         terms = terms_of(self.losses, self.named.outputs)
         targets = tuple(self.named.inputs.values())
-        differentiation = Differentiation(terms, targets, prepared.placement)
+        differentiation = Differentiation(terms, targets, prepared.placement, self._most)
         trials = 1 if bound.streams.trials is None else len(bound.streams.trials)
         if asked.steps is None:
             program = self.named.program(asked, bound)
             data = Data.of(self.losses, terms, program, None, trials)
             return GradientInOne(program, differentiation, data, bound.swept_in(program))
-        programs = read_over_time(prepared.document, bound, prepared.options, asked)
+        programs = self.named.over_time(asked, bound)
         swept = bound.swept_in(programs.later)
-        session = TimeSession(programs, prepared.options, prepared.placement, swept)
+        session = TimeSession(programs, self.named.options, prepared.placement, swept)
         data = Data.of(self.losses, terms, programs.later, asked.steps, trials)
         over_time = frozenset(bound.given.over_time)
         return GradientOverTime(programs, session, differentiation, data, asked, over_time)
@@ -152,7 +154,7 @@ class Differentiated:
     def _in_file(self) -> tuple[Program, dict[str, Array]]:
         """The program of a file, and what its inputs hold that are not given."""
         asked = self.named.asked()
-        return program_of_file(self.named, self.losses, asked, self.named.bound(asked))
+        return program_of_file(self.named, self.losses, asked, self.named.bound(asked), self._most)
 
 
 def _over_trials(array: Array, trials: int) -> Array:

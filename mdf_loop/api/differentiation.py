@@ -11,14 +11,15 @@ import numpy as np
 
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.values_of import values_of
-from mdf_loop.errors import Finding, raise_findings
-from mdf_loop.ir import Array, Program
+from mdf_loop.errors import Finding, UnknownNameError, raise_findings
+from mdf_loop.ir import Array, Op, Program, walk
 from mdf_loop.ir.types import kind_of
+from mdf_loop.ops.gradients import STOP
 from mdf_loop.passes.gradient.whole import whole_run
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.names import find_item, named_items
-from mdf_loop.reading.over_time import read_over_time
+from mdf_loop.reading.over_time import OverTime, read_over_time
 from mdf_loop.reading.program import read_once
 from mdf_loop.reading.settings import input_name
 from mdf_loop.specification import RunSpecification, Selection, Values
@@ -30,6 +31,7 @@ class Named:
     Attributes:
         outputs: what results call each of them.
         wrt: by what, as a modeller names it.
+        options: how the model is read.
     """
 
     def __init__(
@@ -38,8 +40,10 @@ class Named:
         outputs: Sequence[str],
         wrt: Sequence[str],
         specification: RunSpecification,
+        stop: Sequence[str] = (),
     ) -> None:
         self.prepared = prepared
+        self.options = replace(prepared.options, stops=frozenset(stop))
         self.wrt = tuple(wrt)
         self._specification = specification
         document = prepared.document
@@ -85,12 +89,20 @@ class Named:
 
     def program(self, asked: RunSpecification, bound: Bound) -> Program:
         """The model as one program: an evaluation, or a whole run over time."""
-        document, options = self.prepared.document, self.prepared.options
+        document, options = self.prepared.document, self.options
         if asked.steps is None:
-            return read_once(document, bound, options, asked.selection).program
-        programs = read_over_time(document, bound, options, asked)
+            program = read_once(document, bound, options, asked.selection).program
+            self._refuse_unread(program)
+            return program
+        programs = self.over_time(asked, bound)
         rows = frozenset(bound.given.over_time)
         return whole_run(programs.first, programs.later, programs.recorded, rows)
+
+    def over_time(self, asked: RunSpecification, bound: Bound) -> OverTime:
+        """The model over time as two programs."""
+        programs = read_over_time(self.prepared.document, bound, self.options, asked)
+        self._refuse_unread(programs.later)
+        return programs
 
     def controls(self, asked: RunSpecification) -> dict[str, Array]:
         """How far that program runs."""
@@ -99,6 +111,21 @@ class Named:
         steps = {"steps": np.array(asked.steps)}
         precision = self.prepared.options.precision
         return steps if asked.dt is None else {**steps, "dt": np.array(asked.dt, precision)}
+
+    def _refuse_unread(self, program: Program) -> None:
+        """Refuse ports that are to stop derivatives, and that nothing of the model is."""
+        stopped = [
+            op.where for op in walk(program.ops) if isinstance(op, Op) and op.op_type == STOP
+        ]
+        for name in sorted(self.options.stops):
+            node, _, port = name.rpartition(".")
+            end = f".nodes['{node}'].output_ports['{port}']"
+            if not any(where.endswith(end) for where in stopped):
+                raise UnknownNameError(
+                    f"stop names '{name}', which is no output port of the model that is computed",
+                    self.prepared.document.where,
+                    "name it as node.port, also of a node inside of a loop",
+                )
 
     def _of_model(self, names: Sequence[str]) -> dict[str, Any]:
         """The values of parameters that the model itself has."""

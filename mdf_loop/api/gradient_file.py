@@ -20,13 +20,15 @@ from mdf_loop.specification import RunSpecification
 
 
 def program_of_file(
-    named: Named, losses: Sequence[Loss], asked: RunSpecification, bound: Bound
+    named: Named, losses: Sequence[Loss], asked: RunSpecification, bound: Bound, most: int | None
 ) -> tuple[Program, dict[str, Array]]:
     """The program, and what its inputs hold that are not given.
 
     Raises:
-        InputError: it has several trials.
+        InputError: it has several trials, or is truncated over time.
     """
+    if most is not None and asked.steps is not None:
+        raise InputError("a file has no truncated derivatives over time", hint="leave truncate out")
     if bound.streams.vary:
         raise InputError("a file computes one run", hint="leave trials out")
     source = named.program(asked, bound)
@@ -34,7 +36,7 @@ def program_of_file(
         Term(named.outputs[loss.output], loss.word, False, k) for k, loss in enumerate(losses)
     )
     names = {target: name for name, target in named.inputs.items()}
-    made = Differentiation(terms, tuple(names), USUAL).program(source, for_kernels)
+    made = Differentiation(terms, tuple(names), USUAL, most).program(source, for_kernels)
     data = Data.of(losses, terms, source, asked.steps)
     held = {**bound.drawing(source).arrays, **data.arrays, **named.controls(asked)}
     names |= _names_of_data(terms)

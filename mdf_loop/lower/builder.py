@@ -21,12 +21,13 @@ from mdf_loop.ops.registry import same_bits
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the caller decides about a compilation."""
+    """What the caller decides about a compilation; `stops` are ports that derivatives take for constants."""
 
     precision: str = "float64"
     shapes: str = "strict"
     max_iterations: int | None = None
     unroll: int | None = None
+    stops: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from mdf_loop.ops import (
     draws,
     elementwise,
+    gradients,
     movement,
     networks,
     noise,
@@ -22,6 +23,7 @@ register(
     *sequences.ROWS,
     *draws.ROWS,
     *noise.ROWS,
+    *gradients.ROWS,
     *others.ROWS,
 )
 

@@ -36,6 +36,7 @@ def differentiate(
     wrt: Collection[str],
     of: Collection[str] = (),
     through_loop: Through = plain,
+    most: int | None = None,
 ) -> Program:
     """The program that also gives how a number changes with inputs.
 
@@ -45,6 +46,7 @@ def differentiate(
         wrt: inputs; how the number changes with each is an output of the new program.
         of: outputs with which the rest of the number changes; how is an input of the new program.
         through_loop: how loops are gone through.
+        most: through how many iterations of outermost loops, the last ones; None: all of them.
 
     Raises:
         UnsupportedError: something between them has no derivative; the sentence names it.
@@ -55,7 +57,7 @@ def differentiate(
     outputs = {output.name: output for output in program.outputs}
     active = {inputs[name] for name in wrt}
     spread_varying(program.ops, active)
-    reverse = Reverse(active, chosen_in(program.ops), through_loop)
+    reverse = Reverse(active, chosen_in(program.ops), through_loop, most)
     ops = reverse.forward(b, program.ops)
     sweep = reverse.sweep(b, {})
     given = []

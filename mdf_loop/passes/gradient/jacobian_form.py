@@ -158,7 +158,7 @@ def _recursion(
     )
     finals = _apart(b, final, sizes, 0)
     for (c, _), part in zip(changes, finals, strict=True):
-        outside.add(c.initial, b.op("Reshape", part, ints(b, *_extents(c.enter))))
+        ran.give(outside, c, b.op("Reshape", part, ints(b, *_extents(c.enter))))
     rows = _apart(b, flipped(b, stack), sizes, 1)
     return {
         change: b.op("Reshape", part, ints(b, -1, *_extents(change)))

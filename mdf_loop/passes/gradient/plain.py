@@ -61,7 +61,7 @@ class _Backward:
         )
         b.append(made)
         for c, backward in zip(body.leaving, carried, strict=False):
-            self.outside.add(c.initial, backward.final)
+            self.ran.give(self.outside, c, backward.final)
         sums = carried[len(body.leaving) :]
         for value, backward in zip(body.captured, sums, strict=True):
             self.outside.add(value, backward.final)
@@ -101,7 +101,7 @@ class _Backward:
         given = [Scanned(self.ran.tape[c.enter], inside[c.enter], 0, True) for c in loop.carried]
         given += [Scanned(s.rows, inside[s.row], s.axis, not s.backward) for s in loop.scanned]
         rows = self.body.rows.items()
-        given += [Scanned(self.outside.of[r.stack], g, 0, True) for r, g in rows]
+        given += [Scanned(self.ran.changes(self.outside, r), g, 0, True) for r, g in rows]
         return tuple(given)
 
     def _numbered(self, number: Value) -> list[Operation]:

@@ -1,14 +1,24 @@
-"""A loop that has run: what it has recorded, how often it ran, and just the rows that it was given."""
+"""A loop that has run: what it has recorded, how often it ran, and just the rows that it was given.
+
+Where derivatives are truncated, it is the last iterations of it: what these begin with is a constant.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from mdf_loop.ir import Loop, Op, Value
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Carried, Loop, Op, Recorded, Value
+from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.derivatives.sweep import Sweep
+from mdf_loop.ops.words import ints, scalar
 from mdf_loop.passes.gradient.reverse import Reverse, Tape
 from mdf_loop.passes.gradient.rows_that_ran import rows_that_ran
+
+_ALL = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +27,8 @@ class RanLoop:
 
     Attributes:
         loop: that loop.
-        count: how many iterations there were.
+        count: how many iterations there were, of those that are looked at.
+        skipped: how many there were before these; None: none.
         tape: what entered each of them.
         extent: the name of the number of rows.
         cuts: the operations that make rows of what was given.
@@ -25,6 +36,7 @@ class RanLoop:
 
     loop: Loop
     count: Value
+    skipped: Value | None
     tape: Tape
     extent: str
     cuts: Sequence[Op]
@@ -33,15 +45,42 @@ class RanLoop:
         """Give what rows were cut from what these have got."""
         reverse.back(outside, self.cuts)
 
+    def changes(self, outside: Sweep, recorded: Recorded) -> Value:
+        """The cotangents of the rows that a loop has recorded."""
+        return _after(outside.b, outside.of[recorded.stack], self.skipped)
+
+    def give(self, outside: Sweep, carried: Carried, change: Value) -> None:
+        """Give what a carried value begins with what it gets; a constant gets nothing."""
+        b = outside.b
+        if self.skipped is not None:
+            is_first = b.op("Equal", self.skipped, scalar(b, 0, "int64"))
+            change = b.op("Where", is_first, change, zeros(b, change))
+        outside.add(carried.initial, change)
+
 
 def has_run(reverse: Reverse, outside: Sweep, loop: Loop) -> RanLoop:
     """What is known of a loop that records what it carries."""
     assert loop.count is not None
-    b = outside.b
-    before = len(b.ops)
-    ran = rows_that_ran(b, loop, reverse.active)
-    cuts = [op for op in b.ops[before:] if isinstance(op, Op)]
-    tape = reverse.tapes[loop]
+    b, tape = outside.b, reverse.tapes[loop]
     names = [stack.shape[0] for stack in tape.values() if stack.shape]
     extent = str(names[0]) if names else b.name("tape")
-    return RanLoop(ran, loop.count, tape, extent, cuts)
+    count, skipped = loop.count, None
+    if reverse.most is not None and b.parent is None:
+        count = b.op("Min", loop.count, scalar(b, reverse.most, "int64"))
+        skipped = b.op("Sub", loop.count, count)
+        tape = {value: _after(b, stack, skipped) for value, stack in tape.items()}
+    before = len(b.ops)
+    ran = rows_that_ran(b, loop, skipped, reverse.active)
+    if skipped is not None:
+        first = skipped if loop.first is None else b.op("Add", loop.first, skipped)
+        ran = replace(ran, first=first)
+    cuts = [op for op in b.ops[before:] if isinstance(op, Op)]
+    return RanLoop(ran, count, skipped, tape, extent, cuts)
+
+
+def _after(b: Builder, rows: Value, skipped: Value | None) -> Value:
+    """The rows behind those that are skipped."""
+    if skipped is None:
+        return rows
+    first = b.op("Reshape", skipped, ints(b, 1))
+    return b.op("Slice", rows, first, ints(b, _ALL), ints(b, 0))

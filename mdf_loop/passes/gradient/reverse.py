@@ -49,12 +49,14 @@ class Reverse:
         active: what depends on that by which is differentiated, and copies of it.
         chosen: what a choice may leave out.
         through_loop: how a loop is gone through.
+        most: through how many iterations of an outermost loop, the last ones; None: all of them.
         tapes: of each loop that is gone through.
     """
 
     active: set[Value]
     chosen: set[Value]
     through_loop: Through
+    most: int | None = None
     tapes: dict[Loop, Tape] = field(default_factory=dict)
 
     def copied(

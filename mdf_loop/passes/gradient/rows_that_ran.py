@@ -10,19 +10,19 @@ from mdf_loop.build import Builder
 from mdf_loop.ir import Loop, Op, Operation, Scanned, Value, captures
 from mdf_loop.ops.words import ints, rank
 
-_ALL = int(np.iinfo(np.int64).max)
 
-
-def rows_that_ran(b: Builder, loop: Loop, active: set[Value]) -> Loop:
+def rows_that_ran(b: Builder, loop: Loop, skipped: Value | None, active: set[Value]) -> Loop:
     """The loop with the rows that it was given, and of what it has indexed by the iteration's number.
 
-    Indexing gives a cotangent of all that is indexed, in each iteration; scanning one of a row.
+    Indexing gives a cotangent of all that is indexed, in each iteration; scanning one of a row. Rows of
+    iterations that are `skipped` are left out.
     """
     assert loop.count is not None
-    count = b.op("Reshape", loop.count, ints(b, 1))
+    end = b.op("Reshape", loop.count, ints(b, 1))
+    begin = ints(b, 0) if skipped is None else b.op("Reshape", skipped, ints(b, 1))
     indexed = {op: s for op in loop.ops if (s := _indexed(loop, op, active)) is not None}
-    scanned = [_given(b, s, count, active) for s in loop.scanned]
-    scanned += [_numbered(b, loop, s, count, active) for s in indexed.values()]
+    scanned = [_given(b, s, begin, end, active) for s in loop.scanned]
+    scanned += [_numbered(b, loop, s, begin, end, active) for s in indexed.values()]
     ops = tuple(op for op in loop.ops if op not in indexed)
     return replace(loop, ops=ops, scanned=tuple(scanned))
 
@@ -37,20 +37,22 @@ def _indexed(loop: Loop, op: Operation, active: set[Value]) -> Scanned | None:
     return Scanned(rows, op.outputs[0], int(op.attributes.get("axis", 0)) % len(rows.shape))
 
 
-def _numbered(b: Builder, loop: Loop, s: Scanned, count: Value, active: set[Value]) -> Scanned:
+def _numbered(
+    b: Builder, loop: Loop, s: Scanned, begin: Value, end: Value, active: set[Value]
+) -> Scanned:
     """The rows from the number of the first iteration on."""
     if loop.first is None:
-        return _given(b, s, count, active)
+        return _given(b, s, begin, end, active)
     first = b.op("Reshape", loop.first, ints(b, 1))
-    return _cut(b, s, first, b.op("Add", first, count), active)
+    return _cut(b, s, b.op("Add", first, begin), b.op("Add", first, end), active)
 
 
-def _given(b: Builder, s: Scanned, count: Value, active: set[Value]) -> Scanned:
-    """The first rows, or the last ones of a scan that goes backward."""
+def _given(b: Builder, s: Scanned, begin: Value, end: Value, active: set[Value]) -> Scanned:
+    """The rows of these iterations; those of a scan that goes backward are counted from the end."""
     if not s.backward:
-        return _cut(b, s, ints(b, 0), count, active)
+        return _cut(b, s, begin, end, active)
     extent = b.op("Shape", s.rows, start=s.axis, end=s.axis + 1)
-    return _cut(b, s, b.op("Sub", extent, count), ints(b, _ALL), active)
+    return _cut(b, s, b.op("Sub", extent, end), b.op("Sub", extent, begin), active)
 
 
 def _cut(b: Builder, s: Scanned, first: Value, end: Value, active: set[Value]) -> Scanned:

@@ -110,7 +110,7 @@ def given_rows(outside: Sweep, ran: RanLoop, body: Transposed) -> dict[Value, Va
     rows = {inside[loop.iteration]: numbers}
     rows |= {inside[c.enter]: ran.tape[c.enter] for c in loop.carried}
     rows |= {inside[s.row]: in_front(b, s) for s in loop.scanned}
-    return rows | {change: outside.of[r.stack] for r, change in body.rows.items()}
+    return rows | {change: ran.changes(outside, r) for r, change in body.rows.items()}
 
 
 def _recursion(
@@ -146,7 +146,7 @@ def _recursion(
         )
     )
     for c, backward in zip(body.leaving, carried, strict=True):
-        outside.add(c.initial, backward.final)
+        ran.give(outside, c, backward.final)
     return {record.row: flipped(b, record.stack) for record in recorded}
 
 

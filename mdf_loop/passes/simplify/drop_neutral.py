@@ -3,6 +3,7 @@
     x * 1, 1 * x, x / 1, x - 0, x + -0.0      ->   x
     x + 0.0, 0.0 + x      (x is never -0.0)   ->   x
     Where(True, x, y), Where(c, x, x)         ->   x
+    StopGradient(x)                           ->   x
 
 Keeps: results bit for bit, signs of zeros too; so `x + 0.0` stays where x may be -0.0, and
 `0 * x`, which is not 0 for an infinite x, stays everywhere. What changes the dtype or the shape
@@ -16,6 +17,7 @@ import numpy as np
 from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Program, Value
 from mdf_loop.ops import row_of
+from mdf_loop.ops.gradients import STOP
 from mdf_loop.passes.rewrite import rewrite
 
 _NUMBERS = frozenset({"float64", "float32", "int64", "int32"})
@@ -46,6 +48,8 @@ class _Neutral:
     def _given(self, b: Builder, op: Op) -> Value | None:
         if op.op_type == "Where":
             return _only_choice(b, op)
+        if op.op_type == STOP:
+            return op.inputs[0]
         if len(op.inputs) != 2 or op.outputs[0].dtype not in _NUMBERS:
             return None
         left, right = op.inputs

@@ -10,8 +10,10 @@ It holds one chunk, and what is held at the beginnings of all: of N steps as muc
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -49,7 +51,7 @@ class GradientOverTime:
     ) -> None:
         self._programs = programs
         self._session = session
-        self._asked = asked
+        self._asked, self._most = replace(asked, most=None), asked.most
         self._data = data
         self._over_time = over_time
         self._steps, self._dt = specification.steps or 0, specification.dt
@@ -64,7 +66,7 @@ class GradientOverTime:
     def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
         """The number, and how it changes with each input that is asked for."""
         most = self._steps_at_once(max(self._session.members(bound), 1))
-        if self._steps <= most:
+        if self._steps <= most and not self._constant:
             return self._in_one.run(bound)
         return self._in_chunks(bound.drawing(self._programs.later), most)
 
@@ -88,21 +90,37 @@ class GradientOverTime:
         return max(FEWEST, math.isqrt(self._steps), AT_ONCE // max(held * members, 1))
 
     def _in_chunks(self, bound: Bound, most: int) -> tuple[Array, dict[str, Array]]:
-        steps = self._steps
-        begins = list(range(1, steps, most))
+        chunks = self._chunks(most)
         held, starts = self._begun(bound), []
-        for begin in begins:
+        for chunk in chunks:
             starts.append(held)
-            if begin + most < steps:
-                held = self._forward(bound, held, begin, most)
-        sums = _Sums(steps, self._over_time, self._session.axis)
-        changes = {name: np.zeros_like(held[name]) for name in self._before}
-        for begin, start in zip(reversed(begins), reversed(starts), strict=True):
+            if chunk.stop < self._steps:
+                held = self._forward(bound, held, chunk)
+        nothing = {name: np.zeros_like(held[name]) for name in self._before}
+        changes, sums = nothing, _Sums(self._steps, self._over_time, self._session.axis)
+        for chunk, start in zip(reversed(chunks), reversed(starts), strict=True):
+            looked_at = chunk.start >= self._constant
+            wrt = self._asked.wrt if looked_at else ()
             changes = self._backward(
-                bound, start, changes, range(begin, min(begin + most, steps)), sums
+                bound, start, changes if looked_at else nothing, chunk, sums, wrt
             )
-        self._back_to_first(bound, changes, sums)
-        return sums.value, sums.made
+        self._back_to_first(bound, nothing if self._constant else changes, sums)
+        given = self._session.given(bound, 0, self._steps)
+        return sums.value, sums.filled(given, self._asked.wrt, self._session.swept)
+
+    @property
+    def _constant(self) -> int:
+        """How many steps there are whose end is taken for a constant."""
+        return 0 if self._most is None else max(self._steps - self._most, 0)
+
+    def _chunks(self, most: int) -> list[range]:
+        """The steps after the first one; none has some that are, and some that are not, looked at."""
+        ends = [1, *([self._constant] if self._constant > 1 else []), self._steps]
+        return [
+            range(begin, min(begin + most, end))
+            for start, end in pairwise(ends)
+            for begin in range(start, end, most)
+        ]
 
     # --- forward --------------------------------------------------------------------------------
 
@@ -110,9 +128,9 @@ class GradientOverTime:
         """What is held after the first evaluation."""
         return self._session.held(self._session.first.run(self._session.given(bound, 0)))
 
-    def _forward(self, bound: Bound, held: State, begin: int, most: int) -> State:
-        """What is held so many steps further."""
-        session, end = self._session, begin + most
+    def _forward(self, bound: Bound, held: State, chunk: range) -> State:
+        """What is held after these steps."""
+        session, begin, end = self._session, chunk.start, chunk.stop
         members = max(session.members(bound), 1)
         while begin < end:
             later = session.later(held, self._steps, members, thinned=False)
@@ -126,7 +144,13 @@ class GradientOverTime:
     # --- backward -------------------------------------------------------------------------------
 
     def _backward(
-        self, bound: Bound, held: State, changes: Mapping[str, Array], chunk: range, sums: _Sums
+        self,
+        bound: Bound,
+        held: State,
+        changes: Mapping[str, Array],
+        chunk: range,
+        sums: _Sums,
+        wrt: tuple[str, ...],
     ) -> dict[str, Array]:
         """One chunk: what it gives is added; how the number changes with what it begins with."""
         session, steps = self._session, len(chunk)
@@ -135,7 +159,7 @@ class GradientOverTime:
         given |= self._data.rows(chunk.start, chunk.stop)
         given |= {change_of(self._after[name]): change for name, change in changes.items()}
         made = back.run(session.going_on(back, given, held, steps, steps, self._dt))
-        sums.add(made, self._asked.wrt, chunk)
+        sums.add(made, wrt, chunk)
         return {name: made[change_of(self._before[name])] for name in changes}
 
     def _back(self, held: State, *, is_last: bool) -> Runnable:
@@ -165,7 +189,7 @@ class GradientOverTime:
         for name, value in self._held_first.items():
             given[change_of(value.name)] = _fitted(changes[name], value.value, session.axis)
         feeds = {e.value.name: given[e.value.name] for e in self._first.program.inputs}
-        sums.add(self._first.run(feeds), self._asked.wrt, range(1))
+        sums.add(self._first.run(feeds), () if self._constant else self._asked.wrt, range(1))
 
     @cached_property
     def _held_first(self) -> dict[str, Output]:
@@ -207,6 +231,17 @@ class _Sums:
                 self._put(name, change, chunk)
             else:
                 self.made[name] = change + self.made.get(name, 0)
+
+    def filled(
+        self, given: Mapping[str, Array], wrt: tuple[str, ...], swept: Collection[str]
+    ) -> dict[str, Array]:
+        """All changes: zeros of what has given none, in the shape of what is given."""
+        members = np.shape(self.value)
+        rest = {name: np.zeros_like(given[name]) for name in wrt if name not in self.made}
+        return self.made | {
+            name: none if name in swept else np.broadcast_to(none, (*members, *none.shape))
+            for name, none in rest.items()
+        }
 
     def _put(self, name: str, change: Array, chunk: range) -> None:
         front = (slice(None),) * self._front

@@ -25,11 +25,13 @@ class Differentiation:
         terms: what is summed of which outputs.
         wrt: inputs.
         placement: where, and how, it is computed.
+        most: how many iterations, the last ones, derivatives go back through; None: all.
     """
 
     terms: tuple[Term, ...]
     wrt: tuple[str, ...]
     placement: Placement
+    most: int | None = None
 
     @property
     def before_the_end(self) -> Differentiation:
@@ -46,9 +48,8 @@ class Differentiation:
         """The program that gives the number and its derivatives: also by `wrt`, and of outputs `of`."""
         given = {entry.value.name for entry in program.inputs}
         known = [name for name in self.wrt if name in given]
-        made = differentiate(
-            with_value(program, self.terms), VALUE, (*known, *wrt), of, through_loop
-        )
+        number = with_value(program, self.terms)
+        made = differentiate(number, VALUE, (*known, *wrt), of, through_loop, self.most)
         kept = [o for o in made.outputs if o.name == VALUE or o.role is Gives.CHANGE]
         return replace(made, outputs=tuple(kept))
 

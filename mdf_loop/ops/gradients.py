@@ -1,0 +1,57 @@
+"""What says something about derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from onnx import defs
+
+from mdf_loop.ir import Array, Op, Value
+from mdf_loop.ops.batching.elementwise import elementwise
+from mdf_loop.ops.compositions.words import operand
+from mdf_loop.ops.derivatives.rule import NOTHING
+from mdf_loop.ops.registry import Bits, Row, Type, no
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+
+
+def _types(
+    inputs: Sequence[Type | None], attributes: Mapping[str, Any], known: Mapping[int, Array]
+) -> list[Type]:
+    (x,) = inputs
+    assert x is not None
+    return [x]
+
+
+def _composed(b: Builder, op: Op) -> Value:
+    return b.op("Identity", operand(op))
+
+
+STOP = "StopGradient"
+"""A value as it is, which derivatives take for a constant."""
+
+_FLOATS = ["tensor(float)", "tensor(double)", "tensor(float16)"]
+
+ROWS = (
+    Row(
+        name=STOP,
+        schema=defs.OpSchema(
+            STOP,
+            "mdf_loop.gradients",
+            1,
+            inputs=[defs.OpSchema.FormalParameter("x", "T")],
+            outputs=[defs.OpSchema.FormalParameter("y", "T")],
+            type_constraints=[("T", _FLOATS, "numbers with a point")],
+        ),
+        types=_types,
+        elementwise=True,
+        bits=Bits.FIXED,
+        may_fail=no,
+        batched=elementwise,
+        meaning=lambda x: x,
+        composed=_composed,
+        derivative=NOTHING,
+    ),
+)
