@@ -22,6 +22,7 @@ from mdf_loop.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from mdf_loop.api.compiled import Compiled, compile
+    from mdf_loop.api.differentiated import Differentiated
     from mdf_loop.drawing import Drawing, draw
     from mdf_loop.errors import LoopError
     from mdf_loop.explanation import explain
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from mdf_loop.plugin.loop_call import loop
     from mdf_loop.reading import read
     from mdf_loop.results.data import Results
+    from mdf_loop.results.derivatives import Derivatives
+    from mdf_loop.results.gradient import Gradient
     from mdf_loop.run.control.progress import Progress
     from mdf_loop.run.modeci.seeds import seed
     from mdf_loop.verification import Verification, verify
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "Compiled": "mdf_loop.api.compiled",
     "LoopError": "mdf_loop.errors",
+    "Derivatives": "mdf_loop.results.derivatives",
+    "Differentiated": "mdf_loop.api.differentiated",
+    "Gradient": "mdf_loop.results.gradient",
     "Progress": "mdf_loop.run.control.progress",
     "Results": "mdf_loop.results.data",
     "StoppedBy": "mdf_loop.ir",
@@ -59,7 +65,10 @@ _HOMES = {
 
 __all__ = [
     "Compiled",
+    "Derivatives",
+    "Differentiated",
     "Drawing",
+    "Gradient",
     "LoopError",
     "Progress",
     "Results",

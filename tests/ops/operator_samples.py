@@ -54,7 +54,7 @@ _UNARY = (
     *("HardSigmoid", "HardSwish", "Hardmax", "Identity", "IsInf", "IsNaN", "LeakyRelu"),
     *("LogSoftmax", "LpNormalization", "Neg", "NonZero", "Reciprocal", "Relu", "Round", "Selu"),
     *("Shape", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Size", "Softmax", "Softplus"),
-    *("Softsign", "Tan", "Tanh", "ThresholdedRelu", "Transpose", "Flatten", "EyeLike", "Trilu"),
+    *("Softsign", "StopGradient", "Tan", "Tanh", "ThresholdedRelu", "Transpose", "Flatten", "EyeLike", "Trilu"),
     *("ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin"),
     *("ReduceProd", "ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin", "Squeeze"),
     *("Mean", "Sum", "Max", "Min", "Clip"),

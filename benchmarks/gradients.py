@@ -1,0 +1,313 @@
+"""What derivatives cost, beside the run that they are of, and beside JAX.
+
+    python benchmarks/gradients.py [--rounds 15] [--memory]
+
+A number (the mean of an output over time) and its derivatives by parameters, made once by
+`differentiate`, run again and again:
+
+    FN        FitzHugh-Nagumo, 2000 steps, 5 parameters
+    HH        Hodgkin-Huxley, 2000 steps, 5 parameters
+    RNN       100 units, 500 steps, all weights and a gain
+    cells     10 000 cells of FitzHugh-Nagumo, 1000 steps, 4 parameters
+    long      FitzHugh-Nagumo, 200 000 steps, 4 parameters
+
+standard: `native="off"`, over our own run of the same; plain: the same with everything in one backward
+loop; native: over JAX's jitted value and gradient. All on one thread; figures are minima of CPU time.
+Derivatives of both are held against each other. `--memory`: what derivatives take above the run, as
+medians of five processes each. The exit code is 1 if a threshold is missed; without JAX its lines are
+left out.
+"""
+
+from __future__ import annotations
+
+import os
+
+if __name__ == "__main__":  # before anything is imported that has threads
+    os.environ.update(
+        {
+            **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
+            "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+            "JAX_ENABLE_X64": "1",
+            "JAX_PLATFORMS": "cpu",
+        }
+    )
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import mdf_loop
+import mdf_loop.run.gradient.loaded as loaded
+import mdf_loop.run.onnxruntime.session as onnxruntime_session
+from mdf_loop.passes.gradient.plain import plain
+
+onnxruntime_session.THREADS = 1
+
+HERE = Path(__file__).parent
+FN = {"cell.a": 0.7, "cell.b": 0.8, "cell.tau": 12.5, "cell.k": 3.0, "cell.v0": -1.0}
+HH = {
+    "pop0.g_leak": [0.01],
+    "pop0.gbar_K": [6.0],
+    "pop0.gbar_Na": [20.0],
+    "pop0.e_rev_Na": [50.0],
+    "pop0.i_offset": [0.05],
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model over time, and what it is differentiated by."""
+
+    model: Any
+    output: str
+    wrt: Mapping[str, Any]
+    steps: int
+    dt: float
+    set: Mapping[str, Any] = field(default_factory=dict)
+
+    def compiled(self, native: str) -> mdf_loop.Compiled:
+        """The model, ready to run."""
+        return mdf_loop.compile(self.model, device="cpu", native=native)
+
+    def run(self, native: str) -> Callable[[], object]:
+        """The run alone."""
+        model = self.compiled(native)
+        asked = {"steps": self.steps, "dt": self.dt, "only": [self.output], "progress": False}
+        return lambda: model.run(set={**self.set, **self.wrt}, **asked)
+
+    def run_for_mean(self, native: str) -> Callable[[], object]:
+        """The run that keeps no rows."""
+        model = self.compiled(native)
+        asked = {"only": [], "reduce": {self.output: "mean"}, "progress": False}
+        values = {**self.set, **self.wrt}
+        return lambda: model.run(set=values, steps=self.steps, dt=self.dt, **asked)
+
+    def gradient(self, native: str) -> Callable[[], mdf_loop.Gradient]:
+        """The number and its derivatives."""
+        made = self.compiled(native).differentiate(
+            {self.output: "mean"}, list(self.wrt), steps=self.steps, dt=self.dt
+        )
+        return lambda: made.run(set={**self.set, **self.wrt})
+
+
+def cases() -> dict[str, Case]:
+    """What is measured."""
+    rng = np.random.default_rng(0)
+    start = {"cell.v0": np.linspace(-1, 1, 10_000)}
+    four = {name: value for name, value in FN.items() if name != "cell.v0"}
+    fn = HERE / "models" / "FN5.yaml"
+    weights = {"cell.M": rng.standard_normal((100, 100)) / 10, "cell.g": 1.5}
+    return {
+        "FN": Case(fn, "cell.V", FN, 2000, 0.1),
+        "HH": Case(HERE / "models" / "HH.yaml", "pop0.v", HH, 2000, 2.5e-5),
+        "RNN": Case(_rnn(rng), "cell.r", weights, 500, 0.1),
+        "cells": Case(fn, "cell.V", four, 1000, 0.1, start),
+        "long": Case(fn, "cell.V", four, 200_000, 0.1),
+    }
+
+
+def _rnn(rng: np.random.Generator) -> dict[str, Any]:
+    cell = {
+        "parameters": {
+            "M": {"value": np.zeros((100, 100)).tolist()},
+            "g": {"value": 1.0},
+            "x": {
+                "default_initial_value": (0.5 * rng.standard_normal(100)).tolist(),
+                "time_derivative": "-x + g*fed_back",
+            },
+            "rate": {"function": "tanh", "args": {"variable0": "x", "scale": 1}},
+            "fed_back": {"function": "MatMul", "args": {"A": "M", "B": "rate"}},
+        },
+        "output_ports": {"r": {"value": "rate"}},
+    }
+    return {"network": {"nodes": {"cell": cell}}}
+
+
+# --- JAX ------------------------------------------------------------------------------------------
+
+
+def fn_step(m: Any, state: Any, p: Any, dt: float) -> Any:
+    """FitzHugh-Nagumo; w follows the new v."""
+    v, w = state
+    v = v + (v - v * v * v / p["cell.k"] - w + 0.5) * dt
+    return v, w + (v + p["cell.a"] - p["cell.b"] * w) / p["cell.tau"] * dt
+
+
+def hh_step(m: Any, state: Any, p: Any, dt: float) -> Any:
+    """PyNN's neuron; all that changes follows the values of the step before."""
+    v, mm, h, n = state
+    mv = v / 0.001
+    leak = p["pop0.g_leak"] * (-65.0 - mv)
+    sodium = p["pop0.gbar_Na"] * (mm * mm * mm) * h * (p["pop0.e_rev_Na"] - mv)
+    potassium = p["pop0.gbar_K"] * (n * n * n * n) * (-90.0 - mv)
+    membrane = leak + sodium + potassium + p["pop0.i_offset"]
+    m_up, n_up, shifted = 13 - mv - 63.0, 15 - mv - 63.0, mv + 63.0 - 40
+    m_opens = 0.32 * m_up / (m.exp(m_up / 4.0) - 1)
+    h_opens = 0.128 * m.exp((17 - mv - 63.0) / 18.0)
+    n_opens = 0.032 * n_up / (m.exp(n_up / 5) - 1)
+    m_closes = 0.28 * shifted / (m.exp(shifted / 5.0) - 1)
+    h_closes = 4.0 / (1 + m.exp((40 - mv - 63.0) / 5))
+    n_closes = 0.5 * m.exp((10 - mv - 63.0) / 40)
+    return (
+        v + 0.001 * (membrane / 0.2) / 0.001 * dt,
+        mm + (m_opens * (1 - mm) - m_closes * mm) / 0.001 * dt,
+        h + (h_opens * (1 - h) - h_closes * h) / 0.001 * dt,
+        n + (n_opens * (1 - n) - n_closes * n) / 0.001 * dt,
+    )
+
+
+def by_jax(name: str, case: Case) -> Callable[[], Any]:
+    """Value and gradient of a scan, jitted."""
+    import jax
+    from jax import numpy as jnp
+
+    step = {"FN": fn_step, "HH": hh_step}[name]
+
+    def number(p: Any) -> Any:
+        begun = (p["cell.v0"], 0.0) if name == "FN" else (-0.065, 0.0, 0.0, 0.0)
+        begun = tuple(jnp.asarray(x, "float64") for x in begun)
+
+        def iteration(state: Any, _: object) -> Any:
+            after = step(jnp, state, p, case.dt)
+            return after, after[0]
+
+        _, rows = jax.lax.scan(iteration, begun, None, length=case.steps - 1)
+        return (jnp.sum(rows) + begun[0]) / case.steps
+
+    both = jax.jit(jax.value_and_grad(number))
+    at = {key: jnp.asarray(np.reshape(value, ()), "float64") for key, value in case.wrt.items()}
+    return lambda: jax.block_until_ready(both(at))
+
+
+# --- measured -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def everything_in_one_loop() -> Any:
+    """Backward loops in their plain form."""
+    kept = loaded.for_kernels
+    loaded.for_kernels = plain
+    try:
+        yield
+    finally:
+        loaded.for_kernels = kept
+
+
+def minima(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """The least CPU time of each, in seconds; measured in turn."""
+    best = dict.fromkeys(ways, float("inf"))
+    for run in ways.values():
+        run()
+    for _ in range(rounds):
+        for way, run in ways.items():
+            start = time.process_time()
+            run()
+            best[way] = min(best[way], time.process_time() - start)
+    return best
+
+
+LIMITS = {
+    ("FN", "standard"): 2.0,
+    ("HH", "standard"): 2.0,
+    ("RNN", "standard"): 3.0,
+    ("cells", "standard"): 6.5,
+    ("long", "standard"): 3.0,
+    ("FN", "plain"): 4.5,
+    ("HH", "plain"): 4.5,
+    ("RNN", "plain"): 4.5,
+    ("FN", "native"): 3.0,
+    ("HH", "native"): 1.0,
+}
+"""How many times a way may take what the run takes; native what JAX takes."""
+
+MOST_MEMORY = {"cells": 40.0, "long": 20.0}
+"""MB above the peak of a run that keeps no rows: half a trace of 10 000 cells, and what is little."""
+
+
+def compare(name: str, case: Case, rounds: int) -> list[tuple[str, float, float, float]]:
+    """Ways with their milliseconds, those of what they are compared with, and the ratio."""
+    ways: dict[str, Callable[[], Any]] = {
+        "run": case.run("off"),
+        "standard": case.gradient("off"),
+    }
+    if (name, "plain") in LIMITS:
+        with everything_in_one_loop():
+            ways["plain"] = case.gradient("off")
+            ways["plain"]()
+    has_jax = (name, "native") in LIMITS and find_spec("jax") is not None
+    if has_jax:
+        ways |= {"native": case.gradient("auto"), "JAX": by_jax(name, case)}
+        hold_against(name, ways["native"](), ways["JAX"]())
+    best = minima(ways, rounds)
+    pairs = [(way, "run") for way in ("standard", "plain") if way in best]
+    pairs += [("native", "JAX")] if has_jax else []
+    return [(way, best[way] * 1e3, best[to] * 1e3, best[way] / best[to]) for way, to in pairs]
+
+
+def hold_against(name: str, ours: Any, theirs: Any) -> None:
+    """Stop if the derivatives are others than JAX's."""
+    value, changes = theirs
+    assert np.allclose(ours.value, value, rtol=1e-9), name
+    for key, change in changes.items():
+        given = float(np.reshape(ours[key], ()))
+        assert np.isclose(given, float(change), rtol=1e-6), (name, key, given, float(change))
+
+
+def peak(name: str, what: str) -> float:
+    """The most memory that a process of its own has taken, in MB."""
+    command = [sys.executable, __file__, "--alone", name, what]
+    made = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(json.loads(made.stdout))
+
+
+def alone(name: str, what: str) -> None:
+    """Run one thing, and print how much memory this process has taken."""
+    case = cases()[name]
+    (case.run_for_mean("off") if what == "run" else case.gradient("off"))()
+    status = Path("/proc/self/status").read_text()  # getrusage tells the parent's peak, too
+    (most,) = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
+    print(int(most) / 1024)
+
+
+def main() -> int:
+    """Measure, print, and say whether all thresholds hold."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--alone", nargs=2)
+    options = parser.parse_args()
+    if options.alone:
+        alone(*options.alone)
+        return 0
+    missed = []
+    print("| value and gradient | way | ms | compared with, ms | times | at most |")
+    print("|---|---|---|---|---|---|")
+    for name, case in cases().items():
+        rounds = options.rounds if name not in MOST_MEMORY else max(options.rounds // 5, 2)
+        for way, ours, other, ratio in compare(name, case, rounds):
+            limit = LIMITS[name, way]
+            print(f"| {name} | {way} | {ours:.3g} | {other:.3g} | {ratio:.2f} | {limit} |")
+            missed += [f"{name}, {way}: {ratio:.2f}, not {limit}"] if ratio > limit else []
+    if options.memory:
+        for name, limit in MOST_MEMORY.items():
+            more = statistics.median(peak(name, "gradient") - peak(name, "run") for _ in range(5))
+            print(f"{name}: {more:.1f} MB above the run, at most {limit}")
+            missed += [f"{name}: {more:.1f} MB, not {limit}"] if more > limit else []
+    for sentence in missed:
+        print(sentence, file=sys.stderr)
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
