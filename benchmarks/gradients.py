@@ -106,7 +106,7 @@ def cases() -> dict[str, Case]:
     rng = np.random.default_rng(0)
     start = {"cell.v0": np.linspace(-1, 1, 10_000)}
     four = {name: value for name, value in FN.items() if name != "cell.v0"}
-    fn = HERE / "models" / "FN5.yaml"
+    fn = HERE / "one_cell.yaml"
     weights = {"cell.M": rng.standard_normal((100, 100)) / 10, "cell.g": 1.5}
     return {
         "FN": Case(fn, "cell.V", FN, 2000, 0.1),

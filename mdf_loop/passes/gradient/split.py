@@ -74,30 +74,30 @@ class SplitBody:
 
     def give(self, outside: Sweep, adjoints: Mapping[Value, Value]) -> None:
         """Give captured values and scanned rows what they get; `adjoints` are those of all iterations."""
-        rows = {**self.rows, **adjoints}
-        for value in self.body.captured:
-            made = self.body.of(value)
-            assert made is not None
-            made = self.same.get(made, made)
-            total = summed_over(self.b, self._after, made, rows, self.ran.count, self.ran.extent)
-            outside.add(value, total)
-        for scanned in self.ran.loop.scanned:
-            made = self.body.of(scanned.row)
-            if made is not None:
-                made = self.same.get(made, made)
-                outside.add(scanned.rows, self._scanned(scanned, made, rows))
+        rows, b = {**self.rows, **adjoints}, self.b
+        captured = {value: self._made(value) for value in self.body.captured}
+        count, extent = self.ran.count, self.ran.extent
+        sums = summed_over(b, self._after, captured.values(), rows, count, extent)
+        for value, made in captured.items():
+            outside.add(value, sums[made])
+        scanned = [s for s in self.ran.loop.scanned if self.body.of(s.row) is not None]
+        wanted = [self._made(s.row) for s in scanned]
+        found, along = at_once(b, self._after, wanted, rows, extent)
+        for each, made in zip(scanned, wanted, strict=True):
+            stack = found[made] if made in along else self._repeated(found[made])
+            outside.add(each.rows, placed(b, stack, each))
 
-    def _scanned(self, scanned: Scanned, made: Value, rows: Mapping[Value, Value]) -> Value:
-        """What rows get, in the order of iterations; along their axis."""
+    def _made(self, value: Value) -> Value:
+        """What an iteration gives what it reads."""
+        made = self.body.of(value)
+        assert made is not None
+        return self.same.get(made, made)
+
+    def _repeated(self, value: Value) -> Value:
+        """As often as there were iterations."""
         b = self.b
-        found, along = at_once(b, self._after, (made,), rows, self.ran.extent)
-        stack = found[made]
-        if made not in along:
-            shape = b.op(
-                "Concat", b.op("Reshape", self.ran.count, ints(b, 1)), shape_of(b, stack), axis=0
-            )
-            stack = b.op("Expand", stack, shape)
-        return placed(b, stack, scanned)
+        count = b.op("Reshape", self.ran.count, ints(b, 1))
+        return b.op("Expand", value, b.op("Concat", count, shape_of(b, value), axis=0))
 
 
 def given_rows(outside: Sweep, ran: RanLoop, body: Transposed) -> dict[Value, Value]:

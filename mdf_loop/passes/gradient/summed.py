@@ -7,7 +7,7 @@ sum over i of  (u[i] + v[i]).T   =  (sum of u[i] + sum of v[i]).T
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mdf_loop.build import Builder
@@ -17,23 +17,28 @@ from mdf_loop.passes.gradient.at_once import Rows, at_once
 
 
 def summed_over(
-    b: Builder, ops: Sequence[Operation], value: Value, rows: Rows, count: Value, extent: str
-) -> Value:
-    """Append the sum over all iterations of what operations of one make.
+    b: Builder,
+    ops: Sequence[Operation],
+    values: Iterable[Value],
+    rows: Rows,
+    count: Value,
+    extent: str,
+) -> dict[Value, Value]:
+    """Append the sums over all iterations of what operations of one make.
 
     Args:
-        b: where it is appended.
+        b: where they are appended.
         ops: those of one iteration.
-        value: what is summed.
+        values: what is summed.
         rows: what differs from iteration to iteration, of all of them.
         count: how many there are.
         extent: the name of that number.
     """
     makers = {op.outputs[0]: op for op in ops if isinstance(op, Op)}
-    sums = _Sums(b, makers, count)
-    wanted = tuple(sums.leaves(value))
+    sums, values = _Sums(b, makers, count), tuple(values)
+    wanted = [leaf for value in values for leaf in sums.leaves(value)]
     sums.found, sums.along = at_once(b, ops, wanted, rows, extent)
-    return sums.of(value)
+    return {value: sums.of(value) for value in values}
 
 
 @dataclass(slots=True)
