@@ -11,7 +11,7 @@ import numpy as np
 
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.values_of import values_of
-from mdf_loop.errors import Finding, UnknownNameError, raise_findings
+from mdf_loop.errors import Finding, Findings, UnknownNameError, raise_findings
 from mdf_loop.ir import Array, Op, Program, walk
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.gradients import STOP
@@ -21,7 +21,7 @@ from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.names import find_item, named_items
 from mdf_loop.reading.over_time import OverTime, read_over_time
 from mdf_loop.reading.program import read_once
-from mdf_loop.reading.settings import input_name
+from mdf_loop.reading.settings import input_name, written_value
 from mdf_loop.specification import RunSpecification, Selection, Values
 
 
@@ -47,11 +47,23 @@ class Named:
         self.wrt = tuple(wrt)
         self._specification = specification
         document = prepared.document
+        self._ports = {n: p.name for n in wrt for p in open_ports(document) if n in p.names}
+        self._refuse_unknown(outputs)
         found = named_items(document, Selection(only=tuple(outputs)))
         shown = {item.name: name for name, item in found.items()}
         self.outputs = {name: shown[find_item(document, name).name] for name in outputs}
-        self._ports = {n: p.name for n in wrt for p in open_ports(document) if n in p.names}
         self._own: dict[str, Any] = {}
+
+    def _refuse_unknown(self, outputs: Sequence[str]) -> None:
+        """Refuse names that the model does not have, all at once."""
+        document, findings = self.prepared.document, Findings()
+        for name in outputs:
+            with findings.catch():
+                find_item(document, name)
+        for name in self.wrt:
+            with findings.catch():
+                _ = name in self._ports or written_value(document, name)
+        findings.raise_any()
 
     @cached_property
     def inputs(self) -> dict[str, str]:

@@ -21,6 +21,7 @@ from mdf_loop.ops.words import scalar
 from mdf_loop.passes.batching.varying import spread_varying
 from mdf_loop.passes.gradient.activity import chosen_in
 from mdf_loop.passes.gradient.plain import plain
+from mdf_loop.passes.gradient.refused import naming_all
 from mdf_loop.passes.gradient.reverse import Reverse, Through
 from mdf_loop.passes.gradient.spell_out import spell_out
 
@@ -68,7 +69,8 @@ def differentiate(
         change = b.new(value.dtype, value.shape, change_of(name))
         given.append(Input(change, role=Takes.CHANGE, of=name))
         sweep.add(value, change)
-    reverse.back(sweep, ops)
+    with naming_all(program, active.copy()):
+        reverse.back(sweep, ops)
     made = [
         Output(
             change_of(name),

@@ -47,6 +47,7 @@ from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.derivatives.sweep import rule_of
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.passes.batching.varying import spread_varying
+from mdf_loop.passes.gradient.refused import naming_all
 from mdf_loop.passes.gradient.reverse import refuse_sequence
 from mdf_loop.passes.gradient.spell_out import spell_out
 
@@ -83,7 +84,8 @@ def tangents(program: Program, wrt: Collection[str], of: Collection[str]) -> Pro
     active = set(given)
     spread_varying(program.ops, active)
     forward = _Forward(active, dict(given))
-    forward.scope(b, program.ops)
+    with naming_all(program, active):
+        forward.scope(b, program.ops)
     made = [
         Output(tangent_of(name), forward.known(b, outputs[name]), Gives.CHANGE, name) for name in of
     ]
