@@ -17,6 +17,7 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import (
     Branch,
+    Carried,
     Constant,
     Guard,
     If,
@@ -92,7 +93,7 @@ class Reverse:
     def _recording(self, b: Builder, loop: Loop) -> Loop:
         records, extent = [], b.name("tape")
         for c in loop.carried:
-            _refuse_changing(loop, c.enter, c.name)
+            _refuse_changing(loop, c)
             stack = b.new(c.enter.dtype, (extent, *(c.enter.shape or ())), f"{c.enter.name} tape")
             records.append(Recorded(c.enter, stack))
         count = loop.count or b.new("int64", (), f"{loop.name} iterations")
@@ -188,14 +189,16 @@ def refuse_sequence(loop: Loop, enter: Value, name: str) -> None:
         )
 
 
-def _refuse_changing(loop: Loop, enter: Value, name: str) -> None:
+def _refuse_changing(loop: Loop, carried: Carried) -> None:
     """Refuse what cannot be recorded row by row.
 
     Raises:
         UnsupportedError: it is no array, or may change its shape.
     """
+    enter, name = carried.enter, carried.name
     refuse_sequence(loop, enter, name)
-    if enter.shape is None or loop.dynamic_shapes:
+    shapes = {carried.initial.shape, enter.shape, carried.leave.shape}
+    if enter.shape is None or (loop.dynamic_shapes and len(shapes) > 1):
         raise UnsupportedError(
             f"'{name or enter.name}' of the loop '{loop.name}' may change its shape: "
             "loops that carry it have no derivative",
