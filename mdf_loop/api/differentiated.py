@@ -16,13 +16,12 @@ from mdf_loop.api.gradient_check import checked
 from mdf_loop.api.gradient_file import program_of_file
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.api.running import run
-from mdf_loop.errors import InputError
+from mdf_loop.errors import InputError, UnsupportedError
 from mdf_loop.ir import Array, Program
 from mdf_loop.losses import Loss
 from mdf_loop.pipeline import PORTABLE, prepare
 from mdf_loop.reading.binding import Bound
 from mdf_loop.recent import Recent
-from mdf_loop.results.data import Results
 from mdf_loop.results.gradient import Gradient, GradientCheck
 from mdf_loop.run.gradient.in_chunks import GradientOverTime
 from mdf_loop.run.gradient.in_one import GradientInOne
@@ -91,17 +90,31 @@ class Differentiated:
         if bound.members:
             raise InputError("a sweep cannot be checked", hint="check one of its members")
 
-        def runs(sweep: Mapping[str, Array]) -> Results:
+        def runs(sweep: Mapping[str, Array]) -> Mapping[str, Array]:
             inputs, settings = (
                 {name: value for name, value in given.items() if name not in sweep}
                 for given in (asked.values.inputs, asked.values.set)
             )
             values = replace(asked.values, inputs=inputs, set=settings, sweep=sweep)
-            return run(self.named.prepared, replace(asked, values=values))
+            try:
+                return run(self.named.prepared, replace(asked, values=values))
+            except UnsupportedError:
+                return self._one_by_one(asked, sweep)
 
         trials = asked.values.draws.trials is not None
         at = self.named.at(bound)
         return checked(gradient, at, self.losses, self.named.outputs, runs, int(trials))
+
+    def _one_by_one(self, asked: RunSpecification, sweep: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs of runs that cannot be computed at once."""
+        made = []
+        for k in range(len(next(iter(sweep.values())))):
+            member = {name: rows[k] for name, rows in sweep.items()}
+            inputs = {n: member.get(n, v) for n, v in asked.values.inputs.items()}
+            settings = {n: member.get(n, v) for n, v in asked.values.set.items()}
+            values = replace(asked.values, inputs=inputs, set=settings)
+            made.append(run(self.named.prepared, replace(asked, values=values)))
+        return {name: np.stack([results[name] for results in made]) for name in made[0]}
 
     def _made(self, asked: RunSpecification, bound: Bound) -> GradientInOne | GradientOverTime:
         with self._lock:

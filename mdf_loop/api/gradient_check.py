@@ -14,8 +14,9 @@ from mdf_loop.results.gradient import Gradient, GradientCheck
 MOST = 64
 """Elements of one parameter or input that are looked at, evenly spaced."""
 
-STEP = 1e-5
-"""How far above and below, in parts of a number; and half as far, which tells how exact a difference is."""
+NEAR: Mapping[str, tuple[float, float]] = {"float64": (1e-5, 1e-5), "float32": (5e-3, 1e-2)}
+"""By dtype how far above and below, in parts of a number (and half as far, which tells how exact a
+difference is), and how much a derivative may be off, in parts of the largest."""
 
 _Runs = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 """Outputs of a sweep, with its members in front."""
@@ -45,7 +46,8 @@ def checked(
     found = GradientCheck()
     for name, values in at.items():
         places = _places(values)
-        steps = np.array([STEP * (abs(float(values[place])) or 1.0) for place in places])
+        near, allowed = NEAR.get(str(values.dtype), (5e-2, 0.1))
+        steps = np.array([near * (abs(float(values[place])) or 1.0) for place in places])
         rows = [_moved(values, p, h * k) for p, h in zip(places, steps, strict=True) for k in _AT]
         others = {
             other: np.stack([held] * len(rows)) for other, held in at.items() if other != name
@@ -53,11 +55,11 @@ def checked(
         results = runs({name: np.stack(rows), **others})
         made = _numbers(losses, outputs, results, len(rows), front).reshape(-1, len(_AT))
         wide = (made[:, 0] - made[:, 1]) / (2 * steps)
-        near = (made[:, 2] - made[:, 3]) / steps
-        exact = near + (near - wide) / 3
-        rounding = 16 * np.finfo(np.float64).eps * np.abs(made).max(axis=1) / steps
-        doubt = 10 * np.abs(near - wide) + rounding
-        found = _compared(gradient, name, places, exact, doubt, found)
+        half = (made[:, 2] - made[:, 3]) / steps
+        exact = half + (half - wide) / 3
+        rounding = 16 * np.finfo(values.dtype).eps * np.abs(made).max(axis=1) / steps
+        doubt = 10 * np.abs(half - wide) + rounding
+        found = _compared(gradient, name, places, exact, doubt, allowed, found)
     return found
 
 
@@ -110,12 +112,13 @@ def _compared(
     places: Sequence[tuple[int, ...]],
     exact: Array,
     doubt: Array,
+    allowed: float,
     found: GradientCheck,
 ) -> GradientCheck:
     given = np.array([gradient[name][place] for place in places])
     scale = max(float(np.max(np.abs(gradient[name]), initial=0)), 1e-12)
     off = np.abs(given - exact)
-    wrong = ~(off <= 1e-5 * scale + doubt)
+    wrong = ~(off <= allowed * scale + doubt)
     if wrong.any():
         k = int(np.argmax(np.where(wrong, np.nan_to_num(off, nan=np.inf), -1)))
         raise GradientError(

@@ -7,31 +7,39 @@ Keeps: the values of the definition, but for the last bits.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mdf_loop.build import Builder
-from mdf_loop.ir import Op, Program, Value
+from mdf_loop.ir import Op, Program, Value, walk
 from mdf_loop.ops.derivatives.rule import Through, is_float
 from mdf_loop.ops.derivatives.sweep import derivative_of
-from mdf_loop.passes.batching.varying import spread_varying
+from mdf_loop.passes.batching.varying import read_by, spread_varying
 from mdf_loop.passes.rewrite import rewrite
 
 
 def spell_out(program: Program, names: frozenset[str]) -> Program:
     """The program in which all that depends on these inputs has a rule of its own, or none at all."""
+    while (made := rewrite(program, _Spelling(program, names).rule)) is not program:
+        program = made
+    return program
 
-    def rule(b: Builder, op: Op) -> tuple[Value | None, ...] | None:
-        changes = any(is_float(v) and v in active for v in op.inputs) and any(
-            map(is_float, op.outputs)
-        )
-        found = derivative_of(op) if changes else None
+
+class _Spelling:
+    """What of a program depends on inputs, and what of it is read."""
+
+    def __init__(self, program: Program, names: frozenset[str]) -> None:
+        self._active = {entry.value for entry in program.inputs if entry.value.name in names}
+        spread_varying(program.ops, self._active)
+        self._read = {value for op in walk(program.ops) for value in read_by(op)}
+        self._read |= {output.value for output in program.outputs}
+
+    def rule(self, b: Builder, op: Op) -> tuple[Value | None, ...] | None:
+        """The composition of an operation; outputs that nobody reads are left out."""
+        changes = any(is_float(value) and value in self._active for value in op.inputs)
+        found = derivative_of(op) if changes and any(map(is_float, op.outputs)) else None
         if not isinstance(found, Through):
             return None
-        made = found.composition(b, op)
-        return made if isinstance(made, tuple) else (made,)
-
-    while True:
-        active = {entry.value for entry in program.inputs if entry.value.name in names}
-        spread_varying(program.ops, active)
-        made = rewrite(program, rule)
-        if made is program:
-            return program
-        program = made
+        last = max((k for k, output in enumerate(op.outputs) if output in self._read), default=0)
+        made = found.composition(b, replace(op, outputs=op.outputs[: last + 1]))
+        given = made if isinstance(made, tuple) else (made,)
+        return (*given, *(None,) * (len(op.outputs) - len(given)))
