@@ -146,27 +146,40 @@ class Differentiated:
     @property
     def program(self) -> Program:
         """The number and its derivatives as one program, for the model's own values; steps are an input."""
-        return self._in_file()[0]
+        return self._in_file({}, {})[0]
 
-    def save(self, path: str | Path) -> Any:
+    def save(
+        self,
+        path: str | Path,
+        set: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+    ) -> Any:
         """Write a standard `.onnx` file that gives `value`, and `gradient of` each name.
 
-        What it is differentiated by, and over time `steps` and `dt`, are inputs; these, the data of
-        `of`, and `random_keys`, need not be given. It takes memory in proportion to the steps.
+        Parameters that it is differentiated by, and over time `steps` and `dt`, are inputs; these, the
+        data of `of`, and `random_keys`, need not be given. It takes memory in proportion to the steps.
+
+        Args:
+            path: the file.
+            set: values of parameters; those that it is differentiated by can be given another value.
+            inputs: values that fix dtypes and shapes of the file's inputs, and which of them have a row
+                for each step; they are not stored.
 
         Returns the `onnx.ModelProto` that was written.
         """
         from mdf_loop.emit import portable, to_onnx
 
         target = checked_file(path, self.named.prepared.document.files)
-        program, defaults = self._in_file()
+        program, defaults = self._in_file(set or {}, inputs or {})
         made = portable(to_onnx(prepare(program, PORTABLE)), {}, defaults)
         write_file(target, made)
         return made
 
-    def _in_file(self) -> tuple[Program, dict[str, Array]]:
+    def _in_file(
+        self, set: Mapping[str, Any], inputs: Mapping[str, Any]
+    ) -> tuple[Program, dict[str, Array]]:
         """The program of a file, and what its inputs hold that are not given."""
-        asked = self.named.asked()
+        asked = self.named.asked(set, inputs)
         return program_of_file(self.named, self.losses, asked, self.named.bound(asked), self._most)
 
 

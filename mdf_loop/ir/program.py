@@ -124,6 +124,13 @@ class Carried:
     final: Value
     name: str = ""
 
+    @property
+    def keeps_shape(self) -> bool:
+        """Whether it has one shape in all iterations, by what the program says of the first one."""
+        return self.enter.shape is not None and (
+            self.enter.shape == self.initial.shape == self.leave.shape
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recorded:

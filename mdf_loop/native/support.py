@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from mdf_loop.ir import (
     Array,
-    Carried,
     Constant,
     Loop,
     Op,
@@ -131,13 +130,7 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
 def _keeps_shapes(loop: Loop) -> bool:
     """Whether what is carried, inside too, has one shape in all iterations."""
     inside = (each for each in walk((loop,)) if isinstance(each, Loop) and each.dynamic_shapes)
-    return all(_keeps_shape(carried) for each in inside for carried in each.carried)
-
-
-def _keeps_shape(carried: Carried) -> bool:
-    """Whether a value has one shape in all iterations, by what the program says of the first one."""
-    enter = carried.enter.shape
-    return enter is not None and enter == carried.initial.shape == carried.leave.shape
+    return all(carried.keeps_shape for each in inside for carried in each.carried)
 
 
 def _has_rows(operation: Operation) -> bool:

@@ -195,12 +195,10 @@ def _refuse_changing(loop: Loop, carried: Carried) -> None:
     Raises:
         UnsupportedError: it is no array, or may change its shape.
     """
-    enter, name = carried.enter, carried.name
-    refuse_sequence(loop, enter, name)
-    shapes = {carried.initial.shape, enter.shape, carried.leave.shape}
-    if enter.shape is None or (loop.dynamic_shapes and len(shapes) > 1):
+    refuse_sequence(loop, carried.enter, carried.name)
+    if carried.enter.shape is None or (loop.dynamic_shapes and not carried.keeps_shape):
         raise UnsupportedError(
-            f"'{name or enter.name}' of the loop '{loop.name}' may change its shape: "
+            f"'{carried.name or carried.enter.name}' of the loop '{loop.name}' may change its shape: "
             "loops that carry it have no derivative",
             loop.where,
             "carry an array of one shape, and compile with shapes='strict'",

@@ -1,0 +1,162 @@
+"""`Compiled.gradient` on the stored cases: in machine code and without, in one program and in chunks, as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import mdf_loop
+from mdf_loop.api.differentiated import Differentiated
+from mdf_loop.errors import LoopError
+from mdf_loop.run.gradient import in_chunks
+from tests.passes.gradient.stored_cases import FOLDER, load, names
+
+GRADIENTS = FOLDER.parent / "cases" / "gradients"
+REFUSED = [p.stem for p in sorted(FOLDER.glob("*.json")) if json.loads(p.read_text()).get("error")]
+OVER_TIME = [name for name in names() if load(name)["steps"] is not None]
+
+
+def differentiated(case: Mapping[str, Any], native: str) -> Differentiated:
+    """What a case asks for."""
+    of: dict[str, list[Any]] = {}
+    for entry in case["of"]:
+        data = entry.get("target", entry.get("weights"))
+        word = entry["reduce"]
+        said = word if data is None else {word: data}
+        of.setdefault(entry["output"], []).append(said)
+    model = mdf_loop.compile(FOLDER / case["model"], native=native, device="cpu")
+    return model.differentiate(of, case["wrt"], steps=case["steps"], dt=case["dt"])
+
+
+def given(case: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parameters, and inputs."""
+    at = {name: np.asarray(value, float) for name, value in case["at"].items()}
+    ports = set(case["wrt_inputs"])
+    settings = {name: value for name, value in at.items() if name not in ports}
+    inputs = {name: np.asarray(value) for name, value in case["inputs"].items()}
+    return settings, inputs | {name: at[name] for name in ports}
+
+
+def assert_expected(case: Mapping[str, Any], made: Mapping[str, Any]) -> None:
+    """The derivatives of a case, to its tolerance."""
+    expected = {name: np.asarray(value, float) for name, value in case["expected"].items()}
+    largest = max(np.max(np.abs(array), initial=0) for array in expected.values())
+    for name, array in expected.items():
+        assert made[name].shape == array.shape
+        scale = max(1e-3 * largest, np.max(np.abs(array), initial=0), 1e-12)
+        np.testing.assert_allclose(
+            made[name], array, rtol=0, atol=case["tolerance"] * scale, err_msg=name
+        )
+
+
+@pytest.mark.parametrize("native", ["auto", "off"])
+@pytest.mark.parametrize("name", names())
+def test_the_stored_gradients(name: str, native: str) -> None:
+    case = load(name)
+    gradient = differentiated(case, native).run(*given(case))
+    assert_expected(case, gradient)
+    assert gradient.value == pytest.approx(case["value"], rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("native", ["auto", "off"])
+@pytest.mark.parametrize("name", OVER_TIME)
+def test_in_chunks(name: str, native: str, monkeypatch) -> None:
+    """The shortest chunks that there are; most cases have several of them, and one that is shorter."""
+    monkeypatch.setattr(in_chunks, "AT_ONCE", 1)
+    monkeypatch.setattr(in_chunks, "FEWEST", 7)
+    case = load(name)
+    taken = []
+    chunks = in_chunks.GradientOverTime._in_chunks
+    monkeypatch.setattr(
+        *(in_chunks.GradientOverTime, "_in_chunks"),
+        lambda self, bound, most: (taken.append(most), chunks(self, bound, most))[1],
+    )
+    gradient = differentiated(case, native).run(*given(case))
+    assert taken
+    assert taken[0] < case["steps"]
+    assert_expected(case, gradient)
+    assert gradient.value == pytest.approx(case["value"], rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_derivative_is_refused(name: str) -> None:
+    case = load(name)
+    with pytest.raises(LoopError) as error:
+        differentiated({"at": {}, **case}, "auto").run()
+    assert all(word in str(error.value) for word in case["error_names"])
+
+
+# --- files --------------------------------------------------------------------------------------------
+
+
+def in_file(path: Path, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """What plain ONNX Runtime makes of a file; of what is given, that which the file takes."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    taken = {
+        entry.name: np.asarray(feeds[entry.name])
+        for entry in session.get_inputs()
+        if entry.name in feeds
+    }
+    outputs = [output.name for output in session.get_outputs()]
+    return dict(zip(outputs, session.run(outputs, taken), strict=True))
+
+
+def defaults(case: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the model's own inputs, which a file has to be given."""
+    bound = mdf_loop.compile(FOLDER / case["model"]).prepare({})[0]
+    return {name: np.asarray(data) for name, data in bound.items()}
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_saved_file_gives_the_same_in_plain_onnxruntime(name: str, tmp_path: Path) -> None:
+    case = load(name)
+    settings, inputs = given(case)
+    made = differentiated(case, "auto")
+    made.save(tmp_path / "gradient.onnx", settings, inputs)
+    found = in_file(tmp_path / "gradient.onnx", {**defaults(case), **settings, **inputs})
+    assert_expected(case, {n: found[f"gradient of {n}"] for n in case["wrt"]})
+    assert float(found["value"]) == pytest.approx(case["value"], rel=1e-9, abs=1e-12)
+
+
+# --- ONNX files whose derivatives are known -----------------------------------------------------------
+
+
+def onnx_cases() -> list[tuple[str, int]]:
+    found = []
+    for path in sorted(GRADIENTS.glob("*.json")):
+        case = json.loads(path.read_text())
+        found += [(path.stem, k) for k in range(len(case["runs"]))]
+    return found
+
+
+def array(tensor: Mapping[str, Any]) -> np.ndarray:
+    return np.array(tensor["data"], tensor["dtype"]).reshape(tensor["shape"])
+
+
+@pytest.mark.parametrize("native", ["auto", "off"])
+@pytest.mark.parametrize(("name", "number"), onnx_cases())
+def test_onnx_files(name: str, number: int, native: str) -> None:
+    """The number is the sum of the outputs weighted by what is stored as their cotangents."""
+    case = json.loads((GRADIENTS / f"{name}.json").read_text())
+    run = case["runs"][number]
+    inputs = {port: array(tensor) for port, tensor in run["inputs"].items()}
+    expected = {port: array(tensor) for port, tensor in run["expected_grads"].items()}
+    model = mdf_loop.compile(GRADIENTS / case["model"], native=native, device="cpu")
+    outputs = list(model.run(inputs))
+    of = {
+        output: {"weighted": array(seed)}
+        for output, seed in zip(outputs, run["seeds"], strict=True)
+        if seed is not None
+    }
+    gradient = model.gradient(of, list(expected), inputs=inputs)
+    for port, wanted in expected.items():
+        assert gradient[port].dtype == wanted.dtype
+        np.testing.assert_allclose(gradient[port], wanted, rtol=case["tol"], atol=1e-12)
