@@ -60,10 +60,12 @@ def _of_one(name: str, said: Any) -> Iterator[Loss]:
 
 def _numbers(name: str, word: str, data: Any) -> Any:
     try:
-        array = np.asarray(data, np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"the data of {word} of '{name}' are no array of numbers") from None
-    return array
+        array = np.asarray(data)
+    except (TypeError, ValueError):  # rows of different lengths
+        array = None
+    if array is None or array.dtype.kind not in "biuf":
+        raise InputError(f"the data of {word} of '{name}' are no array of numbers")
+    return array.astype(np.float64)
 
 
 def wanted(wrt: Any) -> Sequence[str]:

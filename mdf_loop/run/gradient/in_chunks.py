@@ -65,10 +65,11 @@ class GradientOverTime:
 
     def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
         """The number, and how it changes with each input that is asked for."""
+        bound = bound.drawing(self._programs.later)
         most = self._steps_at_once(max(self._session.members(bound), 1))
         if self._steps <= most and not self._constant:
             return self._in_one.run(bound)
-        return self._in_chunks(bound.drawing(self._programs.later), most)
+        return self._in_chunks(bound, most)
 
     @property
     def native(self) -> Mapping[str, str]:

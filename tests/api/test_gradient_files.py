@@ -1,0 +1,136 @@
+"""`Differentiated.save`: plain ONNX Runtime gives what `run` gives, also for other values and steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import mdf_loop
+from mdf_loop import streams
+from mdf_loop.errors import InputError
+from tests.models.timed import NEURON, graph
+
+FN = {"m": {"graphs": NEURON}}
+WRT = ["fn.a", "fn.b", "fn.start", "I"]
+DT = 0.1
+
+
+def session_of(path: Path) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # it warns of inputs that have values of their own
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def in_file(path: Path, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    session = session_of(path)
+    names = [output.name for output in session.get_outputs()]
+    made = session.run(names, {name: np.asarray(value) for name, value in feeds.items()})
+    return dict(zip(names, made, strict=True))
+
+
+def assert_same(found: Mapping[str, Any], gradient: Any) -> None:
+    assert list(found) == ["value", *(f"gradient of {name}" for name in gradient)]
+    np.testing.assert_allclose(found["value"], gradient.value, rtol=1e-12)
+    for name, array in gradient.items():
+        np.testing.assert_allclose(found[f"gradient of {name}"], array, rtol=1e-10, atol=1e-14)
+
+
+def saved(tmp_path: Path, of: Any, steps: int | None = 30, **given: Any) -> tuple[Any, Path]:
+    """A differentiated neuron and its file."""
+    model = mdf_loop.compile(FN, device="cpu")
+    made = model.differentiate(of, WRT, steps=steps, dt=None if steps is None else DT)
+    made.save(tmp_path / "gradient.onnx", **given)
+    return made, tmp_path / "gradient.onnx"
+
+
+@pytest.mark.parametrize("word", ["sum", "mean", "last"])
+@pytest.mark.parametrize("steps", [1, 2, 30, 77])
+def test_other_steps(tmp_path: Path, word: str, steps: int) -> None:
+    _, path = saved(tmp_path, {"fn.v": word})
+    asked = {"fn.v": word}
+    wanted = mdf_loop.compile(FN).gradient(asked, WRT, steps=steps, dt=DT)
+    assert_same(in_file(path, {"I": 0.5, "steps": steps}), wanted)
+
+
+def test_other_values_and_another_dt(tmp_path: Path) -> None:
+    _, path = saved(tmp_path, {"fn.v": "mean", "fn.w": ["sum", "last"]})
+    given = {"fn.a": 0.6, "fn.start": 0.25}
+    wanted = mdf_loop.compile(FN).gradient(
+        {"fn.v": "mean", "fn.w": ["sum", "last"]},
+        WRT,
+        set=given,
+        inputs={"I": 0.75},
+        steps=30,
+        dt=0.05,
+    )
+    assert_same(in_file(path, {**given, "I": 0.75, "dt": 0.05}), wanted)
+
+
+def test_of_one_evaluation(tmp_path: Path) -> None:
+    made, path = saved(tmp_path, {"fn.v": "sum"}, steps=None)
+    assert_same(in_file(path, {"I": 0.5}), made.run())
+
+
+def test_data_can_be_others(tmp_path: Path) -> None:
+    data, others = np.linspace(-1, 1, 30), np.linspace(2, 0, 12)
+    made, path = saved(tmp_path, {"fn.v": {"sse": data}})
+    others_too = session_of(path).get_overridable_initializers()
+    assert {entry.name for entry in others_too} == {
+        *("fn.a", "fn.b", "fn.start", "steps", "dt", "data of fn.v")
+    }
+    assert_same(in_file(path, {"I": 0.5}), made.run())
+    wanted = mdf_loop.compile(FN).gradient({"fn.v": {"sse": others}}, WRT, steps=12, dt=DT)
+    assert_same(in_file(path, {"I": 0.5, "steps": 12, "data of fn.v": others}), wanted)
+
+
+def test_an_input_over_time(tmp_path: Path) -> None:
+    rows = np.sin(np.arange(30.0))
+    made, path = saved(tmp_path, {"fn.v": "mean"}, inputs={"I": rows})
+    gradient = made.run(inputs={"I": rows})
+    assert gradient["I"].shape == (30,)
+    assert_same(in_file(path, {"I": rows}), gradient)
+
+
+def test_values_that_are_set_are_those_of_the_file(tmp_path: Path) -> None:
+    given = {"fn.a": 0.6, "fn.v": 0.25}
+    made, path = saved(tmp_path, {"fn.v": "mean"}, set=given)
+    assert_same(in_file(path, {"I": 0.5}), made.run(given))
+
+
+def test_random_numbers_can_be_others(tmp_path: Path) -> None:
+    cell = {
+        "parameters": {
+            "sd": {"value": 0.5},
+            "x": {"default_initial_value": 0.0, "value": "0.9 * x + sd * numpy.random.normal()"},
+        },
+        "output_ports": {"x": {"value": "x"}},
+    }
+    model = mdf_loop.compile({"m": {"graphs": graph(cell=cell)}}, device="cpu")
+    made = model.differentiate({"cell.x": "mean"}, ["cell.sd"], steps=20, seed=3)
+    made.save(tmp_path / "g.onnx")
+    assert_same(in_file(tmp_path / "g.onnx", {}), made.run())
+    keys = streams.keys(8, streams.sites(made.program.sites))
+    other = model.gradient({"cell.x": "mean"}, ["cell.sd"], steps=20, seed=8)
+    assert_same(in_file(tmp_path / "g.onnx", {"random_keys": keys}), other)
+
+
+def test_it_is_a_standard_file(tmp_path: Path) -> None:
+    _, path = saved(tmp_path, {"fn.v": "mean"})
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    assert {entry.domain for entry in model.opset_import} == {""}
+
+
+def test_what_cannot_be_a_file(tmp_path: Path) -> None:
+    made = mdf_loop.compile(FN).differentiate({"fn.v": "mean"}, ["fn.a"], steps=3, trials=4)
+    with pytest.raises(InputError, match="a file computes one run"):
+        made.save(tmp_path / "g.onnx")
+    with pytest.raises(InputError, match=r"does not end in \.onnx"):
+        made.save(tmp_path / "g.txt")
+    assert not list(tmp_path.iterdir())
