@@ -12,6 +12,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import RecordShapeError
+from tests.models.derivatives import derivatives
 from tests.models.loops import loop_model
 
 
@@ -104,6 +105,7 @@ def test_r6_04_until_a_power_is_large_enough(run_everywhere):
         go="s * p <= 50",
     )
     assert run_everywhere(model)["r0"] == 81.0
+    assert derivatives(model, {"p": 3.0}, of="A.r0") == {"p": 108.0}
 
 
 def test_r6_05_the_shortest_sequence_decides(run_everywhere):

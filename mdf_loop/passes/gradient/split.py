@@ -18,7 +18,6 @@ from mdf_loop.ir.substitute import substitute
 from mdf_loop.ops.derivatives.shapes import shape_of, zeros
 from mdf_loop.ops.derivatives.sweep import Sweep
 from mdf_loop.ops.words import ints, scalar
-from mdf_loop.passes.batching.varying import spread_varying
 from mdf_loop.passes.gradient.at_once import at_once
 from mdf_loop.passes.gradient.ran import RanLoop, has_run
 from mdf_loop.passes.gradient.reverse import Reverse
@@ -55,8 +54,7 @@ class SplitBody:
         self.ran = ran
         self.body = body
         self.rows = given_rows(outside, ran, body)
-        adjoints = set(body.leaving.values())
-        spread_varying(body.ops, adjoints)
+        adjoints = _made_of(body.ops, body.leaving.values())
         known = [op for op in body.ops if adjoints.isdisjoint(results(op))]
         self._own = [op for op in body.ops if not adjoints.isdisjoint(results(op))]
         entering = [body.of(c.enter) for c in body.leaving]
@@ -148,6 +146,15 @@ def _recursion(
     for c, backward in zip(body.leaving, carried, strict=True):
         ran.give(outside, c, backward.final)
     return {record.row: flipped(b, record.stack) for record in recorded}
+
+
+def _made_of(ops: Iterable[Operation], given: Iterable[Value]) -> set[Value]:
+    """What is given, and all that operations make of it, shapes as well."""
+    found = set(given)
+    for op in ops:
+        if not found.isdisjoint(reads(op)):
+            found.update(results(op))
+    return found
 
 
 def _needed(ops: Sequence[Operation], wanted: Iterable[Value | None]) -> list[Operation]:

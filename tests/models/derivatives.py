@@ -1,0 +1,26 @@
+"""Derivatives of small models as tests ask for them: every way they are computed, one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import mdf_loop
+
+
+def derivatives(
+    source: Any, inputs: Mapping[str, Any], of: str = "m.z", word: Any = "sum", check: bool = True
+) -> dict[str, Any]:
+    """How the sum of an output changes with each input; a check with differences can be left out at kinks."""
+    wrt = [name for name, value in inputs.items() if np.asarray(value).dtype.kind == "f"]
+    made = [
+        mdf_loop.compile(source, native=native, device="cpu").gradient(
+            {of: word}, wrt, inputs=inputs, check=check
+        )
+        for native in ("off", "auto")
+    ]
+    for name in wrt:
+        np.testing.assert_allclose(made[1][name], made[0][name], rtol=1e-12, atol=1e-14)
+    return {name: array.tolist() for name, array in made[0].items()}
