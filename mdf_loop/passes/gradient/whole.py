@@ -19,6 +19,9 @@ from mdf_loop.ops.derivatives.shapes import shape_of, typed
 from mdf_loop.ops.words import cast, ints, scalar
 from mdf_loop.passes.copying import copied
 
+TIME = "time"
+"""What reading calls the extent of rows, be it of all steps or of all but the first."""
+
 _ALL = int(np.iinfo(np.int64).max)
 
 
@@ -34,8 +37,9 @@ def whole_run(
         over_time: inputs that have a row for each step.
     """
     b = Builder.resume(first)
+    steps, further = b.name("all"), b.name("further")
     swaps: dict[Value, Value] = {}
-    inputs = [_input(b, entry, later, over_time, swaps) for entry in first.inputs]
+    inputs = [_input(b, entry, later, over_time, swaps, steps) for entry in first.inputs]
     for operation in first.ops:
         if isinstance(operation, Constant):
             b.adopt(operation)
@@ -49,7 +53,7 @@ def whole_run(
         if entry.role is Takes.STATE:
             feeds[entry.value] = _in_type(b, held[entry.of], entry.value)
         elif entry.value.name in over_time:
-            feeds[entry.value] = _others(b, given[entry.value.name])
+            feeds[entry.value] = _others(b, given[entry.value.name], further)
         elif entry.value.name in given:
             feeds[entry.value] = given[entry.value.name]
         else:
@@ -57,34 +61,46 @@ def whole_run(
             feeds[entry.value] = inputs[-1].value
             if entry.of == "steps":
                 feeds[entry.value] = b.op("Sub", inputs[-1].value, scalar(b, 1, "int64"))
-    ops, new = copied(b, later.ops, feeds)
+    ops, new = copied(b, later.ops, feeds, {TIME: further})
     b.ops += ops
-    outputs, extent = [], b.name("steps")
+    outputs = []
     for output in later.outputs:
         if output.name in recorded:
             rows = new.get(output.value, output.value)
             with b.at(rows.where, output.name):
                 row = _as_row(b, begun[output.name].value, output.value)
                 joined = b.op("Concat", row, rows, axis=0)
-            of_all = replace(joined, shape=(extent, *(rows.shape or ("",))[1:]))
-            outputs.append(replace(output, value=typed(b, joined, of_all)))
+            outputs.append(replace(output, value=_along(b, joined, steps)))
     return Program(first.name, tuple(inputs), tuple(b.ops), tuple(outputs), later.sites)
 
 
 def _input(
-    b: Builder, entry: Input, later: Program, over_time: Collection[str], swaps: dict[Value, Value]
+    b: Builder,
+    entry: Input,
+    later: Program,
+    over_time: Collection[str],
+    swaps: dict[Value, Value],
+    steps: str,
 ) -> Input:
     """An input of the first evaluation; of one over time that is the first row."""
     if entry.value.name not in over_time:
         return entry
     (rows,) = (e.value for e in later.inputs if e.value.name == entry.value.name)
+    rows = replace(rows, shape=(steps, *(rows.shape or (TIME,))[1:]))
     with b.at(entry.value.where, entry.value.name):
         swaps[entry.value] = b.op("Gather", rows, scalar(b, 0, "int64"), axis=0)
     return replace(entry, value=rows)
 
 
-def _others(b: Builder, rows: Value) -> Value:
-    return b.op("Slice", rows, ints(b, 1), ints(b, _ALL), ints(b, 0))
+def _others(b: Builder, rows: Value, further: str) -> Value:
+    """All rows but the first."""
+    made = b.op("Slice", rows, ints(b, 1), ints(b, _ALL), ints(b, 0))
+    return _along(b, made, further)
+
+
+def _along(b: Builder, rows: Value, extent: str) -> Value:
+    """Rows that were made last, with a name for how many there are."""
+    return typed(b, rows, replace(rows, shape=(extent, *(rows.shape or (TIME,))[1:])))
 
 
 def _in_type(b: Builder, held: Value, wanted: Value) -> Value:
