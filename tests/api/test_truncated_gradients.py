@@ -1,4 +1,4 @@
-"""Derivatives that go back through the last iterations only, or not through a port (R6.08)."""
+"""Derivatives that go back through the last iterations only, or not through a port."""
 
 import numpy as np
 import pytest
@@ -6,72 +6,7 @@ import pytest
 import mdf_loop
 from mdf_loop.errors import InputError, UnknownNameError
 from mdf_loop.run.gradient import in_chunks
-
-
-def power(nodes, edges=None):
-    """`s = 1; 5 times: s = w * s`, whatever the nodes of its body are."""
-    body = {
-        "step": {
-            "metadata": {"inputs": ["i", "go_in", "s"], "outputs": ["go", "s_next"]},
-            "nodes": nodes,
-            "edges": edges or {},
-        }
-    }
-    node = {
-        "parameters": {"w": {"value": 2.0}, "one": {"value": 1.0}},
-        "functions": {
-            "loop": {
-                "function": "onnx::Loop",
-                "args": {"M": 5, "v_initial": "(one,)", "body": body},
-            }
-        },
-        "output_ports": {"s": {"value": "loop[0]"}},
-    }
-    return {"graph": {"nodes": {"n": node}}}
-
-
-PLAIN = power(
-    {
-        "b": {
-            "input_ports": {"s": {}, "w": {}},
-            "output_ports": {"s_next": {"value": "w*s"}, "go": {"value": "True"}},
-        }
-    }
-)
-CUT = power(
-    {
-        "cut": {"input_ports": {"s": {}}, "output_ports": {"y": {"value": "s"}}},
-        "b": {
-            "input_ports": {"s": {}, "w": {}, "c": {}, "i": {}},
-            "output_ports": {
-                "s_next": {"value": "w*(c if i == 2 else s)"},
-                "go": {"value": "True"},
-            },
-        },
-    },
-    {"e": {"sender": "cut", "sender_port": "y", "receiver": "b", "receiver_port": "c"}},
-)
-
-
-@pytest.mark.parametrize("native", ["auto", "off"])
-@pytest.mark.parametrize(
-    ("truncate", "by_w", "by_one"),
-    [(None, 80, 32), (1, 16, 0), (2, 32, 0), (5, 80, 32), (9, 80, 32)],
-)
-def test_theano_truncated_gradient(native, truncate, by_w, by_one):
-    """R6.08: the last two of five give 32, all 80."""
-    model = mdf_loop.compile(PLAIN, native=native)
-    made = model.gradient({"n.s": "sum"}, ["n.w", "n.one"], truncate=truncate)
-    assert (made.value, made["n.w"], made["n.one"]) == (32, by_w, by_one)
-
-
-@pytest.mark.parametrize("native", ["auto", "off"])
-def test_tf_grad_cut_in_loop(native):
-    """R6.08: a value that is a constant in one iteration."""
-    model = mdf_loop.compile(CUT, native=native)
-    assert model.gradient({"n.s": "sum"}, ["n.w"])["n.w"] == 80
-    cut = model.gradient({"n.s": "sum"}, ["n.w"], stop=["cut.y"])
-    assert (cut.value, cut["n.w"]) == (32, 48)
+from tests.models.powers import CUT, PLAIN
 
 
 def test_a_port_of_the_model_stops_derivatives():
