@@ -157,6 +157,21 @@ def draw_pictures() -> None:
         draw(examples / name / "model.yaml", images / f"{name}.svg")
     for name in ("noisy_current", "poisson_inputs"):
         draw(examples / name / "model.yaml", images / f"{name}.svg", over_time=True)
+    _draw_gradient(examples / "newton_sqrt" / "model.yaml", images / "gradient.svg")
+
+
+def _draw_gradient(model: Path, picture: Path) -> None:
+    """A loop forward, and the loop backward that its derivatives need."""
+    from tempfile import TemporaryDirectory
+
+    from mdf_loop.api.compiled import compile
+    from mdf_loop.drawing import draw
+
+    made = compile(model).differentiate({"newton.root": "sum"}, ["a", "first_guess"])
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "gradient.onnx"
+        made.save(file)
+        draw(file, picture, rankdir="TB")
 
 
 # --- writing ----------------------------------------------------------------------------------
