@@ -41,6 +41,18 @@ _COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll", "nativ
     metavar="NAME",
     help="A parameter, node.parameter, or an input by which the number is differentiated.",
 )
+@click.option(
+    "--truncate",
+    type=int,
+    metavar="STEPS",
+    help="Go back through so many steps, or iterations of outermost loops, at most.",
+)
+@click.option(
+    "--stop",
+    multiple=True,
+    metavar="NODE.PORT",
+    help="Take an output port for a constant.",
+)
 @input_options
 @set_option
 @sweep_option
@@ -86,6 +98,8 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
         dt=options["dt"],
         seed=read_seed(options["seed"]),
         trials=read_trials(options["trials"]),
+        truncate=options["truncate"],
+        stop=options["stop"],
     )
     settings, sweep = read_settings(options["settings"]), read_sweep(options["sweep"])
     inputs = read_inputs(options["pairs"], options["files"], steps)

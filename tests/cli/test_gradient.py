@@ -95,6 +95,18 @@ def test_a_sweep_has_a_number_for_each_member(cli, cell):
     }
 
 
+def test_the_way_back_is_cut_where_it_is_said(cli, cell):
+    """The last of V[t] = V[t - 1] a + current: by a, what it was before, twice in all elements."""
+    words = ("--of", "cell.V:last", "--steps", 20)
+    whole, truncated = asked(cli, cell, *words), asked(cli, cell, *words, "--truncate", 1)
+    before = mdf_loop.compile(str(cell)).run(steps=19)["cell.V"][-1].sum()
+    assert truncated["value"] == whole["value"]
+    assert truncated["gradient"]["cell.a"]["data"] == pytest.approx(before, rel=1e-12)
+    assert whole["gradient"]["cell.a"]["data"] > 1.5 * before
+    stopped = asked(cli, cell, *words, "--stop", "cell.V")
+    assert stopped["gradient"]["cell.a"]["data"] == 0.0
+
+
 # --- data -------------------------------------------------------------------------------------------
 
 ROWS = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
