@@ -36,6 +36,9 @@ from mdf_loop.specification import RunSpecification
 AT_ONCE, FEWEST = 1 << 18, 32
 """Bytes of what is carried in the steps of one chunk, and how many steps it has at least."""
 
+IN_ONE = 4
+"""A run of at most so many chunks is computed as one, if these are large: then nothing is computed twice."""
+
 
 class GradientOverTime:
     """A model over time, differentiated: a short run in one program, a long one in chunks."""
@@ -66,8 +69,9 @@ class GradientOverTime:
     def run(self, bound: Bound) -> tuple[Array, dict[str, Array]]:
         """The number, and how it changes with each input that is asked for."""
         bound = bound.drawing(self._programs.later)
-        most = self._steps_at_once(max(self._session.members(bound), 1))
-        if self._steps <= most and not self._constant:
+        held = self._held(max(self._session.members(bound), 1))
+        most = max(FEWEST, math.isqrt(self._steps), AT_ONCE // held)
+        if self._steps <= max(most, IN_ONE * AT_ONCE // held) and not self._constant:
             return self._in_one.run(bound)
         return self._in_chunks(bound, most)
 
@@ -85,10 +89,9 @@ class GradientOverTime:
         whole = whole_run(programs.first, programs.later, programs.recorded, self._over_time)
         return GradientInOne(whole, self._asked, self._data, self._session.swept, controls)
 
-    def _steps_at_once(self, members: int) -> int:
-        """How many steps a chunk has."""
-        held = sum(_bytes(value) for value in self._session.carried.values())
-        return max(FEWEST, math.isqrt(self._steps), AT_ONCE // max(held * members, 1))
+    def _held(self, members: int) -> int:
+        """How many bytes are carried from one step to the next."""
+        return members * max(sum(_bytes(value) for value in self._session.carried.values()), 1)
 
     def _in_chunks(self, bound: Bound, most: int) -> tuple[Array, dict[str, Array]]:
         chunks = self._chunks(most)
