@@ -13,7 +13,10 @@ import mdf_loop
 def test_public_names() -> None:
     assert sorted(mdf_loop.__all__) == [
         "Compiled",
+        "Derivatives",
+        "Differentiated",
         "Drawing",
+        "Gradient",
         "LoopError",
         "Progress",
         "Results",
