@@ -1,4 +1,4 @@
-"""Random programs that can be differentiated: choices and loops in each other, on three numbers.
+"""Random programs that can be differentiated: choices and loops in each other, on arrays of a few shapes.
 
 By a seed, not by hypothesis: central differences know nothing near kinks, so examples are not searched.
 """
@@ -6,133 +6,184 @@ By a seed, not by hypothesis: central differences know nothing near kinks, so ex
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from mdf_loop.ir import Loop, Program, Value
+from mdf_loop.ir import Carried, Loop, Program, Recorded, Scanned, Value
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.choice import choose
-from mdf_loop.ops.words import cast
-from tests.models.choices import program, repeat
+from mdf_loop.ops.words import ints, scalar
+from tests.models.choices import program
+from tests.strategies.differentiable_values import SHAPES, Scope, Values
 
-GIVEN = {"x0": np.array([0.5, -1.0, 2.0]), "x1": np.array([1.5, 0.25, -0.75])}
+GIVEN = {
+    "x0": np.array([0.5, -1.0, 2.0]),
+    "x1": np.array([1.5, 0.25, -0.75]),
+    "w": np.array([[0.5, -0.25, 0.1], [0.3, 0.2, -0.6], [0.7, 0.1, 0.4]]),
+    "s": np.array(0.4),
+}
 
 
-class Grower:
-    """Appends what a seed says. What is made stays small, so that loops do not leave all scales."""
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """How often a loop runs: a number of times, as long as a truth holds, or both; and what it scans."""
 
-    def __init__(self, seed: int) -> None:
-        self.rng = np.random.default_rng(seed)
+    kind: str
+    trip: Value | None
+    start: Value | None
+    scanned: tuple[Scanned, ...]
 
-    def grow(self, b: ModelBuilder, around: Sequence[Value], depth: int) -> list[Value]:
-        """The values that can be read, with those that a few new statements make."""
-        pool = list(around)
+
+class Grower(Values):
+    """Appends what a seed says."""
+
+    def grow(self, s: Scope, depth: int) -> None:
+        """Append a few operations, choices and loops."""
         for _ in range(self.rng.integers(2, 5)):
-            kinds = ["smooth", "pair", "pair", "product", "select", "safe"]
-            kinds += ["choice", "loop", "loop", "until"] * (depth > 0)
-            pool += getattr(self, self.rng.choice(kinds))(b, pool, depth)
-        return pool
+            deep = ["choice", "loop", "loop"] * (3 if depth > 1 else depth)
+            kind = self.one(*self.kinds, *deep)
+            if kind in deep:
+                getattr(self, kind)(s, depth)
+            else:
+                s.values.append(getattr(self, kind)(s))
 
-    def pick(self, pool: Sequence[Value]) -> Value:
-        """A value; those that were made last more often."""
-        return pool[-1 - min(int(self.rng.geometric(0.35)) - 1, len(pool) - 1)]
-
-    def number(self, b: ModelBuilder, number: float) -> Value:
-        return b.constant(np.array(number))
-
-    def smooth(self, b: ModelBuilder, pool: Sequence[Value], depth: int) -> list[Value]:
-        return [b.op(str(self.rng.choice(["Sin", "Tanh", "Sigmoid", "Cos"])), self.pick(pool))]
-
-    def pair(self, b: ModelBuilder, pool: Sequence[Value], depth: int) -> list[Value]:
-        word = str(self.rng.choice(["Add", "Sub", "Mul", "Max", "Min", "Div"]))
-        x, y = self.pick(pool), self.pick(pool)
-        if word == "Div":
-            y = b.op("Add", b.op("Mul", y, y), self.number(b, 1.5))
-        return [b.op("Tanh", b.op(word, x, y))]
-
-    def product(self, b: ModelBuilder, pool: Sequence[Value], depth: int) -> list[Value]:
-        matrix = b.constant(self.rng.uniform(-1, 1, (3, 3)))
-        return [b.op("MatMul", self.pick(pool), matrix)]
-
-    def select(self, b: ModelBuilder, pool: Sequence[Value], depth: int) -> list[Value]:
-        x, y = self.pick(pool), self.pick(pool)
-        return [b.op("Where", b.op("Less", x, y), self.pick(pool), y)]
-
-    def safe(self, b: ModelBuilder, pool: Sequence[Value], depth: int) -> list[Value]:
-        """What has no number, or no slope, on the side that is not taken."""
-        x = self.pick(pool)
-        word = str(self.rng.choice(["Sqrt", "Log", "Reciprocal"]))
-        taken = b.op("Greater", x, self.number(b, 0.05))
-        return [b.op("Where", taken, b.op("Tanh", b.op(word, x)), self.pick(pool))]
-
-    def less(self, b: ModelBuilder, pool: Sequence[Value]) -> Value:
-        x, y = (b.op("ReduceSum", self.pick(pool), keepdims=0) for _ in range(2))
+    def less(self, s: Scope) -> Value:
+        b = s.b
+        x, y = (b.op("ReduceSum", self.pick(s), keepdims=0) for _ in range(2))
         return b.op("Less", x, b.op("Add", y, self.number(b, 0.25)))
 
-    def choice(self, b: ModelBuilder, pool: Sequence[Value], depth: int) -> list[Value]:
-        def branch(b: ModelBuilder) -> list[Value]:
-            inner = self.grow(b, pool, depth - 1)
-            return [self.pick(inner) for _ in range(2)]
+    def choice(self, s: Scope, depth: int) -> None:
+        shapes = [SHAPES[self.below(5)] for _ in range(2)]
 
-        return list(choose(b, self.less(b, pool), branch, branch, "choice"))
+        def branch(b: ModelBuilder) -> Sequence[Value]:
+            inner = s.inside(b)
+            self.grow(inner, depth - 1)
+            return [self.of_shape(inner, shape) for shape in shapes]
 
-    def loop(self, b: ModelBuilder, pool: Sequence[Value], depth: int) -> list[Value]:
-        """A number of iterations, from a first one on; rows that come and go."""
-        rows = int(self.rng.integers(0, 2))
-        scanned = [self.rows(b, pool) for _ in range(self.rng.integers(0, 2))]
+        if s.wholes and self.below(2):
+            even = s.b.op("Mod", s.wholes[self.below(len(s.wholes))], scalar(s.b, 2, "int64"))
+            asked = s.b.op("Equal", even, scalar(s.b, 0, "int64"))
+        else:
+            asked = self.less(s)
+        s.values += choose(s.b, asked, branch, branch, "choice")
 
-        def body(b: ModelBuilder, i: Value, enters: Sequence[Value]) -> list[Value]:
-            numbered = b.op("Mul", cast(b, i, "float64"), self.pick(enters))
-            inner = self.grow(b, [*pool, *enters, b.op("Sin", numbered)], depth - 1)
-            return [self.pick(inner) for _ in range(2 + rows)]
+    # --- loops ----------------------------------------------------------------------------------
 
-        times, initials = int(self.rng.integers(0, 4)), [self.pick(pool) for _ in range(2)]
-        first = b.constant(np.array(5))
-        finals, stacks = repeat(b, times, initials, body, rows, None, scanned)
-        if self.rng.integers(0, 2):
-            loop = b.ops.pop()
-            assert isinstance(loop, Loop)
-            b.append(replace(loop, first=first))
-        axes = b.constant(np.array([0]))
-        return finals + [b.op("ReduceSum", stack, axes, keepdims=0) for stack in stacks]
-
-    def until(self, b: ModelBuilder, pool: Sequence[Value], depth: int) -> list[Value]:
-        """As long as something is large, which gets smaller."""
-        said: list[Value] = []
-
-        def body(b: ModelBuilder, i: Value, enters: Sequence[Value]) -> list[Value]:
-            half = b.op("Mul", enters[0], self.number(b, 0.5))
-            size = b.op("ReduceSum", b.op("Mul", half, half), keepdims=0)
-            said.append(b.op("Greater", size, self.number(b, 0.01)))
-            inner = self.grow(b, [*pool, *enters, half], depth - 1)
-            return [half, self.pick(inner), self.pick(inner)]
-
-        start = b.constant(np.array(True))
-        finals, stacks = repeat(b, 0, [self.pick(pool), self.pick(pool)], body, 1, start)
-        loop = b.ops[-1]
-        assert isinstance(loop, Loop)
-        stack = replace(stacks[0], shape=(b.name("rows"), 3))
-        (recorded,) = loop.recorded
-        b.ops[-1] = replace(
-            loop,
-            trip_count=None,
-            condition_out=said[0],
-            recorded=(replace(recorded, stack=stack),),
+    def loop(self, s: Scope, depth: int) -> None:
+        """A loop of any kind: it carries a few values, may count, scans and records."""
+        b, inside = s.b, s.b.body()
+        frame = self.frame(s, inside)
+        number, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
+        initials = [self.pick(s) for _ in range(1 + self.below(3))]
+        counted = [self.whole(s)] if self.below(2) else []
+        first = self.whole(s) if self.below(3) == 0 else None
+        enters = [inside.new(v.dtype, v.shape, "enter") for v in (*initials, *counted)]
+        wholes = enters[len(initials) :]
+        inner = s.inside(inside)
+        inner.values += [*(each.row for each in frame.scanned), *enters[: len(initials)]]
+        inner.wholes += [number, *wholes]
+        if frame.kind == "for" and first is None:
+            inner.places.append(number)
+        half, said = self.condition(inner, enters[0]) if frame.start is not None else (None, None)
+        self.grow(inner, depth - 1)
+        leaves = [self.shaped(inside, self.pick(inner), e.shape or ()) for e in enters]
+        leaves[len(initials) :] = [inside.op("Add", whole, number) for whole in wholes]
+        leaves[:1] = [half] if half is not None else leaves[:1]
+        rows = [self.pick(inner) for _ in range(self.below(3))]
+        known = b.constant_of(frame.trip) if frame.kind == "for" else None
+        extent = b.name("rows") if known is None else int(known)
+        stacks = [b.new(row.dtype, (extent, *(row.shape or ())), "stack") for row in rows]
+        finals = [b.new(e.dtype, e.shape, "final") for e in enters]
+        count = b.new("int64", (), "count") if frame.kind != "for" or self.below(3) == 0 else None
+        loop = Loop(
+            name="loop",
+            trip_count=frame.trip,
+            condition=frame.start,
+            iteration=number,
+            condition_in=go,
+            condition_out=said,
+            carried=tuple(
+                Carried(*each)
+                for each in zip((*initials, *counted), enters, leaves, finals, strict=True)
+            ),
+            recorded=tuple(map(Recorded, rows, stacks)),
+            ops=tuple(inside.ops),
+            scanned=frame.scanned,
+            first=first,
+            count=count,
+            where="$.l",
         )
-        return [*finals, b.op("ReduceSum", stack, b.constant(np.array([0])), keepdims=0)]
+        b.append(loop)
+        s.wholes += [*finals[len(initials) :], *([count] if count is not None else [])]
+        s.values += finals[: len(initials)]
+        has_run = frame.trip if count is None else count
+        assert has_run is not None
+        for stack in stacks:
+            s.values.append(self.used(s, stack))
+            s.stacks.append((stack, has_run))
 
-    def rows(self, b: ModelBuilder, pool: Sequence[Value]) -> tuple[Value, int, bool]:
-        """Three rows of three numbers, along an axis, and whether they come backward."""
-        axis = b.constant(np.array([0]))
-        parts = (b.op("Unsqueeze", self.pick(pool), axis) for _ in range(3))
-        return b.op("Concat", *parts, axis=0), int(self.rng.integers(2)), bool(self.rng.integers(2))
+    def frame(self, s: Scope, inside: ModelBuilder) -> _Frame:
+        b, kind = s.b, self.one("for", "for", "for-while", "while")
+        start = None if kind == "for" else self.started(s)
+        if kind == "while":
+            return _Frame(kind, None, start, ())
+        if s.stacks and self.below(2):  # what another loop has recorded
+            rows, trip = s.stacks[-1]
+            return _Frame(kind, trip, start, (self.scan(inside, rows, 0),))
+        trip = scalar(b, self.below(4), "int64")
+        if s.wholes and self.below(2):
+            more = b.op("Add", s.wholes[self.below(len(s.wholes))], trip)
+            trip = b.op("Mod", more, scalar(b, 4, "int64"))
+        many = range(self.below(3))
+        scanned = [self.scan(inside, self.of_shape(s, (3, 3)), self.below(2)) for _ in many]
+        return _Frame(kind, trip, start, tuple(scanned))
+
+    def scan(self, inside: ModelBuilder, rows: Value, axis: int) -> Scanned:
+        """The rows of a value, forward or backward."""
+        extents = list(rows.shape or ())
+        del extents[axis]
+        row = inside.new(rows.dtype, tuple(extents), "row")
+        return Scanned(rows, row, axis, bool(self.below(2)))
+
+    def started(self, s: Scope) -> Value:
+        return s.b.constant(np.array(True)) if self.below(4) else self.less(s)
+
+    def condition(self, s: Scope, enter: Value) -> tuple[Value, Value]:
+        """What gets smaller in each iteration, and whether it is still large."""
+        b = s.b
+        half = b.op("Mul", enter, self.number(b, 0.5))
+        size = b.op("ReduceSum", b.op("Mul", half, half), keepdims=0)
+        s.values.append(half)
+        return half, b.op("Greater", size, self.number(b, 0.01))
+
+    def whole(self, s: Scope) -> Value:
+        if s.wholes and self.below(2):
+            return s.wholes[self.below(len(s.wholes))]
+        return scalar(s.b, self.below(6), "int64")
+
+    def used(self, s: Scope, stack: Value) -> Value:
+        """What all rows are together, of which there may be none."""
+        b, axis = s.b, ints(s.b, 0)
+        way = self.one("total", "squares", "running", "last", "backward")
+        if way == "squares" and len(stack.shape or ()) == 2:
+            made = b.op("MatMul", b.op("Transpose", stack, perm=(1, 0)), stack)
+            return b.op("Tanh", made)
+        if way == "running":
+            stack = b.op("Sin", b.op("CumSum", stack, scalar(b, 0, "int64")))
+        elif way == "last":
+            stack = b.op("Slice", stack, ints(b, -2), ints(b, 9), axis)
+        elif way == "backward":
+            stack = b.op("Slice", stack, ints(b, -1), ints(b, -9), axis, ints(b, -1))
+            stack = b.op("CumSum", stack, scalar(b, 0, "int64"), exclusive=1)
+        return b.op("Tanh", b.op("ReduceSum", stack, axis, keepdims=0))
 
 
 def differentiable(seed: int) -> Program:
-    """A program whose output `value` is a number that depends on `x0` and `x1`."""
+    """A program whose output `value` is a number that depends on what is `GIVEN`."""
     grower, b = Grower(seed), ModelBuilder()
-    inputs = [b.new("float64", (3,), name) for name in GIVEN]
-    pool = grower.grow(b, inputs, 2)
-    total = b.op("Sum", *(b.op("Mul", v, b.op("Cos", v)) for v in pool[-3:]))
-    return program(b, inputs, value=b.op("ReduceSum", total, keepdims=0))
+    inputs = [b.new("float64", array.shape, name) for name, array in GIVEN.items()]
+    s = Scope(b, [*inputs])
+    grower.grow(s, 2)
+    parts = [b.op("Mul", v, b.op("Cos", v)) for v in s.values[-4:]]
+    return program(b, inputs, value=b.op("Sum", *(b.op("ReduceSum", p, keepdims=0) for p in parts)))

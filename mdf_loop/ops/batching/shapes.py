@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mdf_loop.ir import Op, Value
+from mdf_loop.ir import Op, Value, is_fixed
 from mdf_loop.ops.batching.lane import (
     Lane,
     Operand,
@@ -84,9 +84,22 @@ def _further(b: Builder, axes: Sequence[int]) -> Value:
 
 
 def reshape(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """The new shape behind a 0, which keeps the first extent (unless 0 means 0)."""
+    """The new shape behind a 0, which keeps the first extent (unless 0 means 0).
+
+    Of no runs an extent cannot be found out: those that are known are said.
+    """
     only(op, operands, 0)
-    b = lane.b
+    b, made = lane.b, op.outputs[0].shape
+    if is_fixed(made) and 0 not in made:
+        return lane.same(op, required(operands).value, ints(b, 0, *made), allowzero=0)
+    known = b.constant_of(required(operands, 1).value)
+    if known is not None and -1 in known and 0 not in known:
+        own = b.op("Shape", required(operands).value, start=1)
+        others = ints(b, int(-np.prod(known)))
+        rest = b.op("Div", b.op("ReduceProd", own, keepdims=1), others)
+        parts = (rest if extent == -1 else ints(b, int(extent)) for extent in known)
+        wanted = b.op("Concat", ints(b, 0), *parts, axis=0)
+        return lane.same(op, required(operands).value, wanted, allowzero=0)
     front = lane.count() if attribute(op, "allowzero") else ints(b, 0)
     wanted = b.op("Concat", front, required(operands, 1).value, axis=0)
     return lane.same(op, required(operands).value, wanted)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from mdf_loop.build import Builder
+from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Constant, Input, Operation, Output, Program, Value, reads, results
 from mdf_loop.ops.words import rank
 from mdf_loop.passes.batching.batch import batch
@@ -40,6 +41,11 @@ def at_once(
     program = _program(b, ops, wanted)
     names = [e.value.name for e in program.inputs if e.value in rows]
     made = batch(program, names, extent)
+    if len(made.outputs) > len(wanted):
+        raise UnsupportedError(
+            "inner loops record as many rows as they have iterations, which is not the same each time",
+            b.where,
+        )
     pairs = list(zip(program.inputs, made.inputs, strict=True))
     given = {new.value: rows.get(old.value, old.value) for old, new in pairs}
     axes = {str((new.value.shape or ("",))[0]) for old, new in pairs if old.value in rows}
@@ -50,10 +56,21 @@ def at_once(
     for value, output in zip(wanted, made.outputs, strict=True):
         result = new.get(output.value) or given.get(output.value, output.value)
         if output.members == 1:
-            result = b.op("Transpose", result, perm=(1, 0, *range(2, rank(result))))
+            result = _turned(b, result, next(iter(rows.values())))
         found[value] = result
         along.update({value} if output.members is not None else ())
     return found, along
+
+
+def _turned(b: Builder, recorded: Value, like: Value) -> Value:
+    """What an inner loop has recorded, with the axis of all iterations in front, as in `like`.
+
+    An inner loop of no iterations has no rows, but there are as many outer ones.
+    """
+    turned = b.op("Transpose", recorded, perm=(1, 0, *range(2, rank(recorded))))
+    inner = b.op("Shape", turned, start=1)
+    shape = b.op("Concat", b.op("Shape", like, start=0, end=1), inner, axis=0)
+    return b.op("Reshape", turned, shape, allowzero=1)
 
 
 def _program(b: Builder, ops: Sequence[Operation], wanted: Sequence[Value]) -> Program:

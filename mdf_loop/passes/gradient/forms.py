@@ -32,7 +32,7 @@ def for_kernels(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
     if any(_size(c.enter) >= LARGE for c in loop.carried if reverse.changes(c.enter)):
         plain(reverse, outside, loop)
     else:
-        _tried(jacobian_form if is_small(reverse, loop) else split, reverse, outside, loop)
+        tried(jacobian_form if is_small(reverse, loop) else split, reverse, outside, loop)
 
 
 def for_machine_code(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
@@ -40,12 +40,12 @@ def for_machine_code(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
     carried = sum(_size(c.enter) for c in loop.carried if reverse.changes(c.enter))
     read = sum(_size(value) for value in captures(loop) if reverse.changes(value))
     if read > carried > 0:
-        _tried(split, reverse, outside, loop)
+        tried(split, reverse, outside, loop)
     else:
         plain(reverse, outside, loop)
 
 
-def _tried(form: Through, reverse: Reverse, outside: Sweep, loop: Loop) -> None:
+def tried(form: Through, reverse: Reverse, outside: Sweep, loop: Loop) -> None:
     """Go through a loop in a form, or where that cannot be, with everything in the loop."""
     b, before = outside.b, len(outside.b.ops)
     given = dict(outside.of)

@@ -78,10 +78,10 @@ def _matrices(outside: Sweep, ran: RanLoop, body: Transposed) -> Value:
     found, along = at_once(rows, inside.ops, wanted, units, b.name("unit"))
     columns = []
     for change, value in zip(changes, made, strict=True):
-        if value is None:
+        if value not in along:  # it is linear in changes, so 0 if it is the same for all
             columns.append(b.constant(np.zeros((size, _size(change)), change.dtype)))
         else:
-            assert value in along
+            assert value is not None
             columns.append(rows.op("Reshape", found[value], ints(b, size, _size(change))))
     matrix = rows.op("Concat", *columns, axis=1)
     done, differs = at_once(b, rows.ops, (matrix,), given_rows(outside, ran, body), ran.extent)

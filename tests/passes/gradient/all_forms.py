@@ -1,0 +1,113 @@
+"""A program differentiated in every form, forward, and by central differences."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+import numpy as np
+
+from mdf_loop.ir import Loop, Program
+from mdf_loop.ir.check import check
+from mdf_loop.ops.derivatives.sweep import Sweep
+from mdf_loop.passes.gradient.differentiate import change_of, differentiate
+from mdf_loop.passes.gradient.forms import for_kernels, for_machine_code, tried
+from mdf_loop.passes.gradient.forward import tangent_of, tangents
+from mdf_loop.passes.gradient.jacobian_form import is_small, jacobian_form
+from mdf_loop.passes.gradient.plain import plain
+from mdf_loop.passes.gradient.reverse import Reverse, Through
+from mdf_loop.passes.gradient.split import split
+from mdf_loop.pipeline import ONNXRUNTIME, prepare
+from mdf_loop.run.device import Placement
+from mdf_loop.run.interpret import interpret
+from mdf_loop.run.onnxruntime.session import Session
+from tests.passes.gradient.both_ways import VALUE, Arrays, directions
+from tests.placements import NATIVE, STANDARD
+
+STEPS = (6e-6, 2e-6, 1e-6)
+
+
+def all_at_once(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
+    tried(split, reverse, outside, loop)
+
+
+def matrices(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
+    tried(jacobian_form if is_small(reverse, loop) else plain, reverse, outside, loop)
+
+
+FORMS: Mapping[str, Through] = {
+    "plain": plain,
+    "split": all_at_once,
+    "matrices": matrices,
+    "kernels": for_kernels,
+    "machine code": for_machine_code,
+}
+
+
+def slopes_of(
+    program: Program, arrays: Arrays, wrt: Collection[str], form: Through
+) -> dict[str, np.ndarray]:
+    gradient = differentiate(program, VALUE, wrt, through_loop=form)
+    assert check(gradient) == ()
+    return slopes_in(interpret(gradient, arrays), wrt)
+
+
+def slopes_in(made: Arrays, wrt: Collection[str]) -> dict[str, np.ndarray]:
+    return {name: np.asarray(made[change_of(name)]) for name in wrt}
+
+
+def assert_same(made: Arrays, expected: Arrays, tolerance: float, said: str) -> None:
+    """Equal up to a part of the largest number, as sums are made in another order."""
+    size = 1e-3 + max(float(np.max(np.abs(array), initial=0)) for array in expected.values())
+    for name, array in expected.items():
+        assert made[name].shape == array.shape, (said, name)
+        np.testing.assert_allclose(
+            made[name], array, rtol=0, atol=tolerance * size, err_msg=f"{said}: {name}"
+        )
+
+
+def differences(program: Program, arrays: Arrays, moves: Arrays) -> Iterator[float]:
+    """How the number changes along a direction, by smaller and smaller steps."""
+    for step in STEPS:
+        sides = [
+            interpret(program, {**arrays, **{n: arrays[n] + way * t for n, t in moves.items()}})
+            for way in (step, -step)
+        ]
+        yield float((sides[0][VALUE] - sides[1][VALUE]) / (2 * step))
+
+
+def assert_near_differences(program: Program, arrays: Arrays, moves: Arrays, slope: float) -> None:
+    """Where these know something: at a kink they differ from each other."""
+    found: list[float] = []
+    for difference in differences(program, arrays, moves):
+        found.append(difference)
+        if abs(difference - slope) <= 1e-6 * (1 + abs(slope)):
+            return
+    spread = max(found) - min(found)
+    assert spread > 1e-5 * (1 + abs(slope)), (slope, found)
+
+
+def assert_all_forms(program: Program, arrays: Arrays, wrt: Collection[str]) -> None:
+    """All by the interpreter."""
+    assert check(program) == ()
+    slopes = slopes_of(program, arrays, wrt, plain)
+    for name, form in FORMS.items():
+        assert_same(slopes_of(program, arrays, wrt, form), slopes, 1e-10, name)
+    moves = directions(arrays, wrt)
+    slope = float(sum(np.sum(slopes[name] * t) for name, t in moves.items()))
+    derived = tangents(program, wrt, [VALUE])
+    assert check(derived) == ()
+    made = interpret(derived, {**arrays, **{tangent_of(n): t for n, t in moves.items()}})
+    size = float(sum(np.sum(np.abs(slopes[n] * t)) for n, t in moves.items()))
+    assert abs(made[tangent_of(VALUE)] - slope) <= 1e-10 * (1e-3 + size)
+    assert_near_differences(program, arrays, moves, slope)
+
+
+def assert_on_runtime(
+    program: Program, arrays: Arrays, wrt: Collection[str], *forms: tuple[Through, Placement]
+) -> None:
+    """ONNX Runtime gives what the interpreter does, by its own loops and by machine code."""
+    expected = slopes_of(program, arrays, wrt, plain)
+    for form, placement in ((for_kernels, STANDARD), (for_machine_code, NATIVE), *forms):
+        gradient = differentiate(program, VALUE, wrt, through_loop=form)
+        made = Session(prepare(gradient, ONNXRUNTIME), placement).run(arrays)
+        assert_same(slopes_in(made, wrt), expected, 1e-9, f"{form.__name__} {placement.native}")

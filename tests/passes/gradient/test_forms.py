@@ -1,0 +1,49 @@
+"""Loops that forms of reverse mode have gone through wrongly once: found by random programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Value
+from mdf_loop.lower.builder import ModelBuilder
+from tests.models.choices import repeat
+from tests.passes.gradient.all_forms import assert_all_forms, assert_on_runtime
+from tests.passes.gradient.test_forward import ARRAYS, Written, step, with_value
+
+
+def made_beside(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
+    """An inner loop carries what the outer one carries on, and something that it only records."""
+
+    def body(b: ModelBuilder, i: Value, v: Sequence[Value]) -> Sequence[Value]:
+        finals, _ = repeat(
+            b, 2, [v[0], x], lambda b, j, u: [step(b, u[0], w), b.op("Mul", u[1], x)]
+        )
+        return finals
+
+    finals, stacks = repeat(b, 3, [x], body, 1)  # type: ignore[arg-type]
+    return [*finals, *stacks]
+
+
+def not_at_all(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:
+    """What is carried is read by an inner loop that has no iterations."""
+
+    def body(b: Builder, i: Value, v: Sequence[Value]) -> Sequence[Value]:
+        finals, _ = repeat(b, 0, [x], lambda b, j, u: [b.op("Mul", u[0], v[0])])
+        return [b.op("Tanh", finals[0]), b.op("Mul", finals[0], v[1])]
+
+    return repeat(b, 3, [x, x], body)[0]
+
+
+WRITTEN = [made_beside, not_at_all]
+
+
+@pytest.mark.parametrize("written", WRITTEN, ids=lambda f: f.__name__)
+def test_all_forms(written: Written) -> None:
+    assert_all_forms(with_value(written), ARRAYS, ["x", "w"])
+
+
+def test_on_runtime() -> None:
+    assert_on_runtime(with_value(made_beside), ARRAYS, ["x", "w"])

@@ -1,0 +1,39 @@
+"""Random programs: every form of reverse mode, forward mode and central differences agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.passes.gradient.all_forms import FORMS, assert_all_forms, assert_on_runtime
+from tests.placements import NATIVE, STANDARD
+from tests.soak import times
+from tests.strategies.differentiable import GIVEN, differentiable
+
+
+def wrt_of(seed: int) -> list[str]:
+    """Some inputs: what does not depend on them is left out of the derivative."""
+    chosen = np.random.default_rng(seed).integers(0, 2, len(GIVEN))
+    return [name for name, yes in zip(GIVEN, chosen, strict=True) if yes] or ["x0", "w"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_all_forms(seed: int) -> None:
+    with np.errstate(all="ignore"):
+        assert_all_forms(differentiable(seed), GIVEN, wrt_of(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(8, times(300, 3000)))
+def test_all_forms_of_many(seed: int) -> None:
+    with np.errstate(all="ignore"):
+        assert_all_forms(differentiable(seed), GIVEN, wrt_of(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [k for k in range(0, times(300, 3000), 15) if k != 15])
+def test_on_runtime(seed: int) -> None:
+    more = list(FORMS.values())[seed // 15 % 3], (STANDARD, NATIVE)[seed // 45 % 2]
+    assert_on_runtime(differentiable(seed), GIVEN, wrt_of(seed), more)
