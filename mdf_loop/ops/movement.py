@@ -64,6 +64,14 @@ def _padded(
     return made
 
 
+def _by_tuples(data: Array, indices: Array, batch_dims: int = 0) -> Array:
+    """`data[batch, *indices[batch, k]]`: also of no batches, of which onnx finds no extents."""
+    batch, own = indices.shape[:batch_dims], (1,) * (indices.ndim - 1 - batch_dims)
+    members = tuple(grid.reshape(*batch, *own) for grid in np.indices(batch))
+    made: Array = np.asarray(data)[(*members, *np.moveaxis(indices, -1, 0))]
+    return made
+
+
 def _elements(x: Array, indices: Array, axis: int = 0) -> Array:
     """By numpy; along other axes the indices may be fewer than the data, which the reference refuses."""
     count = x.shape[axis]
@@ -240,6 +248,7 @@ CHOSEN = (
         name="GatherND",
         derivative=choices.GATHER_ND,
         native_whole=positions.gather_nd,
+        meaning=_by_tuples,
         may_fail=tuple_outside,
         batched=selection.gather_nd,
     ),

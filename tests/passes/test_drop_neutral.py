@@ -130,3 +130,8 @@ def test_a_choice_that_is_known_goes() -> None:
         case.b.op("Where", case.number([True]), case.number(1.0), case.v),  # another shape
     ]
     assert case.ends_as(*made) == ["%v", "%v", "%v", "%Where_4", "%Where_5"]
+
+
+def test_an_operand_that_is_left_out_stays_out() -> None:
+    case = _Case()
+    assert case.ends_as(case.b.op("ReduceSum", case.v, None, keepdims=0)) == ["%ReduceSum"]

@@ -53,8 +53,8 @@ class _Neutral:
         if len(op.inputs) != 2 or op.outputs[0].dtype not in _NUMBERS:
             return None
         left, right = op.inputs
-        assert left is not None
-        assert right is not None
+        if left is None or right is None:
+            return None
         if op.op_type in ("Mul", "Div") and _is_all(b, right, 1):
             return left
         if op.op_type == "Mul" and _is_all(b, left, 1):

@@ -1,0 +1,25 @@
+"""Random programs have the gradient that JAX gives, where it is installed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mdf_loop.passes.gradient.plain import plain
+from tests.passes.gradient.all_forms import assert_same, slopes_of
+from tests.passes.gradient.both_ways import VALUE
+from tests.passes.gradient.by_jax import slopes_by_jax
+from tests.soak import times
+from tests.strategies.differentiable import GIVEN, differentiable
+
+pytest.importorskip("jax")
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(times(60, 1000)))
+def test_the_same_gradient(seed: int) -> None:
+    program = differentiable(seed)
+    with np.errstate(all="ignore"):
+        slopes = slopes_of(program, GIVEN, list(GIVEN), plain)
+        assert_same(slopes_by_jax(program, VALUE, GIVEN, list(GIVEN)), slopes, 1e-9, "jax")
