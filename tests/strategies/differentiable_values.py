@@ -96,7 +96,7 @@ class Values:
         b, word = s.b, self.one("Add", "Sub", "Mul", "Max", "Min", "Div", "Abs", "Pow")
         x, y = self.pick(s), self.pick(s)
         if word == "Abs":
-            return b.op("Abs", b.op("Sub", x, self.number(b, 0.3)))
+            return b.op("Abs", b.op("Sub", x, self.number(b, 0.371)))
         y = self.beside(b, x, y)
         if word == "Pow":
             x = b.op("Add", b.op("Mul", x, x), self.number(b, 0.5))
