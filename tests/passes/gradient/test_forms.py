@@ -11,7 +11,7 @@ from mdf_loop.ir import Value
 from mdf_loop.lower.builder import ModelBuilder
 from tests.models.choices import repeat
 from tests.passes.gradient.all_forms import assert_all_forms, assert_on_runtime
-from tests.passes.gradient.test_forward import ARRAYS, Written, step, with_value
+from tests.passes.gradient.written import ARRAYS, Written, step, with_value
 
 
 def made_beside(b: ModelBuilder, x: Value, w: Value) -> Sequence[Value]:

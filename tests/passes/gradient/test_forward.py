@@ -22,23 +22,8 @@ from mdf_loop.run.members import members_in_front
 from tests.models.choices import program, repeat
 from tests.passes.gradient import stored_cases
 from tests.passes.gradient.both_ways import VALUE, Arrays, assert_agree, on_runtime
+from tests.passes.gradient.written import ARRAYS, Written, X, number, step, with_value
 from tests.strategies.differentiable import GIVEN, differentiable
-
-X, W = np.array([0.5, -1.0, 2.0]), np.array([[0.5, -0.25, 0.1], [0.3, 0.2, -0.6], [0.7, 0.1, 0.4]])
-ARRAYS = {"x": X, "w": W}
-Written = Callable[[ModelBuilder, Value, Value], Sequence[Value]]
-
-
-def number(b: Builder, value: float) -> Value:
-    return b.constant(np.array(value))
-
-
-def with_value(written: Written) -> Program:
-    """The number that is the sum of the sines of what is written."""
-    b = ModelBuilder()
-    x, w = b.new("float64", (3,), "x"), b.new("float64", (3, 3), "w")
-    parts = [b.op("ReduceSum", b.op("Sin", y), keepdims=0) for y in written(b, x, w)]
-    return program(b, [x, w], value=b.op("Sum", *parts))
 
 
 def changed(b: Builder, **fields: object) -> None:
@@ -46,10 +31,6 @@ def changed(b: Builder, **fields: object) -> None:
     loop = b.ops.pop()
     assert isinstance(loop, Loop)
     b.append(replace(loop, **fields))  # type: ignore[arg-type]
-
-
-def step(b: Builder, x: Value, w: Value) -> Value:
-    return b.op("Tanh", b.op("MatMul", x, w))
 
 
 # --- every kind of loop ----------------------------------------------------------------------------
