@@ -46,6 +46,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from native_peers.systems import hh_with
 
 import mdf_loop
 import mdf_loop.run.gradient.loaded as loaded
@@ -145,25 +146,16 @@ def fn_step(m: Any, state: Any, p: Any, dt: float) -> Any:
 
 
 def hh_step(m: Any, state: Any, p: Any, dt: float) -> Any:
-    """PyNN's neuron; all that changes follows the values of the step before."""
-    v, mm, h, n = state
-    mv = v / 0.001
-    leak = p["pop0.g_leak"] * (-65.0 - mv)
-    sodium = p["pop0.gbar_Na"] * (mm * mm * mm) * h * (p["pop0.e_rev_Na"] - mv)
-    potassium = p["pop0.gbar_K"] * (n * n * n * n) * (-90.0 - mv)
-    membrane = leak + sodium + potassium + p["pop0.i_offset"]
-    m_up, n_up, shifted = 13 - mv - 63.0, 15 - mv - 63.0, mv + 63.0 - 40
-    m_opens = 0.32 * m_up / (m.exp(m_up / 4.0) - 1)
-    h_opens = 0.128 * m.exp((17 - mv - 63.0) / 18.0)
-    n_opens = 0.032 * n_up / (m.exp(n_up / 5) - 1)
-    m_closes = 0.28 * shifted / (m.exp(shifted / 5.0) - 1)
-    h_closes = 4.0 / (1 + m.exp((40 - mv - 63.0) / 5))
-    n_closes = 0.5 * m.exp((10 - mv - 63.0) / 40)
-    return (
-        v + 0.001 * (membrane / 0.2) / 0.001 * dt,
-        mm + (m_opens * (1 - mm) - m_closes * mm) / 0.001 * dt,
-        h + (h_opens * (1 - h) - h_closes * h) / 0.001 * dt,
-        n + (n_opens * (1 - n) - n_closes * n) / 0.001 * dt,
+    """PyNN's neuron."""
+    return hh_with(
+        m,
+        state,
+        dt,
+        leak=p["pop0.g_leak"],
+        sodium=p["pop0.gbar_Na"],
+        potassium=p["pop0.gbar_K"],
+        reversal=p["pop0.e_rev_Na"],
+        current=p["pop0.i_offset"],
     )
 
 

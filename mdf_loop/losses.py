@@ -88,8 +88,10 @@ def truncated(truncate: Any) -> int | None:
     Raises:
         InputError: it is no whole number above 0.
     """
-    if truncate is None or (is_whole(truncate) and truncate > 0):
-        return None if truncate is None else int(truncate)
+    if truncate is None:
+        return None
+    if is_whole(truncate) and truncate > 0:
+        return int(truncate)
     raise InputError(
         f"truncate is how many iterations derivatives go back through, not {truncate!r}"[:200],
         hint="give a whole number above 0, or leave it out",

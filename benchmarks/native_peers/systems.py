@@ -43,13 +43,29 @@ def fn_swept(members: int) -> System:
 
 def hh_step(m: Any, state: State, given: State) -> State:
     """One step of PyNN's neuron; all that changes follows the values of the step before."""
+    return hh_with(
+        m, state, *given, leak=0.01, sodium=20.0, potassium=6.0, reversal=50.0, current=0.05
+    )
+
+
+def hh_with(
+    m: Any,
+    state: State,
+    dt: float,
+    *,
+    leak: Any,
+    sodium: Any,
+    potassium: Any,
+    reversal: Any,
+    current: Any,
+) -> State:
+    """The same of any conductances, reversal potential of sodium and current."""
     v, mm, h, n = state
-    (dt,) = given
     mv = v / 0.001
-    leak = 0.01 * (-65.0 - mv)
-    sodium = 20.0 * (mm * mm * mm) * h * (50.0 - mv)
-    potassium = 6.0 * (n * n * n * n) * (-90.0 - mv)
-    membrane = leak + sodium + potassium + 0.05
+    leaking = leak * (-65.0 - mv)
+    entering = sodium * (mm * mm * mm) * h * (reversal - mv)
+    leaving = potassium * (n * n * n * n) * (-90.0 - mv)
+    membrane = leaking + entering + leaving + current
     m_up, n_up, shifted = 13 - mv - 63.0, 15 - mv - 63.0, mv + 63.0 - 40
     m_opens = 0.32 * m_up / (m.exp(m_up / 4.0) - 1)
     h_opens = 0.128 * m.exp((17 - mv - 63.0) / 18.0)

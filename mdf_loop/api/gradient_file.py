@@ -15,7 +15,7 @@ from mdf_loop.passes.gradient.objective import Term
 from mdf_loop.reading.binding import Bound
 from mdf_loop.run.device import USUAL
 from mdf_loop.run.gradient.loaded import Differentiation
-from mdf_loop.run.gradient.terms import Data
+from mdf_loop.run.gradient.terms import Data, whole_terms
 from mdf_loop.specification import RunSpecification
 
 
@@ -32,9 +32,7 @@ def program_of_file(
     if bound.streams.vary:
         raise InputError("a file computes one run", hint="leave trials out")
     source = named.program(asked, bound)
-    terms = tuple(
-        Term(named.outputs[loss.output], loss.word, False, k) for k, loss in enumerate(losses)
-    )
+    terms = whole_terms(losses, named.outputs)
     names = {target: name for name, target in named.inputs.items()}
     made = Differentiation(terms, tuple(names), USUAL, most).program(source, for_kernels)
     data = Data.of(losses, terms, source, asked.steps)

@@ -22,13 +22,13 @@ from mdf_loop.ir import Array, Program, Value
 from mdf_loop.losses import Loss
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.passes.gradient.differentiate import change_of, differentiate
-from mdf_loop.passes.gradient.forward import UNIT, jacobian_forward, tangent_of
-from mdf_loop.passes.gradient.objective import VALUE, Term, with_value
+from mdf_loop.passes.gradient.forward import UNIT, jacobian_forward, tangent_of, units
+from mdf_loop.passes.gradient.objective import VALUE, with_value
 from mdf_loop.pipeline import prepare
 from mdf_loop.reading.binding import Bound
 from mdf_loop.results.derivatives import Derivatives
 from mdf_loop.run.backend import PROGRAM_BACKENDS
-from mdf_loop.run.gradient.terms import Data
+from mdf_loop.run.gradient.terms import Data, whole_terms
 from mdf_loop.run.members import members_in_front
 from mdf_loop.specification import RunSpecification
 
@@ -62,9 +62,7 @@ def hessian(named: Named, losses: Sequence[Loss], asked: RunSpecification) -> De
     """
     bound = _of_one_run(named, asked)
     source = named.program(asked, bound)
-    terms = tuple(
-        Term(named.outputs[loss.output], loss.word, False, k) for k, loss in enumerate(losses)
-    )
+    terms = whole_terms(losses, named.outputs)
     targets = tuple(named.inputs.values())
     program = differentiate(with_value(source, terms), VALUE, targets)
     data = Data.of(losses, terms, source, asked.steps)
@@ -128,16 +126,10 @@ def _computed(
     backend = PROGRAM_BACKENDS["onnxruntime"]
     ready = prepare(replace(program, outputs=outputs), backend.order)
     loaded = backend.load(ready, named.prepared.placement)
-    dtypes = {entry.value.name: entry.value.dtype for entry in ready.inputs}
-    units = np.eye(_total(given))
-    rows, at = {}, 0
-    for name, shape in given.items():
-        own = units[:, at : at + math.prod(shape)].reshape(-1, *shape)
-        rows[name] = own.astype(dtypes.get(name, own.dtype))
-        at += math.prod(shape)
-    names = [entry.value.name for entry in ready.inputs]
-    made = loaded.run({name: rows[name] if name in rows else feeds[name] for name in names})
-    return members_in_front(ready, made, len(units)), loaded.native
+    dtypes = {entry.value.name: entry.value.dtype for entry in program.inputs}
+    fed = {**feeds, **units({name: np.empty(shape, dtypes[name]) for name, shape in given.items()})}
+    made = loaded.run({entry.value.name: fed[entry.value.name] for entry in ready.inputs})
+    return members_in_front(ready, made, _total(given)), loaded.native
 
 
 def _apart(array: Array, shapes: Shapes) -> dict[str, Array]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Array
+from mdf_loop.results.json_text import as_plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +63,9 @@ class Gradient(Mapping[str, Array]):
             name: {
                 "dtype": str(array.dtype),
                 "shape": list(array.shape),
-                "data": _plain(array.tolist()),
+                "data": as_plain(array),
             }
             for name, array in self.arrays.items()
         }
-        made = {"value": _plain(np.asarray(self.value).tolist()), "gradient": arrays}
+        made = {"value": as_plain(np.asarray(self.value)), "gradient": arrays}
         return made if self.check is None else {**made, "check": asdict(self.check)}
-
-
-def _plain(numbers: Any) -> Any:
-    if isinstance(numbers, list):
-        return [_plain(each) for each in numbers]
-    return numbers if np.isfinite(numbers) else str(numbers)

@@ -13,11 +13,10 @@ What cannot be computed for all iterations at once is in the loop.
 
 from __future__ import annotations
 
-import math
-
 from mdf_loop.errors import UnsupportedError
-from mdf_loop.ir import Constant, Loop, Value, captures
+from mdf_loop.ir import Constant, Loop, captures
 from mdf_loop.ops.derivatives.sweep import Sweep
+from mdf_loop.ops.registry import elements
 from mdf_loop.passes.gradient.jacobian_form import is_small, jacobian_form
 from mdf_loop.passes.gradient.plain import plain
 from mdf_loop.passes.gradient.reverse import Reverse, Through
@@ -29,7 +28,7 @@ LARGE = 2048
 
 def for_kernels(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
     """Go through a loop as ONNX Runtime's own kernels do best."""
-    if any(_size(c.enter) >= LARGE for c in loop.carried if reverse.changes(c.enter)):
+    if any(elements((c.enter,)) >= LARGE for c in loop.carried if reverse.changes(c.enter)):
         plain(reverse, outside, loop)
     else:
         tried(jacobian_form if is_small(reverse, loop) else split, reverse, outside, loop)
@@ -37,8 +36,8 @@ def for_kernels(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
 
 def for_machine_code(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
     """Go through a loop as machine code does best."""
-    carried = sum(_size(c.enter) for c in loop.carried if reverse.changes(c.enter))
-    read = sum(_size(value) for value in captures(loop) if reverse.changes(value))
+    carried = elements([c.enter for c in loop.carried if reverse.changes(c.enter)])
+    read = elements([value for value in captures(loop) if reverse.changes(value)])
     if read > carried > 0:
         tried(split, reverse, outside, loop)
     else:
@@ -57,8 +56,3 @@ def tried(form: Through, reverse: Reverse, outside: Sweep, loop: Loop) -> None:
         outside.of.clear()
         outside.of.update(given)
         plain(reverse, outside, loop)
-
-
-def _size(value: Value) -> int:
-    """How many numbers a value has; one for each extent that nobody knows."""
-    return math.prod(e for e in value.shape or () if isinstance(e, int))

@@ -109,12 +109,12 @@ def jacobian_forward(program: Program, wrt: Collection[str], of: Collection[str]
 
 
 def units(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Tangents of inputs, of which in each unit one element of all changes by one."""
+    """Changes of values, of which in each unit one element of all changes by one."""
     total = sum(np.size(array) for array in arrays.values())
     rows, made = np.eye(total), {}
     for name, array in arrays.items():
         own, rows = np.split(rows, [np.size(array)], axis=1)
-        made[tangent_of(name)] = own.reshape(total, *np.shape(array)).astype(array.dtype)
+        made[name] = own.reshape(total, *np.shape(array)).astype(array.dtype)
     return made
 
 

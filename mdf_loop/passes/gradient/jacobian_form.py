@@ -10,7 +10,6 @@ The loop has five operations, whatever the model has.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -19,11 +18,12 @@ from mdf_loop.build import Builder
 from mdf_loop.ir import Carried, Loop, Recorded, Scanned, Value, is_fixed
 from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.derivatives.sweep import Sweep
+from mdf_loop.ops.registry import elements
 from mdf_loop.ops.words import ints
 from mdf_loop.passes.gradient.at_once import at_once
 from mdf_loop.passes.gradient.ran import RanLoop, has_run
 from mdf_loop.passes.gradient.reverse import Reverse
-from mdf_loop.passes.gradient.rows_that_ran import flipped
+from mdf_loop.passes.gradient.rows_that_ran import flipped, repeated
 from mdf_loop.passes.gradient.split import SplitBody, given_rows
 from mdf_loop.passes.gradient.transposed import Transposed, transposed
 
@@ -36,7 +36,7 @@ def is_small(reverse: Reverse, loop: Loop) -> bool:
     active = [c.enter for c in loop.carried if reverse.changes(c.enter)]
     if not all(is_fixed(value.shape) for value in active):
         return False
-    return 0 < sum(map(_size, active)) <= MOST and len({value.dtype for value in active}) == 1
+    return 0 < elements(active) <= MOST and len({value.dtype for value in active}) == 1
 
 
 def _extents(value: Value) -> tuple[int, ...]:
@@ -44,7 +44,7 @@ def _extents(value: Value) -> tuple[int, ...]:
 
 
 def _size(value: Value) -> int:
-    return math.prod(_extents(value))
+    return elements((value,))
 
 
 def jacobian_form(reverse: Reverse, outside: Sweep, loop: Loop) -> None:
@@ -70,7 +70,7 @@ def _matrices(outside: Sweep, ran: RanLoop, body: Transposed) -> Value:
     """`J[i]`: a row for each number that leaves, a column for each that enters; one for all where these are alike."""
     b, inside = outside.b, body.b
     changes = list(body.leaving.values())
-    size = sum(map(_size, changes))
+    size = elements(changes)
     units = dict(zip(changes, _units(b, changes, size), strict=True))
     made = [body.of(c.enter) for c in body.leaving]
     wanted = [value for value in made if value is not None]
@@ -85,7 +85,7 @@ def _matrices(outside: Sweep, ran: RanLoop, body: Transposed) -> Value:
             columns.append(rows.op("Reshape", found[value], ints(b, size, _size(change))))
     matrix = rows.op("Concat", *columns, axis=1)
     done, differs = at_once(b, rows.ops, (matrix,), given_rows(outside, ran, body), ran.extent)
-    return _with_rows(b, done[matrix], ran, matrix in differs)
+    return done[matrix] if matrix in differs else repeated(b, done[matrix], ran.count)
 
 
 def _units(b: Builder, changes: Sequence[Value], size: int) -> list[Value]:
@@ -109,24 +109,14 @@ def _more(outside: Sweep, ran: RanLoop, body: Transposed, changing: Iterable[Car
         parts.append(row.op("Reshape", value, ints(b, _size(c.enter))))
     joined = row.op("Concat", *parts, axis=0)
     done, differs = at_once(b, row.ops, (joined,), given_rows(outside, ran, body), ran.extent)
-    return _with_rows(b, done[joined], ran, joined in differs)
-
-
-def _with_rows(b: Builder, value: Value, ran: RanLoop, differs: bool) -> Value:
-    """As many rows as iterations, also of what is the same in all of them."""
-    if differs:
-        return value
-    shape = b.op(
-        "Concat", b.op("Reshape", ran.count, ints(b, 1)), ints(b, *_extents(value)), axis=0
-    )
-    return b.op("Expand", value, shape)
+    return done[joined] if joined in differs else repeated(b, done[joined], ran.count)
 
 
 def _recursion(
     outside: Sweep, ran: RanLoop, body: Transposed, matrices: Value, more: Value | None
 ) -> Mapping[Value, Value]:
     """Append the loop; the adjoints of all iterations, in their order."""
-    b, loop = outside.b, ran.loop
+    b = outside.b
     changes = list(body.leaving.items())
     sizes = [_size(change) for _, change in changes]
     size, dtype = sum(sizes), matrices.dtype
@@ -141,21 +131,8 @@ def _recursion(
         leave = inside.op("Add", leave, row)
     final = b.new(dtype, (size,), "first adjoint")
     stack = b.new(dtype, (ran.extent, size), "adjoints")
-    b.append(
-        Loop(
-            name=b.name(f"{loop.name} backward"),
-            trip_count=ran.count,
-            condition=None,
-            iteration=inside.new("int64", (), "iteration backward"),
-            condition_in=inside.new("bool", (), "go"),
-            condition_out=None,
-            carried=(Carried(first, adjoint, leave, final, "adjoint"),),
-            recorded=(Recorded(adjoint, stack),),
-            ops=tuple(inside.ops),
-            scanned=tuple(scanned),
-            where=loop.where,
-        )
-    )
+    carried = Carried(first, adjoint, leave, final, "adjoint")
+    ran.backward(b, (carried,), (Recorded(adjoint, stack),), inside.ops, scanned)
     finals = _apart(b, final, sizes, 0)
     for (c, _), part in zip(changes, finals, strict=True):
         ran.give(outside, c, b.op("Reshape", part, ints(b, *_extents(c.enter))))

@@ -20,14 +20,12 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import Input, Output, Program, Takes, Value
 from mdf_loop.ir.types import is_tensor
+from mdf_loop.losses import WITH_DATA
 from mdf_loop.ops.derivatives.rule import is_float
 from mdf_loop.ops.words import scalar
 
 VALUE = "value"
 """What the output is called that gives the number."""
-
-
-WITH_DATA = ("sse", "weighted")
 
 
 @dataclass(frozen=True, slots=True)

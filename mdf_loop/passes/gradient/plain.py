@@ -46,20 +46,9 @@ class _Backward:
         number = b.new("int64", (), "iteration backward")
         carried = [*map(self._adjoint, body.leaving), *map(self._sum, body.captured)]
         recorded = [self._recorded(scanned) for scanned in loop.scanned]
-        made = Loop(
-            name=b.name(f"{loop.name} backward"),
-            trip_count=self.ran.count,
-            condition=None,
-            iteration=number,
-            condition_in=b.new("bool", (), "go"),
-            condition_out=None,
-            carried=tuple(carried),
-            recorded=tuple(r for r in recorded if r is not None),
-            ops=(*self._numbered(number), *body.ops),
-            scanned=self._scanned(),
-            where=loop.where,
-        )
-        b.append(made)
+        rows = [record for record in recorded if record is not None]
+        ops = (*self._numbered(number), *body.ops)
+        self.ran.backward(b, carried, rows, ops, self._scanned(), number)
         for c, backward in zip(body.leaving, carried, strict=False):
             self.ran.give(self.outside, c, backward.final)
         sums = carried[len(body.leaving) :]

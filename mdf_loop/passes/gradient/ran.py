@@ -5,13 +5,13 @@ Where derivatives are truncated, it is the last iterations of it: what these beg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mdf_loop.build import Builder
-from mdf_loop.ir import Carried, Loop, Op, Recorded, Value
+from mdf_loop.ir import Carried, Loop, Op, Operation, Recorded, Scanned, Value
 from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.derivatives.sweep import Sweep
 from mdf_loop.ops.words import ints, scalar
@@ -44,6 +44,32 @@ class RanLoop:
     def back(self, reverse: Reverse, outside: Sweep) -> None:
         """Give what rows were cut from what these have got."""
         reverse.back(outside, self.cuts)
+
+    def backward(
+        self,
+        b: Builder,
+        carried: Iterable[Carried],
+        recorded: Iterable[Recorded],
+        ops: Iterable[Operation],
+        scanned: Iterable[Scanned],
+        iteration: Value | None = None,
+    ) -> None:
+        """Append the loop that goes back over the iterations, whatever its body is."""
+        b.append(
+            Loop(
+                name=b.name(f"{self.loop.name} backward"),
+                trip_count=self.count,
+                condition=None,
+                iteration=iteration or b.new("int64", (), "iteration backward"),
+                condition_in=b.new("bool", (), "go"),
+                condition_out=None,
+                carried=tuple(carried),
+                recorded=tuple(recorded),
+                ops=tuple(ops),
+                scanned=tuple(scanned),
+                where=self.loop.where,
+            )
+        )
 
     def changes(self, outside: Sweep, recorded: Recorded) -> Value:
         """The cotangents of the rows that a loop has recorded."""

@@ -103,12 +103,6 @@ class Reverse:
 
     # --- backward -------------------------------------------------------------------------------
 
-    def backward(self, b: Builder, ops: Iterable[Operation], of: Mapping[Value, Value]) -> Sweep:
-        """Go backward over operations that were appended, from cotangents `of` what they make."""
-        sweep = self.sweep(b, of)
-        self.back(sweep, ops)
-        return sweep
-
     def back(self, sweep: Sweep, ops: Iterable[Operation]) -> None:
         """Go backward over operations, last to first."""
         for operation in reversed(list(ops)):

@@ -8,6 +8,7 @@ import numpy as np
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Loop, Op, Operation, Scanned, Value, captures
+from mdf_loop.ops.derivatives.shapes import shape_of
 from mdf_loop.ops.words import ints, rank
 
 
@@ -78,6 +79,12 @@ def placed(b: Builder, stack: Value, scanned: Scanned) -> Value:
         return stack
     others = list(range(1, rank(stack)))
     return b.op("Transpose", stack, perm=(*others[: scanned.axis], 0, *others[scanned.axis :]))
+
+
+def repeated(b: Builder, value: Value, count: Value) -> Value:
+    """A row for each of so many iterations, of what is the same in all of them."""
+    rows = b.op("Reshape", count, ints(b, 1))
+    return b.op("Expand", value, b.op("Concat", rows, shape_of(b, value), axis=0))
 
 
 def flipped(b: Builder, rows: Value) -> Value:

@@ -15,13 +15,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mdf_loop.ir import Carried, Constant, Loop, Operation, Recorded, Scanned, Value, reads, results
 from mdf_loop.ir.substitute import substitute
-from mdf_loop.ops.derivatives.shapes import shape_of, zeros
+from mdf_loop.ops.derivatives.shapes import zeros
 from mdf_loop.ops.derivatives.sweep import Sweep
-from mdf_loop.ops.words import ints, scalar
+from mdf_loop.ops.words import scalar
 from mdf_loop.passes.gradient.at_once import at_once
 from mdf_loop.passes.gradient.ran import RanLoop, has_run
 from mdf_loop.passes.gradient.reverse import Reverse
-from mdf_loop.passes.gradient.rows_that_ran import flipped, in_front, placed
+from mdf_loop.passes.gradient.rows_that_ran import flipped, in_front, placed, repeated
 from mdf_loop.passes.gradient.summed import summed_over
 from mdf_loop.passes.gradient.transposed import Transposed, transposed
 
@@ -82,7 +82,7 @@ class SplitBody:
         wanted = [self._made(s.row) for s in scanned]
         found, along = at_once(b, self._after, wanted, rows, extent)
         for each, made in zip(scanned, wanted, strict=True):
-            stack = found[made] if made in along else self._repeated(found[made])
+            stack = found[made] if made in along else repeated(b, found[made], count)
             outside.add(each.rows, placed(b, stack, each))
 
     def _made(self, value: Value) -> Value:
@@ -90,12 +90,6 @@ class SplitBody:
         made = self.body.of(value)
         assert made is not None
         return self.same.get(made, made)
-
-    def _repeated(self, value: Value) -> Value:
-        """As often as there were iterations."""
-        b = self.b
-        count = b.op("Reshape", self.ran.count, ints(b, 1))
-        return b.op("Expand", value, b.op("Concat", count, shape_of(b, value), axis=0))
 
 
 def given_rows(outside: Sweep, ran: RanLoop, body: Transposed) -> dict[Value, Value]:
@@ -115,7 +109,7 @@ def _recursion(
     outside: Sweep, ran: RanLoop, body: Transposed, parts: SplitBody
 ) -> dict[Value, Value]:
     """Append the loop of adjoints; those of all iterations, in their order."""
-    b, loop, inside = outside.b, ran.loop, body.b
+    b = outside.b
     read = {value for op in parts.core for value in reads(op)}
     carried, recorded = [], []
     for c, change in body.leaving.items():
@@ -128,21 +122,7 @@ def _recursion(
         stack = b.new(change.dtype, (ran.extent, *(change.shape or ())), f"{change.name} rows")
         recorded.append(Recorded(change, stack))
     scanned = [Scanned(rows, value, 0, True) for value, rows in parts.rows.items() if value in read]
-    b.append(
-        Loop(
-            name=b.name(f"{loop.name} backward"),
-            trip_count=ran.count,
-            condition=None,
-            iteration=inside.new("int64", (), "iteration backward"),
-            condition_in=inside.new("bool", (), "go"),
-            condition_out=None,
-            carried=tuple(carried),
-            recorded=tuple(recorded),
-            ops=tuple(parts.core),
-            scanned=tuple(scanned),
-            where=loop.where,
-        )
-    )
+    ran.backward(b, carried, recorded, parts.core, scanned)
     for c, backward in zip(body.leaving, carried, strict=True):
         ran.give(outside, c, backward.final)
     return {record.row: flipped(b, record.stack) for record in recorded}

@@ -20,6 +20,7 @@ import numpy as np
 
 from mdf_loop.ir import Array, Gives, Output, Takes, Value
 from mdf_loop.ir.types import kind_of
+from mdf_loop.ops.registry import elements
 from mdf_loop.passes.gradient.differentiate import change_of
 from mdf_loop.passes.gradient.objective import VALUE
 from mdf_loop.passes.gradient.whole import first_rows, whole_run
@@ -91,7 +92,7 @@ class GradientOverTime:
 
     def _held(self, members: int) -> int:
         """How many bytes are carried from one step to the next."""
-        return members * max(sum(_bytes(value) for value in self._session.carried.values()), 1)
+        return members * max(8 * elements(tuple(self._session.carried.values())), 1)
 
     def _in_chunks(self, bound: Bound, most: int) -> tuple[Array, dict[str, Array]]:
         chunks = self._chunks(most)
@@ -210,8 +211,7 @@ class GradientOverTime:
         rows = first_rows(programs.first, programs.later, programs.recorded)
         outputs = [output.name for output in self._held_first.values()]
         changed = map(change_of, outputs) if swept else ()
-        asked = self._asked if self._steps == 1 else self._asked.before_the_end
-        return asked.loaded(rows, {*swept, *changed}, (), outputs)
+        return self._asked.before_the_end.loaded(rows, {*swept, *changed}, (), outputs)
 
 
 class _Sums:
@@ -256,10 +256,6 @@ class _Sums:
             shape = (*change.shape[: self._front], self._steps, *own)
             self.made[name] = np.zeros(shape, change.dtype)
         self.made[name][(*front, slice(chunk.start, chunk.stop))] = change
-
-
-def _bytes(value: Value) -> int:
-    return 8 * math.prod(e for e in value.shape or () if isinstance(e, int))
 
 
 def _fitted(change: Array, value: Value, front: int) -> Array:

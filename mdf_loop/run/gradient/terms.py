@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,9 +16,13 @@ from mdf_loop.passes.gradient.objective import Term
 
 def terms_of(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
     """The terms of what is asked for; a mean has a factor."""
-    return tuple(
-        Term(names[loss.output], loss.word, loss.word == "mean", k) for k, loss in enumerate(losses)
-    )
+    terms = whole_terms(losses, names)
+    return tuple(replace(term, scaled=term.word == "mean") for term in terms)
+
+
+def whole_terms(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term, ...]:
+    """The terms of one program that computes all rows: they have no factors."""
+    return tuple(Term(names[loss.output], loss.word, number=k) for k, loss in enumerate(losses))
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,11 @@ def test_all_units_at_once(written: Written) -> None:
     many = jacobian_forward(differentiate(with_value(written), VALUE, ["x", "w"]), ARRAYS, names)
     assert check(many) == ()
     for engine in (interpret, on_runtime):
-        made = members_in_front(many, engine(many, {**ARRAYS, **units(ARRAYS)}), 12)
+        made = members_in_front(
+            many,
+            engine(many, {**ARRAYS, **units({tangent_of(n): a for n, a in ARRAYS.items()})}),
+            12,
+        )
         hessian = np.concatenate([made[tangent_of(n)].reshape(12, -1) for n in names], axis=1)
         np.testing.assert_allclose(hessian, hessian.T, rtol=1e-9, atol=1e-10)
 
@@ -202,7 +206,7 @@ def _assert_hessian(
     wrt = list(targets.values())
     slopes = [change_of(name) for name in wrt]
     many = jacobian_forward(differentiate(made, VALUE, wrt), wrt, slopes)
-    given = units({name: np.asarray(arrays[name], float) for name in wrt})
+    given = units({tangent_of(name): np.asarray(arrays[name], float) for name in wrt})
     count = len(next(iter(given.values())))
     found = members_in_front(many, interpret(many, {**arrays, **given}), count)
     rows = [np.asarray([expected[a][c] for a in targets]).ravel() for c in targets]
