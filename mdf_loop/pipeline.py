@@ -22,6 +22,7 @@ from mdf_loop.passes import Pass
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.passes.batching.rows_alike import rows_alike
 from mdf_loop.passes.legal.compose import compose
+from mdf_loop.passes.legal.expansions import expansions
 from mdf_loop.passes.legal.float32_ends import with_float32_ends
 from mdf_loop.passes.legal.safe_divisions import safe_divisions
 from mdf_loop.passes.legal.widen import widen
@@ -72,11 +73,12 @@ SIMPLIFY: Order = (
 
 LEGAL: Order = (
     in_turn(compose, widen),  # first: what they make is looked at, too, by each other and by others
+    expansions,  # what is composed spreads elements, too
     safe_divisions,  # compositions and wider dtypes divide whole numbers, too
     merge_equal,  # divisions by one divisor look at it once
     hoist_invariants,  # what belongs to a divisor from outside of a loop is computed there
 )
-"""Nothing but operations that ONNX Runtime's CPU provider can run, and that cannot trap."""
+"""Nothing but operations that ONNX Runtime's CPU provider can run, runs as meant, and cannot trap."""
 
 # --- what is asked of a program -----------------------------------------------------------------
 

@@ -47,11 +47,9 @@ def typed(b: Builder, made: Value, like: Value) -> Value:
 
 
 def spread(b: Builder, change: Value, like: Value) -> Value:
-    """A change broadcast to the shape of a value; of no elements there is none to broadcast."""
+    """A change broadcast to the shape of a value."""
     if change.shape is not None and change.shape == like.shape:
         return change
-    if 0 in (like.shape or ()):  # ONNX Runtime leaves out an Expand from extent 1 to 0
-        return zeros(b, like)
     return typed(b, b.op("Expand", change, shape_of(b, like)), like)
 
 

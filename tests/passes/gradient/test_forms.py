@@ -45,5 +45,6 @@ def test_all_forms(written: Written) -> None:
     assert_all_forms(with_value(written), ARRAYS, ["x", "w"])
 
 
-def test_on_runtime() -> None:
-    assert_on_runtime(with_value(made_beside), ARRAYS, ["x", "w"])
+@pytest.mark.parametrize("written", WRITTEN, ids=lambda f: f.__name__)
+def test_on_runtime(written: Written) -> None:
+    assert_on_runtime(with_value(written), ARRAYS, ["x", "w"])
