@@ -72,6 +72,8 @@ class Differentiated:
         """
         asked = self.named.asked(set, inputs, sweep)
         bound = self.named.bound(asked)
+        if check:
+            self._refuse_check(bound)
         ready = self._made(asked, bound)
         value, made = ready.run(bound)
         arrays = {name: np.asarray(made[t]) for name, t in self.named.inputs.items()}
@@ -85,10 +87,18 @@ class Differentiated:
         gradient = Gradient(shown, arrays, seed_of(bound), dict(ready.native))
         return replace(gradient, check=self._check(gradient, asked, bound)) if check else gradient
 
-    def _check(self, gradient: Gradient, asked: RunSpecification, bound: Bound) -> GradientCheck:
-        """Compare derivatives with differences between runs."""
+    def _refuse_check(self, bound: Bound) -> None:
+        """Refuse to compare what is not meant to be what differences are."""
         if bound.members:
             raise InputError("a sweep cannot be checked", hint="check one of its members")
+        if self._most is not None or self.named.options.stops:
+            raise InputError(
+                "derivatives with stop or truncate cannot be checked: they leave out what changes",
+                hint="check without them",
+            )
+
+    def _check(self, gradient: Gradient, asked: RunSpecification, bound: Bound) -> GradientCheck:
+        """Compare derivatives with differences between runs."""
 
         def runs(sweep: Mapping[str, Array]) -> Mapping[str, Array]:
             inputs, settings = (

@@ -208,6 +208,11 @@ def test_a_saved_file_runs_in_plain_onnxruntime(cli, cell, tmp_path):
         ("--of cell.V:sse=[1,2,3] --wrt cell.a", "have shape [3], but the output has [2]"),
         ("--of cell.V:sum --wrt cell.count", "only by numbers with a point"),
         ("--of cell.V:sum --wrt cell.a --sweep cell.a=0:1:3 --check", "a sweep cannot be checked"),
+        ("--of cell.V:sum --wrt cell.a --truncate 3 --check", "stop or truncate cannot be checked"),
+        (
+            "--of cell.V:sum --wrt cell.a --stop cell.V --check",
+            "stop or truncate cannot be checked",
+        ),
         ("--of cell.V:sum --wrt cell.a --save g.txt", "'g.txt' does not end in .onnx"),
         ("--of cell.V:sum", "Missing option '--wrt'"),
         ("--wrt cell.a", "Missing option '--of'"),
