@@ -26,6 +26,7 @@ from mdf_loop.passes.gradient.forward import UNIT, jacobian_forward, tangent_of,
 from mdf_loop.passes.gradient.objective import VALUE, with_value
 from mdf_loop.pipeline import prepare
 from mdf_loop.reading.binding import Bound
+from mdf_loop.recent import Recent
 from mdf_loop.results.derivatives import Derivatives
 from mdf_loop.run.backend import PROGRAM_BACKENDS
 from mdf_loop.run.gradient.terms import Data, whole_terms
@@ -34,24 +35,43 @@ from mdf_loop.specification import RunSpecification
 
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 
+SESSIONS = 16
+"""For how many sets of input types a Jacobian is kept ready."""
 
-def jacobian(named: Named, asked: RunSpecification) -> Derivatives:
-    """How outputs change with what they are differentiated by.
 
-    Raises:
-        LoopError: something has no derivative, or does not change a little; the sentence names it.
-    """
-    bound = _of_one_run(named, asked)
-    program = named.program(asked, bound)
-    feeds = {**bound.drawing(program).arrays, **named.controls(asked)}
-    values = {output.name: output.value for output in program.outputs}
-    outputs = {
-        name: _extents(name, values[shown], asked.steps) for name, shown in named.outputs.items()
-    }
-    by = {name: array.shape for name, array in named.at(bound).items()}
-    if _total(by) <= _total(outputs):
-        return _forward(named, program, named.outputs, by, feeds)
-    return _reverse(named, program, outputs, feeds)
+class Jacobian:
+    """How outputs change with what they are differentiated by: made once, run at many values."""
+
+    def __init__(self, named: Named) -> None:
+        self.named = named
+        self._ready: Recent[tuple[Program, _Forward | _Reverse]] = Recent(SESSIONS)
+
+    def run(self, asked: RunSpecification) -> Derivatives:
+        """The derivatives at the values of a run.
+
+        Raises:
+            LoopError: something has no derivative, or does not change a little; the sentence names it.
+        """
+        bound = _of_one_run(self.named, asked)
+        ready = self._ready.get(bound.types)
+        if ready is None:
+            ready = self._made(asked, bound)
+            self._ready.put(bound.types, ready)
+        source, made = ready
+        return made.run({**bound.drawing(source).arrays, **self.named.controls(asked)})
+
+    def _made(self, asked: RunSpecification, bound: Bound) -> tuple[Program, _Forward | _Reverse]:
+        named = self.named
+        program = named.program(asked, bound)
+        values = {output.name: output.value for output in program.outputs}
+        outputs = {
+            name: _extents(name, values[shown], asked.steps)
+            for name, shown in named.outputs.items()
+        }
+        by = {name: array.shape for name, array in named.at(bound).items()}
+        if _total(by) <= _total(outputs):
+            return program, _Forward(named, program, named.outputs, by)
+        return program, _Reverse(named, program, outputs)
 
 
 def hessian(named: Named, losses: Sequence[Loss], asked: RunSpecification) -> Derivatives:
@@ -69,7 +89,7 @@ def hessian(named: Named, losses: Sequence[Loss], asked: RunSpecification) -> De
     feeds = {**bound.drawing(source).arrays, **named.controls(asked), **data.arrays}
     changes = {name: change_of(target) for name, target in named.inputs.items()}
     by = {name: array.shape for name, array in named.at(bound).items()}
-    return _forward(named, program, changes, by, feeds)
+    return _Forward(named, program, changes, by).run(feeds)
 
 
 def _of_one_run(named: Named, asked: RunSpecification) -> Bound:
@@ -79,57 +99,75 @@ def _of_one_run(named: Named, asked: RunSpecification) -> Bound:
     return bound
 
 
-def _forward(
-    named: Named, program: Program, of: Mapping[str, str], by: Shapes, feeds: Mapping[str, Array]
-) -> Derivatives:
+class _Forward:
     """By a tangent for each number of what is differentiated by."""
-    targets = tuple(named.inputs.values())
-    shown = tuple(dict.fromkeys(of.values()))
-    made = jacobian_forward(program, targets, shown)
-    given = {tangent_of(named.inputs[name]): shape for name, shape in by.items()}
-    wanted = [tangent_of(name) for name in shown]
-    arrays, native = _computed(named, made, wanted, given, feeds)
-    found = {}
-    for name, output in of.items():
-        parts = _apart(arrays[tangent_of(output)], by)
-        for other, part in parts.items():
-            axes = range(len(by[other]))
-            found[name, other] = np.moveaxis(part, axes, [k - len(by[other]) for k in axes])
-    return Derivatives(found, "forward", native)
+
+    def __init__(self, named: Named, program: Program, of: Mapping[str, str], by: Shapes) -> None:
+        shown = tuple(dict.fromkeys(of.values()))
+        made = jacobian_forward(program, tuple(named.inputs.values()), shown)
+        given = {tangent_of(named.inputs[name]): shape for name, shape in by.items()}
+        self._of, self._by = of, by
+        self._units = _Units(named, made, [tangent_of(name) for name in shown], given)
+
+    def run(self, feeds: Mapping[str, Array]) -> Derivatives:
+        """The derivatives where a program is fed so."""
+        arrays, by, found = self._units.run(feeds), self._by, {}
+        for name, output in self._of.items():
+            for other, part in _apart(arrays[tangent_of(output)], by).items():
+                axes = range(len(by[other]))
+                found[name, other] = np.moveaxis(part, axes, [k - len(by[other]) for k in axes])
+        return Derivatives(found, "forward", self._units.native)
 
 
-def _reverse(named: Named, program: Program, of: Shapes, feeds: Mapping[str, Array]) -> Derivatives:
+class _Reverse:
     """By a cotangent for each number of what is differentiated."""
-    outputs = {name: named.outputs[name] for name in of}
-    names = [change_of(output) for output in outputs.values()]
-    targets = tuple(named.inputs.values())
-    made = batch(differentiate(program, None, targets, tuple(outputs.values())), names, UNIT)
-    given = {change_of(outputs[name]): shape for name, shape in of.items()}
-    arrays, native = _computed(named, made, [change_of(t) for t in targets], given, feeds)
-    found = {
-        (name, other): part
-        for other, target in named.inputs.items()
-        for name, part in _apart(arrays[change_of(target)], of).items()
-    }
-    return Derivatives(found, "reverse", native)
+
+    def __init__(self, named: Named, program: Program, of: Shapes) -> None:
+        outputs = {name: named.outputs[name] for name in of}
+        self._of = of
+        self._changes = {name: change_of(target) for name, target in named.inputs.items()}
+        names = [change_of(output) for output in outputs.values()]
+        targets = tuple(named.inputs.values())
+        made = differentiate(program, None, targets, tuple(outputs.values()))
+        given = {change_of(outputs[name]): shape for name, shape in of.items()}
+        batched = batch(made, names, UNIT)
+        self._units = _Units(named, batched, tuple(self._changes.values()), given)
+
+    def run(self, feeds: Mapping[str, Array]) -> Derivatives:
+        """The derivatives where a program is fed so."""
+        arrays = self._units.run(feeds)
+        found = {
+            (name, other): part
+            for other, change in self._changes.items()
+            for name, part in _apart(arrays[change], self._of).items()
+        }
+        return Derivatives(found, "reverse", self._units.native)
 
 
-def _computed(
-    named: Named,
-    program: Program,
-    wanted: Collection[str],
-    given: Shapes,
-    feeds: Mapping[str, Array],
-) -> tuple[dict[str, Array], Mapping[str, str]]:
+class _Units:
     """What is wanted of a program, whose inputs that are given change by one number at a time."""
-    outputs = tuple(output for output in program.outputs if output.name in wanted)
-    backend = PROGRAM_BACKENDS["onnxruntime"]
-    ready = prepare(replace(program, outputs=outputs), backend.order)
-    loaded = backend.load(ready, named.prepared.placement)
-    dtypes = {entry.value.name: entry.value.dtype for entry in program.inputs}
-    fed = {**feeds, **units({name: np.empty(shape, dtypes[name]) for name, shape in given.items()})}
-    made = loaded.run({entry.value.name: fed[entry.value.name] for entry in ready.inputs})
-    return members_in_front(ready, made, _total(given)), loaded.native
+
+    def __init__(
+        self, named: Named, program: Program, wanted: Collection[str], given: Shapes
+    ) -> None:
+        outputs = tuple(output for output in program.outputs if output.name in wanted)
+        backend = PROGRAM_BACKENDS["onnxruntime"]
+        self._program = prepare(replace(program, outputs=outputs), backend.order)
+        self._loaded = backend.load(self._program, named.prepared.placement)
+        self._total = _total(given)
+        dtypes = {entry.value.name: entry.value.dtype for entry in program.inputs}
+        self._units = units({name: np.empty(shape, dtypes[name]) for name, shape in given.items()})
+
+    @property
+    def native(self) -> Mapping[str, str]:
+        """Of each loop whether it is native."""
+        return self._loaded.native
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """What is wanted, with an axis of those numbers in front."""
+        fed = {**feeds, **self._units}
+        made = self._loaded.run({e.value.name: fed[e.value.name] for e in self._program.inputs})
+        return members_in_front(self._program, made, self._total)
 
 
 def _apart(array: Array, shapes: Shapes) -> dict[str, Array]:
