@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.api.derivable import Derivable
+from mdf_loop.api.fittable import Fittable
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.running import run
@@ -18,6 +18,7 @@ from mdf_loop.errors import InputError
 from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.ir import Array, Data, Program, Takes
 from mdf_loop.lower.builder import Options
+from mdf_loop.paths import noting
 from mdf_loop.pipeline import PORTABLE, prepare
 from mdf_loop.reading import read
 from mdf_loop.reading.names import stated_shapes
@@ -86,7 +87,7 @@ def checked_options(
     return Options(precision, shapes, max_iterations, unroll)
 
 
-class Compiled(Derivable):
+class Compiled(Fittable):
     """A model ready to run; sessions are made once for each set of input types.
 
     Those of the last 64 sets are kept.
@@ -249,6 +250,20 @@ class Compiled(Derivable):
         return run(self.prepared, asked)
 
     # --- files --------------------------------------------------------------------------------
+
+    def write(self, path: str | Path) -> list[Path]:
+        """Write the MDF model itself to a `.yaml` or `.json` file; large arrays go to a `.npz` beside it.
+
+        Returns the files that were written.
+
+        Raises:
+            InputError: a file cannot be written; no half of it is left.
+        """
+        from mdf_loop.document.content import content_of
+        from mdf_loop.importing.writing import write_model
+
+        with noting(self.document.files):
+            return write_model(content_of(self.document), path)
 
     def save(
         self, path: str | Path, inputs: Mapping[str, Any] | None = None, *, origin: bool = True

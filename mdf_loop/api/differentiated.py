@@ -14,9 +14,9 @@ from mdf_loop.api.differentiation import Named
 from mdf_loop.api.gathering import seed_of
 from mdf_loop.api.gradient_check import checked
 from mdf_loop.api.gradient_file import program_of_file
+from mdf_loop.api.members import run_members
 from mdf_loop.api.onnx_files import checked_file, write_file
-from mdf_loop.api.running import run
-from mdf_loop.errors import InputError, UnsupportedError
+from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Program
 from mdf_loop.losses import Loss
 from mdf_loop.pipeline import PORTABLE, prepare
@@ -101,30 +101,11 @@ class Differentiated:
         """Compare derivatives with differences between runs."""
 
         def runs(sweep: Mapping[str, Array]) -> Mapping[str, Array]:
-            inputs, settings = (
-                {name: value for name, value in given.items() if name not in sweep}
-                for given in (asked.values.inputs, asked.values.set)
-            )
-            values = replace(asked.values, inputs=inputs, set=settings, sweep=sweep)
-            try:
-                return run(self.named.prepared, replace(asked, values=values))
-            except UnsupportedError:
-                return self._one_by_one(asked, sweep)
+            return run_members(self.named.prepared, asked, sweep)
 
         trials = asked.values.draws.trials is not None
         at = self.named.at(bound)
         return checked(gradient, at, self.losses, self.named.outputs, runs, int(trials))
-
-    def _one_by_one(self, asked: RunSpecification, sweep: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs of runs that cannot be computed at once."""
-        made = []
-        for k in range(len(next(iter(sweep.values())))):
-            member = {name: rows[k] for name, rows in sweep.items()}
-            inputs = {n: member.get(n, v) for n, v in asked.values.inputs.items()}
-            settings = {n: member.get(n, v) for n, v in asked.values.set.items()}
-            values = replace(asked.values, inputs=inputs, set=settings)
-            made.append(run(self.named.prepared, replace(asked, values=values)))
-        return {name: np.stack([results[name] for results in made]) for name in made[0]}
 
     def _made(self, asked: RunSpecification, bound: Bound) -> GradientInOne | GradientOverTime:
         with self._lock:

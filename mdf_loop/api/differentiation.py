@@ -31,6 +31,7 @@ class Named:
     Attributes:
         outputs: what results call each of them.
         wrt: by what, as a modeller names it.
+        ports: those of them that are inputs, by the names that programs have for them.
         options: how the model is read.
     """
 
@@ -47,7 +48,7 @@ class Named:
         self.wrt = tuple(wrt)
         self._specification = specification
         document = prepared.document
-        self._ports = {n: p.name for n in wrt for p in open_ports(document) if n in p.names}
+        self.ports = {n: p.name for n in wrt for p in open_ports(document) if n in p.names}
         self._refuse_unknown(outputs)
         found = named_items(document, Selection(only=tuple(outputs)))
         shown = {item.name: name for name, item in found.items()}
@@ -62,13 +63,13 @@ class Named:
                 find_item(document, name)
         for name in self.wrt:
             with findings.catch():
-                _ = name in self._ports or written_value(document, name)
+                _ = name in self.ports or written_value(document, name)
         findings.raise_any()
 
     @cached_property
     def inputs(self) -> dict[str, str]:
         """The inputs of programs by the names that a modeller gives."""
-        return {name: self._ports.get(name) or input_name(name) for name in self.wrt}
+        return {name: self.ports.get(name) or input_name(name) for name in self.wrt}
 
     def asked(
         self,
@@ -78,7 +79,7 @@ class Named:
     ) -> RunSpecification:
         """A run at these values; parameters that nobody sets have those of the model."""
         set, inputs, sweep = dict(set or {}), dict(inputs or {}), dict(sweep or {})
-        given = {*self._ports, *set, *sweep}
+        given = {*self.ports, *set, *sweep}
         own = self._of_model([name for name in self.wrt if name not in given])
         draws = self._specification.values.draws
         values = Values(inputs, {**own, **set}, sweep, None, draws)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.archives import read_arrays
-from mdf_loop.cli.columns import IGNORED, read_columns
+from mdf_loop.columns import IGNORED, read_columns
 from mdf_loop.errors import InputError
 from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.losses import WITH_DATA, WORDS

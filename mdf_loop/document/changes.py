@@ -6,7 +6,10 @@ port = changed(port, value="2 * x")
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
+
+from mdf_loop.document.document import Document
 
 
 def changed(part: Any, **said: Any) -> Any:
@@ -17,3 +20,13 @@ def changed(part: Any, **said: Any) -> Any:
     for name, value in said.items():
         setattr(made, name, value)
     return made
+
+
+def with_graph(document: Document, graph: Any) -> Document:
+    """A document whose graph is another one, also in its model."""
+    model = document.model
+    if model is not None:
+        graphs = [graph if each is document.graph else each for each in model.graphs]
+        model = changed(model, graphs=graphs)
+    siblings = {**document.siblings, graph.id: graph}
+    return replace(document, graph=graph, siblings=siblings, model=model)

@@ -8,18 +8,19 @@ Setting a parameter that keeps a state sets what it starts from.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.document.changes import changed
+from mdf_loop.document.changes import changed, with_graph
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.lower.syntax import number_of
 from mdf_loop.narrowing import narrowed
 from mdf_loop.outside import Ragged, array_of
+from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.parameters import is_stateful
 from mdf_loop.suggestion import suggestion
 
@@ -85,11 +86,33 @@ def with_values(document: Document, settings: Settings) -> Document:
     return _with(document, {name: array.tolist() for name, array in settings.arrays.items()})
 
 
+def with_defaults(document: Document, values: Mapping[str, Array]) -> Document:
+    """The document in which input ports, by any of their names, have these default values."""
+    written = {
+        (port.node, port.port.id): values[name].tolist()
+        for port in open_ports(document)
+        if (name := port.given_as(values)) is not None
+    }
+    nodes = [
+        changed(
+            node,
+            input_ports=[
+                changed(port, default_value=written[node.id, port.id])
+                if (node.id, port.id) in written
+                else port
+                for port in node.input_ports
+            ],
+        )
+        for node in document.graph.nodes
+    ]
+    return with_graph(document, changed(document.graph, nodes=nodes)) if written else document
+
+
 def _with(document: Document, written: Mapping[str, Any]) -> Document:
     if not written:
         return document
     nodes = [_with_node(node, written) for node in document.graph.nodes]
-    return replace(document, graph=changed(document.graph, nodes=nodes))
+    return with_graph(document, changed(document.graph, nodes=nodes))
 
 
 def _with_node(node: Any, written: Mapping[str, Any]) -> Any:

@@ -24,8 +24,10 @@ IGNORED = ("time", "step")
 _ELEMENT = re.compile(r"(.+)\[(\d+(?:,\d+)*)\]")
 
 
-def read_columns(path: Path, steps: int | None = None) -> dict[str, Array]:
+def read_columns(path: Path, steps: int | None = None, empty: str = "") -> dict[str, Array]:
     """The columns of a file; those of the elements of one array are put together.
+
+    A cell that is empty is read as if `empty` stood in it.
 
     Raises:
         InputError: the file is no table of numbers, or has not a row for each of the `steps`.
@@ -39,7 +41,8 @@ def read_columns(path: Path, steps: int | None = None) -> dict[str, Array]:
             hint=f"a csv file has a row for each step: --steps {len(rows)}",
         )
     columns = {
-        name: _numbers(path, name, [row[k] for row in rows]) for k, name in enumerate(header)
+        name: _numbers(path, name, [row[k] or empty for row in rows])
+        for k, name in enumerate(header)
     }
     return _put_together(path, columns)
 

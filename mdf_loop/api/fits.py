@@ -1,0 +1,35 @@
+"""What `Compiled.fit` does: one fit, one for each subject, or one of all that share parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from mdf_loop.api.derivable import Derivable
+from mdf_loop.api.fitted_curves import fit_curves
+from mdf_loop.api.fitting_to_data import FitRequest, free_parameters, is_of_subjects
+from mdf_loop.errors import InputError
+from mdf_loop.fitting.free import Free
+from mdf_loop.results.fit import Fit, Fits
+
+
+def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
+    """The fit that is asked for.
+
+    Raises:
+        LoopError: what is asked for does not fit; the sentence names it.
+    """
+    free = free_parameters(model, request)
+    if not is_of_subjects(request.data):
+        if request.shared:
+            raise InputError("shared ties subjects, but the data are of one", hint="leave it out")
+        return _one(model, request, free)
+    subjects: Mapping[str, object] = request.data
+    found = {
+        name: _one(model, replace(request, data=data), free) for name, data in subjects.items()
+    }
+    return Fits(found, read_from=model.prepared.document.files)
+
+
+def _one(model: Derivable, request: FitRequest, free: Free) -> Fit:
+    return fit_curves(model, request, free)

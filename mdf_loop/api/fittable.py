@@ -1,0 +1,96 @@
+"""`Compiled.fit`: what is asked for a fit of a model to data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mdf_loop.api.derivable import Derivable
+from mdf_loop.api.fits import fit
+from mdf_loop.api.fitting_to_data import FitRequest
+from mdf_loop.fitting.watch import FitProgress
+from mdf_loop.results.fit import Fit, Fits
+
+
+class Fittable(Derivable):
+    """A model that can be fitted to data."""
+
+    def fit(
+        self,
+        data: Any,
+        free: Mapping[str, Any],
+        against: str | Sequence[str] | Mapping[str, str] | None = None,
+        *,
+        steps: int | None = None,
+        dt: float | None = None,
+        set: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        likelihood: Mapping[str, str] | None = None,
+        trials: int | None = None,
+        objective: Callable[[Mapping[str, Any]], float] | Mapping[str, Any] | None = None,
+        shared: Sequence[str] = (),
+        start: Mapping[str, Any] | None = None,
+        method: str | None = None,
+        points: int = 256,
+        polish: int = 4,
+        seed: int = 0,
+        progress: bool | Callable[[FitProgress], object] | None = None,
+        time_limit: float | str | None = None,
+    ) -> Fit | Fits:
+        """The values of parameters by which the model does what was observed.
+
+        Data are a csv or npz file, a DataFrame of pandas, or arrays by name: a column `time` (or
+        `step`), and one for each output, `cell.V`, or `V` where no other port is called so. Rows
+        belong to the nearest step; nan is skipped; rows of a `trial` are repeats. A column `weight`
+        says how much a row counts, `sd` how exact it is.
+
+        Args:
+            data: what was observed; by the name of a subject for a fit of each; None with an objective.
+            free: parameters by `node.parameter`, or inputs by port id, with the least and the largest
+                value; of one that keeps a state it is what it starts from.
+            against: outputs that data are of: a name, a list, or the column of each output; without
+                it all columns that are called as outputs are.
+            steps: how often the model is evaluated; by default as long as there are data.
+            dt: the seconds between one evaluation and the next; without it times are steps.
+            set: values of other parameters.
+            inputs: values by port id.
+            likelihood: reaction times instead of curves: `{"rt": output}`, or with choices `{"rt":
+                output, "choice": output}`: what the columns are called, and the outputs they are of.
+            trials: how many runs with random numbers of their own tell a likelihood.
+            objective: another number that shall be least: a function of the outputs of one run, by
+                name, or the words of `differentiate`, `{"cell.V": "mean"}`.
+            shared: free parameters that have one value for all subjects.
+            start: values from which to search, instead of many points within the bounds.
+            method: `least_squares`, `gradient` (of an objective in words), or `differential_evolution`.
+            points: how many points of a Sobol sequence are tried first.
+            polish: how many of the best of them are improved.
+            seed: of the search, and of the random numbers that the model draws.
+            progress: None for a line on stderr if that is a terminal, True for one always, False for
+                none; or a function that is called with a `FitProgress`, and may return False to end.
+            time_limit: the fit is ended after so many seconds, with the best that was found.
+
+        Raises:
+            InputError: a name, a bound or a row of the data does not fit; the sentence names it.
+            LoopError: the model fails wherever it is run.
+        """
+        request = FitRequest.of(
+            data,
+            free,
+            against,
+            steps=steps,
+            dt=dt,
+            set=set,
+            inputs=inputs,
+            likelihood=likelihood,
+            trials=trials,
+            objective=objective,
+            shared=shared,
+            start=start,
+            method=method,
+            points=points,
+            polish=polish,
+            seed=seed,
+            progress=progress,
+            time_limit=time_limit,
+        )
+        return fit(self, request)

@@ -1,0 +1,95 @@
+"""A compiled model as a fit sees it: outputs of many members, and how they change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from mdf_loop.api.differentiation import Named
+from mdf_loop.api.jacobian import Jacobian
+from mdf_loop.api.members import run_what_can
+from mdf_loop.api.prepared import Prepared
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.ir import Array
+from mdf_loop.specification import RunSpecification, Selection
+
+AT_ONCE = 1 << 26
+"""Bytes of outputs that members of one sweep may give together."""
+
+NEAR = 1e-6
+"""How far above and below derivatives are looked for that nothing else tells, in parts of a number."""
+
+
+class FittedModel:
+    """A model whose free parameters are given, and of which some outputs are looked at."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        asked: RunSpecification,
+        outputs: Sequence[str],
+        free: Sequence[str],
+    ) -> None:
+        self.prepared = prepared
+        self.names = tuple(outputs)
+        self.asked = replace(asked, selection=Selection(only=self.names))
+        self.free = tuple(free)
+        self._member: int | None = None
+        self.without: str = ""
+
+    def outputs(self, members: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs of all members, in front; as many at once as there is room for."""
+        count = len(next(iter(members.values())))
+        made: list[dict[str, Array]] = []
+        done = 0
+        while done < count:
+            size = 1 if self._member is None else max(1, AT_ONCE // max(self._member, 1))
+            sweep = {name: rows[done : done + size] for name, rows in members.items()}
+            made.append(run_what_can(self.prepared, self.asked, sweep))
+            done += len(next(iter(sweep.values())))
+            if self._member is None:
+                self._member = sum(array.nbytes for array in made[0].values())
+        return {name: np.concatenate([part[name] for part in made]) for name in self.names}
+
+    def jacobian(self, values: Mapping[str, Array]) -> Mapping[tuple[str, str], Array]:
+        """How outputs change; by differences where no derivative is to be had (`without` says why)."""
+        if not self.without:
+            try:
+                return self._jacobian.run(self._named.asked(**self._given(values)))
+            except UnsupportedError as error:
+                self.without = error.findings[0].what
+        return self._differences(values)
+
+    @cached_property
+    def _named(self) -> Named:
+        return Named(self.prepared, self.names, self.free, self.asked)
+
+    @cached_property
+    def _jacobian(self) -> Jacobian:
+        return Jacobian(self._named)
+
+    def _given(self, values: Mapping[str, Array]) -> dict[str, dict[str, object]]:
+        """All values of a run, as parameters and as inputs."""
+        given = self.asked.values
+        inputs = {n: v for n, v in values.items() if n in self._named.ports}
+        settings = {n: v for n, v in values.items() if n not in self._named.ports}
+        return {"set": {**given.set, **settings}, "inputs": {**given.inputs, **inputs}}
+
+    def _differences(self, values: Mapping[str, Array]) -> dict[tuple[str, str], Array]:
+        """Central differences, of all numbers in one sweep."""
+        found = {}
+        for name, value in values.items():
+            value = np.asarray(value)
+            steps = NEAR * np.maximum(np.abs(value).ravel(), 1.0)
+            moves = (np.eye(value.size) * steps).reshape(value.size, *value.shape)
+            rows = {name: np.concatenate([value + moves, value - moves])}
+            others = {n: np.stack([v] * 2 * value.size) for n, v in values.items() if n != name}
+            for output, made in self.outputs({**rows, **others}).items():
+                above, below = made[: value.size], made[value.size :]
+                slopes = (above - below) / (2 * steps.reshape(-1, *(1,) * (made.ndim - 1)))
+                slopes = np.moveaxis(slopes, 0, -1)
+                found[output, name] = slopes.reshape(*made.shape[1:], *value.shape)
+        return found

@@ -1,0 +1,255 @@
+"""What `Compiled.fit` does: data and parameters are checked, the least is searched for, and told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdf_loop import arguments
+from mdf_loop.api.derivable import Derivable
+from mdf_loop.api.fitted_model import FittedModel
+from mdf_loop.api.values_of import values_of
+from mdf_loop.durations import seconds
+from mdf_loop.errors import InputError
+from mdf_loop.fitting.free import Free, free_names, free_of
+from mdf_loop.fitting.observed import (
+    Observations,
+    column_of,
+    observations,
+    outputs_in,
+    read_table,
+)
+from mdf_loop.fitting.uncertainty import Uncertainty
+from mdf_loop.ir import Array
+from mdf_loop.reading.inputs import open_ports
+from mdf_loop.reading.names import find_item
+from mdf_loop.reading.settings import bind_settings, with_defaults, with_values
+from mdf_loop.specification import RunSpecification, specify
+from mdf_loop.trials import is_whole
+
+METHODS = ("least_squares", "gradient", "differential_evolution")
+
+
+@dataclass(frozen=True, slots=True)
+class FitRequest:
+    """What a fit is asked for; see `Compiled.fit` for the words."""
+
+    data: Any
+    free: Mapping[str, Any]
+    against: Any
+    asked: RunSpecification
+    steps: int | None
+    likelihood: Mapping[str, str] = field(default_factory=dict)
+    objective: Any = None
+    shared: tuple[str, ...] = ()
+    start: Mapping[str, Any] | None = None
+    method: str | None = None
+    points: int = 256
+    polish: int = 4
+    seed: int = 0
+    progress: Any = None
+    time_limit: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        data: Any,
+        free: Any,
+        against: Any,
+        *,
+        steps: int | None,
+        dt: float | None,
+        set: Any,
+        inputs: Any,
+        likelihood: Any,
+        trials: Any,
+        objective: Any,
+        shared: Any,
+        start: Any,
+        method: Any,
+        points: Any,
+        polish: Any,
+        seed: Any,
+        progress: Any,
+        time_limit: Any,
+    ) -> FitRequest:
+        """These words, checked.
+
+        Raises:
+            InputError: a word means nothing, or does not go together with another one.
+        """
+        some = 1 if steps is None and dt is not None else steps  # as many as there will be data
+        asked = specify(inputs, set=set, steps=some, dt=dt, seed=seed, trials=trials)
+        for what, number in (("points", points), ("polish", polish)):
+            if not is_whole(number) or number < 1:
+                raise InputError(f"{what} must be a whole number above 0, not {number!r}"[:200])
+        if method is not None:
+            arguments.word(method, "method", METHODS)
+        names = free_names(free)
+        tied = arguments.names(shared, "shared")
+        if wrong := [name for name in tied if name not in names]:
+            raise InputError(f"shared names '{wrong[0]}', which is not free")
+        limit = None if time_limit is None else seconds(time_limit, "the time limit")
+        likelihood = arguments.mapping(likelihood, "likelihood", "likelihood={'rt': 'ddm.rt'}")
+        _refuse_together(data, against, likelihood, objective, trials)
+        start = None if start is None else arguments.mapping(start, "start", "start={'cell.a': 1}")
+        return cls(
+            data,
+            dict(free),
+            against,
+            asked,
+            steps,
+            likelihood,
+            objective,
+            tied,
+            start,
+            method,
+            int(points),
+            int(polish),
+            int(asked.values.draws.seed),
+            progress,
+            limit,
+        )
+
+
+def _refuse_together(
+    data: Any, against: Any, likelihood: Mapping[str, str], objective: Any, trials: Any
+) -> None:
+    ways = {"against": against is not None, "likelihood": bool(likelihood)}
+    ways["objective"] = objective is not None
+    given = [name for name, is_given in ways.items() if is_given]
+    if len(given) > 1:
+        raise InputError(f"{' and '.join(given)} are different fits", hint="give one of them")
+    if objective is not None and data is not None:
+        raise InputError("an objective is computed without data", hint="give None for data")
+    if objective is None and data is None:
+        raise InputError("a fit needs data, or an objective", hint="e.g. m.fit('data.csv', ...)")
+    if likelihood and trials is None:
+        raise InputError("a likelihood needs trials", hint="e.g. trials=2000")
+    if trials is not None and not likelihood and objective is None:
+        raise InputError(
+            "trials are for a likelihood, or an objective: curves are compared with one run",
+            hint="leave trials out",
+        )
+
+
+# --- parts of it ----------------------------------------------------------------------------------
+
+
+def free_parameters(model: Derivable, request: FitRequest) -> Free:
+    """The free parameters, in the shapes that the model has.
+
+    Raises:
+        InputError: a name is unknown, or bounds are none.
+    """
+    prepared, names = model.prepared, tuple(request.free)
+    ports = {
+        name: port
+        for port in open_ports(prepared.document)
+        if (name := port.given_as(names)) is not None
+    }
+    own = values_of(prepared, [name for name in names if name not in ports])
+    shapes = {name: np.shape(value) for name, value in own.items()}
+    shapes |= {name: np.shape(port.port.default_value) for name, port in ports.items()}
+    return free_of(request.free, shapes)
+
+
+def observed_by(model: Derivable, request: FitRequest, data: Any) -> Observations:
+    """The rows of outputs that were observed.
+
+    Raises:
+        InputError: a column or a row does not fit; the sentence names it.
+    """
+    table = read_table(data)
+    document = model.prepared.document
+    wanted = request.against
+    if wanted is None:
+        wanted = outputs_in(table)
+    if isinstance(wanted, Mapping):
+        said = arguments.mapping(wanted, "against", "against={'cell.V': 'V'}")
+    else:
+        said = {name: name for name in arguments.names(wanted, "against")}
+    if not said:
+        raise InputError("the data have no column of an output", hint="name outputs: against=")
+    columns = {}
+    for name, column in said.items():
+        full = find_item(document, name).name
+        columns[full] = column_of(table, str(column), full, f"'{full}'")
+    return observations(table, columns, request.steps, request.asked.dt)
+
+
+def fitted_model(
+    model: Derivable, request: FitRequest, steps: int | None, outputs: Sequence[str]
+) -> FittedModel:
+    """The model over so many steps, of which these outputs are looked at."""
+    dt = None if steps is None else request.asked.dt
+    asked = replace(request.asked, steps=steps, dt=dt)
+    return FittedModel(model.prepared, asked, outputs, tuple(request.free))
+
+
+def with_estimates(model: Derivable, request: FitRequest, values: Mapping[str, Array]) -> Any:
+    """The model, compiled, into which values of a fit are written, and those that were set."""
+    prepared = model.prepared
+    document = prepared.document
+    ports = {name for port in open_ports(document) for name in port.names}
+    inputs = {name: array for name, array in values.items() if name in ports}
+    settings = {name: array for name, array in values.items() if name not in ports}
+    bound = bind_settings(
+        document, {**request.asked.values.set, **settings}, prepared.options.precision
+    )
+    made = with_defaults(with_values(document, bound), inputs)
+    return type(model)(made, prepared.placement, prepared.options)  # type: ignore[call-arg]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """Numbers that were found, and how sure they are, in parts of their widths."""
+
+    free: Free
+    point: Array
+    uncertainty: Uncertainty | None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What a fit tells of them; nothing of standard errors where nothing is known of those."""
+        free, found = self.free, self.free.values(self.point)
+        at = [k for k, place in enumerate(self.point) if place in (0.0, 1.0)]
+        told = {
+            "estimates": plain(found),
+            "standard_errors": {},
+            "intervals": {},
+            "parameters": free.elements,
+            "covariance": np.full((len(self.point), len(self.point)), np.nan),
+            "at_bounds": tuple(free.elements[k] for k in at),
+        }
+        if self.uncertainty is None:
+            return told
+        errors = self.uncertainty.standard_errors * free.width
+        middle = free.lower + self.point * free.width
+        margin = self.uncertainty.margin * errors
+        lower, upper = (plain(free.apart(middle + way * margin)) for way in (-1, 1))
+        groups = self.uncertainty.together
+        return told | {
+            "standard_errors": plain(free.apart(errors)),
+            "intervals": {name: (lower[name], upper[name]) for name in found},
+            "covariance": self.uncertainty.covariance * np.outer(free.width, free.width),
+            "together": tuple(tuple(free.elements[k] for k in group) for group in groups),
+        }
+
+
+def plain(values: Mapping[str, Array]) -> dict[str, Any]:
+    """Values with numbers of Python for arrays without axes."""
+    return {name: float(v) if np.ndim(v) == 0 else np.asarray(v) for name, v in values.items()}
+
+
+def is_of_subjects(data: Any) -> bool:
+    """Whether data are of several subjects, by their names."""
+    if not isinstance(data, Mapping) or not data:
+        return False
+    return all(
+        isinstance(each, str | Path | Mapping) or hasattr(each, "columns") for each in data.values()
+    )

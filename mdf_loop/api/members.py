@@ -1,0 +1,84 @@
+"""Runs of a model at many values of its parameters: in one sweep where it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.running import run
+from mdf_loop.errors import LoopError, UnsupportedError
+from mdf_loop.ir import Array
+from mdf_loop.reading.inputs import open_ports
+from mdf_loop.results.data import Results
+from mdf_loop.signals import ending
+from mdf_loop.specification import RunSpecification
+
+
+def run_members(
+    prepared: Prepared, asked: RunSpecification, sweep: Mapping[str, Array]
+) -> dict[str, Array]:
+    """The outputs of all members, which stand in front.
+
+    Raises:
+        LoopError: a run failed; the sentence names the place.
+        KeyboardInterrupt: a signal has stopped it.
+    """
+    inputs, settings = (
+        {name: value for name, value in given.items() if name not in sweep}
+        for given in (asked.values.inputs, asked.values.set)
+    )
+    values = replace(asked.values, inputs=inputs, set=settings, sweep=sweep)
+    try:
+        return _whole(run(prepared, replace(asked, values=values)))
+    except UnsupportedError:
+        count = len(next(iter(sweep.values())))
+        made = [_member(prepared, asked, sweep, k) for k in range(count)]
+    return {name: np.stack([arrays[name] for arrays in made]) for name in made[0]}
+
+
+def run_what_can(
+    prepared: Prepared, asked: RunSpecification, sweep: Mapping[str, Array]
+) -> dict[str, Array]:
+    """The same, with nan for members whose runs fail.
+
+    Raises:
+        LoopError: all of them failed; the sentence is of the first.
+        KeyboardInterrupt: a signal has stopped it.
+    """
+    try:
+        return run_members(prepared, asked, sweep)
+    except LoopError as error:
+        failed = error
+    made: list[dict[str, Array] | None] = []
+    for k in range(len(next(iter(sweep.values())))):
+        try:
+            made.append(_member(prepared, asked, sweep, k))
+        except LoopError:
+            made.append(None)
+    like = next((arrays for arrays in made if arrays is not None), None)
+    if like is None:
+        raise failed
+    none = {name: np.full(array.shape, np.nan) for name, array in like.items()}
+    rows = [arrays or none for arrays in made]
+    return {name: np.stack([arrays[name] for arrays in rows]) for name in like}
+
+
+def _member(
+    prepared: Prepared, asked: RunSpecification, sweep: Mapping[str, Array], k: int
+) -> dict[str, Array]:
+    """The outputs of one."""
+    ports = {name for port in open_ports(prepared.document) for name in port.names}
+    values, member = asked.values, {name: rows[k] for name, rows in sweep.items()}
+    inputs = {**values.inputs, **{name: v for name, v in member.items() if name in ports}}
+    settings = {**values.set, **{name: v for name, v in member.items() if name not in ports}}
+    made = replace(values, inputs=inputs, set=settings)
+    return _whole(run(prepared, replace(asked, values=made)))
+
+
+def _whole(results: Results) -> dict[str, Array]:
+    if results.stopped_by.is_asked:
+        raise ending(results.stopped_by)
+    return {name: np.asarray(array) for name, array in results.items()}

@@ -1,0 +1,163 @@
+"""Where the least is: many points at once, then the best of them polished.
+
+    starts      a Sobol sequence through the bounds, or what the user gives
+    polished    the best of them, by least squares with the Jacobian, or by the gradient
+    evolved     differential evolution: a generation is one sweep
+
+scipy's optimisers, imported when a fit begins. Points lie between 0 and 1 in each number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mdf_loop.errors import InputError
+from mdf_loop.fitting.watch import Halted, Watch
+from mdf_loop.ir import Array, StoppedBy
+
+EXACT = 1e-13
+"""Least squares end where neither the sum, nor the point, nor the gradient changes by more."""
+
+AGREE = 1e-6
+"""Starts agree whose least is that of the best, but for this part."""
+
+Costs = Callable[[Array], Array]
+"""The cost of each of some points."""
+
+Numbers = Callable[[Array], Array]
+"""Residuals, or their derivatives, at a point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a search has ended: the point and its cost, from which point, and whether it is done."""
+
+    point: Array
+    cost: float
+    start: Array
+    converged: bool
+    reason: str
+
+
+def sobol(count: int, size: int, seed: int) -> Array:
+    """Points that fill the bounds evenly; the first ones of a scrambled Sobol sequence."""
+    from scipy.stats import qmc
+
+    exponent = max(int(np.ceil(np.log2(count))), 0)
+    made: Array = qmc.Sobol(size, rng=seed).random_base2(exponent)[:count]
+    return made
+
+
+def ranked(points: Array, costs: Costs) -> Array:
+    """The points at which the model gives numbers, the best first.
+
+    Raises:
+        InputError: there is none.
+    """
+    found = costs(points)
+    order = np.argsort(found, kind="stable")
+    made: Array = points[order[np.isfinite(found[order])]]
+    if not len(made):
+        raise InputError(
+            f"the model gives no number at any of {len(points)} points within the bounds",
+            hint="give narrower bounds",
+        )
+    return made
+
+
+def least_squares(start: Array, residuals: Numbers, jacobian: Numbers) -> Found:
+    """The least sum of squares near a point."""
+    from scipy.optimize import least_squares as solve
+
+    inside = np.clip(start, 1e-10, 1 - 1e-10)
+    made = solve(
+        residuals,
+        inside,
+        jacobian,
+        bounds=(0.0, 1.0),
+        xtol=EXACT,
+        ftol=EXACT,
+        gtol=EXACT,
+        max_nfev=200,
+    )
+    found = Found(made.x, 2 * float(made.cost), start, made.status > 0, str(made.message))
+    snapped = np.where(made.active_mask < 0, 0.0, np.where(made.active_mask > 0, 1.0, made.x))
+    if bool((snapped != made.x).any()):
+        rows = residuals(snapped)
+        if float(rows @ rows) <= found.cost:
+            return replace(found, point=snapped, cost=float(rows @ rows))
+    return found
+
+
+def descent(start: Array, value_and_gradient: Callable[[Array], tuple[float, Array]]) -> Found:
+    """The least value near a point, by its gradient."""
+    from scipy.optimize import minimize
+
+    made = minimize(
+        value_and_gradient,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0.0, 1.0)] * len(start),
+        options={"ftol": EXACT, "gtol": 1e-10, "maxiter": 1000},
+    )
+    return Found(made.x, float(made.fun), start, bool(made.success), str(made.message))
+
+
+def evolution(costs: Costs, size: int, seed: int, generations: int = 1000) -> Found:
+    """The least cost, by differential evolution; a generation is asked for at once."""
+    from scipy.optimize import differential_evolution
+
+    made = differential_evolution(
+        lambda points: costs(points.reshape(size, -1).T),
+        [(0.0, 1.0)] * size,
+        rng=seed,
+        polish=False,
+        vectorized=True,
+        updating="deferred",
+        maxiter=generations,
+        init="sobol",
+        tol=1e-3,
+    )
+    return Found(made.x, float(made.fun), made.x, bool(made.success), str(made.message))
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """All that a search has found, the best first, and what has ended it."""
+
+    found: tuple[Found, ...]
+    stopped_by: StoppedBy = StoppedBy.COMPLETED
+
+    @property
+    def best(self) -> Found:
+        """Where the cost is least."""
+        return self.found[0]
+
+    def agrees(self, found: Found) -> bool:
+        """Whether a start has come to the same cost as the best one."""
+        least = self.best.cost
+        return found.cost - least <= AGREE * max(abs(least), np.finfo(float).tiny)
+
+
+def searched(search: Callable[[], Sequence[Found]], watch: Watch) -> Searched:
+    """What a search finds; what it has found by then, where something ends it.
+
+    Raises:
+        KeyboardInterrupt: a signal has ended it before there was anything.
+    """
+    try:
+        return Searched(tuple(sorted(search(), key=lambda found: found.cost)))
+    except Halted as halted:
+        stopped_by, ended = halted.reason, None
+    except KeyboardInterrupt as signal:
+        stopped_by, ended = getattr(signal, "reason", StoppedBy.INTERRUPTED), signal
+    cost, point = watch.best
+    if point is None:
+        raise ended or InputError(
+            f"{stopped_by.value} before there was any result", hint="give it more time"
+        )
+    return Searched((Found(point, cost, point, False, stopped_by.value),), stopped_by)

@@ -1,0 +1,110 @@
+"""The sum of squared residuals between outputs and data, and how residuals change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdf_loop.fitting.free import Free
+from mdf_loop.fitting.model import Model
+from mdf_loop.fitting.observed import Observations, Observed
+from mdf_loop.fitting.watch import Watch
+from mdf_loop.ir import Array
+
+WORST = 1e150
+"""The residual of a run that fails, or is no number: its square is finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A model and what was observed of it; which of all points' numbers are its own."""
+
+    model: Model
+    free: Free
+    observations: Observations
+    own: Array
+
+    def residuals(self, points: Array) -> Array:
+        """The residuals at points of its own numbers: model minus data, weighted."""
+        made = self.model.outputs(self.free.values(points))
+        rows = [_residuals(each, made[each.output]) for each in self.observations.parts]
+        return np.concatenate(rows, axis=1)
+
+    @property
+    def factors(self) -> Array:
+        """What each residual is multiplied by."""
+        return np.concatenate([_factors(each) for each in self.observations.parts])
+
+
+class Squares:
+    """Squared residuals at points, of one model or of several that share parameters.
+
+    A point has a number for each of `size`; `parts` say which are theirs.
+    """
+
+    def __init__(self, parts: Sequence[Part], size: int, watch: Watch) -> None:
+        self.parts = tuple(parts)
+        self.size = size
+        self._watch = watch
+        self._last: tuple[bytes, Array] | None = None
+
+    def costs(self, points: Array) -> Array:
+        """The sum at each of some points; infinite where the model fails."""
+        made = self.rows(points)
+        with np.errstate(over="ignore"):
+            sums = np.sum(made * made, axis=1)
+        costs: Array = np.where(np.abs(made).max(axis=1, initial=0) >= WORST, np.inf, sums)
+        self._watch.seen(points, costs)
+        return costs
+
+    def residuals(self, point: Array) -> Array:
+        """Each residual at a point."""
+        made: Array = self.rows(point[None])[0]
+        self._watch.seen(point[None], np.array([made @ made]))
+        return made
+
+    def jacobian(self, point: Array) -> Array:
+        """How residuals change with the numbers of a point."""
+        blocks = []
+        for part in self.parts:
+            own = point[part.own]
+            made = part.model.jacobian(part.free.values(own))
+            block = np.concatenate(
+                [_changes(each, made, part.free) for each in part.observations.parts]
+            )
+            wide = np.zeros((len(block), self.size))
+            wide[:, part.own] = block * part.free.width
+            blocks.append(wide)
+        return np.concatenate(blocks)
+
+    def rows(self, points: Array) -> Array:
+        """The residuals at some points."""
+        return np.concatenate([each.residuals(points[:, each.own]) for each in self.parts], axis=1)
+
+
+def _residuals(observed: Observed, output: Array) -> Array:
+    """Model minus data, weighted, of each member."""
+    found = np.take(output, observed.steps, axis=1) - observed.values
+    rows = found[:, observed.seen] * _factors(observed)
+    made: Array = np.where(np.isfinite(rows), np.clip(rows, -WORST, WORST), WORST)
+    return made
+
+
+def _changes(observed: Observed, made: Mapping[tuple[str, str], Array], free: Free) -> Array:
+    """How the residuals of an output change with each number."""
+    columns = []
+    for each in free.parameters:
+        rows = np.take(made[observed.output, each.name], observed.steps, axis=0)[observed.seen]
+        columns.append(rows.reshape(len(rows), -1))
+    changes = np.concatenate(columns, axis=1) * _factors(observed)[:, None]
+    return np.where(np.isfinite(changes), changes, 0.0)
+
+
+def _factors(observed: Observed) -> Array:
+    """What each number that was seen is multiplied by."""
+    seen = observed.seen
+    factors = observed.factors.reshape(-1, *(1,) * (seen.ndim - 1))
+    made: Array = np.broadcast_to(factors, seen.shape)[seen]
+    return made

@@ -1,0 +1,86 @@
+"""How far a fit is: how many runs it has seen, the best of them, and what ends it.
+
+    with Watch(None, 60.0, "cell") as watch:
+        watch.seen(points, costs)              raises Halted after a minute
+
+Ctrl-C, a time limit and a callback that returns False end a fit with the best point so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.run.control.progress import reporting
+
+
+class Halted(Exception):  # noqa: N818 - no error: the fit says what it has found
+    """A fit shall end now, for this reason."""
+
+    def __init__(self, reason: StoppedBy) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class FitProgress:
+    """How far a fit is: runs of the model, the least sum (or -log likelihood) of them, seconds."""
+
+    evaluations: int
+    best: float
+    elapsed: float
+
+
+Told = Callable[[FitProgress], object]
+
+
+class Watch(AbstractContextManager["Watch"]):
+    """Counts runs of the model, keeps the best, and says when it is enough.
+
+    Attributes:
+        evaluations: how many runs there were.
+        best: the least cost, and the point where it was.
+    """
+
+    def __init__(self, progress: bool | Told | None, limit: float | None, name: str) -> None:
+        self.evaluations = 0
+        self.best: tuple[float, Array | None] = (np.inf, None)
+        self._told = progress if callable(progress) else None
+        bar = False if callable(progress) else progress
+        self._reporting = reporting(bar, None, 0, "evaluations", name)
+        self._limit = limit
+        self._began = perf_counter()
+
+    def __enter__(self) -> Watch:
+        self._reporter = self._reporting.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._reporting.__exit__(*error)  # type: ignore[arg-type]
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the beginning."""
+        return perf_counter() - self._began
+
+    def seen(self, points: Array, costs: Array) -> None:
+        """Note what runs at some points cost.
+
+        Raises:
+            Halted: it is enough.
+        """
+        self.evaluations += len(costs)
+        least = int(np.argmin(costs))
+        if costs[least] < self.best[0]:
+            self.best = (float(costs[least]), np.array(points[least]))
+        self._reporter.update(self.evaluations)
+        told = FitProgress(self.evaluations, self.best[0], self.elapsed)
+        if self._told is not None and self._told(told) is False:
+            raise Halted(StoppedBy.INTERRUPTED)
+        if self._limit is not None and self.elapsed > self._limit:
+            raise Halted(StoppedBy.TIME_LIMIT)
