@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_curves import fit_curves
+from mdf_loop.api.fitted_times import fit_times
 from mdf_loop.api.fitting_to_data import FitRequest, free_parameters, is_of_subjects
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free
@@ -32,4 +33,4 @@ def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
 
 
 def _one(model: Derivable, request: FitRequest, free: Free) -> Fit:
-    return fit_curves(model, request, free)
+    return (fit_times if request.likelihood else fit_curves)(model, request, free)

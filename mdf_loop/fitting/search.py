@@ -107,7 +107,9 @@ def descent(start: Array, value_and_gradient: Callable[[Array], tuple[float, Arr
     return Found(made.x, float(made.fun), start, bool(made.success), str(made.message))
 
 
-def evolution(costs: Costs, size: int, seed: int, generations: int = 1000) -> Found:
+def evolution(
+    costs: Costs, size: int, seed: int, generations: int = 1000, first: Array | None = None
+) -> Found:
     """The least cost, by differential evolution; a generation is asked for at once."""
     from scipy.optimize import differential_evolution
 
@@ -119,7 +121,7 @@ def evolution(costs: Costs, size: int, seed: int, generations: int = 1000) -> Fo
         vectorized=True,
         updating="deferred",
         maxiter=generations,
-        init="sobol",
+        init="sobol" if first is None else first,
         tol=1e-3,
     )
     return Found(made.x, float(made.fun), made.x, bool(made.success), str(made.message))

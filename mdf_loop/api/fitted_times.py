@@ -1,0 +1,144 @@
+"""Fits of decisions: the likelihood of choices and their times, by trials."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdf_loop.api.derivable import Derivable
+from mdf_loop.api.fitting_to_data import (
+    Estimated,
+    FitRequest,
+    fitted_model,
+    plain,
+    with_estimates,
+)
+from mdf_loop.errors import InputError
+from mdf_loop.fitting.around import as_found, settled
+from mdf_loop.fitting.free import Free
+from mdf_loop.fitting.observed import column_of, read_table
+from mdf_loop.fitting.reaction_times import Likelihood, Times
+from mdf_loop.fitting.search import Found, Searched, evolution, ranked, searched, sobol
+from mdf_loop.fitting.uncertainty import Uncertainty
+from mdf_loop.fitting.unmoved import refuse_unmoved
+from mdf_loop.fitting.watch import Watch
+from mdf_loop.ir import Array
+from mdf_loop.reading.names import find_item
+from mdf_loop.results.fit import Distribution, Fit, FitStart
+
+WORDS = ("rt", "choice")
+"""What can be observed of a decision."""
+
+GENERATIONS = 12
+"""Of the differential evolution: what it has found is settled with other random numbers."""
+
+
+def fit_times(model: Derivable, request: FitRequest, free: Free) -> Fit:
+    """The fit of one subject.
+
+    Raises:
+        LoopError: what is asked for does not fit; the sentence names it.
+    """
+    times, outputs = observed_times(model, request)
+    if times.count < len(free.elements):
+        raise InputError(
+            f"{len(free.elements)} numbers are free, but there are only {times.count} data"
+        )
+    steps = request.steps
+    with Watch(request.progress, request.time_limit, model.prepared.document.name) as watch:
+        fitted = fitted_model(model, request, steps, outputs)
+        likelihood = Likelihood(fitted, free, times, outputs, watch)
+        return _told(model, request, likelihood, *_searched(likelihood, request))
+
+
+def observed_times(model: Derivable, request: FitRequest) -> tuple[Times, tuple[str, ...]]:
+    """What was observed, and the outputs that it is of.
+
+    Raises:
+        InputError: a column or an output is missing.
+    """
+    said = request.likelihood
+    if "rt" not in said or not set(said) <= set(WORDS):
+        raise InputError(
+            f"a likelihood is of 'rt', and of 'choice' if there are any, not {', '.join(said)}",
+            hint="e.g. likelihood={'rt': 'ddm.rt', 'choice': 'ddm.choice'}",
+        )
+    if request.method not in (None, "differential_evolution"):
+        raise InputError(
+            f"a likelihood by trials cannot be fitted by {request.method}: it changes in steps",
+            hint="leave method out",
+        )
+    table = read_table(request.data)
+    outputs = tuple(find_item(model.prepared.document, said[w]).name for w in WORDS if w in said)
+    times, *choices = (column_of(table, w, w, f"likelihood['{w}']") for w in WORDS if w in said)
+    return Times.of(times, choices[0] if choices else None), outputs
+
+
+def _searched(likelihood: Likelihood, request: FitRequest) -> tuple[Searched, Uncertainty | None]:
+    """The best that evolution finds with one set of random numbers, settled with others."""
+    size, free = len(likelihood.free.elements), likelihood.free
+    sure: list[Uncertainty] = []
+
+    def run() -> list[Found]:
+        if request.start is None:
+            begin = ranked(sobol(request.points, size, request.seed), likelihood.costs)
+        else:
+            cloud = np.random.default_rng(request.seed).normal(0, 0.1, (8 * size, size))
+            cloud[0] = 0.0
+            begin = np.clip(free.point(request.start) + cloud, 0.0, 1.0)
+        refuse_unmoved(free, begin[:2], likelihood.log_shares)
+        first = begin[: max(8 * size, 5)]
+        found = evolution(likelihood.costs, size, request.seed, GENERATIONS, first)
+        point, uncertainty = settled(found.point, costs_apart, request.seed)
+        sure.append(uncertainty)
+        made = likelihood.log_shares(np.repeat(point[None], 8, axis=0), seed=np.arange(8) + 1)
+        cost = float(-(np.log(np.exp(made).mean(axis=0)) @ likelihood.times.observed))
+        return [as_found(point, cost, found)]
+
+    def costs_apart(points: Array, seeds: Array) -> Array:
+        logs = likelihood.log_shares_apart(points, seeds)
+        return np.asarray(-(logs @ likelihood.times.observed))
+
+    made = searched(run, likelihood.watch)
+    return made, sure[0] if sure else None
+
+
+def _told(
+    model: Derivable,
+    request: FitRequest,
+    likelihood: Likelihood,
+    found: Searched,
+    uncertainty: Uncertainty | None,
+) -> Fit:
+    best, free, times = found.best, likelihood.free, likelihood.times
+    size = len(free.elements)
+    began, ended = (plain(free.values(point)) for point in (best.start, best.point))
+    return Fit(
+        **Estimated(free, best.point, uncertainty).fields,
+        cost=best.cost,
+        converged=best.converged,
+        reason=best.reason,
+        stopped_by=found.stopped_by,
+        starts=(FitStart(began, ended, best.cost, True),),
+        evaluations=likelihood.watch.evaluations,
+        seconds=likelihood.watch.elapsed,
+        seed=request.seed,
+        method="differential evolution of a binned likelihood",
+        model=with_estimates(model, request, free.values(best.point)),
+        log_likelihood=-best.cost,
+        aic=2 * (size + best.cost),
+        bic=size * float(np.log(times.count)) + 2 * best.cost,
+        count=times.count,
+        distributions=_distributions(likelihood, best.point),
+        read_from=model.prepared.document.files,
+    )
+
+
+def _distributions(likelihood: Likelihood, point: Array) -> tuple[Distribution, ...]:
+    """The bins beside what the model expects in them."""
+    shares = np.exp(likelihood.log_shares(point[None])[0]) * likelihood.times.count
+    made, at = [], 0
+    for each in likelihood.times.bins:
+        expected = shares[at : at + len(each.observed)]
+        made.append(Distribution(each.choice, each.edges, each.observed, expected))
+        at += len(each.observed)
+    return tuple(made)

@@ -1,0 +1,105 @@
+"""The least of a noisy number, and how sure it is: a paraboloid through many points around it.
+
+Points lie around the best one that is known, each with random numbers of its own, so that their noise
+averages out; where the paraboloid is least the next ones are tried, as far around it as it tells.
+Its profile gives the intervals of a likelihood. Nothing is differentiated.
+
+Source: Box and Wilson, On the experimental attainment of optimum conditions (1951).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mdf_loop.fitting.search import Found
+from mdf_loop.fitting.uncertainty import INVOLVED, Uncertainty
+from mdf_loop.ir import Array
+
+ROUNDS = 4
+"""How often points are tried, each time around what the last ones say."""
+
+FIRST = 0.15
+"""How far the first ones are around the best one, in parts of the bounds."""
+
+REACH = 2.5
+"""How far the others are, in standard errors."""
+
+FLAT = 1e-3
+"""A paraboloid that is flatter than this part of its steepest direction says nothing there."""
+
+
+def settled(
+    best: Array, costs: Callable[[Array, Array], Array], seed: int
+) -> tuple[Array, Uncertainty]:
+    """Where the cost is least near a point, and how sure that is.
+
+    Args:
+        best: the best point that is known.
+        costs: what points cost, with the numbers of their random streams.
+        seed: of the points and of their streams.
+    """
+    rng = np.random.default_rng(seed)
+    size = len(best)
+    count = 24 + 12 * _terms(size)
+    spread = FIRST * np.eye(size)
+    for _ in range(ROUNDS):
+        points = _near(best, spread, count, rng)
+        made = costs(points, rng.integers(0, 2**62, count))
+        slope, bend = _paraboloid(points - best, made)
+        values, ways = np.linalg.eigh(bend)
+        certain = values > max(FLAT * values[-1], 0.0)
+        inverse = (ways[:, certain] / values[certain]) @ ways[:, certain].T
+        farthest = np.sqrt(np.max(np.sum(spread * spread, axis=0)))
+        move = np.clip(-inverse @ slope, -farthest * REACH, farthest * REACH)
+        best = np.clip(best + move, 0.0, 1.0)
+        widths = np.where(certain, 1 / np.sqrt(np.where(certain, values, 1.0)), FIRST)
+        spread = ways * np.minimum(widths, 2 * farthest)
+    return best, _uncertainty(inverse, ways, certain)
+
+
+def _near(best: Array, spread: Array, count: int, rng: np.random.Generator) -> Array:
+    """Points evenly in a ball that the spread stretches, within the bounds."""
+    size = len(best)
+    ways = rng.standard_normal((count, size))
+    ways /= np.linalg.norm(ways, axis=1, keepdims=True)
+    radii = REACH * rng.random((count, 1)) ** (1 / size)
+    made: Array = np.clip(best + (radii * ways) @ spread.T, 0.0, 1.0)
+    return made
+
+
+def _terms(size: int) -> int:
+    return 1 + size + size * (size + 1) // 2
+
+
+def _paraboloid(moves: Array, costs: Array) -> tuple[Array, Array]:
+    """The slope and the second derivatives of the paraboloid that is nearest to costs."""
+    size = moves.shape[1]
+    pairs = [(i, j) for i in range(size) for j in range(i, size)]
+    squares = [moves[:, i] * moves[:, j] * (0.5 if i == j else 1.0) for i, j in pairs]
+    design = np.column_stack([np.ones(len(moves)), moves, *squares])
+    scale = np.maximum(np.abs(design).max(axis=0), np.finfo(float).tiny)
+    kept = np.isfinite(costs)
+    found = np.linalg.lstsq(design[kept] / scale, costs[kept], rcond=None)[0] / scale
+    bend = np.zeros((size, size))
+    for (i, j), value in zip(pairs, found[1 + size :], strict=True):
+        bend[i, j] = bend[j, i] = value
+    return found[1 : 1 + size], bend
+
+
+def _uncertainty(inverse: Array, ways: Array, certain: Array) -> Uncertainty:
+    """The inverse of the second derivatives; infinite for what lies in a direction that is flat."""
+    covariance = inverse.copy()
+    lost = [np.flatnonzero(np.abs(way) > INVOLVED) for way in ways[:, ~certain].T]
+    for places in lost:
+        covariance[places, :] = covariance[:, places] = np.nan
+        covariance[places, places] = np.inf
+    return Uncertainty(
+        covariance, 1.959963984540054, tuple(tuple(map(int, p)) for p in lost if len(p) > 1)
+    )
+
+
+def as_found(point: Array, cost: float, before: Found) -> Found:
+    """Where a search has ended, after it was settled."""
+    return Found(point, cost, before.start, before.converged, before.reason)

@@ -1,0 +1,138 @@
+"""The likelihood of choices and their times: how often runs of a model fall into bins of the data.
+
+    rt,choice            choice 1: bins between the deciles of its times, the outer ones open
+    0.51,1               log L = sum over bins of (data in it) * log (share of trials in it)
+
+A bin has at least half a trial, so that no datum is impossible. The number is piecewise constant in the
+parameters: nothing of it is differentiated.
+
+Source: Heathcote, Brown and Mewhort, Quantile maximum likelihood estimation of response time
+distributions (2002); half a trial: Krichevsky and Trofimov (1981).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdf_loop.errors import InputError
+from mdf_loop.fitting.free import Free
+from mdf_loop.fitting.model import Model
+from mdf_loop.fitting.watch import Watch
+from mdf_loop.ir import Array
+
+MOST_BINS = 10
+"""Bins of one choice."""
+
+LEAST_DATA = 10
+"""Data in a bin, of a choice that has more than one."""
+
+FLOOR = 0.5
+"""Trials that each bin has besides those that fall into it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Bins of the times of one choice (None where there are none), and how many data lie in each."""
+
+    choice: float | None
+    edges: Array
+    observed: Array
+
+    @classmethod
+    def of(cls, choice: float | None, times: Array) -> Bins:
+        """Bins that hold about equally many."""
+        count = int(np.clip(len(times) // LEAST_DATA, 1, MOST_BINS))
+        edges = np.unique(np.quantile(times, np.linspace(0, 1, count + 1)[1:-1]))
+        return cls(choice, edges, _counts(edges, times[None])[0])
+
+    def trials_in(self, times: Array, choices: Array | None) -> Array:
+        """How many trials of each member fall into each bin."""
+        mine = np.isfinite(times)
+        if self.choice is not None and choices is not None:
+            mine &= choices == self.choice
+        return _counts(self.edges, np.where(mine, times, np.nan))
+
+
+def _counts(edges: Array, times: Array) -> Array:
+    """How many of each row lie between edges; those that are no number lie nowhere."""
+    places = np.searchsorted(edges, times, side="right")
+    places = np.where(np.isfinite(times), places, len(edges) + 1)
+    width = len(edges) + 2
+    flat = places + width * np.arange(len(times))[:, None]
+    made: Array = np.bincount(flat.ravel(), minlength=width * len(times)).reshape(-1, width)
+    return made[:, :-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """What was observed of decisions: bins by choice."""
+
+    bins: tuple[Bins, ...]
+
+    @classmethod
+    def of(cls, times: Array, choices: Array | None) -> Times:
+        """Observed times, and choices; rows that are no number are left out.
+
+        Raises:
+            InputError: there is no time.
+        """
+        times = np.asarray(times, float)
+        choices = None if choices is None else np.asarray(choices, float)
+        seen = np.isfinite(times) if choices is None else np.isfinite(times) & np.isfinite(choices)
+        if not seen.any():
+            raise InputError("the data have no reaction time")
+        if choices is None:
+            return cls((Bins.of(None, times[seen]),))
+        kinds = np.unique(choices[seen])
+        return cls(tuple(Bins.of(float(k), times[seen & (choices == k)]) for k in kinds))
+
+    @property
+    def observed(self) -> Array:
+        """How many data lie in each bin."""
+        return np.concatenate([each.observed for each in self.bins])
+
+    @property
+    def count(self) -> int:
+        """How many times were observed."""
+        return int(self.observed.sum())
+
+    def log_shares(self, times: Array, choices: Array | None) -> Array:
+        """The logarithm of the share of trials in each bin, of each member."""
+        inside = np.concatenate([each.trials_in(times, choices) for each in self.bins], axis=1)
+        made: Array = np.log((inside + FLOOR) / (times.shape[1] + FLOOR * inside.shape[1]))
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Likelihood:
+    """A model of decisions beside what was observed of them."""
+
+    model: Model
+    free: Free
+    times: Times
+    outputs: Sequence[str]
+    watch: Watch
+
+    def costs(self, points: Array) -> Array:
+        """Minus the log likelihood at points, with the same random numbers at all of them."""
+        return self._noted(points, self.log_shares(points))
+
+    def log_shares_apart(self, points: Array, seeds: Array) -> Array:
+        """The logarithms of shares at points, each with random numbers of its own."""
+        made = self.log_shares(points, seed=seeds)
+        self._noted(points, made)
+        return made
+
+    def log_shares(self, points: Array, **more: Array) -> Array:
+        """The logarithms of shares at points."""
+        made = self.model.outputs({**self.free.values(points), **more})
+        times, *choices = (np.asarray(made[name], float) for name in self.outputs)
+        return self.times.log_shares(times, choices[0] if choices else None)
+
+    def _noted(self, points: Array, logs: Array) -> Array:
+        costs: Array = -(logs @ self.times.observed)
+        self.watch.seen(points, costs)
+        return costs
