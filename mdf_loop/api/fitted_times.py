@@ -31,6 +31,9 @@ WORDS = ("rt", "choice")
 GENERATIONS = 12
 """Of the differential evolution: what it has found is settled with other random numbers."""
 
+REDRAWN = 8
+"""Sets of random numbers with which that is."""
+
 
 def fit_times(model: Derivable, request: FitRequest, free: Free) -> Fit:
     """The fit of one subject.
@@ -88,16 +91,15 @@ def _searched(likelihood: Likelihood, request: FitRequest) -> tuple[Searched, Un
         refuse_unmoved(free, begin[:2], likelihood.log_shares)
         first = begin[: max(8 * size, 5)]
         found = evolution(likelihood.costs, size, request.seed, GENERATIONS, first)
-        point, uncertainty = settled(found.point, costs_apart, request.seed)
+        point, uncertainty = settled(found.point, pooled, request.seed)
         sure.append(uncertainty)
-        made = likelihood.log_shares(np.repeat(point[None], 8, axis=0), seed=np.arange(8) + 1)
-        cost = float(-(np.log(np.exp(made).mean(axis=0)) @ likelihood.times.observed))
-        return [as_found(point, cost, found)]
+        return [as_found(point, float(pooled(point[None])[0]), found)]
 
-    def costs_apart(points: Array, seeds: Array) -> Array:
-        logs = likelihood.log_shares_apart(points, seeds)
-        return np.asarray(-(logs @ likelihood.times.observed))
+    def pooled(points: Array) -> Array:
+        return likelihood.pooled_costs(points, seeds)
 
+    rng = np.random.default_rng(request.seed)
+    seeds = rng.integers(0, 2**62, REDRAWN)
     made = searched(run, likelihood.watch)
     return made, sure[0] if sure else None
 

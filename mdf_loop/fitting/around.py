@@ -1,8 +1,9 @@
 """The least of a noisy number, and how sure it is: a paraboloid through many points around it.
 
-Points lie around the best one that is known, each with random numbers of its own, so that their noise
-averages out; where the paraboloid is least the next ones are tried, as far around it as it tells.
-Its profile gives the intervals of a likelihood. Nothing is differentiated.
+Points lie around the best one that is known; each is tried with several sets of random numbers, which
+are the same for all of them, so that little of what distinguishes points is noise. Where the paraboloid
+is least the next ones are tried, as far around it as it tells. Its profile gives the intervals of a
+likelihood. Nothing is differentiated.
 
 Source: Box and Wilson, On the experimental attainment of optimum conditions (1951).
 """
@@ -17,45 +18,49 @@ from mdf_loop.fitting.search import Found
 from mdf_loop.fitting.uncertainty import INVOLVED, Uncertainty
 from mdf_loop.ir import Array
 
-ROUNDS = 4
+ROUNDS = 3
 """How often points are tried, each time around what the last ones say."""
 
 FIRST = 0.15
 """How far the first ones are around the best one, in parts of the bounds."""
 
-REACH = 2.5
+REACH = 3.0
 """How far the others are, in standard errors."""
+
+SHRINKS = 0.25
+"""The least part of how far points were before."""
+
+NEAREST = 0.7
+"""The part of the points, those that cost least, through which the paraboloid goes."""
 
 FLAT = 1e-3
 """A paraboloid that is flatter than this part of its steepest direction says nothing there."""
 
 
 def settled(
-    best: Array, costs: Callable[[Array, Array], Array], seed: int
+    best: Array, costs: Callable[[Array], Array], seed: int
 ) -> tuple[Array, Uncertainty]:
     """Where the cost is least near a point, and how sure that is.
 
     Args:
         best: the best point that is known.
-        costs: what points cost, with the numbers of their random streams.
-        seed: of the points and of their streams.
+        costs: what points cost.
+        seed: that of the points.
     """
     rng = np.random.default_rng(seed)
     size = len(best)
-    count = 24 + 12 * _terms(size)
-    spread = FIRST * np.eye(size)
+    count = 6 + 3 * _terms(size)
+    radius, ways = np.full(size, FIRST), np.eye(size)
     for _ in range(ROUNDS):
-        points = _near(best, spread, count, rng)
-        made = costs(points, rng.integers(0, 2**62, count))
-        slope, bend = _paraboloid(points - best, made)
+        points = _near(best, ways * radius, count, rng)
+        slope, bend = _paraboloid(points - best, costs(points))
         values, ways = np.linalg.eigh(bend)
         certain = values > max(FLAT * values[-1], 0.0)
         inverse = (ways[:, certain] / values[certain]) @ ways[:, certain].T
-        farthest = np.sqrt(np.max(np.sum(spread * spread, axis=0)))
-        move = np.clip(-inverse @ slope, -farthest * REACH, farthest * REACH)
-        best = np.clip(best + move, 0.0, 1.0)
-        widths = np.where(certain, 1 / np.sqrt(np.where(certain, values, 1.0)), FIRST)
-        spread = ways * np.minimum(widths, 2 * farthest)
+        most = radius.max()
+        best = np.clip(best + np.clip(-inverse @ slope, -most, most), 0.0, 1.0)
+        told = REACH / np.sqrt(np.where(certain, values, np.inf))
+        radius = np.clip(np.where(certain, told, most), SHRINKS * radius.min(), most)
     return best, _uncertainty(inverse, ways, certain)
 
 
@@ -64,7 +69,7 @@ def _near(best: Array, spread: Array, count: int, rng: np.random.Generator) -> A
     size = len(best)
     ways = rng.standard_normal((count, size))
     ways /= np.linalg.norm(ways, axis=1, keepdims=True)
-    radii = REACH * rng.random((count, 1)) ** (1 / size)
+    radii = rng.random((count, 1)) ** (1 / size)
     made: Array = np.clip(best + (radii * ways) @ spread.T, 0.0, 1.0)
     return made
 
@@ -80,7 +85,7 @@ def _paraboloid(moves: Array, costs: Array) -> tuple[Array, Array]:
     squares = [moves[:, i] * moves[:, j] * (0.5 if i == j else 1.0) for i, j in pairs]
     design = np.column_stack([np.ones(len(moves)), moves, *squares])
     scale = np.maximum(np.abs(design).max(axis=0), np.finfo(float).tiny)
-    kept = np.isfinite(costs)
+    kept = costs <= np.quantile(costs, NEAREST)
     found = np.linalg.lstsq(design[kept] / scale, costs[kept], rcond=None)[0] / scale
     bend = np.zeros((size, size))
     for (i, j), value in zip(pairs, found[1 + size :], strict=True):

@@ -120,10 +120,13 @@ class Likelihood:
         """Minus the log likelihood at points, with the same random numbers at all of them."""
         return self._noted(points, self.log_shares(points))
 
-    def log_shares_apart(self, points: Array, seeds: Array) -> Array:
-        """The logarithms of shares at points, each with random numbers of its own."""
-        made = self.log_shares(points, seed=seeds)
-        self._noted(points, made)
+    def pooled_costs(self, points: Array, seeds: Array) -> Array:
+        """The same with several sets of random numbers, the trials of which are put together."""
+        each = np.repeat(points, len(seeds), axis=0)
+        logs = self.log_shares(each, seed=np.tile(seeds, len(points)))
+        shares = np.exp(logs).reshape(len(points), len(seeds), -1).mean(axis=1)
+        self._noted(each, logs)
+        made: Array = -(np.log(shares) @ self.times.observed)
         return made
 
     def log_shares(self, points: Array, **more: Array) -> Array:
