@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_curves import fit_curves
+from mdf_loop.api.fitted_objective import fit_objective
 from mdf_loop.api.fitted_times import fit_times
+from mdf_loop.api.fitted_together import fit_together
 from mdf_loop.api.fitting_to_data import FitRequest, free_parameters, is_of_subjects
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free
@@ -26,6 +28,8 @@ def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
             raise InputError("shared ties subjects, but the data are of one", hint="leave it out")
         return _one(model, request, free)
     subjects: Mapping[str, object] = request.data
+    if request.shared:
+        return fit_together(model, request, free, subjects)
     found = {
         name: _one(model, replace(request, data=data), free) for name, data in subjects.items()
     }
@@ -33,4 +37,6 @@ def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
 
 
 def _one(model: Derivable, request: FitRequest, free: Free) -> Fit:
+    if request.objective is not None:
+        return fit_objective(model, request, free)
     return (fit_times if request.likelihood else fit_curves)(model, request, free)

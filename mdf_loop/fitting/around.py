@@ -37,9 +37,7 @@ FLAT = 1e-3
 """A paraboloid that is flatter than this part of its steepest direction says nothing there."""
 
 
-def settled(
-    best: Array, costs: Callable[[Array], Array], seed: int
-) -> tuple[Array, Uncertainty]:
+def settled(best: Array, costs: Callable[[Array], Array], seed: int) -> tuple[Array, Uncertainty]:
     """Where the cost is least near a point, and how sure that is.
 
     Args:

@@ -1,0 +1,154 @@
+"""Fits to an objective of the user's own: a function of outputs, or a number that has derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.api.derivable import Derivable
+from mdf_loop.api.fitting_to_data import Estimated, FitRequest, fitted_model, plain, with_estimates
+from mdf_loop.errors import InputError
+from mdf_loop.fitting.free import Free
+from mdf_loop.fitting.search import Found, Searched, descent, evolution, ranked, searched, sobol
+from mdf_loop.fitting.unmoved import refuse_unmoved
+from mdf_loop.fitting.watch import Watch
+from mdf_loop.ir import Array
+from mdf_loop.reading.names import named_items
+from mdf_loop.results.fit import Fit, FitStart
+from mdf_loop.specification import Selection
+
+Costs = Callable[[Array], Array]
+
+
+def fit_objective(model: Derivable, request: FitRequest, free: Free) -> Fit:
+    """The values of parameters at which a number is least.
+
+    Raises:
+        LoopError: what is asked for does not fit; the sentence names it.
+    """
+    in_words = isinstance(request.objective, Mapping)
+    if not in_words and not callable(request.objective):
+        raise InputError(
+            "an objective is a function of outputs, or words: {'cell.V': 'mean'}",
+        )
+    allowed = ("gradient", "differential_evolution") if in_words else ("differential_evolution",)
+    if request.method is not None and request.method not in allowed:
+        raise InputError(
+            f"this objective cannot be fitted by {request.method}",
+            hint=f"use {' or '.join(allowed)}",
+        )
+    with Watch(request.progress, request.time_limit, model.prepared.document.name) as watch:
+        way = _Words(model, request, free) if in_words else _Function(model, request, free)
+
+        def costs(points: Array) -> Array:
+            made = way.costs(points)
+            finite: Array = np.where(np.isfinite(made), made, np.inf)
+            watch.seen(points, finite)
+            return finite
+
+        found = searched(lambda: _found(way, costs, request, free, watch), watch)
+        return _told(model, request, free, found, watch)
+
+
+def _found(
+    way: _Words | _Function, costs: Costs, request: FitRequest, free: Free, watch: Watch
+) -> list[Found]:
+    size = len(free.elements)
+    if request.start is not None:
+        begin = free.point(request.start)[None]
+    else:
+        begin = ranked(sobol(request.points, size, request.seed), costs)
+    refuse_unmoved(free, begin[: request.polish], lambda points: costs(points)[:, None])
+    if isinstance(way, _Function) or request.method == "differential_evolution":
+        return [evolution(costs, size, request.seed)]
+
+    def value_and_gradient(point: Array) -> tuple[float, Array]:
+        value, slopes = way.value_and_gradient(point)
+        watch.seen(point[None], np.array([value]))
+        return value, slopes
+
+    return [descent(point, value_and_gradient) for point in begin[: request.polish]]
+
+
+class _Words:
+    """A sum of words of `differentiate`."""
+
+    def __init__(self, model: Derivable, request: FitRequest, free: Free) -> None:
+        asked, draws = request.asked, request.asked.values.draws
+        self._free, self._given = free, asked.values
+        dt = None if request.steps is None else asked.dt
+        self._made = model.differentiate(
+            request.objective,
+            list(request.free),
+            steps=request.steps,
+            dt=dt,
+            seed=draws.seed,
+            trials=draws.trials,
+        )
+
+    def costs(self, points: Array) -> Array:
+        """The number at each point."""
+        given, values = self._given, self._free.values(points)
+        return np.asarray(self._made.run(given.set, given.inputs, sweep=values).value)
+
+    def value_and_gradient(self, point: Array) -> tuple[float, Array]:
+        """The number at a point, and how it changes with each number of it."""
+        given, values = self._given, self._free.values(point)
+        ports = self._made.named.ports
+        inputs = {name: value for name, value in values.items() if name in ports}
+        settings = {name: value for name, value in values.items() if name not in ports}
+        made = self._made.run({**given.set, **settings}, {**given.inputs, **inputs})
+        slopes = np.concatenate([made[each.name].ravel() for each in self._free.parameters])
+        return float(made.value), slopes * self._free.width
+
+
+class _Function:
+    """A function of the outputs of one run."""
+
+    def __init__(self, model: Derivable, request: FitRequest, free: Free) -> None:
+        names = [item.name for item in named_items(model.prepared.document, Selection()).values()]
+        self._free, self._function = free, request.objective
+        self._model = fitted_model(model, request, request.steps, names)
+
+    def costs(self, points: Array) -> Array:
+        """What the function gives at each point."""
+        made = self._model.outputs(self._free.values(points))
+        members = ({name: rows[k] for name, rows in made.items()} for k in range(len(points)))
+        return np.array([self._number(self._function(member)) for member in members])
+
+    def _number(self, value: Any) -> float:
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise InputError(f"the objective gave {value!r}, which is no number"[:200]) from None
+
+
+def _told(model: Derivable, request: FitRequest, free: Free, found: Searched, watch: Watch) -> Fit:
+    best = found.best
+    values = free.values(best.point)
+    return Fit(
+        **Estimated(free, best.point, None).fields,
+        cost=best.cost,
+        converged=best.converged,
+        reason=best.reason,
+        stopped_by=found.stopped_by,
+        starts=tuple(
+            FitStart(
+                plain(free.values(each.start)),
+                plain(free.values(each.point)),
+                each.cost,
+                found.agrees(each),
+            )
+            for each in found.found
+        ),
+        evaluations=watch.evaluations,
+        seconds=watch.elapsed,
+        seed=request.seed,
+        method="descent by the gradient"
+        if isinstance(request.objective, Mapping) and request.method != "differential_evolution"
+        else "differential evolution",
+        model=with_estimates(model, request, values),
+        read_from=model.prepared.document.files,
+    )
