@@ -7,6 +7,7 @@
     results = compiled.run({"port": 3.0})            # numbers by node.port; results.loops
     mdf_loop.draw("model.yaml", "model.svg")         # picture
     mdf_loop.verify("model.yaml")                    # the same as modeci_mdf's engine?
+    fit = compiled.fit("data.csv", {"cell.a": (0, 1)}, "cell.v", dt=0.1)     # parameters from data
     model = mdf_loop.from_onnx("model.onnx")         # ONNX -> MDF
 
 Everything takes a path (also of an .onnx file), a modeci_mdf Model or a Graph.
@@ -23,9 +24,11 @@ from mdf_loop.version import __version__ as __version__
 if TYPE_CHECKING:
     from mdf_loop.api.compiled import Compiled, compile
     from mdf_loop.api.differentiated import Differentiated
+    from mdf_loop.api.recovery import recover
     from mdf_loop.drawing import Drawing, draw
     from mdf_loop.errors import LoopError
     from mdf_loop.explanation import explain
+    from mdf_loop.fitting.watch import FitProgress
     from mdf_loop.folding import fold, unfold
     from mdf_loop.importing import from_onnx
     from mdf_loop.ir import StoppedBy
@@ -33,7 +36,9 @@ if TYPE_CHECKING:
     from mdf_loop.reading import read
     from mdf_loop.results.data import Results
     from mdf_loop.results.derivatives import Derivatives
+    from mdf_loop.results.fit import Fit, Fits
     from mdf_loop.results.gradient import Gradient
+    from mdf_loop.results.recovery import Recovery
     from mdf_loop.run.control.progress import Progress
     from mdf_loop.run.modeci.seeds import seed
     from mdf_loop.verification import Verification, verify
@@ -44,8 +49,12 @@ _HOMES = {
     "LoopError": "mdf_loop.errors",
     "Derivatives": "mdf_loop.results.derivatives",
     "Differentiated": "mdf_loop.api.differentiated",
+    "Fit": "mdf_loop.results.fit",
+    "FitProgress": "mdf_loop.fitting.watch",
+    "Fits": "mdf_loop.results.fit",
     "Gradient": "mdf_loop.results.gradient",
     "Progress": "mdf_loop.run.control.progress",
+    "Recovery": "mdf_loop.results.recovery",
     "Results": "mdf_loop.results.data",
     "StoppedBy": "mdf_loop.ir",
     "Drawing": "mdf_loop.drawing",
@@ -57,6 +66,7 @@ _HOMES = {
     "from_onnx": "mdf_loop.importing",
     "loop": "mdf_loop.plugin.loop_call",
     "read": "mdf_loop.reading",
+    "recover": "mdf_loop.api.recovery",
     "seed": "mdf_loop.run.modeci.seeds",
     "unfold": "mdf_loop.folding",
     "verify": "mdf_loop.verification",
@@ -68,9 +78,13 @@ __all__ = [
     "Derivatives",
     "Differentiated",
     "Drawing",
+    "Fit",
+    "FitProgress",
+    "Fits",
     "Gradient",
     "LoopError",
     "Progress",
+    "Recovery",
     "Results",
     "StoppedBy",
     "Verification",
@@ -81,6 +95,7 @@ __all__ = [
     "from_onnx",
     "loop",
     "read",
+    "recover",
     "register",
     "seed",
     "unfold",

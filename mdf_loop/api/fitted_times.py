@@ -72,7 +72,7 @@ def observed_times(model: Derivable, request: FitRequest) -> tuple[Times, tuple[
         )
     table = read_table(request.data)
     outputs = tuple(find_item(model.prepared.document, said[w]).name for w in WORDS if w in said)
-    times, *choices = (column_of(table, w, w, f"likelihood['{w}']") for w in WORDS if w in said)
+    times, *choices = (column_of(table, (w,), f"'{said[w]}'") for w in WORDS if w in said)
     return Times.of(times, choices[0] if choices else None), outputs
 
 

@@ -12,7 +12,9 @@ import numpy as np
 from mdf_loop import arguments
 from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_model import FittedModel
+from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.values_of import values_of
+from mdf_loop.document.document import Document
 from mdf_loop.durations import seconds
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free, free_names, free_of
@@ -25,9 +27,16 @@ from mdf_loop.fitting.observed import (
 )
 from mdf_loop.fitting.uncertainty import Uncertainty
 from mdf_loop.ir import Array
+from mdf_loop.lower.syntax import number_of
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.names import find_item
-from mdf_loop.reading.settings import bind_settings, with_defaults, with_values
+from mdf_loop.reading.settings import (
+    bind_settings,
+    is_state,
+    with_defaults,
+    with_values,
+    written_value,
+)
 from mdf_loop.specification import RunSpecification, specify
 from mdf_loop.trials import is_whole
 
@@ -152,10 +161,21 @@ def free_parameters(model: Derivable, request: FitRequest) -> Free:
         for port in open_ports(prepared.document)
         if (name := port.given_as(names)) is not None
     }
-    own = values_of(prepared, [name for name in names if name not in ports])
-    shapes = {name: np.shape(value) for name, value in own.items()}
+    shapes = {name: _shape(prepared, name, request) for name in names if name not in ports}
     shapes |= {name: np.shape(port.port.default_value) for name, port in ports.items()}
     return free_of(request.free, shapes)
+
+
+def _shape(prepared: Prepared, name: str, request: FitRequest) -> tuple[int, ...]:
+    """The shape of a parameter; of a state that begins with an expression, that of its bounds."""
+    written = written_value(prepared.document, name)
+    if (
+        is_state(prepared.document, name)
+        and isinstance(written, str)
+        and number_of(written) is None
+    ):
+        return np.broadcast(*request.free[name]).shape
+    return np.shape(values_of(prepared, [name])[name])
 
 
 def observed_by(model: Derivable, request: FitRequest, data: Any) -> Observations:
@@ -169,17 +189,21 @@ def observed_by(model: Derivable, request: FitRequest, data: Any) -> Observation
     wanted = request.against
     if wanted is None:
         wanted = outputs_in(table)
+    columns = {}
+    for name, names in _columns(document, wanted).items():
+        columns[name] = column_of(table, names, f"'{name}'")
+    if not columns:
+        raise InputError("the data have no column of an output", hint="name outputs: against=")
+    return observations(table, columns, request.steps, request.asked.dt)
+
+
+def _columns(document: Document, wanted: Any) -> dict[str, tuple[str, ...]]:
+    """By output what its column may be called: as is said, or as it is, or as its port is."""
     if isinstance(wanted, Mapping):
         said = arguments.mapping(wanted, "against", "against={'cell.V': 'V'}")
-    else:
-        said = {name: name for name in arguments.names(wanted, "against")}
-    if not said:
-        raise InputError("the data have no column of an output", hint="name outputs: against=")
-    columns = {}
-    for name, column in said.items():
-        full = find_item(document, name).name
-        columns[full] = column_of(table, str(column), full, f"'{full}'")
-    return observations(table, columns, request.steps, request.asked.dt)
+        return {find_item(document, output).name: (str(said[output]),) for output in said}
+    items = [(name, find_item(document, name)) for name in arguments.names(wanted, "against")]
+    return {item.name: (name, item.name, item.id) for name, item in items}
 
 
 def fitted_model(

@@ -123,17 +123,17 @@ def _refuse_odd(table: Table, what: str) -> None:
         raise InputError(f"the columns of {what} are not equally long: {told}")
 
 
-def column_of(table: Table, name: str, full: str, what: str) -> Array:
-    """The column of an output: by the name that was given, its full one, or its port's alone.
+def column_of(table: Table, names: Sequence[str], what: str) -> Array:
+    """The column of an output: the first of some names that the data have.
 
     Raises:
-        InputError: there is none.
+        InputError: they have none.
     """
-    for each in (name, full, full.partition(".")[2]):
-        if each in table:
-            return table[each]
+    for name in names:
+        if name in table:
+            return table[name]
     raise InputError(
-        f"the data have no column '{name}' for {what}",
+        f"the data have no column '{names[0]}' for {what}",
         hint=f"they have {', '.join(map(repr, table))}",
     )
 

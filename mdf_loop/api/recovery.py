@@ -1,0 +1,159 @@
+"""`recover`: does a fit find what made the data?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop import arguments
+from mdf_loop.api.derivable import Derivable
+from mdf_loop.api.fits import fit
+from mdf_loop.api.fitting_to_data import FitRequest, fitted_model, free_parameters, plain
+from mdf_loop.errors import InputError
+from mdf_loop.ir import Array
+from mdf_loop.reading.names import find_item, named_items
+from mdf_loop.results.fit import Fit
+from mdf_loop.results.recovery import Recovery
+from mdf_loop.specification import Selection
+from mdf_loop.trials import is_whole
+
+INNER = 0.1
+"""What is true is not nearer to a bound than this part of the way to the other one."""
+
+
+def recover(
+    model: Derivable,
+    free: Mapping[str, Any],
+    *,
+    against: str | Sequence[str] | None = None,
+    steps: int | None = None,
+    dt: float | None = None,
+    noise: float | None = None,
+    likelihood: Mapping[str, str] | None = None,
+    trials: int | None = None,
+    data_trials: int = 1000,
+    times: int = 20,
+    set: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    points: int = 256,
+    polish: int = 4,
+) -> Recovery:
+    """Fit data that the model itself has made, at values drawn within the bounds, again and again.
+
+    Args:
+        model: a compiled model.
+        free: parameters with their bounds; what is true is drawn evenly between them, not at the edge.
+        against: outputs that are observed; all outputs of the model by default.
+        steps: how often the model is evaluated.
+        dt: the seconds between one evaluation and the next.
+        noise: the standard deviation of what is added to each observed number.
+        likelihood: reaction times instead of curves; see `Compiled.fit`.
+        trials: how many runs tell a likelihood.
+        data_trials: how many reaction times are observed.
+        times: how many data sets are made.
+        set: values of other parameters.
+        inputs: values by port id.
+        seed: of what is true, of the noise, and of the fits.
+        points: how many points each fit tries first.
+        polish: how many of the best of them it improves.
+
+    Raises:
+        InputError: a word means nothing, or does not go together with another one.
+        LoopError: a fit fails; the sentence says why.
+    """
+    if not is_whole(times) or times < 1:
+        raise InputError(f"times must be a whole number above 0, not {times!r}"[:200])
+    if (noise is None) == (likelihood is None):
+        raise InputError(
+            "a recovery needs noise for curves, or a likelihood for reaction times",
+            hint="e.g. noise=0.05",
+        )
+    if noise is not None and not (np.isfinite(noise) and noise > 0):
+        raise InputError(f"noise is a standard deviation above 0, not {noise!r}")
+    words = {"steps": steps, "dt": dt, "set": set, "inputs": inputs, "seed": seed}
+    words |= {"likelihood": likelihood, "trials": trials, "points": points, "polish": polish}
+    request = _request(model, {}, free, against, words)
+    made = _Made(model, request, noise, data_trials, seed)
+    rows = [(truth, made.fit(data, k, words)) for k, (truth, data) in enumerate(made.sets(times))]
+    return Recovery(tuple(truth for truth, _ in rows), tuple(found for _, found in rows))
+
+
+def _request(
+    model: Derivable, data: Any, free: Any, against: Any, words: Mapping[str, Any]
+) -> FitRequest:
+    if words["likelihood"] is None and against is None:
+        against = [i.name for i in named_items(model.prepared.document, Selection()).values()]
+    return FitRequest.of(data, free, against, **{**_REST, **words})
+
+
+_REST: Mapping[str, Any] = {
+    "objective": None,
+    "shared": (),
+    "start": None,
+    "method": None,
+    "progress": False,
+    "time_limit": None,
+}
+
+
+class _Made:
+    """Makes data sets, and fits them."""
+
+    def __init__(
+        self,
+        model: Derivable,
+        request: FitRequest,
+        noise: float | None,
+        count: int,
+        seed: int,
+    ) -> None:
+        self._model, self._request, self._noise, self._count = model, request, noise, count
+        self._free = free_parameters(model, request)
+        self._rng = np.random.default_rng(seed)
+        document = model.prepared.document
+        said = request.likelihood or {
+            name: name for name in arguments.names(request.against, "against")
+        }
+        self._columns = {find_item(document, output).name: name for name, output in said.items()}
+
+    def sets(self, times: int) -> Iterator[tuple[dict[str, Any], dict[str, Array]]]:
+        """What is true, and data that it has made."""
+        for _ in range(times):
+            point = self._rng.uniform(INNER, 1 - INNER, len(self._free.elements))
+            truth = self._free.values(point)
+            yield plain(truth), self._data(truth)
+
+    def _data(self, truth: Mapping[str, Array]) -> dict[str, Array]:
+        request = self._request
+        model = fitted_model(self._model, request, request.steps, list(self._columns))
+        members = {name: np.asarray(value)[None] for name, value in truth.items()}
+        if self._noise is None:
+            draws = self._rng.integers(0, 2**62, -(-self._count // self._trials))
+            members = {name: np.repeat(v, len(draws), axis=0) for name, v in members.items()}
+            made = model.outputs({**members, "seed": draws})
+            return {
+                column: made[name].reshape(-1)[: self._count].astype(float)
+                for name, column in self._columns.items()
+            }
+        made = model.outputs(members)
+        rows = {column: made[name][0] for name, column in self._columns.items()}
+        return {
+            name: array + self._noise * self._rng.standard_normal(array.shape)
+            for name, array in rows.items()
+        }
+
+    @property
+    def _trials(self) -> int:
+        trials = self._request.asked.values.draws.trials
+        return 1 if trials is None else len(trials)
+
+    def fit(self, data: Mapping[str, Array], k: int, words: Mapping[str, Any]) -> Fit:
+        """The fit of one data set."""
+        request = self._request
+        words = {**words, "seed": request.seed + k}
+        found = fit(self._model, _request(self._model, data, request.free, request.against, words))
+        assert isinstance(found, Fit)
+        return found

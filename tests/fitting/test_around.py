@@ -1,0 +1,44 @@
+"""The least of a noisy number, found by a paraboloid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mdf_loop.fitting.around import settled
+
+BEND = np.array([[2000.0, 600.0], [600.0, 900.0]])
+LEAST = np.array([0.43, 0.61])
+
+
+def bowl(points: np.ndarray, noise: float = 0.0) -> np.ndarray:
+    off = points - LEAST
+    rng = np.random.default_rng(len(points))
+    return 0.5 * np.sum(off @ BEND * off, axis=1) + noise * rng.standard_normal(len(points))
+
+
+def test_a_paraboloid_is_found_as_it_is() -> None:
+    point, sure = settled(np.array([0.5, 0.5]), bowl, 0)
+    np.testing.assert_allclose(point, LEAST, atol=1e-9)
+    np.testing.assert_allclose(sure.covariance, np.linalg.inv(BEND), rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_averages_out(seed: int) -> None:
+    point, sure = settled(np.array([0.5, 0.5]), lambda p: bowl(p, 0.5), seed)
+    off = (point - LEAST) / sure.standard_errors
+    assert np.abs(off).max() < 0.6
+    np.testing.assert_allclose(sure.standard_errors, np.sqrt(np.diag(np.linalg.inv(BEND))), rtol=0.5)
+
+
+def test_the_least_beyond_a_bound_is_at_it() -> None:
+    point, _ = settled(np.array([0.1, 0.5]), lambda p: 500 * np.sum((p + [0.1, -0.5]) ** 2, axis=1), 0)
+    assert point[0] == 0.0
+    assert point[1] == pytest.approx(0.5, abs=0.02)
+
+
+def test_a_flat_direction_is_unknown() -> None:
+    point, sure = settled(np.array([0.5, 0.5]), lambda p: 800 * (p[:, 0] - 0.4) ** 2, 0)
+    assert point[0] == pytest.approx(0.4)
+    assert np.isinf(sure.standard_errors[1])
+    assert sure.standard_errors[0] == pytest.approx(0.025)
