@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from mdf_loop.api.derivable import Derivable
@@ -11,7 +12,7 @@ from mdf_loop.api.fitted_objective import fit_objective
 from mdf_loop.api.fitted_times import fit_times
 from mdf_loop.api.fitted_together import fit_together
 from mdf_loop.api.fitting_to_data import FitRequest, free_parameters, is_of_subjects
-from mdf_loop.errors import InputError
+from mdf_loop.errors import InputError, LoopError
 from mdf_loop.fitting.free import Free
 from mdf_loop.results.fit import Fit, Fits
 
@@ -30,10 +31,26 @@ def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
     subjects: Mapping[str, object] = request.data
     if request.shared:
         return fit_together(model, request, free, subjects)
-    found = {
-        name: _one(model, replace(request, data=data), free) for name, data in subjects.items()
-    }
+    found: dict[str, Fit] = {}
+    for name, data in subjects.items():
+        with _named(name):
+            found[name] = _one(model, replace(request, data=data), free)
+        if found[name].stopped_by.is_asked:
+            break
     return Fits(found, read_from=model.prepared.document.files)
+
+
+@contextmanager
+def _named(subject: str) -> Iterator[None]:
+    """Let errors say of which subject they are."""
+    try:
+        yield
+    except LoopError as error:
+        error.findings = tuple(
+            replace(finding, what=f"subject '{subject}': {finding.what}")
+            for finding in error.findings
+        )
+        raise
 
 
 def _one(model: Derivable, request: FitRequest, free: Free) -> Fit:

@@ -18,7 +18,7 @@ from mdf_loop.api.fitting_to_data import (
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free
 from mdf_loop.fitting.search import (
-    Found,
+    Optimum,
     Searched,
     evolution,
     least_squares,
@@ -26,12 +26,13 @@ from mdf_loop.fitting.search import (
     searched,
     sobol,
 )
-from mdf_loop.fitting.squares import Part, Squares
+from mdf_loop.fitting.squares import Squares, Subject
 from mdf_loop.fitting.uncertainty import normal_cost, of_jacobian
 from mdf_loop.fitting.unmoved import refuse_unmoved
 from mdf_loop.fitting.watch import Watch
 from mdf_loop.ir import Array
-from mdf_loop.results.fit import Curve, Fit, FitStart
+from mdf_loop.results.fit import Fit
+from mdf_loop.results.fit_data import Curve, FitStart
 
 
 def fit_curves(model: Derivable, request: FitRequest, free: Free) -> Fit:
@@ -40,6 +41,8 @@ def fit_curves(model: Derivable, request: FitRequest, free: Free) -> Fit:
     Raises:
         LoopError: what is asked for does not fit; the sentence names it.
     """
+    if request.method == "gradient":
+        raise InputError("curves cannot be fitted by gradient", hint="leave method out")
     size = len(free.elements)
     part = part_of(model, request, free, request.data, np.arange(size))
     with Watch(request.progress, request.time_limit, model.prepared.document.name) as watch:
@@ -48,7 +51,7 @@ def fit_curves(model: Derivable, request: FitRequest, free: Free) -> Fit:
         return Report(model, request, squares, found, watch).of(part)
 
 
-def part_of(model: Derivable, request: FitRequest, free: Free, data: object, own: Array) -> Part:
+def part_of(model: Derivable, request: FitRequest, free: Free, data: object, own: Array) -> Subject:
     """The model beside the data of a subject.
 
     Raises:
@@ -61,7 +64,9 @@ def part_of(model: Derivable, request: FitRequest, free: Free, data: object, own
             hint="leave parameters out of free, or give more data",
         )
     outputs = [each.output for each in observations.parts]
-    return Part(fitted_model(model, request, observations.steps, outputs), free, observations, own)
+    return Subject(
+        fitted_model(model, request, observations.steps, outputs), free, observations, own
+    )
 
 
 def search(squares: Squares, free: Free, request: FitRequest, watch: Watch) -> Searched:
@@ -74,7 +79,7 @@ def search(squares: Squares, free: Free, request: FitRequest, watch: Watch) -> S
             return evolution(squares.costs, squares.size, request.seed).point[None]
         return ranked(sobol(request.points, squares.size, request.seed), squares.costs)
 
-    def run() -> list[Found]:
+    def run() -> list[Optimum]:
         begin = starts()[: request.polish]
         refuse_unmoved(free, begin, squares.rows)
         return [least_squares(point, squares.residuals, squares.jacobian) for point in begin]
@@ -102,7 +107,7 @@ class Report:
         jacobian = squares.jacobian(self._best)
         self._uncertainty = of_jacobian(jacobian, variance, None if exact else freedom)
 
-    def of(self, part: Part) -> Fit:
+    def of(self, part: Subject) -> Fit:
         """What is told of one subject."""
         free, point, count = part.free, self._best[part.own], part.observations.count
         rows = part.residuals(point[None])[0]
@@ -133,11 +138,11 @@ class Report:
             read_from=self._model.prepared.document.files,
         )
 
-    def _start(self, part: Part, found: Found) -> FitStart:
+    def _start(self, part: Subject, found: Optimum) -> FitStart:
         began, ended = (part.free.values(p[part.own]) for p in (found.start, found.point))
         return FitStart(plain(began), plain(ended), found.cost, self._found.agrees(found))
 
-    def _curves(self, part: Part, point: Array) -> Iterator[Curve]:
+    def _curves(self, part: Subject, point: Array) -> Iterator[Curve]:
         """Outputs at the best point, beside the data."""
         made = part.model.outputs(part.free.values(point[None]))
         dt = 1.0 if self._request.asked.dt is None else self._request.asked.dt

@@ -11,12 +11,13 @@ from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitting_to_data import Estimated, FitRequest, fitted_model, plain, with_estimates
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free
-from mdf_loop.fitting.search import Found, Searched, descent, evolution, ranked, searched, sobol
+from mdf_loop.fitting.search import Optimum, Searched, descent, evolution, ranked, searched, sobol
 from mdf_loop.fitting.unmoved import refuse_unmoved
 from mdf_loop.fitting.watch import Watch
 from mdf_loop.ir import Array
 from mdf_loop.reading.names import named_items
-from mdf_loop.results.fit import Fit, FitStart
+from mdf_loop.results.fit import Fit
+from mdf_loop.results.fit_data import FitStart
 from mdf_loop.specification import Selection
 
 Costs = Callable[[Array], Array]
@@ -54,7 +55,7 @@ def fit_objective(model: Derivable, request: FitRequest, free: Free) -> Fit:
 
 def _found(
     way: _Words | _Function, costs: Costs, request: FitRequest, free: Free, watch: Watch
-) -> list[Found]:
+) -> list[Optimum]:
     size = len(free.elements)
     if request.start is not None:
         begin = free.point(request.start)[None]

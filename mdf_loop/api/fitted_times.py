@@ -16,14 +16,15 @@ from mdf_loop.errors import InputError
 from mdf_loop.fitting.around import as_found, settled
 from mdf_loop.fitting.free import Free
 from mdf_loop.fitting.observed import column_of, read_table
-from mdf_loop.fitting.reaction_times import Likelihood, Times
-from mdf_loop.fitting.search import Found, Searched, evolution, ranked, searched, sobol
+from mdf_loop.fitting.reaction_times import Likelihood, ReactionTimes
+from mdf_loop.fitting.search import Optimum, Searched, evolution, ranked, searched, sobol
 from mdf_loop.fitting.uncertainty import Uncertainty
 from mdf_loop.fitting.unmoved import refuse_unmoved
 from mdf_loop.fitting.watch import Watch
 from mdf_loop.ir import Array
 from mdf_loop.reading.names import find_item
-from mdf_loop.results.fit import Distribution, Fit, FitStart
+from mdf_loop.results.fit import Fit
+from mdf_loop.results.fit_data import Distribution, FitStart
 
 WORDS = ("rt", "choice")
 """What can be observed of a decision."""
@@ -46,14 +47,13 @@ def fit_times(model: Derivable, request: FitRequest, free: Free) -> Fit:
         raise InputError(
             f"{len(free.elements)} numbers are free, but there are only {times.count} data"
         )
-    steps = request.steps
     with Watch(request.progress, request.time_limit, model.prepared.document.name) as watch:
-        fitted = fitted_model(model, request, steps, outputs)
+        fitted = fitted_model(model, request, request.steps, outputs)
         likelihood = Likelihood(fitted, free, times, outputs, watch)
         return _told(model, request, likelihood, *_searched(likelihood, request))
 
 
-def observed_times(model: Derivable, request: FitRequest) -> tuple[Times, tuple[str, ...]]:
+def observed_times(model: Derivable, request: FitRequest) -> tuple[ReactionTimes, tuple[str, ...]]:
     """What was observed, and the outputs that it is of.
 
     Raises:
@@ -73,7 +73,7 @@ def observed_times(model: Derivable, request: FitRequest) -> tuple[Times, tuple[
     table = read_table(request.data)
     outputs = tuple(find_item(model.prepared.document, said[w]).name for w in WORDS if w in said)
     times, *choices = (column_of(table, (w,), f"'{said[w]}'") for w in WORDS if w in said)
-    return Times.of(times, choices[0] if choices else None), outputs
+    return ReactionTimes.of(times, choices[0] if choices else None), outputs
 
 
 def _searched(likelihood: Likelihood, request: FitRequest) -> tuple[Searched, Uncertainty | None]:
@@ -81,7 +81,7 @@ def _searched(likelihood: Likelihood, request: FitRequest) -> tuple[Searched, Un
     size, free = len(likelihood.free.elements), likelihood.free
     sure: list[Uncertainty] = []
 
-    def run() -> list[Found]:
+    def run() -> list[Optimum]:
         if request.start is None:
             begin = ranked(sobol(request.points, size, request.seed), likelihood.costs)
         else:
@@ -93,15 +93,20 @@ def _searched(likelihood: Likelihood, request: FitRequest) -> tuple[Searched, Un
         found = evolution(likelihood.costs, size, request.seed, GENERATIONS, first)
         point, uncertainty = settled(found.point, pooled, request.seed)
         sure.append(uncertainty)
-        return [as_found(point, float(pooled(point[None])[0]), found)]
+        cost = float(pooled(point[None])[0])
+        return [as_found(point, cost, uncertainty, found.point)]
 
     def pooled(points: Array) -> Array:
-        return likelihood.pooled_costs(points, seeds)
+        shares = likelihood.pooled(points, _redrawn(request))
+        return np.asarray(-(np.log(shares) @ likelihood.times.observed))
 
-    rng = np.random.default_rng(request.seed)
-    seeds = rng.integers(0, 2**62, REDRAWN)
     made = searched(run, likelihood.watch)
     return made, sure[0] if sure else None
+
+
+def _redrawn(request: FitRequest) -> Array:
+    """The seeds of other random numbers."""
+    return np.random.default_rng(request.seed).integers(0, 2**62, REDRAWN)
 
 
 def _told(
@@ -130,14 +135,14 @@ def _told(
         aic=2 * (size + best.cost),
         bic=size * float(np.log(times.count)) + 2 * best.cost,
         count=times.count,
-        distributions=_distributions(likelihood, best.point),
+        distributions=_distributions(likelihood, best.point, _redrawn(request)),
         read_from=model.prepared.document.files,
     )
 
 
-def _distributions(likelihood: Likelihood, point: Array) -> tuple[Distribution, ...]:
+def _distributions(likelihood: Likelihood, point: Array, seeds: Array) -> tuple[Distribution, ...]:
     """The bins beside what the model expects in them."""
-    shares = np.exp(likelihood.log_shares(point[None])[0]) * likelihood.times.count
+    shares = likelihood.pooled(point[None], seeds)[0] * likelihood.times.count
     made, at = [], 0
     for each in likelihood.times.bins:
         expected = shares[at : at + len(each.observed)]

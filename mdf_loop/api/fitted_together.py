@@ -12,7 +12,7 @@ from mdf_loop.api.fitted_curves import Report, fit_curves, part_of
 from mdf_loop.api.fitting_to_data import FitRequest
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free
-from mdf_loop.fitting.search import Found, least_squares, ranked, searched
+from mdf_loop.fitting.search import Optimum, least_squares, ranked, searched
 from mdf_loop.fitting.squares import Squares
 from mdf_loop.fitting.watch import Watch
 from mdf_loop.ir import Array
@@ -44,7 +44,7 @@ def fit_together(
         squares = Squares(parts, size, watch)
         begin = _starts(free, list(alone.values()), places, size)
 
-        def run() -> list[Found]:
+        def run() -> list[Optimum]:
             best = ranked(begin, squares.costs)[: request.polish]
             return [least_squares(p, squares.residuals, squares.jacobian) for p in best]
 

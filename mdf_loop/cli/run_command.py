@@ -123,7 +123,8 @@ def _check_files(options: Mapping[str, Any]) -> None:
 
         check_file(options["output"])
     if options["plot"] is not None:
-        from mdf_loop.results.plotting import check_picture, no_axis
+        from mdf_loop.results.figures import check_picture
+        from mdf_loop.results.plotting import no_axis
 
         check_picture(options["plot"])
         if options["steps"] is None and options["trials"] is None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mdf_loop.fitting.search import Found
+from mdf_loop.fitting.search import Optimum
 from mdf_loop.fitting.uncertainty import INVOLVED, Uncertainty
 from mdf_loop.ir import Array
 
@@ -103,6 +103,8 @@ def _uncertainty(inverse: Array, ways: Array, certain: Array) -> Uncertainty:
     )
 
 
-def as_found(point: Array, cost: float, before: Found) -> Found:
+def as_found(point: Array, cost: float, uncertainty: Uncertainty, start: Array) -> Optimum:
     """Where a search has ended, after it was settled."""
-    return Found(point, cost, before.start, before.converged, before.reason)
+    known = bool(np.isfinite(uncertainty.standard_errors).all())
+    reason = "settled" if known else "some directions are flat"
+    return Optimum(point, cost, start, known, reason)

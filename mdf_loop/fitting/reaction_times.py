@@ -67,13 +67,13 @@ def _counts(edges: Array, times: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class ReactionTimes:
     """What was observed of decisions: bins by choice."""
 
     bins: tuple[Bins, ...]
 
     @classmethod
-    def of(cls, times: Array, choices: Array | None) -> Times:
+    def of(cls, times: Array, choices: Array | None) -> ReactionTimes:
         """Observed times, and choices; rows that are no number are left out.
 
         Raises:
@@ -112,7 +112,7 @@ class Likelihood:
 
     model: Model
     free: Free
-    times: Times
+    times: ReactionTimes
     outputs: Sequence[str]
     watch: Watch
 
@@ -120,13 +120,12 @@ class Likelihood:
         """Minus the log likelihood at points, with the same random numbers at all of them."""
         return self._noted(points, self.log_shares(points))
 
-    def pooled_costs(self, points: Array, seeds: Array) -> Array:
-        """The same with several sets of random numbers, the trials of which are put together."""
+    def pooled(self, points: Array, seeds: Array) -> Array:
+        """The shares at points, of the trials of several sets of random numbers put together."""
         each = np.repeat(points, len(seeds), axis=0)
         logs = self.log_shares(each, seed=np.tile(seeds, len(points)))
-        shares = np.exp(logs).reshape(len(points), len(seeds), -1).mean(axis=1)
         self._noted(each, logs)
-        made: Array = -(np.log(shares) @ self.times.observed)
+        made: Array = np.exp(logs).reshape(len(points), len(seeds), -1).mean(axis=1)
         return made
 
     def log_shares(self, points: Array, **more: Array) -> Array:

@@ -32,7 +32,7 @@ Numbers = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Optimum:
     """Where a search has ended: the point and its cost, from which point, and whether it is done."""
 
     point: Array
@@ -68,7 +68,7 @@ def ranked(points: Array, costs: Costs) -> Array:
     return made
 
 
-def least_squares(start: Array, residuals: Numbers, jacobian: Numbers) -> Found:
+def least_squares(start: Array, residuals: Numbers, jacobian: Numbers) -> Optimum:
     """The least sum of squares near a point."""
     from scipy.optimize import least_squares as solve
 
@@ -83,7 +83,7 @@ def least_squares(start: Array, residuals: Numbers, jacobian: Numbers) -> Found:
         gtol=EXACT,
         max_nfev=200,
     )
-    found = Found(made.x, 2 * float(made.cost), start, made.status > 0, str(made.message))
+    found = Optimum(made.x, 2 * float(made.cost), start, made.status > 0, str(made.message))
     snapped = np.where(made.active_mask < 0, 0.0, np.where(made.active_mask > 0, 1.0, made.x))
     if bool((snapped != made.x).any()):
         rows = residuals(snapped)
@@ -92,7 +92,7 @@ def least_squares(start: Array, residuals: Numbers, jacobian: Numbers) -> Found:
     return found
 
 
-def descent(start: Array, value_and_gradient: Callable[[Array], tuple[float, Array]]) -> Found:
+def descent(start: Array, value_and_gradient: Callable[[Array], tuple[float, Array]]) -> Optimum:
     """The least value near a point, by its gradient."""
     from scipy.optimize import minimize
 
@@ -104,12 +104,12 @@ def descent(start: Array, value_and_gradient: Callable[[Array], tuple[float, Arr
         bounds=[(0.0, 1.0)] * len(start),
         options={"ftol": EXACT, "gtol": 1e-10, "maxiter": 1000},
     )
-    return Found(made.x, float(made.fun), start, bool(made.success), str(made.message))
+    return Optimum(made.x, float(made.fun), start, bool(made.success), str(made.message))
 
 
 def evolution(
     costs: Costs, size: int, seed: int, generations: int = 1000, first: Array | None = None
-) -> Found:
+) -> Optimum:
     """The least cost, by differential evolution; a generation is asked for at once."""
     from scipy.optimize import differential_evolution
 
@@ -124,28 +124,28 @@ def evolution(
         init="sobol" if first is None else first,
         tol=1e-3,
     )
-    return Found(made.x, float(made.fun), made.x, bool(made.success), str(made.message))
+    return Optimum(made.x, float(made.fun), made.x, bool(made.success), str(made.message))
 
 
 @dataclass(frozen=True, slots=True)
 class Searched:
     """All that a search has found, the best first, and what has ended it."""
 
-    found: tuple[Found, ...]
+    found: tuple[Optimum, ...]
     stopped_by: StoppedBy = StoppedBy.COMPLETED
 
     @property
-    def best(self) -> Found:
+    def best(self) -> Optimum:
         """Where the cost is least."""
         return self.found[0]
 
-    def agrees(self, found: Found) -> bool:
+    def agrees(self, found: Optimum) -> bool:
         """Whether a start has come to the same cost as the best one."""
         least = self.best.cost
         return found.cost - least <= AGREE * max(abs(least), np.finfo(float).tiny)
 
 
-def searched(search: Callable[[], Sequence[Found]], watch: Watch) -> Searched:
+def searched(search: Callable[[], Sequence[Optimum]], watch: Watch) -> Searched:
     """What a search finds; what it has found by then, where something ends it.
 
     Raises:
@@ -162,4 +162,4 @@ def searched(search: Callable[[], Sequence[Found]], watch: Watch) -> Searched:
         raise ended or InputError(
             f"{stopped_by.value} before there was any result", hint="give it more time"
         )
-    return Searched((Found(point, cost, point, False, stopped_by.value),), stopped_by)
+    return Searched((Optimum(point, cost, point, False, stopped_by.value),), stopped_by)

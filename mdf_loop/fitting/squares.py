@@ -18,7 +18,7 @@ WORST = 1e150
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Subject:
     """A model and what was observed of it; which of all points' numbers are its own."""
 
     model: Model
@@ -44,7 +44,7 @@ class Squares:
     A point has a number for each of `size`; `parts` say which are theirs.
     """
 
-    def __init__(self, parts: Sequence[Part], size: int, watch: Watch) -> None:
+    def __init__(self, parts: Sequence[Subject], size: int, watch: Watch) -> None:
         self.parts = tuple(parts)
         self.size = size
         self._watch = watch

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Any, TypeAlias
 
 import numpy as np
 
 from mdf_loop.ir import StoppedBy
+from mdf_loop.results.fit_data import FitData
 from mdf_loop.visible import on_one_line
-
-Fit: TypeAlias = Any
-"""A `mdf_loop.results.fit.Fit`, which imports this module to print itself."""
 
 LONG = 12
 """A parameter of more numbers is shown at its ends."""
@@ -28,7 +25,7 @@ MOST = 6
 """Of more names, or pairs of them, only so many are written out."""
 
 
-def text(fit: Fit) -> str:
+def text(fit: FitData) -> str:
     """What a reader wants to know of a fit, line by line."""
     lines = [*_table(fit), "", *_quality(fit), "", *_remarks(fit)]
     return "\n".join(map(on_one_line, lines))
@@ -37,7 +34,7 @@ def text(fit: Fit) -> str:
 # --- estimates ------------------------------------------------------------------------------------
 
 
-def _table(fit: Fit) -> Iterator[str]:
+def _table(fit: FitData) -> Iterator[str]:
     """The name of each number, its estimate, and how sure that is where this is known."""
     told = fit.table()
     head, rows = ["parameter", "estimate"], []
@@ -55,7 +52,7 @@ def _table(fit: Fit) -> Iterator[str]:
         yield "  ".join([f"{first:{widths[0]}}", *cells]).rstrip()
 
 
-def _shown(fit: Fit) -> Iterator[int | None]:
+def _shown(fit: FitData) -> Iterator[int | None]:
     """The rows of the table that are shown; None for all that are left out between two of them."""
     begin = 0
     for value in fit.estimates.values():
@@ -90,7 +87,7 @@ def _to(number: float, error: float) -> str:
 # --- how well it fits -----------------------------------------------------------------------------
 
 
-def _quality(fit: Fit) -> Iterator[str]:
+def _quality(fit: FitData) -> Iterator[str]:
     """The numbers that tell how well the model does; those that there are."""
     told: dict[str, float | None] = {
         "sum of squared residuals": fit.sse,
@@ -111,7 +108,7 @@ def _quality(fit: Fit) -> Iterator[str]:
 # --- what to know ---------------------------------------------------------------------------------
 
 
-def _remarks(fit: Fit) -> Iterator[str]:
+def _remarks(fit: FitData) -> Iterator[str]:
     """What to be careful about, and how it was found."""
     if fit.stopped_by is not StoppedBy.COMPLETED:
         yield f"stopped: {fit.reason}"
@@ -131,7 +128,7 @@ def _remarks(fit: Fit) -> Iterator[str]:
     yield f"{fit.method}: {runs} in {fit.seconds:.3g} s, seed {fit.seed}"
 
 
-def _correlated(fit: Fit) -> Iterator[str]:
+def _correlated(fit: FitData) -> Iterator[str]:
     """The pairs of the strongest correlations."""
     told = fit.correlations
     pairs = combinations(range(len(fit.parameters)), 2)

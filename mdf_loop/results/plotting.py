@@ -1,23 +1,20 @@
 """Results over time as a picture: a panel for each output, one axis of time for all of them.
 
-    1 element        a line
-    2 .. 10          a line for each element, with a legend of their indices
-    11 .. 20         a line for each element, coloured by its place in the array
-    more             an image: time to the right, elements upwards, values as colours;
-                     truth values are marks where they are true, a raster of spikes
-    a sweep          a panel for each element, in it a line for each member, coloured by what is swept
-
-Only matplotlib's Figure objects are used: no window opens and pyplot's figures are left alone.
+1 element        a line
+2 .. 10          a line for each element, with a legend of their indices
+11 .. 20         a line for each element, coloured by its place in the array
+more             an image: time to the right, elements upwards, values as colours;
+truth values are marks where they are true, a raster of spikes
+a sweep          a panel for each element, in it a line for each member, coloured by what is swept
 """
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -29,12 +26,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from mdf_loop.errors import InputError
-from mdf_loop.files import checked_place, checked_target, write_whole
 from mdf_loop.ir import Array
+from mdf_loop.results.figures import Plot, drawing, label, shown
 from mdf_loop.results.trial_plotting import Panel, is_over_trials, panels
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.labels import Labelled, coordinates, outputs
-from mdf_loop.visible import on_one_line, without_middle
 
 MOST_LINES = 20
 """An array of more elements is drawn as an image."""
@@ -42,45 +38,8 @@ MOST_IN_LEGEND = 10
 MOST_PANELS = 40
 MOST_TRACES = 200
 """Of more members of a sweep, or trials, as many are drawn, evenly chosen."""
-LONGEST_DRAWN = 60
-"""A name of more characters is drawn without its middle."""
 MANY_POINTS = 20_000
 """A line of more points is drawn as pixels in a svg or pdf, which could not be opened otherwise."""
-
-PICTURES: Mapping[str, Mapping[str, Any]] = {
-    ".png": {},
-    ".svg": {"metadata": {"Date": None}},
-    ".pdf": {"metadata": {"CreationDate": None}},
-}
-"""How a figure is written, by the suffix of the file; the same figure gives the same bytes."""
-
-_STYLE: Any = {
-    "font.size": 11,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.formatter.useoffset": False,
-    "grid.color": "0.9",
-    "image.cmap": "viridis",
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "lines.linewidth": 1.6,
-    "figure.constrained_layout.use": True,
-    "savefig.dpi": 150,
-    "svg.hashsalt": "mdf_loop",
-    "agg.path.chunksize": 20_000,
-    "text.parse_math": False,
-}
-
-
-class Plot(Figure):
-    """A figure that shows itself in notebooks."""
-
-    def _repr_png_(self) -> bytes:
-        image = io.BytesIO()
-        self.savefig(image, format="png")
-        return image.getvalue()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,31 +51,17 @@ class _Panel:
     shape: tuple[int, ...]
 
 
-def check_picture(path: str | Path) -> Path:
-    """The path of a file that a figure can be saved to, or an InputError."""
-    target = checked_target(path, PICTURES, "a plot")
-    checked_place(target)
-    return target
-
-
 def plot(
     results: Outputs, path: str | Path | None, names: Sequence[str] | None, title: str
 ) -> Figure:
     """The figure of the outputs over time; written to a file if there is a path."""
-    target = None if path is None else check_picture(path)
-    with mpl.rc_context(_STYLE):
+    with drawing(path) as drawn:
         if is_over_trials(results):
-            figure = _distributions(panels(results, names), results, title)
+            drawn.figure = _distributions(panels(results, names), results, title)
         else:
             over_time = _panels(results, names), _along(results, "time"), _swept(results)
-            figure = _figure(*over_time, title)
-        if target is not None:
-            write_whole(target, lambda stream: _write(figure, target.suffix.lower(), stream))
-    return figure
-
-
-def _write(figure: Figure, suffix: str, stream: BinaryIO) -> None:
-    figure.savefig(stream, format=suffix[1:], **PICTURES[suffix])
+            drawn.figure = _figure(*over_time, title)
+    return drawn.figure
 
 
 # --- what is drawn ----------------------------------------------------------------------------
@@ -199,16 +144,16 @@ def _panels_of(results: Outputs, item: Labelled) -> list[_Panel]:
     extents = (len(array), math.prod(array.shape[1 : len(front)]), math.prod(shape))
     array = array.reshape(extents).swapaxes(0, 1)
     if len(front) == 1:
-        return [_Panel(_label(item.name, item.unit), array, shape)]
+        return [_Panel(label(item.name, item.unit), array, shape)]
     if extents[2] == 1:
-        return [_Panel(_label(item.name, item.unit), array, ())]
+        return [_Panel(label(item.name, item.unit), array, ())]
     if extents[2] > MOST_LINES:
         raise InputError(
             f"'{item.name}' has {extents[2]} elements in each member of the sweep, too many to plot",
             hint="name other outputs to plot, or save the results and choose elements",
         )
     return [
-        _Panel(_label(item.name + place, item.unit), array[:, :, k : k + 1], ())
+        _Panel(label(item.name + place, item.unit), array[:, :, k : k + 1], ())
         for k, place in enumerate(_places(shape))
     ]
 
@@ -220,18 +165,6 @@ def _places(shape: tuple[int, ...]) -> list[str]:
     return [f"[{','.join(map(str, index))}]" for index in np.ndindex(shape)]
 
 
-def _label(name: str, unit: str) -> str:
-    """The name with its unit, long ones in two lines."""
-    parts = name.rsplit(".", 1) if len(name) > 20 else [name]
-    shown = "\n".join(map(_drawn, parts))
-    return f"{shown} ({_drawn(unit)})" if unit else shown
-
-
-def _drawn(text: str) -> str:
-    """A text as there is room for it; the time to lay one out grows with its length."""
-    return without_middle(on_one_line(text), LONGEST_DRAWN)
-
-
 # --- distributions --------------------------------------------------------------------------------
 
 
@@ -241,11 +174,11 @@ def _distributions(drawn: list[Panel], results: Outputs, title: str) -> Plot:
     for ax, (along, up, name, draw) in zip(axes, drawn, strict=True):
         draw(ax)
         unit = results.units.get(name, "")
-        ax.set_xlabel(_label(along, unit if along == name else ""))
-        ax.set_ylabel(_label(up, unit if up == name else ""))
+        ax.set_xlabel(label(along, unit if along == name else ""))
+        ax.set_ylabel(label(up, unit if up == name else ""))
         if ax.get_legend_handles_labels()[1]:
             ax.legend()
-    figure.suptitle(_drawn(title))
+    figure.suptitle(shown(title))
     return figure
 
 
@@ -267,14 +200,14 @@ def _figure(panels: list[_Panel], time: Labelled, swept: Labelled | None, title:
             _draw_image(ax, panel, time.array)
     if swept is not None:
         colours = ScalarMappable(_range(swept.array))
-        figure.colorbar(colours, ax=list(axes), label=_label(swept.name, swept.unit), aspect=30)
+        figure.colorbar(colours, ax=list(axes), label=label(swept.name, swept.unit), aspect=30)
     if len(time.array) > 1:
         axes[-1].set_xlim(time.array[0], time.array[-1])
         axes[-1].xaxis.set_major_locator(MaxNLocator(integer=time.array.dtype.kind in "iu"))
     else:
         axes[-1].set_xticks(time.array)
-    axes[-1].set_xlabel(_label(time.name, time.unit))
-    figure.suptitle(_drawn(title))
+    axes[-1].set_xlabel(label(time.name, time.unit))
+    figure.suptitle(shown(title))
     figure.align_ylabels(axes)
     return figure
 

@@ -28,11 +28,15 @@ def test_noise_averages_out(seed: int) -> None:
     point, sure = settled(np.array([0.5, 0.5]), lambda p: bowl(p, 0.5), seed)
     off = (point - LEAST) / sure.standard_errors
     assert np.abs(off).max() < 0.6
-    np.testing.assert_allclose(sure.standard_errors, np.sqrt(np.diag(np.linalg.inv(BEND))), rtol=0.5)
+    np.testing.assert_allclose(
+        sure.standard_errors, np.sqrt(np.diag(np.linalg.inv(BEND))), rtol=0.5
+    )
 
 
 def test_the_least_beyond_a_bound_is_at_it() -> None:
-    point, _ = settled(np.array([0.1, 0.5]), lambda p: 500 * np.sum((p + [0.1, -0.5]) ** 2, axis=1), 0)
+    point, _ = settled(
+        np.array([0.1, 0.5]), lambda p: 500 * np.sum((p - np.array([-0.1, 0.5])) ** 2, axis=1), 0
+    )
     assert point[0] == 0.0
     assert point[1] == pytest.approx(0.5, abs=0.02)
 

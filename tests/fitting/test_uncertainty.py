@@ -13,7 +13,9 @@ def test_covariance_of_a_regression() -> None:
     rng = np.random.default_rng(0)
     columns = rng.standard_normal((40, 3)) * [1.0, 1e-6, 1e6]
     made = of_jacobian(columns, 0.25, 37)
-    np.testing.assert_allclose(made.covariance, 0.25 * np.linalg.inv(columns.T @ columns), rtol=1e-9)
+    np.testing.assert_allclose(
+        made.covariance, 0.25 * np.linalg.inv(columns.T @ columns), rtol=1e-9
+    )
     assert made.margin == pytest.approx(stats.t(37).ppf(0.975))
     assert of_jacobian(columns, 1.0, None).margin == pytest.approx(1.959963984540054)
     assert not made.together

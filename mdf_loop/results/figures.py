@@ -1,0 +1,103 @@
+"""What all pictures of results have in common: their style, their files, how names are written.
+
+Only matplotlib's Figure objects are used: no window opens and pyplot's figures are left alone.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from mdf_loop.files import checked_place, checked_target, write_whole
+from mdf_loop.visible import on_one_line, without_middle
+
+LONGEST_DRAWN = 60
+"""A name of more characters is drawn without its middle."""
+
+PICTURES: Mapping[str, Mapping[str, Any]] = {
+    ".png": {},
+    ".svg": {"metadata": {"Date": None}},
+    ".pdf": {"metadata": {"CreationDate": None}},
+}
+"""How a figure is written, by the suffix of the file; the same figure gives the same bytes."""
+
+STYLE: Any = {
+    "font.size": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,
+    "grid.color": "0.9",
+    "image.cmap": "viridis",
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.6,
+    "figure.constrained_layout.use": True,
+    "savefig.dpi": 150,
+    "svg.hashsalt": "mdf_loop",
+    "agg.path.chunksize": 20_000,
+    "text.parse_math": False,
+}
+
+
+class Plot(Figure):
+    """A figure that shows itself in notebooks."""
+
+    def _repr_png_(self) -> bytes:
+        image = io.BytesIO()
+        self.savefig(image, format="png")
+        return image.getvalue()
+
+
+def check_picture(path: str | Path) -> Path:
+    """The path of a file that a figure can be saved to, or an InputError."""
+    target = checked_target(path, PICTURES, "a plot")
+    checked_place(target)
+    return target
+
+
+@dataclass
+class Drawn:
+    """A figure that is being drawn."""
+
+    figure: Figure
+
+
+@contextmanager
+def drawing(path: str | Path | None) -> Iterator[Drawn]:
+    """What is drawn inside has our style, and is written at the end if there is a path.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    target = None if path is None else check_picture(path)
+    with mpl.rc_context(STYLE):
+        made = Drawn(Plot())
+        yield made
+        if target is not None:
+            suffix = target.suffix.lower()
+            write_whole(target, lambda stream: _write(made.figure, suffix, stream))
+
+
+def _write(figure: Figure, suffix: str, stream: BinaryIO) -> None:
+    figure.savefig(stream, format=suffix[1:], **PICTURES[suffix])
+
+
+def label(name: str, unit: str) -> str:
+    """The name with its unit, long ones in two lines."""
+    parts = name.rsplit(".", 1) if len(name) > 20 else [name]
+    lines = "\n".join(map(shown, parts))
+    return f"{lines} ({shown(unit)})" if unit else lines
+
+
+def shown(text: str) -> str:
+    """A text as there is room for it; the time to lay one out grows with its length."""
+    return without_middle(on_one_line(text), LONGEST_DRAWN)

@@ -1,0 +1,87 @@
+"""Fits of several subjects: each as if it were alone, or with parameters that they share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import LoopError
+from tests.models.fitted import CELL, DT, FREE, compiled, trace
+
+GAINS = (2.0, 2.5, 3.5)
+
+
+@pytest.fixture(scope="module")
+def cell() -> mdf_loop.Compiled:
+    return compiled(CELL)
+
+
+@pytest.fixture(scope="module")
+def subjects(cell: mdf_loop.Compiled) -> dict[str, dict[str, np.ndarray]]:
+    return {f"s{k}": trace(cell, seed=k, tau=1.5, gain=gain) for k, gain in enumerate(GAINS)}
+
+
+def test_eight_subjects_are_eight_calls(cell: mdf_loop.Compiled) -> None:
+    data = {f"s{k}": trace(cell, seed=k, tau=1.0 + 0.1 * k) for k in range(8)}
+    together = cell.fit(data, FREE, "cell.V", dt=DT)
+    assert list(together) == list(data)
+    for name, rows in data.items():
+        alone = cell.fit(rows, FREE, "cell.V", dt=DT)
+        assert together[name].estimates == alone.estimates
+        assert together[name].standard_errors == alone.standard_errors
+        assert together[name].evaluations == alone.evaluations
+    table = together.table()
+    assert len(table) == 16
+    assert table.index.names == ["subject", "parameter"]
+
+
+def test_a_shared_parameter_has_one_value(
+    cell: mdf_loop.Compiled, subjects: dict[str, dict[str, np.ndarray]]
+) -> None:
+    fits = cell.fit(subjects, FREE, "cell.V", dt=DT, shared=["cell.tau"])
+    alone = cell.fit(subjects, FREE, "cell.V", dt=DT)
+    taus = {fit.estimates["cell.tau"] for fit in fits.values()}
+    assert len(taus) == 1
+    assert taus.pop() == pytest.approx(1.5, rel=0.02)
+    for fit, gain in zip(fits.values(), GAINS, strict=True):
+        assert fit.estimates["cell.gain"] == pytest.approx(gain, rel=0.02)
+    assert sum(f.sse for f in fits.values()) >= sum(f.sse for f in alone.values())
+    errors = [fit.standard_errors["cell.tau"] for fit in alone.values()]
+    assert fits["s0"].standard_errors["cell.tau"] < min(errors)
+    assert fits.shared == ("cell.tau",)
+    assert fits["s0"].cost == pytest.approx(sum(fit.sse for fit in fits.values()))
+
+
+def test_all_shared_is_one_fit_of_all_rows(
+    cell: mdf_loop.Compiled, subjects: dict[str, dict[str, np.ndarray]]
+) -> None:
+    shared = cell.fit(subjects, FREE, "cell.V", dt=DT, shared=list(FREE))
+    rows = {name: np.concatenate([s[name] for s in subjects.values()]) for name in subjects["s0"]}
+    one = cell.fit(rows, FREE, "cell.V", dt=DT)
+    assert shared["s1"].estimates == pytest.approx(one.estimates, rel=1e-6)
+    assert shared["s1"].standard_errors == pytest.approx(one.standard_errors, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"start": {"cell.tau": 1.0, "cell.gain": 2.0}}, "takes neither start nor method"),
+        ({"method": "differential_evolution"}, "takes neither start nor method"),
+    ],
+)
+def test_what_is_refused_of_shared(
+    cell: mdf_loop.Compiled,
+    subjects: dict[str, dict[str, np.ndarray]],
+    words: dict[str, object],
+    said: str,
+) -> None:
+    with pytest.raises(LoopError, match=said):
+        cell.fit(subjects, FREE, "cell.V", dt=DT, shared=["cell.tau"], **words)
+
+
+def test_an_error_names_the_subject(
+    cell: mdf_loop.Compiled, subjects: dict[str, dict[str, np.ndarray]]
+) -> None:
+    with pytest.raises(LoopError, match=r"subject 'late': the data have no column"):
+        cell.fit({**subjects, "late": {"time": [0.0]}}, FREE, "cell.V", dt=DT)

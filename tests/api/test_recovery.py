@@ -1,0 +1,43 @@
+"""Fits of what a model has made: intervals hold what is true as often as they say."""
+
+from __future__ import annotations
+
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import LoopError
+from tests.models.fitted import CELL, DECISION, DT, FREE, STEPS, compiled
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("free", [FREE, {"cell.tau": (0.5, 5.0), "cell.offset": (-1.0, 1.0)}])
+def test_intervals_hold_what_is_true(free: dict[str, tuple[float, float]]) -> None:
+    words = {"against": "cell.V", "steps": STEPS, "dt": DT, "noise": 0.05, "times": 20}
+    made = mdf_loop.recover(compiled(CELL), free, **words)
+    assert made.true.shape == made.found.shape == (20, 2)
+    assert (made.held.sum(axis=0) >= 17).all()
+    assert list(made.table().columns) == ["bias", "sd", "largest", "held"]
+    assert str(made).endswith("20 data sets")
+
+
+@pytest.mark.slow
+def test_of_decisions() -> None:
+    words = {"likelihood": {"rt": "rt", "choice": "choice"}, "trials": 300, "data_trials": 500}
+    free = {"ddm.drift": (0.5, 2.0), "ddm.threshold": (0.6, 1.4)}
+    made = mdf_loop.recover(compiled(DECISION), free, **words, times=3, points=32)
+    assert abs(made.found / made.true - 1).max() < 0.3
+    assert made.held.mean() > 0.6
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"times": 0}, "times must be a whole number above 0"),
+        ({"noise": -1.0}, "noise is a standard deviation above 0"),
+        ({"noise": None}, "needs noise for curves, or a likelihood"),
+    ],
+)
+def test_what_is_refused(words: dict[str, object], said: str) -> None:
+    given = {"noise": 0.1, "steps": STEPS, "dt": DT, **words}
+    with pytest.raises(LoopError, match=said):
+        mdf_loop.recover(compiled(CELL), FREE, **given)

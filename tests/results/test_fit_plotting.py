@@ -1,0 +1,62 @@
+"""Pictures of fits: panels, what is drawn in them, files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mdf_loop.errors import InputError
+from mdf_loop.results.fit import Fit
+from mdf_loop.results.fit_data import Curve, Distribution
+from tests.models.fitted import CELL, DT, FREE, compiled, trace
+
+TIME = np.arange(5.0)
+
+
+@pytest.fixture(scope="module")
+def fit() -> Fit:
+    cell = compiled(CELL)
+    return cell.fit(trace(cell), FREE, "cell.V", dt=DT)
+
+
+def test_a_curve_has_its_residuals_below(fit: Fit) -> None:
+    figure = fit.plot(title="A cell")
+    above, below = figure.axes
+    data, model = above.lines
+    np.testing.assert_array_equal(data.get_ydata(), fit.curves[0].observed)
+    np.testing.assert_array_equal(model.get_ydata(), fit.curves[0].fitted)
+    np.testing.assert_array_equal(below.lines[0].get_ydata(), fit.curves[0].residuals)
+    assert figure.get_suptitle() == "A cell"
+
+
+def test_of_many_elements_some_are_drawn(fit: Fit) -> None:
+    rows = np.ones((5, 30))
+    many = replace(fit, curves=(Curve("net.y", TIME, rows, TIME, rows, 0 * rows),))
+    above, _ = many.plot().axes
+    assert above.get_title() == "10 of 30 elements"
+    assert len(above.lines) == 20
+
+
+def test_a_panel_for_each_choice(fit: Fit) -> None:
+    bins = [Distribution(c, np.array([0.5, 1.0]), np.array([2, 3, 1]), np.ones(3)) for c in (0, 1)]
+    figure = replace(fit, curves=(), distributions=tuple(bins)).plot()
+    assert [ax.get_title(loc="left") for ax in figure.axes] == ["choice 0", "choice 1"]
+    heights, edges, _ = figure.axes[0].patches[0].get_data()
+    assert float(heights @ np.diff(edges)) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_files_are_the_same_again(fit: Fit, tmp_path: Path, suffix: str) -> None:
+    for name in ("one", "two"):
+        fit.plot(tmp_path / f"{name}.{suffix}")
+    one, two = ((tmp_path / f"{n}.{suffix}").read_bytes() for n in ("one", "two"))
+    assert one == two
+    assert len(one) > 1000
+
+
+def test_nothing_to_draw(fit: Fit) -> None:
+    with pytest.raises(InputError, match="no data to draw"):
+        replace(fit, curves=()).plot()
