@@ -14,6 +14,7 @@ from mdf_loop.api.fitted_together import fit_together
 from mdf_loop.api.fitting_to_data import FitRequest, free_parameters, is_of_subjects
 from mdf_loop.errors import InputError, LoopError
 from mdf_loop.fitting.free import Free
+from mdf_loop.paths import noting
 from mdf_loop.results.fit import Fit, Fits
 
 
@@ -54,6 +55,9 @@ def _named(subject: str) -> Iterator[None]:
 
 
 def _one(model: Derivable, request: FitRequest, free: Free) -> Fit:
+    way = fit_times if request.likelihood else fit_curves
     if request.objective is not None:
-        return fit_objective(model, request, free)
-    return (fit_times if request.likelihood else fit_curves)(model, request, free)
+        way = fit_objective
+    with noting(model.prepared.document.files) as files:
+        found = way(model, request, free)
+    return replace(found, read_from=frozenset(files))

@@ -151,5 +151,4 @@ def _told(model: Derivable, request: FitRequest, free: Free, found: Searched, wa
         if isinstance(request.objective, Mapping) and request.method != "differential_evolution"
         else "differential evolution",
         model=with_estimates(model, request, values),
-        read_from=model.prepared.document.files,
     )

@@ -136,7 +136,6 @@ def _told(
         bic=size * float(np.log(times.count)) + 2 * best.cost,
         count=times.count,
         distributions=_distributions(likelihood, best.point, _redrawn(request)),
-        read_from=model.prepared.document.files,
     )
 
 

@@ -19,7 +19,7 @@ from mdf_loop.signals import heeded
 from mdf_loop.visible import visible
 
 COMMANDS = (
-    *("run", "gradient", "check", "verify", "draw"),
+    *("run", "gradient", "fit", "check", "verify", "draw"),
     *("explain", "compile", "import", "doctor", "demo"),
 )
 """Every command; `mdf_loop.cli.<name>_command` holds it."""

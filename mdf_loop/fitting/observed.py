@@ -18,7 +18,7 @@ from mdf_loop.columns import read_columns
 from mdf_loop.errors import Finding, InputError, raise_findings
 from mdf_loop.ir import Array
 from mdf_loop.outside import Ragged, array_of
-from mdf_loop.paths import path_of
+from mdf_loop.paths import noted, path_of
 
 TIME, STEP, TRIAL, WEIGHT, DEVIATION = "time", "step", "trial", "weight", "sd"
 """Columns that are no outputs: when, of which repeat, how much it counts, how exact it is."""
@@ -103,7 +103,7 @@ def _read(path: Path) -> dict[str, Array]:
         raise InputError(f"'{path.name}' is no data", hint="data end in .csv or .npz")
     if not path.is_file():
         raise InputError(f"there is no file '{path}'", hint="check the path")
-    return readers[path.suffix.lower()](path)
+    return readers[path.suffix.lower()](noted(path))
 
 
 def _array(name: Any, values: Any) -> Array:

@@ -48,7 +48,7 @@ class Fit(FitData):
             told[name] = getattr(self, name)
         for name in ("converged", "reason", "evaluations", "seconds", "seed", "method"):
             told[name] = getattr(self, name)
-        told["stopped_by"] = self.stopped_by.word
+        told |= {"stopped_by": self.stopped_by.word, "agreeing": self.agreeing}
         told["starts"] = [
             {
                 "began": _numbers(start.began),

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from mdf_loop.ir import StoppedBy
-from mdf_loop.results.fit import Fit, Fits, FitStart
+from mdf_loop.results.fit import Fit, Fits
+from mdf_loop.results.fit_data import FitStart
 
 FOUND = Fit(
     estimates={"cell.a": 0.5, "cell.gain": -12.0},

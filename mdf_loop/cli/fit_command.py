@@ -1,0 +1,190 @@
+"""`mdf-loop fit`: the values of parameters by which a model does what was observed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mdf_loop.cli.ending import exit_code
+from mdf_loop.cli.options import (
+    compile_options,
+    device_option,
+    draws_options,
+    input_options,
+    model_argument,
+    native_option,
+    set_option,
+    time_options,
+)
+from mdf_loop.cli.show import show
+from mdf_loop.errors import InputError
+from mdf_loop.paths import noted, path_of, refuse_clashes, refuse_overwriting
+from mdf_loop.signals import finished
+
+if TYPE_CHECKING:
+    from mdf_loop.results.fit import Fit, Fits
+
+_COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll", "native")
+"""The options about the program that the model becomes, as `compile` takes them."""
+
+WRITTEN = ("output", "plot", "write")
+"""The options that name what is written."""
+
+_FREE = re.compile(r"([^=]+)=(.+?)\.\.(.+)")
+
+
+@click.command("fit")
+@model_argument
+@click.argument("data", metavar="[DATA]", required=False)
+@click.option(
+    "--free",
+    required=True,
+    multiple=True,
+    metavar="NAME=LOW..HIGH",
+    help="A parameter, node.parameter, or an input, and the values that it lies between.",
+)
+@click.option(
+    "--against",
+    multiple=True,
+    metavar="OUTPUT[=COLUMN]",
+    help="An output that the data are of, and what its column is called if that is another name.",
+)
+@click.option("--rt", metavar="OUTPUT", help="Fit reaction times: the output that is one.")
+@click.option("--choice", metavar="OUTPUT", help="The output that says which choice was made.")
+@click.option(
+    "--subject",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="The data of a subject, instead of DATA: a fit for each.",
+)
+@click.option(
+    "--shared", multiple=True, metavar="NAME", help="A free parameter with one value for all."
+)
+@click.option(
+    "--start", multiple=True, metavar="NAME=VALUE", help="Search from here, not from everywhere."
+)
+@click.option("--method", metavar="WORD", help="least_squares, or differential_evolution.")
+@click.option("--points", type=int, default=256, show_default=True, help="Points tried first.")
+@click.option(
+    "--polish", type=int, default=4, show_default=True, help="How many of the best are improved."
+)
+@input_options
+@set_option
+@draws_options
+@time_options
+@click.option("--time-limit", metavar="TIME", help="End it after 90, 30s, 5min, ...")
+@compile_options
+@device_option
+@native_option
+@click.option("--output", metavar="FILE", help="Save what is found as .json, or the table as .csv.")
+@click.option("--plot", metavar="FILE", help="Draw the fit over the data as .png, .svg or .pdf.")
+@click.option("--write", metavar="FILE", help="Write the model with the estimates, as .yaml.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@click.pass_context
+def command(ctx: click.Context, /, model: str, data: str | None, **options: Any) -> None:
+    """Find the values of parameters by which MODEL does what is in DATA, a .csv or .npz file.
+
+    DATA have a column `time` and one for each output, or `rt` and `choice`.
+    """
+    from mdf_loop.api.compiled import compile
+
+    subjects = _pairs(options["subject"], "--subject")
+    if (data is None) != bool(subjects):
+        raise InputError("give DATA, or --subject NAME=FILE for each subject")
+    _check_files(options, subjects)
+    for path in subjects.values() if data is None else [data]:
+        noted(path_of(path, "the data"))
+    compiled = compile(model, **{name: options[name] for name in _COMPILED})
+    for option in WRITTEN:
+        if options[option] is not None:
+            refuse_overwriting(path_of(options[option], f"--{option}"))
+    fit = compiled.fit(subjects or data, _free(options["free"]), **_words(options))
+    with finished(heard=fit.stopped_by.is_asked):
+        _write_files(fit, options)
+        show(fit.to_json() if options["as_json"] else str(fit))
+    ctx.exit(exit_code(fit.stopped_by))
+
+
+def _words(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What `Compiled.fit` is told by the options."""
+    from mdf_loop.cli.inputs import read_inputs, read_seed, read_settings, read_trials
+
+    likelihood = {name: options[name] for name in ("rt", "choice") if options[name] is not None}
+    against = dict(
+        pair.split("=", 1) if "=" in pair else (pair, pair) for pair in options["against"]
+    )
+    named = {output: column for output, column in against.items() if output != column}
+    told = {name: options[name] for name in ("steps", "dt", "shared", "method", "points", "polish")}
+    return told | {
+        "against": (against if named else list(against)) or None,
+        "likelihood": likelihood or None,
+        "set": read_settings(options["settings"]),
+        "inputs": read_inputs(options["pairs"], options["files"], options["steps"]),
+        "seed": read_seed(options["seed"]),
+        "trials": read_trials(options["trials"]),
+        "start": read_settings(options["start"]) or None,
+        "time_limit": options["time_limit"],
+    }
+
+
+def _free(given: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Bounds by name.
+
+    Raises:
+        InputError: a text says no bounds.
+    """
+    found = {}
+    for text in given:
+        parts = _FREE.fullmatch(text)
+        try:
+            name, low, high = parts.groups() if parts else ("", "", "")
+            found[name.strip()] = (float(low), float(high))
+        except ValueError:
+            raise InputError(
+                f"--free '{text}' says no bounds"[:300], hint="e.g. --free cell.a=0.2..1.2"
+            ) from None
+    return found
+
+
+def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
+    found = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not (name and sign and value):
+            raise InputError(f"{option} '{text}' is no NAME=FILE"[:300])
+        if name in found:
+            raise InputError(f"{option} names '{name}' twice"[:300])
+        found[name] = value
+    return found
+
+
+def _check_files(options: Mapping[str, Any], subjects: Mapping[str, str]) -> None:
+    """Refuse before the fit what could not be written after it."""
+    from mdf_loop.files import checked_place, checked_target
+    from mdf_loop.results.figures import check_picture
+
+    if options["output"] is not None:
+        checked_place(checked_target(options["output"], (".json", ".csv"), "a fit"))
+    if options["plot"] is not None:
+        check_picture(options["plot"])
+    if options["write"] is not None:
+        from mdf_loop.importing.writing import check_model_file
+
+        check_model_file(options["write"])
+    for option in ("plot", "write"):
+        if subjects and options[option] is not None:
+            raise InputError(f"--{option} is of one fit, but there are {len(subjects)} subjects")
+    given = {f"--{name}": options[name] for name in WRITTEN if options[name] is not None}
+    refuse_clashes({name: path_of(path, name) for name, path in given.items()})
+
+
+def _write_files(fit: Fit | Fits, options: Mapping[str, Any]) -> None:
+    if options["output"] is not None:
+        fit.save(options["output"])
+    if options["plot"] is not None:
+        fit.plot(options["plot"])  # type: ignore[union-attr]
+    if options["write"] is not None:
+        fit.model.write(options["write"])  # type: ignore[union-attr]

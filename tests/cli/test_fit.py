@@ -1,0 +1,122 @@
+"""`mdf-loop fit`: what is printed and written, what is refused, exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+import yaml
+
+import mdf_loop
+from tests.conftest import document_of
+from tests.models.fitted import CELL, DECISION, DT, STEPS, compiled, trace
+
+Cli: TypeAlias = Callable[..., Any]
+FREE = "--free cell.tau=0.5..5 --free cell.gain=1..6"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cell.yaml").write_text(yaml.safe_dump(document_of(CELL)))
+    for name, gain in (("data", 3.0), ("other", 2.0)):
+        rows = trace(compiled(CELL), gain=gain, tau=1.5)
+        table = np.column_stack([rows["time"], rows["cell.V"]])
+        np.savetxt(f"{name}.csv", table, "%.6g", ",", header="time,V", comments="")
+    return tmp_path
+
+
+def test_what_is_printed(cli: Cli, folder: Path) -> None:
+    done = cli("fit", *f"cell.yaml data.csv {FREE} --against cell.V --dt {DT}".split())
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[0].split() == [
+        *("parameter", "estimate", "standard", "error", "95", "%", "interval")
+    ]
+    assert "4 of 4 starts agree" in done.out
+
+
+def test_one_json_object(cli: Cli, folder: Path) -> None:
+    done = cli("fit", *f"cell.yaml data.csv {FREE} --against cell.V=V --dt {DT} --json".split())
+    made = json.loads(done.out)
+    fit = mdf_loop.compile("cell.yaml").fit(
+        "data.csv", {"cell.tau": (0.5, 5), "cell.gain": (1, 6)}, "cell.V", dt=DT
+    )
+    assert made["estimates"] == fit.estimates
+    assert made["stopped_by"] == "completed"
+    assert made["agreeing"] == 4
+
+
+def test_what_is_written(cli: Cli, folder: Path) -> None:
+    words = "--output fit.json --plot fit.svg --write fitted.yaml"
+    done = cli(
+        "fit",
+        *f"cell.yaml data.csv {FREE} --dt {DT} --start cell.tau=1 --start cell.gain=2 {words}".split(),
+    )
+    assert done.code == 0, done.err
+    estimates = json.loads((folder / "fit.json").read_text())["estimates"]
+    assert (folder / "fit.svg").stat().st_size > 1000
+    written = yaml.safe_load((folder / "fitted.yaml").read_text())
+    parameters = written["model"]["graphs"]["graph"]["nodes"]["cell"]["parameters"]
+    assert parameters["tau"]["value"] == estimates["cell.tau"]
+
+
+def test_subjects(cli: Cli, folder: Path) -> None:
+    words = f"{FREE} --dt {DT} --subject a=data.csv --subject b=other.csv --shared cell.tau"
+    done = cli("fit", *f"cell.yaml {words} --json".split())
+    made = json.loads(done.out)
+    taus = {each["estimates"]["cell.tau"] for each in made["subjects"].values()}
+    assert list(made["subjects"]) == ["a", "b"]
+    assert len(taus) == 1
+    assert made["shared"] == ["cell.tau"]
+
+
+@pytest.mark.slow
+def test_reaction_times(cli: Cli, folder: Path) -> None:
+    (folder / "ddm.yaml").write_text(yaml.safe_dump(document_of(DECISION)))
+    made = compiled(DECISION).run(trials=300, seed=5, progress=False)
+    rows = np.column_stack([made["ddm.rt"], made["ddm.choice"]])
+    np.savetxt("rt.csv", rows, "%.6g", ",", header="rt,choice", comments="")
+    words = "--free ddm.drift=0..3 --rt ddm.rt --choice ddm.choice --trials 300 --points 16"
+    done = cli("fit", *f"ddm.yaml rt.csv {words} --json".split())
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["estimates"]["ddm.drift"] == pytest.approx(1.0, abs=0.3)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("cell.yaml data.csv --free cell.tau=1 --dt 0.1", "--free 'cell.tau=1' says no bounds"),
+        ("cell.yaml data.csv --free cell.tau=2..1 --dt 0.1", "leave nothing between them"),
+        ("cell.yaml data.csv --free cell.x=0..1 --dt 0.1", "no parameter 'cell.x'"),
+        (f"cell.yaml {FREE} --dt 0.1", "give DATA, or --subject"),
+        (f"cell.yaml data.csv {FREE} --subject a=data.csv", "give DATA, or --subject"),
+        (f"cell.yaml {FREE} --subject a", "--subject 'a' is no NAME=FILE"),
+        (f"cell.yaml none.csv {FREE} --dt 0.1", "there is no file 'none.csv'"),
+        (f"cell.yaml data.csv {FREE} --dt 0.1 --output fit.txt", "cannot save a fit as '.txt'"),
+        (f"cell.yaml data.csv {FREE} --dt 0.1 --output data.csv", "cannot write 'data.csv'"),
+        (f"cell.yaml data.csv {FREE} --dt 0.1 --write cell.yaml", "cannot write 'cell.yaml'"),
+        (f"cell.yaml data.csv {FREE} --dt 0.1 --output a.json --write a.json", "both name"),
+        (f"cell.yaml {FREE} --subject a=data.csv --plot a.svg", "--plot is of one fit"),
+        (f"cell.yaml data.csv {FREE} --dt 0.1 --steps 10", "match no step"),
+    ],
+)
+def test_what_is_refused(cli: Cli, folder: Path, words: str, said: str) -> None:
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    done = cli("fit", *words.split())
+    assert done.code == 2
+    assert said in done.err
+    assert not done.out
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_time_limit_gives_what_was_reached(cli: Cli, folder: Path) -> None:
+    done = cli(
+        "fit",
+        *f"cell.yaml data.csv {FREE} --dt {DT} --steps {STEPS} --time-limit 0.000001 --json".split(),
+    )
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["stopped_by"] == "time_limit"
