@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 
 import mdf_loop
-from mdf_loop.results.fit import Fit
 
 MODEL = Path(__file__).parent / "model.yaml"
 NOISE, STEPS = 0.05, 300
@@ -19,7 +18,7 @@ step = np.arange(STEPS)
 free = {"net.W": (-2.0, 2.0)}
 
 
-def tell(what: str, fit: Fit) -> None:
+def tell(what: str, fit: mdf_loop.Fit) -> None:
     """How many starts agree, how sure the weights are, and how far off."""
     off = np.abs(fit.estimates["net.W"] - W)
     errors = fit.standard_errors["net.W"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free
 from mdf_loop.fitting.model import Model
 from mdf_loop.fitting.observed import Observations, Observed
@@ -85,7 +86,12 @@ class Squares:
 
 
 def _residuals(observed: Observed, output: Array) -> Array:
-    """Model minus data, weighted, of each member."""
+    """Model minus data, weighted, of each member.
+
+    Raises:
+        InputError: the output has other rows than the data.
+    """
+    _refuse_other_rows(observed, output.shape[1:])
     found = np.take(output, observed.steps, axis=1) - observed.values
     rows = found[:, observed.seen] * _factors(observed)
     made: Array = np.where(np.isfinite(rows), np.clip(rows, -WORST, WORST), WORST)
@@ -108,3 +114,17 @@ def _factors(observed: Observed) -> Array:
     factors = observed.factors.reshape(-1, *(1,) * (seen.ndim - 1))
     made: Array = np.broadcast_to(factors, seen.shape)[seen]
     return made
+
+
+def _refuse_other_rows(observed: Observed, shape: tuple[int, ...]) -> None:
+    rows, own = observed.values.shape[0], observed.values.shape[1:]
+    if not shape:
+        raise InputError(
+            f"'{observed.output}' is one number in an evaluation, but the data have {rows} rows",
+            hint="for a run over time give steps, dt, or a column 'time' or 'step'",
+        )
+    if shape[1:] != own or shape[0] <= int(observed.steps.max()):
+        raise InputError(
+            f"'{observed.output}' has rows {list(shape)}, but the data {[rows, *own]}",
+            hint="a row of the data has the elements of an output at one time",
+        )

@@ -233,6 +233,34 @@ def test_what_is_refused(
         cell.fit(given.pop("data"), given.pop("free"), **given)
 
 
+@pytest.mark.parametrize(
+    ("data", "words", "said"),
+    [
+        (
+            {"cell.V": np.ones(9)},
+            {},
+            "'cell.V' is one number in an evaluation, but the data have 9",
+        ),
+        ({"cell.both": np.ones(9)}, {}, r"'cell.both' has rows \[2\], but the data \[9\]"),
+        (
+            {"cell.both": np.ones(9)},
+            {"steps": 9, "dt": DT},
+            r"'cell.both' has rows \[9, 2\], but the data \[9\]",
+        ),
+    ],
+)
+def test_rows_that_an_output_does_not_have(
+    cell: mdf_loop.Compiled, data: dict[str, np.ndarray], words: dict[str, object], said: str
+) -> None:
+    with pytest.raises(LoopError, match=said):
+        cell.fit(data, FREE, **words)
+
+
+def test_elements_of_one_evaluation(cell: mdf_loop.Compiled) -> None:
+    fit = cell.fit({"both": [0.5, 1.5]}, {"cell.v": (-1.0, 2.0)}, set={"cell.w": [1.0, 1.0]})
+    assert fit.estimates["cell.v"] == pytest.approx(1.0)
+
+
 def test_more_parameters_than_data(cell: mdf_loop.Compiled) -> None:
     with pytest.raises(LoopError, match="2 numbers are free, but there are only 1 data"):
         cell.fit({"time": [0.0], "cell.V": [1.0]}, FREE, dt=DT)
