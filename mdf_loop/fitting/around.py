@@ -18,8 +18,9 @@ from mdf_loop.fitting.search import Optimum
 from mdf_loop.fitting.uncertainty import INVOLVED, Uncertainty
 from mdf_loop.ir import Array
 
-ROUNDS = 3
-"""How often points are tried, each time around what the last ones say."""
+ROUNDS, MOST_ROUNDS = 3, 5
+"""How often points are tried, each time around what the last ones say; more often while a direction
+looks flat."""
 
 FIRST = 0.15
 """How far the first ones are around the best one, in parts of the bounds."""
@@ -29,6 +30,9 @@ REACH = 3.0
 
 SHRINKS = 0.25
 """The least part of how far points were before."""
+
+WIDEST = 0.5
+"""How far they are at most, in parts of the bounds."""
 
 NEAREST = 0.7
 """The part of the points, those that cost least, through which the paraboloid goes."""
@@ -49,16 +53,18 @@ def settled(best: Array, costs: Callable[[Array], Array], seed: int) -> tuple[Ar
     size = len(best)
     count = 6 + 3 * _terms(size)
     radius, ways = np.full(size, FIRST), np.eye(size)
-    for _ in range(ROUNDS):
+    for done in range(1, MOST_ROUNDS + 1):
         points = _near(best, ways * radius, count, rng)
         slope, bend = _paraboloid(points - best, costs(points))
         values, ways = np.linalg.eigh(bend)
         certain = values > max(FLAT * values[-1], 0.0)
         inverse = (ways[:, certain] / values[certain]) @ ways[:, certain].T
-        most = radius.max()
+        most = min(2 * radius.max(), WIDEST)
         best = np.clip(best + np.clip(-inverse @ slope, -most, most), 0.0, 1.0)
         told = REACH / np.sqrt(np.where(certain, values, np.inf))
         radius = np.clip(np.where(certain, told, most), SHRINKS * radius.min(), most)
+        if done >= ROUNDS and certain.all():
+            break
     return best, _uncertainty(inverse, ways, certain)
 
 

@@ -46,3 +46,19 @@ def test_a_flat_direction_is_unknown() -> None:
     assert point[0] == pytest.approx(0.4)
     assert np.isinf(sure.standard_errors[1])
     assert sure.standard_errors[0] == pytest.approx(0.025)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_direction_that_is_nearly_flat_is_looked_at_from_farther(seed: int) -> None:
+    ways = np.array([[0.8, -0.6], [0.6, 0.8]])
+    bend = ways @ np.diag([8000.0, 60.0]) @ ways.T
+    rng = np.random.default_rng(seed)
+
+    def costs(points: np.ndarray) -> np.ndarray:
+        off = points - LEAST
+        return 0.5 * np.sum(off @ bend * off, axis=1) + rng.standard_normal(len(points))
+
+    point, sure = settled(np.array([0.5, 0.5]), costs, seed)
+    errors = np.sqrt(np.diag(np.linalg.inv(bend)))
+    assert np.isfinite(sure.standard_errors).all()
+    assert np.abs((point - LEAST) / errors).max() < 1.5
