@@ -1,12 +1,12 @@
 """A loop whose members stop each for itself, as one that goes on while any of them goes.
 
-    loop %i while %go for each batch                  %any = ReduceMax(%go)
+    loop %i while %go for each batch                  %any = ReduceSum(%go)
       carry %x: float64[batch] from %a to %b          loop %i while %any
       continue if %c                           ->       carry %going: bool[batch] from %go to %still
                                                         carry %x: float64[batch] from %a to %kept
                                                         %kept = Where(%going, %b, %x)
                                                         %still = And(%going, %c)
-                                                        continue if ReduceMax(%still)
+                                                        continue if ReduceSum(%still)
 
 Where the body may fail, or may never end, members that have stopped are given what the first one is
 given that goes on. Keeps: results bit for bit.
@@ -61,8 +61,8 @@ def masked(b: Builder, loop: Loop, known: Known) -> Loop:
 
 
 def _any(b: Builder, truths: Value) -> Value:
-    """Whether one of some truths holds."""
-    return cast(b, b.op("ReduceMax", cast(b, truths, "int32"), keepdims=0), "bool")
+    """Whether one of some truths holds; of none, none does (their largest would be one)."""
+    return cast(b, b.op("ReduceSum", cast(b, truths, "int32"), keepdims=0), "bool")
 
 
 def _made(b: Builder, value: Value | None, like: Value) -> Value:

@@ -50,3 +50,9 @@ def test_all_forms_of_many(seed: int) -> None:
 def test_on_runtime(seed: int) -> None:
     more = list(FORMS.values())[seed // 15 % 3], (STANDARD, NATIVE)[seed // 45 % 2]
     assert_on_runtime(computed(seed), GIVEN, wrt_of(seed), more)
+
+
+def test_loops_without_members_end() -> None:
+    """An inner while loop of an outer one without iterations: nobody goes on, nor does the loop."""
+    with np.errstate(all="ignore"):
+        assert_on_runtime(computed(2265), GIVEN, wrt_of(2265), (FORMS["split"], STANDARD))
