@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
+from time import perf_counter
 
 from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_curves import fit_curves
 from mdf_loop.api.fitted_objective import fit_objective
 from mdf_loop.api.fitted_times import fit_times
 from mdf_loop.api.fitted_together import fit_together
-from mdf_loop.api.fitting_to_data import FitRequest, free_parameters, is_of_subjects
-from mdf_loop.errors import InputError, LoopError
+from mdf_loop.api.fitting_to_data import (
+    FitRequest,
+    free_parameters,
+    is_of_subjects,
+    of_subject,
+    subjects_of,
+)
+from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free
+from mdf_loop.ir import StoppedBy
 from mdf_loop.paths import noting
 from mdf_loop.results.fit import Fit, Fits
 
@@ -29,29 +35,18 @@ def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
         if request.shared:
             raise InputError("shared ties subjects, but the data are of one", hint="leave it out")
         return _one(model, request, free)
-    subjects: Mapping[str, object] = request.data
     if request.shared:
-        return fit_together(model, request, free, subjects)
+        return fit_together(model, request, free)
     found: dict[str, Fit] = {}
-    for name, data in subjects.items():
-        with _named(name):
-            found[name] = _one(model, replace(request, data=data), free)
-        if found[name].stopped_by.is_asked:
+    began = perf_counter()
+    for name, each in subjects_of(request):
+        if each.time_limit is not None:
+            each = replace(each, time_limit=max(each.time_limit - (perf_counter() - began), 0.0))
+        with of_subject(name):
+            found[name] = _one(model, each, free)
+        if found[name].stopped_by is not StoppedBy.COMPLETED:
             break
-    return Fits(found, read_from=model.prepared.document.files)
-
-
-@contextmanager
-def _named(subject: str) -> Iterator[None]:
-    """Let errors say of which subject they are."""
-    try:
-        yield
-    except LoopError as error:
-        error.findings = tuple(
-            replace(finding, what=f"subject '{subject}': {finding.what}")
-            for finding in error.findings
-        )
-        raise
+    return Fits(found, read_from=frozenset().union(*(fit.read_from for fit in found.values())))
 
 
 def _one(model: Derivable, request: FitRequest, free: Free) -> Fit:

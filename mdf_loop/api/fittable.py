@@ -67,7 +67,8 @@ class Fittable(Derivable):
             seed: of the search, and of the random numbers that the model draws.
             progress: None for a line on stderr if that is a terminal, True for one always, False for
                 none; or a function that is called with a `FitProgress`, and may return False to end.
-            time_limit: the fit is ended after so many seconds, with the best that was found.
+            time_limit: the fit, of all subjects, is ended after so many seconds, with the best that
+                was found.
 
         Raises:
             InputError: a name, a bound or a row of the data does not fit; the sentence names it.

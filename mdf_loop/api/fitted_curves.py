@@ -7,14 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from mdf_loop.api.derivable import Derivable
-from mdf_loop.api.fitting_to_data import (
-    Estimated,
-    FitRequest,
-    fitted_model,
-    observed_by,
-    plain,
-    with_estimates,
-)
+from mdf_loop.api.fitted_report import Report, criteria
+from mdf_loop.api.fitting_to_data import FitRequest, fitted_model, observed_by, refuse_few
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free
 from mdf_loop.fitting.search import (
@@ -27,12 +21,12 @@ from mdf_loop.fitting.search import (
     sobol,
 )
 from mdf_loop.fitting.squares import Squares, Subject
-from mdf_loop.fitting.uncertainty import normal_cost, of_jacobian
+from mdf_loop.fitting.uncertainty import Uncertainty, normal_cost, of_jacobian
 from mdf_loop.fitting.unmoved import refuse_unmoved
 from mdf_loop.fitting.watch import Watch
 from mdf_loop.ir import Array
 from mdf_loop.results.fit import Fit
-from mdf_loop.results.fit_data import Curve, FitStart
+from mdf_loop.results.fit_data import Curve
 
 
 def fit_curves(model: Derivable, request: FitRequest, free: Free) -> Fit:
@@ -44,25 +38,21 @@ def fit_curves(model: Derivable, request: FitRequest, free: Free) -> Fit:
     if request.method == "gradient":
         raise InputError("curves cannot be fitted by gradient", hint="leave method out")
     size = len(free.elements)
-    part = part_of(model, request, free, request.data, np.arange(size))
+    part = part_of(model, request, free, np.arange(size))
     with Watch(request.progress, request.time_limit, model.prepared.document.name) as watch:
         squares = Squares([part], size, watch)
         found = search(squares, free, request, watch)
-        return Report(model, request, squares, found, watch).of(part)
+        return told(Report(model, request, found, watch), squares)[0]
 
 
-def part_of(model: Derivable, request: FitRequest, free: Free, data: object, own: Array) -> Subject:
+def part_of(model: Derivable, request: FitRequest, free: Free, own: Array) -> Subject:
     """The model beside the data of a subject.
 
     Raises:
         InputError: there are more parameters than data, or a row does not fit.
     """
-    observations = observed_by(model, request, data)
-    if observations.count < len(own):
-        raise InputError(
-            f"{len(own)} numbers are free, but there are only {observations.count} data",
-            hint="leave parameters out of free, or give more data",
-        )
+    observations = observed_by(model, request, request.data)
+    refuse_few(len(own), observations.count)
     outputs = [each.output for each in observations.parts]
     return Subject(
         fitted_model(model, request, observations.steps, outputs), free, observations, own
@@ -87,67 +77,41 @@ def search(squares: Squares, free: Free, request: FitRequest, watch: Watch) -> S
     return searched(run, watch)
 
 
-class Report:
-    """What is told of a search for the least squares."""
+def told(report: Report, squares: Squares) -> list[Fit]:
+    """What is told of each subject whose sum of squares was searched for the least."""
+    best = report.found.best
+    observed = [part.observations for part in squares.parts]
+    freedom = sum(each.count for each in observed) - squares.size
+    exact = all(each.exact for each in observed)
+    variance = 1.0 if exact else best.cost / freedom if freedom else np.inf
+    jacobian = squares.jacobian(best.point)
+    uncertainty = of_jacobian(jacobian, variance, None if exact else freedom)
+    return [_of_part(report, part, uncertainty) for part in squares.parts]
 
-    def __init__(
-        self,
-        model: Derivable,
-        request: FitRequest,
-        squares: Squares,
-        found: Searched,
-        watch: Watch,
-    ) -> None:
-        self._model, self._request, self._found, self._watch = model, request, found, watch
-        self._best = found.best.point
-        observed = [part.observations for part in squares.parts]
-        freedom = sum(each.count for each in observed) - squares.size
-        exact = all(each.exact for each in observed)
-        variance = 1.0 if exact else found.best.cost / freedom if freedom else np.inf
-        jacobian = squares.jacobian(self._best)
-        self._uncertainty = of_jacobian(jacobian, variance, None if exact else freedom)
 
-    def of(self, part: Subject) -> Fit:
-        """What is told of one subject."""
-        free, point, count = part.free, self._best[part.own], part.observations.count
-        rows = part.residuals(point[None])[0]
-        sse, exact = float(rows @ rows), part.observations.exact
-        numbers = len(point) + (not exact)
-        cost = normal_cost(sse, part.factors, exact=exact)
-        without = getattr(part.model, "without", "")
-        about = Estimated(free, point, self._uncertainty.of(part.own))
-        return Fit(
-            **about.fields,
-            cost=self._found.best.cost,
-            converged=self._found.best.converged,
-            reason=self._found.best.reason,
-            stopped_by=self._found.stopped_by,
-            starts=tuple(self._start(part, each) for each in self._found.found),
-            evaluations=self._watch.evaluations,
-            seconds=self._watch.elapsed,
-            seed=self._request.seed,
-            method="least squares" + (f" with differences: {without}" if without else ""),
-            model=with_estimates(self._model, self._request, free.values(point)),
-            sse=sse,
-            residual_sd=float(np.sqrt(sse / max(count - len(point), 1))),
-            log_likelihood=-cost,
-            aic=2 * (numbers + cost),
-            bic=numbers * float(np.log(count)) + 2 * cost,
-            count=count,
-            curves=tuple(self._curves(part, point)),
-            read_from=self._model.prepared.document.files,
-        )
+def _of_part(report: Report, part: Subject, uncertainty: Uncertainty) -> Fit:
+    point, count = report.found.best.point[part.own], part.observations.count
+    rows = part.residuals(point[None])[0]
+    sse, exact = float(rows @ rows), part.observations.exact
+    without = getattr(part.model, "without", "")
+    return report.of(
+        part.free,
+        uncertainty.of(part.own),
+        "least squares" + (f" with differences: {without}" if without else ""),
+        part.own,
+        sse=sse,
+        residual_sd=float(np.sqrt(sse / max(count - len(point), 1))),
+        **criteria(normal_cost(sse, part.factors, exact=exact), len(point) + (not exact), count),
+        curves=tuple(_curves(part, point, report.request.asked.dt)),
+    )
 
-    def _start(self, part: Subject, found: Optimum) -> FitStart:
-        began, ended = (part.free.values(p[part.own]) for p in (found.start, found.point))
-        return FitStart(plain(began), plain(ended), found.cost, self._found.agrees(found))
 
-    def _curves(self, part: Subject, point: Array) -> Iterator[Curve]:
-        """Outputs at the best point, beside the data."""
-        made = part.model.outputs(part.free.values(point[None]))
-        dt = 1.0 if self._request.asked.dt is None else self._request.asked.dt
-        for each in part.observations.parts:
-            rows = made[each.output][0]
-            residuals = np.where(each.seen, rows[each.steps] - each.values, np.nan)
-            time = np.arange(len(rows)) * dt
-            yield Curve(each.output, time, rows, each.steps * dt, each.values, residuals)
+def _curves(part: Subject, point: Array, dt: float | None) -> Iterator[Curve]:
+    """Outputs at a point, beside the data."""
+    made = part.model.outputs(part.free.values(point[None]))
+    dt = 1.0 if dt is None else dt
+    for each in part.observations.parts:
+        rows = made[each.output][0]
+        residuals = np.where(each.seen, rows[each.steps] - each.values, np.nan)
+        time = np.arange(len(rows)) * dt
+        yield Curve(each.output, time, rows, each.steps * dt, each.values, residuals)

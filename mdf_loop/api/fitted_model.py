@@ -10,7 +10,7 @@ import numpy as np
 
 from mdf_loop.api.differentiation import Named
 from mdf_loop.api.jacobian import Jacobian
-from mdf_loop.api.members import run_what_can
+from mdf_loop.api.members import run_what_can, with_member
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Array
@@ -58,7 +58,8 @@ class FittedModel:
         """How outputs change; by differences where no derivative is to be had (`without` says why)."""
         if not self.without:
             try:
-                return self._jacobian.run(self._named.asked(**self._given(values)))
+                given = with_member(self.prepared.document, self.asked.values, values)
+                return self._jacobian.run(self._named.asked(given.set, given.inputs))
             except UnsupportedError as error:
                 self.without = error.findings[0].what
         return self._differences(values)
@@ -70,13 +71,6 @@ class FittedModel:
     @cached_property
     def _jacobian(self) -> Jacobian:
         return Jacobian(self._named)
-
-    def _given(self, values: Mapping[str, Array]) -> dict[str, dict[str, object]]:
-        """All values of a run, as parameters and as inputs."""
-        given = self.asked.values
-        inputs = {n: v for n, v in values.items() if n in self._named.ports}
-        settings = {n: v for n, v in values.items() if n not in self._named.ports}
-        return {"set": {**given.set, **settings}, "inputs": {**given.inputs, **inputs}}
 
     def _differences(self, values: Mapping[str, Array]) -> dict[tuple[str, str], Array]:
         """Central differences, of all numbers in one sweep."""

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.api.derivable import Derivable
-from mdf_loop.api.fitting_to_data import Estimated, FitRequest, fitted_model, plain, with_estimates
+from mdf_loop.api.fitted_report import Report
+from mdf_loop.api.fitting_to_data import FitRequest, fitted_model
+from mdf_loop.api.members import with_member
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free
-from mdf_loop.fitting.search import Optimum, Searched, descent, evolution, ranked, searched, sobol
+from mdf_loop.fitting.search import Optimum, descent, evolution, ranked, searched, sobol
 from mdf_loop.fitting.unmoved import refuse_unmoved
 from mdf_loop.fitting.watch import Watch
 from mdf_loop.ir import Array
 from mdf_loop.reading.names import named_items
 from mdf_loop.results.fit import Fit
-from mdf_loop.results.fit_data import FitStart
 from mdf_loop.specification import Selection
 
 Costs = Callable[[Array], Array]
@@ -50,7 +51,9 @@ def fit_objective(model: Derivable, request: FitRequest, free: Free) -> Fit:
             return finite
 
         found = searched(lambda: _found(way, costs, request, free, watch), watch)
-        return _told(model, request, free, found, watch)
+        by_gradient = in_words and request.method != "differential_evolution"
+        method = "descent by the gradient" if by_gradient else "differential evolution"
+        return Report(model, request, found, watch).of(free, None, method)
 
 
 def _found(
@@ -79,6 +82,7 @@ class _Words:
     def __init__(self, model: Derivable, request: FitRequest, free: Free) -> None:
         asked, draws = request.asked, request.asked.values.draws
         self._free, self._given = free, asked.values
+        self._document = model.prepared.document
         dt = None if request.steps is None else asked.dt
         self._made = model.differentiate(
             request.objective,
@@ -96,11 +100,8 @@ class _Words:
 
     def value_and_gradient(self, point: Array) -> tuple[float, Array]:
         """The number at a point, and how it changes with each number of it."""
-        given, values = self._given, self._free.values(point)
-        ports = self._made.named.ports
-        inputs = {name: value for name, value in values.items() if name in ports}
-        settings = {name: value for name, value in values.items() if name not in ports}
-        made = self._made.run({**given.set, **settings}, {**given.inputs, **inputs})
+        given = with_member(self._document, self._given, self._free.values(point))
+        made = self._made.run(given.set, given.inputs)
         slopes = np.concatenate([made[each.name].ravel() for each in self._free.parameters])
         return float(made.value), slopes * self._free.width
 
@@ -124,31 +125,3 @@ class _Function:
             return float(value)
         except (TypeError, ValueError):
             raise InputError(f"the objective gave {value!r}, which is no number"[:200]) from None
-
-
-def _told(model: Derivable, request: FitRequest, free: Free, found: Searched, watch: Watch) -> Fit:
-    best = found.best
-    values = free.values(best.point)
-    return Fit(
-        **Estimated(free, best.point, None).fields,
-        cost=best.cost,
-        converged=best.converged,
-        reason=best.reason,
-        stopped_by=found.stopped_by,
-        starts=tuple(
-            FitStart(
-                plain(free.values(each.start)),
-                plain(free.values(each.point)),
-                each.cost,
-                found.agrees(each),
-            )
-            for each in found.found
-        ),
-        evaluations=watch.evaluations,
-        seconds=watch.elapsed,
-        seed=request.seed,
-        method="descent by the gradient"
-        if isinstance(request.objective, Mapping) and request.method != "differential_evolution"
-        else "differential evolution",
-        model=with_estimates(model, request, values),
-    )

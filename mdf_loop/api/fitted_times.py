@@ -5,13 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mdf_loop.api.derivable import Derivable
-from mdf_loop.api.fitting_to_data import (
-    Estimated,
-    FitRequest,
-    fitted_model,
-    plain,
-    with_estimates,
-)
+from mdf_loop.api.fitted_report import Report, criteria
+from mdf_loop.api.fitting_to_data import FitRequest, fitted_model, refuse_few
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.around import as_found, settled
 from mdf_loop.fitting.free import Free
@@ -24,7 +19,7 @@ from mdf_loop.fitting.watch import Watch
 from mdf_loop.ir import Array
 from mdf_loop.reading.names import find_item
 from mdf_loop.results.fit import Fit
-from mdf_loop.results.fit_data import Distribution, FitStart
+from mdf_loop.results.fit_data import Distribution
 
 WORDS = ("rt", "choice")
 """What can be observed of a decision."""
@@ -43,14 +38,12 @@ def fit_times(model: Derivable, request: FitRequest, free: Free) -> Fit:
         LoopError: what is asked for does not fit; the sentence names it.
     """
     times, outputs = observed_times(model, request)
-    if times.count < len(free.elements):
-        raise InputError(
-            f"{len(free.elements)} numbers are free, but there are only {times.count} data"
-        )
+    refuse_few(len(free.elements), times.count)
     with Watch(request.progress, request.time_limit, model.prepared.document.name) as watch:
         fitted = fitted_model(model, request, request.steps, outputs)
         likelihood = Likelihood(fitted, free, times, outputs, watch)
-        return _told(model, request, likelihood, *_searched(likelihood, request))
+        found, uncertainty = _searched(likelihood, request)
+        return _told(Report(model, request, found, watch), likelihood, uncertainty)
 
 
 def observed_times(model: Derivable, request: FitRequest) -> tuple[ReactionTimes, tuple[str, ...]]:
@@ -109,33 +102,14 @@ def _redrawn(request: FitRequest) -> Array:
     return np.random.default_rng(request.seed).integers(0, 2**62, REDRAWN)
 
 
-def _told(
-    model: Derivable,
-    request: FitRequest,
-    likelihood: Likelihood,
-    found: Searched,
-    uncertainty: Uncertainty | None,
-) -> Fit:
-    best, free, times = found.best, likelihood.free, likelihood.times
-    size = len(free.elements)
-    began, ended = (plain(free.values(point)) for point in (best.start, best.point))
-    return Fit(
-        **Estimated(free, best.point, uncertainty).fields,
-        cost=best.cost,
-        converged=best.converged,
-        reason=best.reason,
-        stopped_by=found.stopped_by,
-        starts=(FitStart(began, ended, best.cost, True),),
-        evaluations=likelihood.watch.evaluations,
-        seconds=likelihood.watch.elapsed,
-        seed=request.seed,
-        method="differential evolution of a binned likelihood",
-        model=with_estimates(model, request, free.values(best.point)),
-        log_likelihood=-best.cost,
-        aic=2 * (size + best.cost),
-        bic=size * float(np.log(times.count)) + 2 * best.cost,
-        count=times.count,
-        distributions=_distributions(likelihood, best.point, _redrawn(request)),
+def _told(report: Report, likelihood: Likelihood, uncertainty: Uncertainty | None) -> Fit:
+    best, free, count = report.found.best, likelihood.free, likelihood.times.count
+    return report.of(
+        free,
+        uncertainty,
+        "differential evolution of a binned likelihood",
+        **criteria(best.cost, len(free.elements), count),
+        distributions=_distributions(likelihood, best.point, _redrawn(report.request)),
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.values_of import values_of
 from mdf_loop.document.document import Document
 from mdf_loop.durations import seconds
-from mdf_loop.errors import InputError
+from mdf_loop.errors import InputError, LoopError
 from mdf_loop.fitting.free import Free, free_names, free_of
 from mdf_loop.fitting.observed import (
     Observations,
@@ -25,18 +26,10 @@ from mdf_loop.fitting.observed import (
     outputs_in,
     read_table,
 )
-from mdf_loop.fitting.uncertainty import Uncertainty
-from mdf_loop.ir import Array
 from mdf_loop.lower.syntax import number_of
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.names import find_item
-from mdf_loop.reading.settings import (
-    bind_settings,
-    is_state,
-    with_defaults,
-    with_values,
-    written_value,
-)
+from mdf_loop.reading.settings import is_state, written_value
 from mdf_loop.specification import RunSpecification, specify
 from mdf_loop.trials import is_whole
 
@@ -215,59 +208,17 @@ def fitted_model(
     return FittedModel(model.prepared, asked, outputs, tuple(request.free))
 
 
-def with_estimates(model: Derivable, request: FitRequest, values: Mapping[str, Array]) -> Any:
-    """The model, compiled, into which values of a fit are written, and those that were set."""
-    prepared = model.prepared
-    document = prepared.document
-    ports = {name for port in open_ports(document) for name in port.names}
-    inputs = {name: array for name, array in values.items() if name in ports}
-    settings = {name: array for name, array in values.items() if name not in ports}
-    bound = bind_settings(
-        document, {**request.asked.values.set, **settings}, prepared.options.precision
-    )
-    made = with_defaults(with_values(document, bound), inputs)
-    return type(model)(made, prepared.placement, prepared.options)  # type: ignore[call-arg]
+def refuse_few(numbers: int, data: int) -> None:
+    """Refuse fits of more numbers than there are data.
 
-
-@dataclass(frozen=True, slots=True)
-class Estimated:
-    """Numbers that were found, and how sure they are, in parts of their widths."""
-
-    free: Free
-    point: Array
-    uncertainty: Uncertainty | None
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """What a fit tells of them; nothing of standard errors where nothing is known of those."""
-        free, found = self.free, self.free.values(self.point)
-        at = [k for k, place in enumerate(self.point) if place in (0.0, 1.0)]
-        told = {
-            "estimates": plain(found),
-            "standard_errors": {},
-            "intervals": {},
-            "parameters": free.elements,
-            "covariance": np.full((len(self.point), len(self.point)), np.nan),
-            "at_bounds": tuple(free.elements[k] for k in at),
-        }
-        if self.uncertainty is None:
-            return told
-        errors = self.uncertainty.standard_errors * free.width
-        middle = free.lower + self.point * free.width
-        margin = self.uncertainty.margin * errors
-        lower, upper = (plain(free.apart(middle + way * margin)) for way in (-1, 1))
-        groups = self.uncertainty.together
-        return told | {
-            "standard_errors": plain(free.apart(errors)),
-            "intervals": {name: (lower[name], upper[name]) for name in found},
-            "covariance": self.uncertainty.covariance * np.outer(free.width, free.width),
-            "together": tuple(tuple(free.elements[k] for k in group) for group in groups),
-        }
-
-
-def plain(values: Mapping[str, Array]) -> dict[str, Any]:
-    """Values with numbers of Python for arrays without axes."""
-    return {name: float(v) if np.ndim(v) == 0 else np.asarray(v) for name, v in values.items()}
+    Raises:
+        InputError: there are more.
+    """
+    if data < numbers:
+        raise InputError(
+            f"{numbers} numbers are free, but there are only {data} data",
+            hint="leave parameters out of free, or give more data",
+        )
 
 
 def is_of_subjects(data: Any) -> bool:
@@ -277,3 +228,21 @@ def is_of_subjects(data: Any) -> bool:
     return all(
         isinstance(each, str | Path | Mapping) or hasattr(each, "columns") for each in data.values()
     )
+
+
+def subjects_of(request: FitRequest) -> Iterator[tuple[str, FitRequest]]:
+    """What is asked for each subject, by its name."""
+    for name, data in request.data.items():
+        yield name, replace(request, data=data)
+
+
+@contextmanager
+def of_subject(name: str) -> Iterator[None]:
+    """Let errors say of which subject they are."""
+    try:
+        yield
+    except LoopError as error:
+        error.findings = tuple(
+            replace(finding, what=f"subject '{name}': {finding.what}") for finding in error.findings
+        )
+        raise

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.running import run
+from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError, UnsupportedError
 from mdf_loop.ir import Array
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.results.data import Results
 from mdf_loop.signals import ending
-from mdf_loop.specification import RunSpecification
+from mdf_loop.specification import RunSpecification, Values
+
+
+def with_member(document: Document, values: Values, member: Mapping[str, Any]) -> Values:
+    """What a run is given, and besides the values of one member: each as an input or a parameter."""
+    ports = {name for port in open_ports(document) for name in port.names}
+    inputs = {name: value for name, value in member.items() if name in ports}
+    settings = {name: value for name, value in member.items() if name not in ports}
+    return replace(values, inputs={**values.inputs, **inputs}, set={**values.set, **settings})
 
 
 def run_members(
@@ -70,12 +80,9 @@ def _member(
     prepared: Prepared, asked: RunSpecification, sweep: Mapping[str, Array], k: int
 ) -> dict[str, Array]:
     """The outputs of one."""
-    ports = {name for port in open_ports(prepared.document) for name in port.names}
-    values, member = asked.values, {name: rows[k] for name, rows in sweep.items()}
-    inputs = {**values.inputs, **{name: v for name, v in member.items() if name in ports}}
-    settings = {**values.set, **{name: v for name, v in member.items() if name not in ports}}
-    made = replace(values, inputs=inputs, set=settings)
-    return _whole(run(prepared, replace(asked, values=made)))
+    member = {name: rows[k] for name, rows in sweep.items()}
+    values = with_member(prepared.document, asked.values, member)
+    return _whole(run(prepared, replace(asked, values=values)))
 
 
 def _whole(results: Results) -> dict[str, Array]:

@@ -10,7 +10,8 @@ import numpy as np
 from mdf_loop import arguments
 from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fits import fit
-from mdf_loop.api.fitting_to_data import FitRequest, fitted_model, free_parameters, plain
+from mdf_loop.api.fitted_report import plain
+from mdf_loop.api.fitting_to_data import FitRequest, fitted_model, free_parameters
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.reading.names import find_item, named_items

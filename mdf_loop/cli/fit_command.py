@@ -10,6 +10,7 @@ import click
 
 from mdf_loop.cli.ending import exit_code
 from mdf_loop.cli.options import (
+    COMPILED,
     compile_options,
     device_option,
     draws_options,
@@ -26,9 +27,6 @@ from mdf_loop.signals import finished
 
 if TYPE_CHECKING:
     from mdf_loop.results.fit import Fit, Fits
-
-_COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll", "native")
-"""The options about the program that the model becomes, as `compile` takes them."""
 
 WRITTEN = ("output", "plot", "write")
 """The options that name what is written."""
@@ -90,14 +88,15 @@ def command(ctx: click.Context, /, model: str, data: str | None, **options: Any)
     DATA have a column `time` and one for each output, or `rt` and `choice`.
     """
     from mdf_loop.api.compiled import compile
+    from mdf_loop.cli.inputs import split_once
 
-    subjects = _pairs(options["subject"], "--subject")
+    subjects = dict(split_once(options["subject"], "--subject s1=s1.csv"))
     if (data is None) != bool(subjects):
         raise InputError("give DATA, or --subject NAME=FILE for each subject")
     _check_files(options, subjects)
     for path in subjects.values() if data is None else [data]:
         noted(path_of(path, "the data"))
-    compiled = compile(model, **{name: options[name] for name in _COMPILED})
+    compiled = compile(model, **{name: options[name] for name in COMPILED})
     for option in WRITTEN:
         if options[option] is not None:
             refuse_overwriting(path_of(options[option], f"--{option}"))
@@ -146,18 +145,6 @@ def _free(given: Sequence[str]) -> dict[str, tuple[float, float]]:
             raise InputError(
                 f"--free '{text}' says no bounds"[:300], hint="e.g. --free cell.a=0.2..1.2"
             ) from None
-    return found
-
-
-def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
-    found = {}
-    for text in given:
-        name, sign, value = text.partition("=")
-        if not (name and sign and value):
-            raise InputError(f"{option} '{text}' is no NAME=FILE"[:300])
-        if name in found:
-            raise InputError(f"{option} names '{name}' twice"[:300])
-        found[name] = value
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from mdf_loop.cli.options import (
+    COMPILED,
     compile_options,
     device_option,
     draws_options,
@@ -19,9 +20,6 @@ from mdf_loop.cli.options import (
 )
 from mdf_loop.cli.show import show
 from mdf_loop.errors import GradientError
-
-_COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll", "native")
-"""The options about the program that the model becomes, as `compile` takes them."""
 
 
 @click.command("gradient")
@@ -91,7 +89,7 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     if options["save"] is not None:
         checked_file(options["save"], frozenset())
     steps = options["steps"]
-    made = compile(model, **{name: options[name] for name in _COMPILED}).differentiate(
+    made = compile(model, **{name: options[name] for name in COMPILED}).differentiate(
         read_losses(options["of"], steps),
         options["wrt"],
         steps=steps,

@@ -53,14 +53,14 @@ def read_settings(pairs: Iterable[str]) -> dict[str, Any]:
     """Values of parameters by `node.parameter`."""
     return {
         name: _read(text, f"the value of '{name}'")
-        for name, text in _split_once(pairs, "--set cell.g=0.5")
+        for name, text in split_once(pairs, "--set cell.g=0.5")
     }
 
 
 def read_sweep(pairs: Iterable[str]) -> dict[str, Any]:
     """Lists of values by name."""
     sweep = {}
-    for name, text in _split_once(pairs, "--sweep cell.g='[0.1, 0.2]' or --sweep cell.g=0:1:100"):
+    for name, text in split_once(pairs, "--sweep cell.g='[0.1, 0.2]' or --sweep cell.g=0:1:100"):
         parts = text.split(":")
         is_range = len(parts) == 3 and not _FILE.fullmatch(text.strip())
         what = f"the sweep of '{name}'"
@@ -147,7 +147,7 @@ def _split(pair: str, example: str) -> tuple[str, str]:
     return name.strip(), text
 
 
-def _split_once(pairs: Iterable[str], example: str) -> list[tuple[str, str]]:
+def split_once(pairs: Iterable[str], example: str) -> list[tuple[str, str]]:
     """Names and texts; a name that is there twice is refused."""
     found: dict[str, str] = {}
     for pair in pairs:

@@ -9,6 +9,9 @@ import click
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll", "native")
+"""The options about the program that a model becomes, as `compile` takes them."""
+
 model_argument = click.argument("model", type=click.Path())
 
 

@@ -13,6 +13,7 @@ import click
 from mdf_loop.cli.ending import exit_code
 from mdf_loop.cli.long_run_options import keeping_options, long_run_arguments, stopping_options
 from mdf_loop.cli.options import (
+    COMPILED,
     compile_options,
     device_option,
     draws_options,
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from mdf_loop.api.compiled import Compiled
     from mdf_loop.results.data import Results
     from mdf_loop.specification import RunControls, RunSpecification
-
-_COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll", "native")
-"""The options about the program that the model becomes, as `compile` takes them."""
 
 
 @click.command("run")
@@ -87,7 +85,7 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
 
     ctx.with_resource(limited(checked_limit(options["memory_limit"])))
     _check_files(options)
-    compiled = compile(model, **{name: options[name] for name in _COMPILED})
+    compiled = compile(model, **{name: options[name] for name in COMPILED})
     asked = _asked(options)
     for option in WRITTEN:
         if options[option] is not None:

@@ -6,6 +6,7 @@ model.py           what a fit asks of a model
 squares.py         the sum of squared residuals, and how residuals change
 reaction_times.py  the likelihood of choices and their times, by trials
 search.py          where the least is: many points at once, then the best of them polished
+unmoved.py         parameters that change nothing are refused
 watch.py           how far it is, and what ends it
 uncertainty.py     standard errors, intervals, what cannot be told apart
 around.py          the same where nothing can be differentiated

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mdf_loop.fitting.search import Optimum
-from mdf_loop.fitting.uncertainty import INVOLVED, Uncertainty
+from mdf_loop.fitting.uncertainty import Uncertainty, with_lost
 from mdf_loop.ir import Array
 
 ROUNDS, MOST_ROUNDS = 3, 5
@@ -65,7 +65,7 @@ def settled(best: Array, costs: Callable[[Array], Array], seed: int) -> tuple[Ar
         radius = np.clip(np.where(certain, told, most), SHRINKS * radius.min(), most)
         if done >= ROUNDS and certain.all():
             break
-    return best, _uncertainty(inverse, ways, certain)
+    return best, with_lost(inverse, ways[:, ~certain].T)
 
 
 def _near(best: Array, spread: Array, count: int, rng: np.random.Generator) -> Array:
@@ -95,18 +95,6 @@ def _paraboloid(moves: Array, costs: Array) -> tuple[Array, Array]:
     for (i, j), value in zip(pairs, found[1 + size :], strict=True):
         bend[i, j] = bend[j, i] = value
     return found[1 : 1 + size], bend
-
-
-def _uncertainty(inverse: Array, ways: Array, certain: Array) -> Uncertainty:
-    """The inverse of the second derivatives; infinite for what lies in a direction that is flat."""
-    covariance = inverse.copy()
-    lost = [np.flatnonzero(np.abs(way) > INVOLVED) for way in ways[:, ~certain].T]
-    for places in lost:
-        covariance[places, :] = covariance[:, places] = np.nan
-        covariance[places, places] = np.inf
-    return Uncertainty(
-        covariance, 1.959963984540054, tuple(tuple(map(int, p)) for p in lost if len(p) > 1)
-    )
 
 
 def as_found(point: Array, cost: float, uncertainty: Uncertainty, start: Array) -> Optimum:

@@ -146,17 +146,19 @@ class Searched:
 
 
 def searched(search: Callable[[], Sequence[Optimum]], watch: Watch) -> Searched:
-    """What a search finds; what it has found by then, where something ends it.
+    """What a search finds; the best that it has seen by then, where something ends it.
 
     Raises:
         KeyboardInterrupt: a signal has ended it before there was anything.
     """
+    watch.begin()
     try:
         return Searched(tuple(sorted(search(), key=lambda found: found.cost)))
     except Halted as halted:
         stopped_by, ended = halted.reason, None
     except KeyboardInterrupt as signal:
         stopped_by, ended = getattr(signal, "reason", StoppedBy.INTERRUPTED), signal
+        watch.ended = stopped_by
     cost, point = watch.best
     if point is None:
         raise ended or InputError(

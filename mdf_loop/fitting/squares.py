@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,6 +34,11 @@ class Subject:
         return np.concatenate(rows, axis=1)
 
     @property
+    def alone(self) -> Subject:
+        """The same, of a point that has no other numbers."""
+        return replace(self, own=np.arange(len(self.own)))
+
+    @property
     def factors(self) -> Array:
         """What each residual is multiplied by."""
         return np.concatenate([_factors(each) for each in self.observations.parts])
@@ -49,7 +54,6 @@ class Squares:
         self.parts = tuple(parts)
         self.size = size
         self._watch = watch
-        self._last: tuple[bytes, Array] | None = None
 
     def costs(self, points: Array) -> Array:
         """The sum at each of some points; infinite where the model fails."""

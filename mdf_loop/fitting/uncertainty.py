@@ -64,10 +64,6 @@ def of_jacobian(jacobian: Array, variance: float, freedom: int | None) -> Uncert
         variance: that of residuals.
         freedom: how many more residuals than numbers there are; None if the variance is known.
     """
-    from scipy import stats
-
-    quantile = (1 + LEVEL) / 2
-    law = stats.norm if freedom is None else stats.t(freedom)
     size = jacobian.shape[1]
     norms = np.sqrt(np.sum(jacobian * jacobian, axis=0))
     scaled = jacobian / np.where(norms > 0, norms, 1.0)
@@ -76,12 +72,28 @@ def of_jacobian(jacobian: Array, variance: float, freedom: int | None) -> Uncert
     known = values > SINGULAR * values[0]
     spread = rows[known] / values[known, None] / np.where(norms > 0, norms, np.inf)
     covariance = variance * (spread.T @ spread)
-    lost = [np.flatnonzero(np.abs(row) > INVOLVED) for row in rows[~known]]
-    for places in lost:
-        covariance[places, :] = covariance[:, places] = np.nan
-        covariance[places, places] = np.inf
-    groups = tuple(tuple(map(int, places)) for places in lost if len(places) > 1)
-    return Uncertainty(covariance, float(law.ppf(quantile)), groups)
+    return with_lost(covariance, rows[~known], freedom)
+
+
+def with_lost(covariance: Array, lost: Array, freedom: int | None = None) -> Uncertainty:
+    """How sure numbers are, of which nothing is known in some directions.
+
+    Args:
+        covariance: of the numbers, in the other directions.
+        lost: a row for each direction of which nothing is known.
+        freedom: how many more data than numbers there are; None if the variance is known.
+    """
+    from scipy import special
+
+    made = covariance.copy()
+    groups = [np.flatnonzero(np.abs(row) > INVOLVED) for row in lost]
+    for places in groups:
+        made[places, :] = made[:, places] = np.nan
+        made[places, places] = np.inf
+    quantile = (1 + LEVEL) / 2
+    margin = special.ndtri(quantile) if freedom is None else special.stdtrit(freedom, quantile)
+    together = tuple(tuple(map(int, places)) for places in groups if len(places) > 1)
+    return Uncertainty(made, float(margin), together)
 
 
 def normal_cost(sse: float, factors: Array, *, exact: bool) -> float:

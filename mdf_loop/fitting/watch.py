@@ -1,9 +1,10 @@
 """How far a fit is: how many runs it has seen, the best of them, and what ends it.
 
     with Watch(None, 60.0, "cell") as watch:
-        watch.seen(points, costs)              raises Halted after a minute
+        watch.seen(points, costs)              raises Halted after a minute, and from then on
 
-Ctrl-C, a time limit and a callback that returns False end a fit with the best point so far.
+Ctrl-C, a time limit and a callback that returns False end a fit with the best point so far. A fit of
+several searches has one watch, which is told where another one begins.
 """
 
 from __future__ import annotations
@@ -45,11 +46,13 @@ class Watch(AbstractContextManager["Watch"]):
     Attributes:
         evaluations: how many runs there were.
         best: the least cost, and the point where it was.
+        ended: what has ended the fit.
     """
 
     def __init__(self, progress: bool | Told | None, limit: float | None, name: str) -> None:
         self.evaluations = 0
         self.best: tuple[float, Array | None] = (np.inf, None)
+        self.ended: StoppedBy | None = None
         self._told = progress if callable(progress) else None
         bar = False if callable(progress) else progress
         self._reporting = reporting(bar, None, 0, "evaluations", name)
@@ -68,6 +71,10 @@ class Watch(AbstractContextManager["Watch"]):
         """Seconds since the beginning."""
         return perf_counter() - self._began
 
+    def begin(self) -> None:
+        """Forget what is best: another search begins, of other points."""
+        self.best = (np.inf, None)
+
     def seen(self, points: Array, costs: Array) -> None:
         """Note what runs at some points cost.
 
@@ -80,7 +87,9 @@ class Watch(AbstractContextManager["Watch"]):
             self.best = (float(costs[least]), np.array(points[least]))
         self._reporter.update(self.evaluations)
         told = FitProgress(self.evaluations, self.best[0], self.elapsed)
-        if self._told is not None and self._told(told) is False:
-            raise Halted(StoppedBy.INTERRUPTED)
-        if self._limit is not None and self.elapsed > self._limit:
-            raise Halted(StoppedBy.TIME_LIMIT)
+        if self.ended is None and self._told is not None and self._told(told) is False:
+            self.ended = StoppedBy.INTERRUPTED
+        if self.ended is None and self._limit is not None and self.elapsed > self._limit:
+            self.ended = StoppedBy.TIME_LIMIT
+        if self.ended is not None:
+            raise Halted(self.ended)

@@ -93,19 +93,18 @@ def with_defaults(document: Document, values: Mapping[str, Array]) -> Document:
         for port in open_ports(document)
         if (name := port.given_as(values)) is not None
     }
+    if not written:
+        return document
+
+    def with_default(node: Any, port: Any) -> Any:
+        place = (node.id, port.id)
+        return changed(port, default_value=written[place]) if place in written else port
+
     nodes = [
-        changed(
-            node,
-            input_ports=[
-                changed(port, default_value=written[node.id, port.id])
-                if (node.id, port.id) in written
-                else port
-                for port in node.input_ports
-            ],
-        )
+        changed(node, input_ports=[with_default(node, port) for port in node.input_ports])
         for node in document.graph.nodes
     ]
-    return with_graph(document, changed(document.graph, nodes=nodes)) if written else document
+    return with_graph(document, changed(document.graph, nodes=nodes))
 
 
 def _with(document: Document, written: Mapping[str, Any]) -> Document:

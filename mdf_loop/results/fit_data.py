@@ -138,15 +138,16 @@ class FitData:
         """A pandas DataFrame with a row for each free number, and its uncertainty."""
         from pandas import DataFrame, Index
 
-        columns = {"estimate": _flat(self.estimates)}
+        columns = {"estimate": flat(self.estimates)}
         if self.standard_errors:
-            columns["standard error"] = _flat(self.standard_errors)
+            columns["standard error"] = flat(self.standard_errors)
         if self.intervals:
             for k, word in enumerate(("lower", "upper")):
-                columns[word] = _flat({name: ends[k] for name, ends in self.intervals.items()})
+                columns[word] = flat({name: ends[k] for name, ends in self.intervals.items()})
         return DataFrame(columns, index=Index(self.parameters, name="parameter"))
 
 
-def _flat(values: Mapping[str, Any]) -> Array:
+def flat(values: Mapping[str, Any]) -> Array:
+    """All numbers of some values, one after the other."""
     rows: Sequence[Array] = [np.asarray(value, float).ravel() for value in values.values()]
     return np.concatenate(rows)

@@ -10,6 +10,7 @@ import numpy as np
 
 from mdf_loop.ir import Array
 from mdf_loop.results.fit import Fit
+from mdf_loop.results.fit_data import flat
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -35,18 +36,18 @@ class Recovery:
     @property
     def true(self) -> Array:
         """What is true: a row for each data set."""
-        return np.array([_flat(truth) for truth in self.truths])
+        return np.array([flat(truth) for truth in self.truths])
 
     @property
     def found(self) -> Array:
         """What was found: a row for each data set."""
-        return np.array([_flat(fit.estimates) for fit in self.fits])
+        return np.array([flat(fit.estimates) for fit in self.fits])
 
     @property
     def held(self) -> Array:
         """Whether what is true lies in the 95 % interval: a row for each data set."""
         lower, upper = (
-            np.array([_flat({n: e[k] for n, e in f.intervals.items()}) for f in self.fits])
+            np.array([flat({n: e[k] for n, e in f.intervals.items()}) for f in self.fits])
             for k in (0, 1)
         )
         made: Array = (lower <= self.true) & (self.true <= upper)
@@ -71,8 +72,3 @@ class Recovery:
     def __str__(self) -> str:
         """The table, and of how many data sets it is."""
         return f"{self.table().to_string()}\n{len(self.fits)} data sets"
-
-
-def _flat(values: Mapping[str, Any]) -> Array:
-    rows = [np.asarray(value, float).ravel() for value in values.values()]
-    return np.concatenate(rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -85,3 +87,42 @@ def test_an_error_names_the_subject(
 ) -> None:
     with pytest.raises(LoopError, match=r"subject 'late': the data have no column"):
         cell.fit({**subjects, "late": {"time": [0.0]}}, FREE, "cell.V", dt=DT)
+
+
+def test_an_error_of_shared_fits_names_the_subject(
+    cell: mdf_loop.Compiled, subjects: dict[str, dict[str, np.ndarray]]
+) -> None:
+    late = {**subjects, "late": {"time": [0.0]}}
+    with pytest.raises(LoopError, match=r"subject 'late': the data have no column"):
+        cell.fit(late, FREE, "cell.V", dt=DT, shared=["cell.tau"])
+
+
+def test_what_ends_one_subjects_search_ends_the_shared_fit(
+    cell: mdf_loop.Compiled, subjects: dict[str, dict[str, np.ndarray]]
+) -> None:
+    seen: list[int] = []
+
+    def told(progress: mdf_loop.FitProgress) -> bool:
+        seen.append(progress.evaluations)
+        return len(seen) != 3
+
+    fits = cell.fit(subjects, FREE, "cell.V", dt=DT, shared=["cell.tau"], progress=told)
+    assert len(seen) == 3
+    assert list(fits) == list(subjects)
+    for fit in fits.values():
+        assert not fit.converged
+        assert fit.stopped_by is mdf_loop.StoppedBy.INTERRUPTED
+        assert fit.estimates["cell.tau"] == fits["s0"].estimates["cell.tau"]
+        assert np.isfinite(fit.cost)
+
+
+def test_a_time_limit_is_that_of_all_subjects(
+    cell: mdf_loop.Compiled, subjects: dict[str, dict[str, np.ndarray]]
+) -> None:
+    clock = itertools.count()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mdf_loop.api.fits.perf_counter", lambda: 100.0 * next(clock))
+        fits = cell.fit(subjects, FREE, "cell.V", dt=DT, time_limit=150)
+    assert [fit.stopped_by.is_asked for fit in fits.values()] == [False, False]
+    assert list(fits) == ["s0", "s1"]
+    assert [fit.converged for fit in fits.values()] == [True, False]

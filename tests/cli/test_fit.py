@@ -94,7 +94,7 @@ def test_reaction_times(cli: Cli, folder: Path) -> None:
         ("cell.yaml data.csv --free cell.x=0..1 --dt 0.1", "no parameter 'cell.x'"),
         (f"cell.yaml {FREE} --dt 0.1", "give DATA, or --subject"),
         (f"cell.yaml data.csv {FREE} --subject a=data.csv", "give DATA, or --subject"),
-        (f"cell.yaml {FREE} --subject a", "--subject 'a' is no NAME=FILE"),
+        (f"cell.yaml {FREE} --subject a", "--subject 'a' is not NAME=VALUE"),
         (f"cell.yaml none.csv {FREE} --dt 0.1", "there is no file 'none.csv'"),
         (f"cell.yaml data.csv {FREE} --dt 0.1 --output fit.txt", "cannot save a fit as '.txt'"),
         (f"cell.yaml data.csv {FREE} --dt 0.1 --output data.csv", "cannot write 'data.csv'"),

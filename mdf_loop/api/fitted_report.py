@@ -1,0 +1,125 @@
+"""What every fit tells: estimates and how sure they are, its starts, the model with the estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.api.derivable import Derivable
+from mdf_loop.api.fitting_to_data import FitRequest
+from mdf_loop.api.members import with_member
+from mdf_loop.fitting.free import Free
+from mdf_loop.fitting.search import Optimum, Searched
+from mdf_loop.fitting.uncertainty import Uncertainty
+from mdf_loop.fitting.watch import Watch
+from mdf_loop.ir import Array
+from mdf_loop.reading.settings import bind_settings, with_defaults, with_values
+from mdf_loop.results.fit import Fit
+from mdf_loop.results.fit_data import FitStart
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A search that is done, of a model, and what is told of it."""
+
+    model: Derivable
+    request: FitRequest
+    found: Searched
+    watch: Watch
+
+    def of(
+        self,
+        free: Free,
+        uncertainty: Uncertainty | None,
+        method: str,
+        own: Array | None = None,
+        **told: Any,
+    ) -> Fit:
+        """What is told of a subject.
+
+        Args:
+            free: its parameters.
+            uncertainty: how sure its numbers are; None where nobody knows.
+            method: how they were searched for.
+            own: which of all numbers they are; all of them by default.
+            told: the rest.
+        """
+        own = np.arange(len(free.elements)) if own is None else own
+        best = self.found.best
+        return Fit(
+            **_estimated(free, best.point[own], uncertainty),
+            cost=best.cost,
+            converged=best.converged,
+            reason=best.reason,
+            stopped_by=self.found.stopped_by,
+            starts=tuple(self._start(free, own, each) for each in self.found.found),
+            evaluations=self.watch.evaluations,
+            seconds=self.watch.elapsed,
+            seed=self.request.seed,
+            method=method,
+            model=self._with_estimates(free.values(best.point[own])),
+            **told,
+        )
+
+    def _start(self, free: Free, own: Array, found: Optimum) -> FitStart:
+        began, ended = (plain(free.values(point[own])) for point in (found.start, found.point))
+        return FitStart(began, ended, found.cost, self.found.agrees(found))
+
+    def _with_estimates(self, values: Mapping[str, Array]) -> Any:
+        """The model, compiled, into which these values are written, and those that were set."""
+        prepared = self.model.prepared
+        given = self.request.asked.values
+        written = with_member(prepared.document, type(given)(set=given.set), values)
+        bound = bind_settings(prepared.document, written.set, prepared.options.precision)
+        made = with_defaults(with_values(prepared.document, bound), written.inputs)
+        return type(self.model)(made, prepared.placement, prepared.options)  # type: ignore[call-arg]
+
+
+def criteria(cost: float, numbers: int, count: int) -> dict[str, Any]:
+    """The log likelihood, and what it is worth with so many numbers that were free.
+
+    Args:
+        cost: minus the log likelihood.
+        numbers: how many were estimated.
+        count: how many were observed.
+    """
+    return {
+        "log_likelihood": -cost,
+        "aic": 2 * (numbers + cost),
+        "bic": numbers * float(np.log(count)) + 2 * cost,
+        "count": count,
+    }
+
+
+def plain(values: Mapping[str, Array]) -> dict[str, Any]:
+    """Values with numbers of Python for arrays without axes."""
+    return {name: float(v) if np.ndim(v) == 0 else np.asarray(v) for name, v in values.items()}
+
+
+def _estimated(free: Free, point: Array, uncertainty: Uncertainty | None) -> dict[str, Any]:
+    """Numbers that were found, and how sure they are; nothing of that where nothing is known."""
+    found = free.values(point)
+    at = [k for k, place in enumerate(point) if place in (0.0, 1.0)]
+    told = {
+        "estimates": plain(found),
+        "standard_errors": {},
+        "intervals": {},
+        "parameters": free.elements,
+        "covariance": np.full((len(point), len(point)), np.nan),
+        "at_bounds": tuple(free.elements[k] for k in at),
+    }
+    if uncertainty is None:
+        return told
+    errors = uncertainty.standard_errors * free.width
+    middle = free.lower + point * free.width
+    margin = uncertainty.margin * errors
+    lower, upper = (plain(free.apart(middle + way * margin)) for way in (-1, 1))
+    return told | {
+        "standard_errors": plain(free.apart(errors)),
+        "intervals": {name: (lower[name], upper[name]) for name in found},
+        "covariance": uncertainty.covariance * np.outer(free.width, free.width),
+        "together": tuple(tuple(free.elements[k] for k in group) for group in uncertainty.together),
+    }
