@@ -97,10 +97,11 @@ def command(ctx: click.Context, /, model: str, data: str | None, **options: Any)
     for path in subjects.values() if data is None else [data]:
         noted(path_of(path, "the data"))
     compiled = compile(model, **{name: options[name] for name in COMPILED})
+    words = _words(options)
     for option in WRITTEN:
         if options[option] is not None:
             refuse_overwriting(path_of(options[option], f"--{option}"))
-    fit = compiled.fit(subjects or data, _free(options["free"]), **_words(options))
+    fit = compiled.fit(subjects or data, _free(options["free"]), **words)
     with finished(heard=fit.stopped_by.is_asked):
         _write_files(fit, options)
         show(fit.to_json() if options["as_json"] else str(fit))

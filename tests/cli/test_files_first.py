@@ -12,6 +12,9 @@ COMMANDS = {
     "compile -o": ("model.yaml", ".onnx"),
     "gradient --of n.v:sum --wrt n.v --save": ("model.yaml", ".onnx"),
     "import -o": ("model.onnx", ".yaml"),
+    "fit no.csv --free n.v=0..1 --output": ("model.yaml", ".json"),
+    "fit no.csv --free n.v=0..1 --plot": ("model.yaml", ".png"),
+    "fit no.csv --free n.v=0..1 --write": ("model.yaml", ".yaml"),
 }
 """Every command that writes a file, what it reads and what it may write."""
 

@@ -26,6 +26,8 @@ def model(tmp_path: Path) -> Path:
     graph = {"nodes": {f"n{STEERING}": node}}
     path = tmp_path / "model.json"
     path.write_text(json.dumps({f"m{STEERING}": {"graphs": {f"g{STEERING}": graph}}}))
+    rows = f"time,n{STEERING}.out\n0,1\n1,2.1\n2,3\n"
+    (tmp_path / "d.csv").write_text(rows, encoding="utf-8")
     return path
 
 
@@ -42,6 +44,13 @@ COMMANDS = [
     ("verify", "MODEL", "--steps", "2"),
     ("gradient", "MODEL", "--of", f"n{STEERING}.out:sum", "--wrt", f"n{STEERING}.v"),
     ("gradient", "MODEL", "--of", f"n{STEERING}.no:sum", "--wrt", f"n{STEERING}.no"),
+    ("fit", "MODEL", "d.csv", "--free", f"n{STEERING}.v=0..3", "--plot", "f.png"),
+    ("fit", "MODEL", "d.csv", "--free", f"n{STEERING}.no=0..3"),
+    ("fit", "MODEL", "d.csv", "--free", f"n{STEERING}.v=0"),
+    ("fit", "MODEL", "d.csv", "--free", "a=0..3", "--against", f"n{STEERING}.no"),
+    ("fit", "MODEL", f"no{STEERING}.csv", "--free", "a=0..3"),
+    ("fit", "MODEL", "--subject", f"s{STEERING}=d.csv", "--free", "a=0..3", "--output", "f.csv"),
+    ("fit", "MODEL", "--subject", f"s{STEERING}=no.csv", "--free", "a=0..3"),
     ("draw", "MODEL", "-o", "model.svg"),
     ("compile", "MODEL", "-o", "model.onnx"),
     ("compile", "MODEL", "-o", f"x{STEERING}.onnx"),

@@ -31,6 +31,7 @@ def place(tmp_path: Path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("m.json").write_text(json.dumps(CONTENT))
     Path("d.csv").write_text("a\n1\n2\n")
+    Path("f.csv").write_text("time,n.out\n0,1\n1,2\n2,3.5\n")
     Path("d.json").write_text('{"a": 1}')
     np.savez("d.npz", a=np.array(1.0))
     np.savez("s.npz", **mdf_loop.compile("m.json").run(steps=2).state)
@@ -45,6 +46,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 RUN = "run m.json --steps 2"
+FIT = "fit m.json f.csv --free a=0..3"
 COMMANDS = [
     "run m.json --output m.json",
     f"{RUN} --inputs d.csv --output d.csv",
@@ -58,6 +60,9 @@ COMMANDS = [
     f"{RUN} --inputs d.csv --checkpoint d.csv",
     f"{RUN} --engine modeci --inputs d.json --output d.json",
     "gradient m.onnx --of n.out:sum --wrt n.v --save m.onnx",
+    f"{FIT} --output f.csv",
+    f"{FIT} --inputs d.json --output d.json",
+    "fit m.json --subject one=f.csv --free a=0..3 --output f.csv",
     "compile m.onnx",
     "compile m.onnx -o m.onnx",
 ]
@@ -83,6 +88,9 @@ def test_what_is_read_is_not_written(cli, place, command: str) -> None:
         ("run m.json --steps 2 --inputs d.csv --output WRITTEN", "d.csv", "x.json"),
         ("compile m.json -o WRITTEN", "m.json", "x.onnx"),
         ("gradient m.json --of n.out:sum --wrt n.v --save WRITTEN", "m.json", "x.onnx"),
+        (f"{FIT} --output WRITTEN", "f.csv", "x.json"),
+        (f"{FIT} --plot WRITTEN", "f.csv", "x.png"),
+        (f"{FIT} --write WRITTEN", "m.json", "x.yaml"),
         ("draw m.json -o WRITTEN", "m.json", "x.svg"),
         ("import m.onnx -o WRITTEN", "m.onnx", "x.yaml"),
     ],
@@ -136,6 +144,11 @@ EMPTY = [
     "compile m.json -o",
     "draw m.json -o",
     "import m.onnx -o",
+    f"{FIT} --output",
+    f"{FIT} --plot",
+    f"{FIT} --write",
+    f"{FIT} --inputs",
+    "fit m.json --free a=0..3",
     "demo --output",
     "run",
     "check",
@@ -177,6 +190,10 @@ LINKED = {
     "x.png": "run m.json --steps 2 --dt 1 --plot",
     "x.state.npz": "run m.json --steps 2 --final-state",
     "x.ckpt": "run m.json --steps 2 --checkpoint",
+    "x.fit.json": f"{FIT} --output",
+    "x.fit.csv": f"{FIT} --output",
+    "x.fit.png": f"{FIT} --plot",
+    "x.fit.yaml": f"{FIT} --write",
     "x.onnx": "compile m.json -o",
     "x.dot": "draw m.json -o",
     "x.yaml": "import m.onnx -o",

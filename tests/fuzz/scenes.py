@@ -164,6 +164,7 @@ COMMANDS = (
     "check choices.yaml --shapes dynamic",
     "verify model.yaml --steps 5 --json",
     "gradient model.yaml --of growing.v:mean --wrt growing.drive --steps 20 --save g.onnx",
+    "fit model.yaml fitted.csv --free growing.v=0..1 --against row=r --dt 0.5 --points 8",
     "draw model.yaml -o model.svg",
     "draw choices.yaml -o choices.dot --rankdir TB --level 2",
     "explain choices.yaml",
@@ -178,6 +179,7 @@ def _command(words: str) -> Scene:
         _copy("growing", folder)
         _copy("choices", folder, "choices.yaml")
         mdf_loop.compile("choices.yaml", device="cpu").save("part.onnx")
+        (folder / "fitted.csv").write_text("time,r[0]\n0,0.25\n0.5,0.375\n1,0.5\n")
         return Scene(tuple(words.split()), _contents(folder))
 
 
