@@ -66,7 +66,7 @@ class Report:
 
     def _start(self, free: Free, own: Array, found: Optimum) -> FitStart:
         began, ended = (plain(free.values(point[own])) for point in (found.start, found.point))
-        return FitStart(began, ended, found.cost, self.found.agrees(found))
+        return FitStart(began, ended, found.cost, self.found.agrees(found), self.found.ties(found))
 
     def _with_estimates(self, values: Mapping[str, Array]) -> Any:
         """The model, compiled, into which these values are written, and those that were set."""

@@ -22,7 +22,10 @@ EXACT = 1e-13
 """Least squares end where neither the sum, nor the point, nor the gradient changes by more."""
 
 AGREE = 1e-6
-"""Starts agree whose least is that of the best, but for this part."""
+"""Starts agree whose least is that of the best, but for this part; and which are as near to it."""
+
+PLACE = 1e-3
+"""How near that is, in parts of the bounds."""
 
 Costs = Callable[[Array], Array]
 """The cost of each of some points."""
@@ -140,9 +143,19 @@ class Searched:
         return self.found[0]
 
     def agrees(self, found: Optimum) -> bool:
-        """Whether a start has come to the same cost as the best one."""
+        """Whether a start has come to the best one's cost and place."""
+        return self._costs_as_little(found) and self._is_near(found)
+
+    def ties(self, found: Optimum) -> bool:
+        """Whether a start has come to the best one's cost at another place."""
+        return self._costs_as_little(found) and not self._is_near(found)
+
+    def _costs_as_little(self, found: Optimum) -> bool:
         least = self.best.cost
         return found.cost - least <= AGREE * max(abs(least), np.finfo(float).tiny)
+
+    def _is_near(self, found: Optimum) -> bool:
+        return bool(np.abs(found.point - self.best.point).max() <= PLACE)
 
 
 def searched(search: Callable[[], Sequence[Optimum]], watch: Watch) -> Searched:

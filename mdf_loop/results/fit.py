@@ -55,6 +55,7 @@ class Fit(FitData):
                 "ended": _numbers(start.ended),
                 "cost": start.cost,
                 "agrees": start.agrees,
+                "ties": start.ties,
             }
             for start in self.starts
         ]

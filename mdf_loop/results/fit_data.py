@@ -17,12 +17,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FitStart:
-    """One start of a fit: where it began, where it ended, at which cost, and whether that is the best."""
+    """One start of a fit.
+
+    Attributes:
+        began: from which values it searched.
+        ended: where it has ended.
+        cost: what that costs.
+        agrees: whether that is the cost and the place of the best one.
+        ties: whether it is the cost of the best one, at another place.
+    """
 
     began: Mapping[str, Any]
     ended: Mapping[str, Any]
     cost: float
     agrees: bool
+    ties: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -118,6 +118,9 @@ def _remarks(fit: FitData) -> Iterator[str]:
         yield f"{fit.agreeing} of {len(fit.starts)} starts agree"
     elif fit.starts:
         yield "1 start: there is no other that could agree"
+    if ties := sum(start.ties for start in fit.starts):
+        those = "1 start does" if ties == 1 else f"{ties} starts do"
+        yield f"{those} as well at other values: there is more than one best fit"
     if fit.at_bounds:
         one = len(fit.at_bounds) == 1
         yield f"{_listed(fit.at_bounds)} {'is at its bound' if one else 'are at their bounds'}"

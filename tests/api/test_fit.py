@@ -270,3 +270,14 @@ def test_as_many_parameters_as_data(cell: mdf_loop.Compiled) -> None:
     fit = cell.fit({"time": [1.0, 3.0], "cell.V": [1.6, 2.7]}, FREE, dt=DT)
     assert fit.sse == pytest.approx(0.0, abs=1e-18)
     assert not np.isfinite(list(fit.standard_errors.values())).any()
+
+
+def test_another_best_fit_is_no_agreement() -> None:
+    square = compiled(CELL.replace("gain*drive", "gain*gain*drive"))
+    data = trace(square, tau=1.5, gain=2.0)
+    fit = square.fit(data, {"cell.gain": (-4.0, 4.0)}, "cell.V", dt=DT, set={"cell.tau": 1.5})
+    ends = np.array([start.ended["cell.gain"] for start in fit.starts])
+    assert abs(ends) == pytest.approx(2.0, rel=0.02)
+    assert {start.agrees for start in fit.starts} == {True, False}
+    assert [start.ties for start in fit.starts] == [not start.agrees for start in fit.starts]
+    assert fit.agreeing == np.sum(ends * fit.estimates["cell.gain"] > 0) < len(fit.starts)

@@ -136,6 +136,10 @@ def strongly(r: float) -> Any:
             },
             "stopped: the time limit of the run was over",
         ),
+        (
+            {"starts": (*FOUND.starts, FitStart({}, {}, 3.5, False, ties=True))},
+            "1 start does as well at other values: there is more than one best fit",
+        ),
         ({"starts": FOUND.starts[:1]}, "1 start: there is no other that could agree"),
     ],
 )
