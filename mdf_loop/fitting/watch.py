@@ -85,7 +85,7 @@ class Watch(AbstractContextManager["Watch"]):
         least = int(np.argmin(costs))
         if costs[least] < self.best[0]:
             self.best = (float(costs[least]), np.array(points[least]))
-        self._reporter.update(self.evaluations)
+        self._reporter.update(self.evaluations, f"best {self.best[0]:.6g}")
         told = FitProgress(self.evaluations, self.best[0], self.elapsed)
         if self.ended is None and self._told is not None and self._told(told) is False:
             self.ended = StoppedBy.INTERRUPTED

@@ -70,8 +70,8 @@ class Progress:
 class Reporter(Protocol):
     """Is told after each chunk how far the run is."""
 
-    def update(self, done: int) -> bool:
-        """Whether the run may go on, now that `done` steps are done."""
+    def update(self, done: int, remark: str = "") -> bool:
+        """Whether the run may go on, now that `done` steps are done; a bar shows the remark."""
 
 
 Callback = Callable[[Progress], object]
@@ -157,7 +157,7 @@ class Pace:
 class _Silent(AbstractContextManager["_Silent"]):
     """Shows nothing."""
 
-    def update(self, done: int) -> bool:
+    def update(self, done: int, remark: str = "") -> bool:
         return True
 
     def __exit__(self, *error: object) -> None:
@@ -177,7 +177,7 @@ class _Told(AbstractContextManager["_Told"]):
         self._tell(perf_counter())
         return self
 
-    def update(self, done: int) -> bool:
+    def update(self, done: int, remark: str = "") -> bool:
         now = perf_counter()
         if self._pace.note(done, now):
             self._tell(now)
@@ -204,6 +204,7 @@ class _Bar(AbstractContextManager["_Bar"]):
     def __init__(self, name: str, pace: Pace) -> None:
         self._name = name
         self._pace = pace
+        self._remark = ""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._show, name="mdf-loop progress", daemon=True)
 
@@ -211,8 +212,9 @@ class _Bar(AbstractContextManager["_Bar"]):
         self._thread.start()
         return self
 
-    def update(self, done: int) -> bool:
+    def update(self, done: int, remark: str = "") -> bool:
         self._pace.note(done, perf_counter())
+        self._remark = remark
         return True
 
     def __exit__(self, *error: object) -> None:
@@ -235,13 +237,30 @@ class _Bar(AbstractContextManager["_Bar"]):
     def _draw(self) -> None:
         line = _line(self._pace.total, bool(self._name))
         task = line.add_task(on_one_line(self._name), total=self._pace.total)
-        line.update(task, **_picture(self._pace, ended=False))
+        line.update(task, **self._picture(ended=False))
         if self._ended.is_set():
             return
         with line:
             while not self._ended.wait(REFRESHED):
-                line.update(task, refresh=True, **_picture(self._pace, ended=False))
-            line.update(task, **_picture(self._pace, ended=True))
+                line.update(task, refresh=True, **self._picture(ended=False))
+            line.update(task, **self._picture(ended=True))
+
+    def _picture(self, *, ended: bool) -> dict[str, Any]:
+        """What the columns of the line show now; at the end the rate is that of the whole run."""
+        now = perf_counter()
+        progress = self._pace.progress(now)
+        rate = self._pace.mean_rate(now) if ended else self._pace.rate
+        left = None if ended else progress.remaining
+        total = progress.total
+        return {
+            "completed": progress.done,
+            "percent": "" if not total else f"{100 * progress.done // total}%",
+            "counts": f"{progress.done}{'' if total is None else f'/{total}'} {progress.unit}",
+            "remark": self._remark,
+            "rate": f"{_three_digits(rate)} {progress.unit}/s" if rate else "",
+            "elapsed": as_text(round(progress.elapsed)),
+            "left": f"ETA {as_text(math.ceil(left))}" if left else "",
+        }
 
 
 def _line(total: int | None, named: bool) -> rich.progress.Progress:
@@ -257,30 +276,13 @@ def _line(total: int | None, named: bool) -> rich.progress.Progress:
     return Progress(
         *([text("description")] if named else []),
         *([SpinnerColumn("line")] if total is None else bar),
-        *(text(f"fields[{field}]") for field in ("counts", "rate", "elapsed", "left")),
+        *(text(f"fields[{field}]") for field in ("counts", "rate", "elapsed", "left", "remark")),
         console=Console(stderr=True, force_terminal=True, force_jupyter=False),
         auto_refresh=False,
         redirect_stdout=False,
         redirect_stderr=False,
         expand=total is not None,
     )
-
-
-def _picture(pace: Pace, *, ended: bool) -> dict[str, Any]:
-    """What the columns of the line show now; at the end the rate is that of the whole run."""
-    now = perf_counter()
-    progress = pace.progress(now)
-    rate = pace.mean_rate(now) if ended else pace.rate
-    left = None if ended else progress.remaining
-    total = progress.total
-    return {
-        "completed": progress.done,
-        "percent": "" if not total else f"{100 * progress.done // total}%",
-        "counts": f"{progress.done}{'' if total is None else f'/{total}'} {progress.unit}",
-        "rate": f"{_three_digits(rate)} {progress.unit}/s" if rate else "",
-        "elapsed": as_text(round(progress.elapsed)),
-        "left": f"ETA {as_text(math.ceil(left))}" if left else "",
-    }
 
 
 def _three_digits(rate: float) -> str:

@@ -113,6 +113,17 @@ def test_the_bar_says_how_far_and_how_long() -> None:
 
 
 @pytest.mark.slow
+def test_a_remark_stands_at_the_end() -> None:
+    found = seen(
+        "with reporting(None, None, 0, 'evaluations') as reporter:\n"
+        "    for done in (64, 128):\n"
+        "        reporter.update(done, f'best {32 / done}')\n"
+        "        time.sleep(0.3)"
+    )
+    assert re.search(r"128 evaluations .* best 0\.25$", found.pictures[-1])
+
+
+@pytest.mark.slow
 def test_the_line_stays_as_a_summary() -> None:
     found = seen("run(None, 20, 20, 0.02)")
     assert re.search(r"100% 20/20 steps [\d.]+ steps/s 0 s$", found.pictures[-1])
