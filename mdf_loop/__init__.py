@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mdf_loop.results.recovery import Recovery
     from mdf_loop.run.control.progress import Progress
     from mdf_loop.run.modeci.seeds import seed
+    from mdf_loop.sweeps import Grid, grid, paired, sobol
     from mdf_loop.verification import Verification, verify
 
 
@@ -52,6 +53,7 @@ _HOMES = {
     "Fit": "mdf_loop.results.fit",
     "FitProgress": "mdf_loop.fitting.watch",
     "Fits": "mdf_loop.results.fit",
+    "Grid": "mdf_loop.sweeps",
     "Gradient": "mdf_loop.results.gradient",
     "Progress": "mdf_loop.run.control.progress",
     "Recovery": "mdf_loop.results.recovery",
@@ -64,9 +66,12 @@ _HOMES = {
     "explain": "mdf_loop.explanation",
     "fold": "mdf_loop.folding",
     "from_onnx": "mdf_loop.importing",
+    "grid": "mdf_loop.sweeps",
     "loop": "mdf_loop.plugin.loop_call",
+    "paired": "mdf_loop.sweeps",
     "read": "mdf_loop.reading",
     "recover": "mdf_loop.api.recovery",
+    "sobol": "mdf_loop.sweeps",
     "seed": "mdf_loop.run.modeci.seeds",
     "unfold": "mdf_loop.folding",
     "verify": "mdf_loop.verification",
@@ -82,6 +87,7 @@ __all__ = [
     "FitProgress",
     "Fits",
     "Gradient",
+    "Grid",
     "LoopError",
     "Progress",
     "Recovery",
@@ -93,11 +99,14 @@ __all__ = [
     "explain",
     "fold",
     "from_onnx",
+    "grid",
     "loop",
+    "paired",
     "read",
     "recover",
     "register",
     "seed",
+    "sobol",
     "unfold",
     "unregister",
     "verify",

@@ -20,6 +20,7 @@ from mdf_loop.durations import seconds
 from mdf_loop.errors import InputError
 from mdf_loop.memory_limit import checked_limit
 from mdf_loop.paths import path_of
+from mdf_loop.sweeps import Grid
 from mdf_loop.trials import EACH_TRIAL, USUAL, Draws, OverTrials, draws, is_whole
 from mdf_loop.trials import over_trials as told_over_trials
 
@@ -213,7 +214,7 @@ def specify(
     values = Values(
         arguments.inputs(inputs),
         {} if set is None else arguments.settings(set),
-        {} if sweep is None else arguments.mapping(sweep, "sweep", _SWEEP),
+        sweep if isinstance(sweep, Grid) else arguments.mapping(sweep, "sweep", _SWEEP),
         state,
         draws(seed, trials),
     )

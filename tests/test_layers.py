@@ -37,6 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
             "losses",
             "version",
         ),
+        "sweeps",
         "specification",
     ),
     ("ir",),

@@ -167,7 +167,8 @@ class Compiled(Fittable):
             record: `node.port`, `node.parameter` or `node.function` to give besides the outputs.
             only: give these instead of the model's outputs.
             set: parameters by `node.parameter`; of one that keeps a state, what it starts from.
-            sweep: lists of values for parameters or inputs: all runs at once, an axis in front.
+            sweep: lists of values for parameters or inputs: all runs at once, an axis in front; or
+                `mdf_loop.grid`: an axis for each of them.
             steps: how often the model is evaluated; every output then has an axis of time in
                 front, one row for each evaluation.
             dt: the time in seconds between one evaluation and the next; none passes before the

@@ -29,6 +29,7 @@ from mdf_loop.run.gradient.loaded import Differentiation
 from mdf_loop.run.gradient.terms import Data, terms_of
 from mdf_loop.run.time_session import TimeSession
 from mdf_loop.specification import RunSpecification
+from mdf_loop.sweeps import Grid
 
 SESSIONS = 16
 """For how many sets of input types a differentiated model is kept ready."""
@@ -62,7 +63,8 @@ class Differentiated:
         Args:
             set: parameters by `node.parameter`; of one that keeps a state, what it starts from.
             inputs: values by port id; the rest have their defaults.
-            sweep: lists of values for parameters or inputs: a number, and derivatives, for each member.
+            sweep: lists of values for parameters or inputs: a number, and derivatives, for each member; of
+                a grid with an axis for each name.
             check: compare the derivatives with central differences between runs, of at most 64 elements
                 of each parameter or input.
 
@@ -83,6 +85,8 @@ class Differentiated:
             arrays = {name: _over_trials(array, trials) for name, array in arrays.items()}
             if not bound.members:
                 value, arrays = value[0], {name: array[0] for name, array in arrays.items()}
+        if isinstance(sweep, Grid):
+            value, arrays = sweep.apart(value), {n: sweep.apart(a) for n, a in arrays.items()}
         shown = value if bound.members else float(value)
         gradient = Gradient(shown, arrays, seed_of(bound), dict(ready.native))
         return replace(gradient, check=self._check(gradient, asked, bound)) if check else gradient

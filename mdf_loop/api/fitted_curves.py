@@ -18,7 +18,6 @@ from mdf_loop.fitting.search import (
     least_squares,
     ranked,
     searched,
-    sobol,
 )
 from mdf_loop.fitting.squares import Squares, Subject
 from mdf_loop.fitting.uncertainty import Uncertainty, normal_cost, of_jacobian
@@ -27,6 +26,7 @@ from mdf_loop.fitting.watch import Watch
 from mdf_loop.ir import Array
 from mdf_loop.results.fit import Fit
 from mdf_loop.results.fit_data import Curve
+from mdf_loop.sweeps import evenly
 
 
 def fit_curves(model: Derivable, request: FitRequest, free: Free) -> Fit:
@@ -67,7 +67,7 @@ def search(squares: Squares, free: Free, request: FitRequest, watch: Watch) -> S
             return free.point(request.start)[None]
         if request.method == "differential_evolution":
             return evolution(squares.costs, squares.size, request.seed).point[None]
-        return ranked(sobol(request.points, squares.size, request.seed), squares.costs)
+        return ranked(evenly(request.points, squares.size, request.seed), squares.costs)
 
     def run() -> list[Optimum]:
         begin = starts()[: request.polish]

@@ -13,13 +13,14 @@ from mdf_loop.api.fitting_to_data import FitRequest, fitted_model
 from mdf_loop.api.members import with_member
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free
-from mdf_loop.fitting.search import Optimum, descent, evolution, ranked, searched, sobol
+from mdf_loop.fitting.search import Optimum, descent, evolution, ranked, searched
 from mdf_loop.fitting.unmoved import refuse_unmoved
 from mdf_loop.fitting.watch import Watch
 from mdf_loop.ir import Array
 from mdf_loop.reading.names import named_items
 from mdf_loop.results.fit import Fit
 from mdf_loop.specification import Selection
+from mdf_loop.sweeps import evenly
 
 Costs = Callable[[Array], Array]
 
@@ -63,7 +64,7 @@ def _found(
     if request.start is not None:
         begin = free.point(request.start)[None]
     else:
-        begin = ranked(sobol(request.points, size, request.seed), costs)
+        begin = ranked(evenly(request.points, size, request.seed), costs)
     refuse_unmoved(free, begin[: request.polish], lambda points: costs(points)[:, None])
     if isinstance(way, _Function) or request.method == "differential_evolution":
         return [evolution(costs, size, request.seed)]

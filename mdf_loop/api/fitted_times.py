@@ -12,7 +12,7 @@ from mdf_loop.fitting.around import as_found, settled
 from mdf_loop.fitting.free import Free
 from mdf_loop.fitting.observed import column_of, read_table
 from mdf_loop.fitting.reaction_times import Likelihood, ReactionTimes
-from mdf_loop.fitting.search import Optimum, Searched, evolution, ranked, searched, sobol
+from mdf_loop.fitting.search import Optimum, Searched, evolution, ranked, searched
 from mdf_loop.fitting.uncertainty import Uncertainty
 from mdf_loop.fitting.unmoved import refuse_unmoved
 from mdf_loop.fitting.watch import Watch
@@ -20,6 +20,7 @@ from mdf_loop.ir import Array
 from mdf_loop.reading.names import find_item
 from mdf_loop.results.fit import Fit
 from mdf_loop.results.fit_data import Distribution
+from mdf_loop.sweeps import evenly
 
 WORDS = ("rt", "choice")
 """What can be observed of a decision."""
@@ -76,7 +77,7 @@ def _searched(likelihood: Likelihood, request: FitRequest) -> tuple[Searched, Un
 
     def run() -> list[Optimum]:
         if request.start is None:
-            begin = ranked(sobol(request.points, size, request.seed), likelihood.costs)
+            begin = ranked(evenly(request.points, size, request.seed), likelihood.costs)
         else:
             cloud = np.random.default_rng(request.seed).normal(0, 0.1, (8 * size, size))
             cloud[0] = 0.0

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
+
+import numpy as np
 
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.ir import StoppedBy
@@ -11,6 +14,7 @@ from mdf_loop.reading.binding import Bound
 from mdf_loop.results.data import Results
 from mdf_loop.run.device import Device
 from mdf_loop.run.outputs import Axis, LoopReport, with_each_axis
+from mdf_loop.sweeps import Grid
 
 
 def results_of(
@@ -48,9 +52,36 @@ def seed_of(bound: Bound) -> int | None:
 
 def member_axes(bound: Bound) -> tuple[Axis, ...]:
     """The axes of what is run at once: members of a sweep, then trials."""
-    swept = (Axis("batch", bound.members),) if bound.members else ()
+    swept = (Axis("batch", bound.members, is_swept=True),) if bound.members else ()
     trials = bound.streams.numbers
     return swept if trials is None else (*swept, Axis("trial", {"trial": trials}))
+
+
+def laid_out(results: Results, sweep: Mapping[str, Any]) -> Results:
+    """Results of a grid with an axis for each of its names; those of other sweeps as they are."""
+    if not isinstance(sweep, Grid):
+        return results
+    taken = {*results, *(axis.name for axis in results.axes), "step"}
+    along = [
+        Axis(f"{name} (swept)" if name in taken else name, {name: values}, is_swept=True)
+        for name, values in sweep.along.items()
+    ]
+    made = copy(results)
+    made.axes = (*along, *results.axes[1:])
+    made.fill({name: _apart(sweep, data) for name, data in results.items()})
+    made.lengths = {name: sweep.apart(array) for name, array in results.lengths.items()}
+    made.loops = {name: _report_of_grid(report, sweep) for name, report in results.loops.items()}
+    return made
+
+
+def _apart(sweep: Grid, data: Any) -> Any:
+    return sweep.apart(data) if isinstance(data, np.ndarray) else data
+
+
+def _report_of_grid(report: LoopReport, sweep: Grid) -> LoopReport:
+    if isinstance(report.stopped_by, StoppedBy):
+        return report
+    return LoopReport(sweep.apart(np.asarray(report.iterations)), sweep.apart(report.stopped_by))
 
 
 def _report_apart(report: LoopReport, members: tuple[Axis, ...]) -> LoopReport:

@@ -91,7 +91,7 @@ def _of(asked: RunSpecification, told: OverTrials, batch: _Batch, begun: float) 
 def _members(results: Results) -> int | None:
     """How many members a sweep has; None if there is none."""
     first = results.axes[0]
-    return first.length if first.name == "batch" else None
+    return first.length if first.is_swept else None
 
 
 def _told(made: TrialStatistics, complete: Results, last: Results) -> Results:
@@ -100,7 +100,7 @@ def _told(made: TrialStatistics, complete: Results, last: Results) -> Results:
     How the run ended is what the last batch says, which may be incomplete.
     """
     axes = [axis for axis in complete.axes if axis.name != "trial"]
-    place = int(bool(axes) and axes[0].name == "batch")
+    place = int(bool(axes) and axes[0].is_swept)
     axes[place:place] = made.axes
     arrays = made.arrays()
     return Results(

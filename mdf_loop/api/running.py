@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from mdf_loop.api.engine_run import engine_results
-from mdf_loop.api.gathering import member_axes, results_of, seed_of
+from mdf_loop.api.gathering import laid_out, member_axes, results_of, seed_of
 from mdf_loop.api.identity import identity
 from mdf_loop.api.loop_reports import loop_reports, padded
 from mdf_loop.api.over_trials import run_over_trials
@@ -42,10 +42,16 @@ from mdf_loop.run.time_session import TimeSession
 from mdf_loop.run.time_stepper import TimeStepper
 from mdf_loop.signals import Signalled, finished
 from mdf_loop.specification import RunSpecification
+from mdf_loop.sweeps import Grid
 
 
 def run(prepared: Prepared, asked: RunSpecification) -> Results:
     """Run a model, and save the results where that is asked for."""
+    if isinstance(asked.values.sweep, Grid) and asked.streams:
+        raise InputError(
+            "a grid is not written to a Zarr store while it runs",
+            hint="write .nc or .h5, or sweep over dict(grid), whose members have one axis",
+        )
     if not asked.writes and asked.controls.memory_limit is None:
         return _run(prepared, asked, None)
     with limited(asked.controls.memory_limit), noting(prepared.document.files):
@@ -81,6 +87,7 @@ def _run(prepared: Prepared, asked: RunSpecification, claim: Claim | None) -> Re
         results, error = run_over_trials(lambda batch: _compiled(prepared, batch, None), asked)
     else:
         results, error = _compiled(prepared, asked, claim)
+    results = laid_out(results, asked.values.sweep)
     results.read_from = prepared.document.files
     try:
         if asked.output is not None:

@@ -45,15 +45,6 @@ class Optimum:
     reason: str
 
 
-def sobol(count: int, size: int, seed: int) -> Array:
-    """Points that fill the bounds evenly; the first ones of a scrambled Sobol sequence."""
-    from scipy.stats import qmc
-
-    exponent = max(int(np.ceil(np.log2(count))), 0)
-    made: Array = qmc.Sobol(size, rng=seed).random_base2(exponent)[:count]
-    return made
-
-
 def ranked(points: Array, costs: Costs) -> Array:
     """The points at which the model gives numbers, the best first.
 

@@ -89,7 +89,7 @@ def no_axis(axis: str = "time") -> InputError:
 
 def _swept(results: Outputs) -> Labelled | None:
     """What colours stand for in a sweep: the swept number, or the number of the member."""
-    found = [along for along in coordinates(results) if along.dims == ("batch",)]
+    found = _members(results)
     trials = [along for along in coordinates(results) if along.dims == ("trial",)]
     if trials and found:
         (count,) = trials[0].array.shape
@@ -98,9 +98,19 @@ def _swept(results: Outputs) -> Labelled | None:
         return trials[0] if trials else None
     (along, *others) = found
     numbers = along.array.dtype.kind in "iuf" and bool(np.isfinite(along.array).all())
-    if others or not numbers or along.name in along.dims:
+    if others or not numbers or along.name == "batch":
         return Labelled("member of the sweep", ("batch",), np.arange(len(along.array)), "")
     return along
+
+
+def _members(results: Outputs) -> list[Labelled]:
+    """The numbers of each member of a sweep; of a grid only which member it is."""
+    axes = [axis for axis in results.axes if axis.is_swept]
+    if len(axes) > 1:
+        count = math.prod(axis.length for axis in axes)
+        return [Labelled("member of the sweep", ("batch",), np.arange(count), "")]
+    names = [(axis.name,) for axis in axes]
+    return [along for along in coordinates(results) if along.dims in names]
 
 
 def _panels(results: Outputs, names: Sequence[str] | None) -> list[_Panel]:

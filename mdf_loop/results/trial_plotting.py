@@ -110,7 +110,7 @@ def _steps(ax: Axes, counts: Array, edges: Array, label: str, k: int) -> None:
 
 def _told(results: Outputs, names: Sequence[str]) -> Iterator[Panel]:
     axes = [axis for axis in results.axes if axis.name != "time"]
-    if any(axis.name == "batch" for axis in axes):
+    if any(axis.is_swept for axis in axes):
         return  # each member of a sweep would need a picture of its own
     by = axes[0].name if axes else ""
     values = np.asarray(axes[0].coordinates[by]) if axes else np.empty(0)

@@ -84,13 +84,15 @@ class LoopReport:
 class Axis:
     """An axis that all outputs have in front.
 
-    `name` is `time`, `batch` or `trial`; `coordinates` are what stands along it: `time` in seconds, or
-    `step` where no time passes; for a batch the swept values by name, which may be arrays; the numbers
-    of trials. Those of time are made when they are looked at (`numpy.asarray`).
+    `name` is `time`, `batch` or `trial`, or what a grid is over; `coordinates` are what stands along it:
+    `time` in seconds, or `step` where no time passes; for a batch the swept values by name, which may
+    be arrays; the numbers of trials. Those of time are made when they are looked at (`numpy.asarray`).
+    `is_swept` is true of a batch, and of what a grid is over.
     """
 
     name: str
     coordinates: Mapping[str, Array | Ticks]
+    is_swept: bool = False
 
     @property
     def length(self) -> int:
@@ -188,6 +190,10 @@ class Outputs(Mapping[str, Data]):
         known = {**self._known_units, "time": "s"}
         along = (name for axis in self.axes for name in axis.coordinates)
         return {name: known[name] for name in (*along, *self._arrays) if name in known}
+
+    def fill(self, arrays: Mapping[str, Data]) -> None:
+        """Let these be the outputs."""
+        self._arrays = dict(arrays)
 
     def axes_of(self, name: str) -> tuple[Axis, ...]:
         """The axes that an output has in front."""

@@ -19,7 +19,7 @@ from mdf_loop.run.outputs import Axis
 STEPS = 50
 TIME = Axis("time", {"time": np.arange(STEPS) * 0.1})
 GAINS = np.array([0.5, 1.0, 4.0])
-BATCH = Axis("batch", {"A.gain": GAINS})
+BATCH = Axis("batch", {"A.gain": GAINS}, is_swept=True)
 
 
 def over_time(*, units: dict[str, str] | None = None, **arrays: Any) -> Results:
@@ -180,7 +180,7 @@ def test_a_sweep_of_arrays_has_a_panel_for_each_element():
     ],
 )
 def test_where_no_one_number_is_swept_members_are_counted(coordinates):
-    figure = sweep(GAINS[:, np.newaxis] * waves(), Axis("batch", coordinates)).plot()
+    figure = sweep(GAINS[:, np.newaxis] * waves(), Axis("batch", coordinates, is_swept=True)).plot()
     assert figure.axes[-1].get_ylabel() == "member of the sweep"
 
 
