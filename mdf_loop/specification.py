@@ -121,7 +121,8 @@ _ALL, _USUAL = Selection(), RunControls()
 class RunSpecification:
     """What a run is asked for; see `Compiled.run` for the words.
 
-    Without `steps` it is one evaluation. `dt` are seconds between one evaluation and the next.
+    Without `steps` it is one evaluation. `dt` are seconds between one evaluation and the next. There will
+    be so many `runs` of this kind: for many of them machine code pays that does not for one.
     """
 
     values: Values = field(default_factory=Values)
@@ -133,6 +134,7 @@ class RunSpecification:
     engine: str = "onnxruntime"
     output: str | Path | None = None
     overwrite: bool = False
+    runs: int = 1
 
     @property
     def reading(self) -> Hashable:

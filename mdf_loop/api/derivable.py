@@ -12,7 +12,7 @@ from typing import Any
 from mdf_loop import arguments
 from mdf_loop.api.differentiated import Differentiated
 from mdf_loop.api.differentiation import Named
-from mdf_loop.api.jacobian import Jacobian, hessian
+from mdf_loop.api.jacobian import hessian, jacobian_of
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.losses import Loss, losses, truncated, wanted
 from mdf_loop.results.derivatives import Derivatives
@@ -144,7 +144,7 @@ class Derivable:
         """
         asked = specify(steps=steps, dt=dt, seed=seed)
         named = Named(self.prepared, arguments.names(of, "of"), wanted(wrt), asked)
-        return Jacobian(named).run(named.asked(set, inputs))
+        return jacobian_of(named).run(named.asked(set, inputs))
 
     def hessian(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -54,6 +54,13 @@ class Named:
         shown = {item.name: name for name, item in found.items()}
         self.outputs = {name: shown[find_item(document, name).name] for name in outputs}
         self._own: dict[str, Any] = {}
+
+    @property
+    def key(self) -> Hashable:
+        """All that derivatives depend on, besides values."""
+        run = self._specification
+        of = (tuple(self.outputs.items()), self.wrt, self.options.stops)
+        return *of, run.steps, run.dt, run.values.draws
 
     def _refuse_unknown(self, outputs: Sequence[str]) -> None:
         """Refuse names that the model does not have, all at once."""

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from mdf_loop.api.differentiation import Named
-from mdf_loop.api.jacobian import Jacobian
+from mdf_loop.api.jacobian import Jacobian, jacobian_of
 from mdf_loop.api.members import run_what_can, with_member
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.errors import UnsupportedError
@@ -18,6 +18,9 @@ from mdf_loop.specification import RunSpecification, Selection
 
 AT_ONCE = 1 << 26
 """Bytes of outputs that members of one sweep may give together."""
+
+RUNS = 100
+"""Runs that a fit needs, or about as many."""
 
 NEAR = 1e-6
 """How far above and below derivatives are looked for that nothing else tells, in parts of a number."""
@@ -35,7 +38,7 @@ class FittedModel:
     ) -> None:
         self.prepared = prepared
         self.names = tuple(outputs)
-        self.asked = replace(asked, selection=Selection(only=self.names))
+        self.asked = replace(asked, selection=Selection(only=self.names), runs=RUNS)
         self.free = tuple(free)
         self._member: int | None = None
         self.without: str = ""
@@ -70,7 +73,7 @@ class FittedModel:
 
     @cached_property
     def _jacobian(self) -> Jacobian:
-        return Jacobian(self._named)
+        return jacobian_of(self._named)
 
     def _differences(self, values: Mapping[str, Array]) -> dict[tuple[str, str], Array]:
         """Central differences, of all numbers in one sweep."""

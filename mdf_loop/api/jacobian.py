@@ -74,6 +74,16 @@ class Jacobian:
         return program, _Reverse(named, program, outputs)
 
 
+def jacobian_of(named: Named) -> Jacobian:
+    """The Jacobian of outputs, which the model keeps for the next time that it is asked for."""
+    kept = named.prepared.jacobians
+    made = kept.get(named.key)
+    if not isinstance(made, Jacobian):
+        made = Jacobian(named)
+        kept.put(named.key, made)
+    return made
+
+
 def hessian(named: Named, losses: Sequence[Loss], asked: RunSpecification) -> Derivatives:
     """How the derivatives of a number change with what it is differentiated by.
 

@@ -74,6 +74,9 @@ class Prepared:
     """A document, the device and the options that it is compiled with, and all that is made of it.
 
     Several threads may use it at once.
+
+    Attributes:
+        jacobians: those that were made, by what they are of.
     """
 
     def __init__(self, document: Document, placement: Placement, options: Options) -> None:
@@ -84,6 +87,7 @@ class Prepared:
         self._evaluations: Recent[Evaluation] = Recent(SESSIONS)
         self._over_time: Recent[TimeSession] = Recent(SESSIONS)
         self._lock = threading.Lock()
+        self.jacobians: Recent[object] = Recent(SESSIONS)
         self._latest: Evaluation | None = None
         self._taken: Device | None = None
 

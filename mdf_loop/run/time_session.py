@@ -91,7 +91,7 @@ class TimeSession:
         return self._made("first", self.swept)
 
     def later(self, held: State, steps: int, members: int = 1, *, thinned: bool) -> Runnable:
-        """The loop over further evaluations, from what is held, for a run of so many steps.
+        """The loop over further evaluations, from what is held, for runs of so many steps together.
 
         So many members are computed at once.
         """

@@ -140,7 +140,8 @@ class TimeStepper:
             most = 1
         held = self._reached.held
         assert held is not None
-        session = self._session.later(held, self.total, self._members, thinned=every > 1)
+        planned = self.total * self._specification.runs
+        session = self._session.later(held, planned, self._members, thinned=every > 1)
         most = min(most, self._session.most_at_once(session, self._members))
         steps, rows = _cut(number, min(most, self._reached.alike * every), every)
         given = self._session.given(self._bound, self.done, self.done + steps)

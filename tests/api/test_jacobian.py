@@ -143,3 +143,15 @@ def test_what_has_no_jacobian_is_refused_by_name(model):
         mdf_loop.compile(whole).jacobian(["n.k"], ["n.p"])
     with pytest.raises(InputError, match="of says what is differentiated"):
         model.hessian("cell.V", ["cell.a"])
+
+
+def test_a_jacobian_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = mdf_loop.compile(CELL)
+    asked = {"set": {"cell.a": 0.7}, "inputs": {"current": 0.5}, "steps": STEPS, "dt": DT}
+    first = model.jacobian(["cell.V"], ["cell.a"], **asked)
+    with monkeypatch.context() as patch:
+        patch.setattr("mdf_loop.api.jacobian.jacobian_forward", None)
+        again = model.jacobian(["cell.V"], ["cell.a"], **asked)
+    assert np.array_equal(first["cell.V", "cell.a"], again["cell.V", "cell.a"])
+    other = model.jacobian(["cell.V"], ["cell.a"], **{**asked, "steps": STEPS + 3})
+    assert other["cell.V", "cell.a"].shape == (STEPS + 3, 2)

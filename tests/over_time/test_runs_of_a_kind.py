@@ -1,0 +1,20 @@
+"""Machine code pays for many runs of a kind, where it does not for one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from mdf_loop.api.running import run
+from mdf_loop.specification import specify
+from tests.models.fitted import CELL, compiled
+
+
+def test_short_runs_are_native_if_there_are_many() -> None:
+    prepared = compiled(CELL).prepared
+    asked = specify(steps=300, dt=0.1, only=["cell.V"], progress=False)
+    one, many = (run(prepared, replace(asked, runs=runs)) for runs in (1, 100))
+    assert one.native == {"time": "standard: there is little to do"}
+    assert many.native == {"time": "native"}
+    assert np.array_equal(one["cell.V"], many["cell.V"])
