@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
-import numpy as np
-
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.ir import StoppedBy
 from mdf_loop.reading.binding import Bound
@@ -62,26 +60,16 @@ def laid_out(results: Results, sweep: Mapping[str, Any]) -> Results:
     if not isinstance(sweep, Grid):
         return results
     taken = {*results, *(axis.name for axis in results.axes), "step"}
-    along = [
+    along = tuple(
         Axis(f"{name} (swept)" if name in taken else name, {name: values}, is_swept=True)
         for name, values in sweep.along.items()
-    ]
+    )
     made = copy(results)
     made.axes = (*along, *results.axes[1:])
-    made.fill({name: _apart(sweep, data) for name, data in results.items()})
-    made.lengths = {name: sweep.apart(array) for name, array in results.lengths.items()}
-    made.loops = {name: _report_of_grid(report, sweep) for name, report in results.loops.items()}
+    made.fill(with_each_axis(results, along))
+    made.lengths = dict(with_each_axis(results.lengths, along))
+    made.loops = {name: _report_apart(report, along) for name, report in results.loops.items()}
     return made
-
-
-def _apart(sweep: Grid, data: Any) -> Any:
-    return sweep.apart(data) if isinstance(data, np.ndarray) else data
-
-
-def _report_of_grid(report: LoopReport, sweep: Grid) -> LoopReport:
-    if isinstance(report.stopped_by, StoppedBy):
-        return report
-    return LoopReport(sweep.apart(np.asarray(report.iterations)), sweep.apart(report.stopped_by))
 
 
 def _report_apart(report: LoopReport, members: tuple[Axis, ...]) -> LoopReport:
