@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from typing import Any
 
 from mdf_loop.api.prepared import Prepared
-from mdf_loop.ir import StoppedBy
 from mdf_loop.reading.binding import Bound
 from mdf_loop.results.data import Results
 from mdf_loop.run.device import Device
@@ -31,7 +29,7 @@ def results_of(
     lengths = more.pop("lengths", None)
     return Results(
         with_each_axis(outputs, members),
-        {name: _report_apart(report, members) for name, report in (loops or {}).items()},
+        {name: report.apart(members) for name, report in (loops or {}).items()},
         device.name,
         prepared.options.precision,
         axes=(*members, *axes),
@@ -64,16 +62,4 @@ def laid_out(results: Results, sweep: Mapping[str, Any]) -> Results:
         Axis(f"{name} (swept)" if name in taken else name, {name: values}, is_swept=True)
         for name, values in sweep.along.items()
     )
-    made = copy(results)
-    made.axes = (*along, *results.axes[1:])
-    made.fill(with_each_axis(results, along))
-    made.lengths = dict(with_each_axis(results.lengths, along))
-    made.loops = {name: _report_apart(report, along) for name, report in results.loops.items()}
-    return made
-
-
-def _report_apart(report: LoopReport, members: tuple[Axis, ...]) -> LoopReport:
-    if isinstance(report.stopped_by, StoppedBy):
-        return report
-    both = {"iterations": report.iterations, "stopped_by": report.stopped_by}
-    return LoopReport(**with_each_axis(both, members))
+    return results.with_first_as(along)

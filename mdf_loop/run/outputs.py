@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -41,6 +42,13 @@ class LoopReport:
 
     def __hash__(self) -> int:
         return hash((self.how_often, self.why))
+
+    def apart(self, axes: tuple[Axis, ...]) -> LoopReport:
+        """The same, of members that have these axes."""
+        if isinstance(self.stopped_by, StoppedBy):
+            return self
+        both = {"iterations": self.iterations, "stopped_by": self.stopped_by}
+        return LoopReport(**with_each_axis(both, axes))
 
     @property
     def how_often(self) -> str:
@@ -191,9 +199,14 @@ class Outputs(Mapping[str, Data]):
         along = (name for axis in self.axes for name in axis.coordinates)
         return {name: known[name] for name in (*along, *self._arrays) if name in known}
 
-    def fill(self, arrays: Mapping[str, Data]) -> None:
-        """Let these be the outputs."""
-        self._arrays = dict(arrays)
+    def with_first_as(self, axes: tuple[Axis, ...]) -> Self:
+        """The same, with these axes in the place of the first one."""
+        made = copy(self)
+        made.axes = (*axes, *self.axes[1:])
+        made._arrays = dict(with_each_axis(self._arrays, axes))
+        made.lengths = dict(with_each_axis(self.lengths, axes))
+        made.loops = {name: report.apart(axes) for name, report in self.loops.items()}
+        return made
 
     def axes_of(self, name: str) -> tuple[Axis, ...]:
         """The axes that an output has in front."""
