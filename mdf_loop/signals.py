@@ -151,6 +151,13 @@ def heeded() -> Iterator[None]:
         give_back(taken)
 
 
+def let_echoes_pass() -> None:
+    """The end of a program: what has ended it, and is sent once more, does not change its exit code."""
+    for number in tuple(_TAKEN):
+        if number != signal.SIGINT and time.monotonic() < _LAST.get(number, -ECHO) + ECHO:
+            _system.signal(number, _system.SIG_IGN)
+
+
 @contextlib.contextmanager
 def finished(*, heard: bool = False) -> Iterator[None]:
     """What is done within is finished before a first signal ends the command.

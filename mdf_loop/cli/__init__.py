@@ -15,7 +15,7 @@ from mdf_loop.cli.ending import word_and_code
 from mdf_loop.cli.show import show
 from mdf_loop.errors import LoopError
 from mdf_loop.paths import noting
-from mdf_loop.signals import heeded
+from mdf_loop.signals import heeded, let_echoes_pass
 from mdf_loop.visible import visible
 
 COMMANDS = (
@@ -86,4 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The program `mdf-loop`."""
     gc.set_threshold(*SELDOM)
     with heeded():
-        cli.main(args=list(sys.argv[1:] if arguments is None else arguments), prog_name="mdf-loop")
+        try:
+            cli.main(list(sys.argv[1:] if arguments is None else arguments), prog_name="mdf-loop")
+        finally:
+            let_echoes_pass()

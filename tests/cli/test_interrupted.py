@@ -38,6 +38,14 @@ def write(stream, arrays, whole=saving.write_arrays):
 
 saving.write_arrays = write
 """
+AT_EXIT = """
+import atexit
+
+@atexit.register
+def over():
+    print("over", file=sys.stderr, flush=True)
+    sys.stdin.readline()
+"""
 LATE = SLOW_DISK.replace('write(b"half")', "flush()").replace(
     "time.sleep(60)", "sys.stdin.readline()\n    whole(stream, arrays)"
 )
@@ -64,8 +72,12 @@ class Process:
 
     def wait_for(self, word: str) -> None:
         """Wait for a line on standard error."""
+        assert self.line() == f"{word}\n"
+
+    def line(self) -> str:
+        """The next line on standard error."""
         assert self.running.stderr is not None
-        assert self.running.stderr.readline() == f"{word}\n"
+        return self.running.stderr.readline()
 
     def wait_for_file(self, path: Path) -> None:
         """Wait until the run has written a file."""
@@ -208,6 +220,25 @@ def test_what_is_being_saved_is_finished(started, decay, tmp_path):
     with np.load(tmp_path / "out.npz") as archive:
         assert archive["cell.v"].tolist() == [1.0, 1.0, 1.0]
     assert (tmp_path / "a.png").stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_a_signal_sent_again_while_the_program_ends(started, decay, tmp_path):
+    process = started(
+        *(decay, "--steps", LONG, "--checkpoint", tmp_path / "checkpoint", "--every", "20ms"),
+        *("--native", "off", "--output", tmp_path / "a.npz"),
+        before=AT_EXIT,
+    )
+    process.wait_for_file(tmp_path / "checkpoint")
+    process.interrupt(signal.SIGTERM)
+    while process.line() != "over\n":
+        assert process.running.poll() is None
+    process.interrupt(signal.SIGTERM)
+    time.sleep(0.1)
+    assert process.running.stdin is not None
+    process.running.stdin.write("\n")
+    process.running.stdin.flush()
+    assert process.ended()[0] == 143
 
 
 @pytest.mark.slow
