@@ -20,7 +20,7 @@ from mdf_loop.durations import seconds
 from mdf_loop.errors import InputError
 from mdf_loop.memory_limit import checked_limit
 from mdf_loop.paths import path_of
-from mdf_loop.sweeps import Grid
+from mdf_loop.sweeps import MadeSweep
 from mdf_loop.trials import EACH_TRIAL, USUAL, Draws, OverTrials, draws, is_whole
 from mdf_loop.trials import over_trials as told_over_trials
 
@@ -114,6 +114,20 @@ class RunControls:
         return self.checkpoint or self.resume
 
 
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Who computes the members of a sweep, and trials; see `Compiled.run` for the words.
+
+    Members are cut into blocks, of so many if it is said. One whose worker dies is run again, so often.
+    A run that `resumes` computes only what its store has not.
+    """
+
+    cluster: Any
+    block: int | None = None
+    retries: int = 5
+    resumes: bool = False
+
+
 _ALL, _USUAL = Selection(), RunControls()
 
 
@@ -135,6 +149,7 @@ class RunSpecification:
     output: str | Path | None = None
     overwrite: bool = False
     runs: int = 1
+    sharing: Sharing | None = None
 
     @property
     def reading(self) -> Hashable:
@@ -143,6 +158,11 @@ class RunSpecification:
         if self.steps is not None:
             time = (self.dt is not None, self.execution_list)
         return selection.named, selection.only, self.controls.watches, time
+
+    @property
+    def begins(self) -> bool:
+        """Whether the run begins anew."""
+        return self.controls.begins and not (self.sharing is not None and self.sharing.resumes)
 
     @property
     def writes(self) -> bool:
@@ -158,7 +178,14 @@ class RunSpecification:
     @property
     def streams(self) -> bool:
         """Whether rows are written while they are computed."""
-        return self.store is not None and self.steps is not None and self.engine != "modeci"
+        time = self.store is not None and self.steps is not None and self.engine != "modeci"
+        return time and self.sharing is None
+
+    @property
+    def shares_store(self) -> bool:
+        """Whether a store is written by all who compute members."""
+        told = self.selection.over_trials.statistics
+        return self.sharing is not None and self.store is not None and not told
 
 
 def specify(
@@ -187,8 +214,11 @@ def specify(
     overwrite: bool = False,
     checkpoint: str | Path | None = None,
     checkpoint_every: float | str | None = None,
-    resume: str | Path | None = None,
+    resume: str | Path | bool | None = None,
     memory_limit: float | str | None = None,
+    cluster: Any = None,
+    block: int | None = None,
+    retries: int = 5,
 ) -> RunSpecification:
     """What a run is asked for by these words, which are those of `Compiled.run`.
 
@@ -210,19 +240,23 @@ def specify(
         output,
         overwrite,
     )
-    words += (checkpoint, checkpoint_every, resume, memory_limit)
+    words += (checkpoint, checkpoint_every, resume, memory_limit, cluster, block, retries)
     if all(map(is_, words, _DEFAULTS)):  # most calls ask for nothing else
         return RunSpecification(Values(arguments.inputs(inputs)))
     values = Values(
         arguments.inputs(inputs),
         {} if set is None else arguments.settings(set),
-        sweep if isinstance(sweep, Grid) else arguments.mapping(sweep, "sweep", _SWEEP),
+        sweep if isinstance(sweep, MadeSweep) else arguments.mapping(sweep, "sweep", _SWEEP),
         state,
         draws(seed, trials),
     )
     selection = _selection(record, only, every, when, reduce)
     if over_trials is not None or by is not None:
         selection = replace(selection, over_trials=told_over_trials(over_trials, by, trials))
+    sharing = _sharing(cluster, block, retries)
+    if sharing is not None:
+        sharing = replace(sharing, resumes=_resumes(resume, output, checkpoint, checkpoint_every))
+        resume = None
     controls = _controls(
         time_limit, nan, progress, checkpoint, checkpoint_every, resume, memory_limit
     )
@@ -236,6 +270,7 @@ def specify(
         arguments.word(engine, "engine", ENGINES),
         output,
         arguments.flag(overwrite, "overwrite"),
+        sharing=sharing,
     )
     return _checked_time(made)
 
@@ -270,10 +305,17 @@ def _controls(
     progress: Progressing,
     checkpoint: str | Path | None,
     checkpoint_every: Any,
-    resume: str | Path | None,
+    resume: str | Path | bool | None,
     memory_limit: Any,
 ) -> RunControls:
     arguments.word(nan, "nan", NAN)
+    if isinstance(resume, bool):
+        if resume:
+            raise InputError(
+                "resume=True is for a store that a cluster has written",
+                hint="give cluster, too; or the name of a checkpoint: resume='run.ckpt'",
+            )
+        resume = None
     files = checkpoint is not None or resume is not None
     limits = time_limit is not None or memory_limit is not None
     if not (files or limits or checkpoint_every is not None or progress is not None):
@@ -294,6 +336,45 @@ def _controls(
         None if resume is None else path_of(resume, "the checkpoint to go on from"),
         checked_limit(memory_limit),
     )
+
+
+def _sharing(cluster: Any, block: Any, retries: Any) -> Sharing | None:
+    """Who computes.
+
+    Raises:
+        InputError: numbers are none, or a block is given that nobody computes.
+    """
+    if block is not None:
+        block = _whole(block, "block")
+    if not is_whole(retries) or retries < 0:
+        raise InputError(f"retries must be a whole number from 0 on, not {retries!r}"[:200])
+    if cluster is not None:
+        return Sharing(cluster, block, int(retries))
+    if block is not None:
+        raise InputError("a block is for a cluster", hint="give cluster (--cluster), too")
+    return None
+
+
+def _resumes(resume: Any, output: Any, checkpoint: Any, checkpoint_every: Any) -> bool:
+    """Whether a store is gone on with that a cluster has written.
+
+    Raises:
+        InputError: checkpoints are asked for, or another store is named.
+    """
+    if checkpoint is not None or checkpoint_every is not None:
+        raise InputError(
+            "a run on a cluster has no checkpoint: its store says what is computed",
+            hint="give output='sweep.zarr', and resume=True to go on",
+        )
+    if resume is None or resume is False:
+        return False
+    is_zarr = output is not None and Path(output).suffix.lower() == ".zarr"
+    if not is_zarr or (resume is not True and path_of(resume, "the store") != Path(output)):
+        raise InputError(
+            "a run on a cluster goes on with the store that it writes",
+            hint="give the same store as output and resume: output='sweep.zarr', resume=True",
+        )
+    return True
 
 
 # --- time -----------------------------------------------------------------------------------------

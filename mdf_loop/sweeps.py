@@ -8,6 +8,7 @@ sobol({"a": (0, 1), "b": (5, 7)}, 64)       64 members that fill the space betwe
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
@@ -21,10 +22,35 @@ from mdf_loop.trials import is_whole
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class Grid(Mapping[str, Array]):
-    """Each value of each name with each of the others; as a mapping it gives those of all members.
+class MadeSweep(Mapping[str, Array]):
+    """Values of members that are made when they are asked for; as a mapping it gives those of all."""
 
-    The first name changes slowest. The values of members are made when they are asked for.
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """How many members there are, along each axis of results."""
+
+    @abstractmethod
+    def part(self, first: int, last: int) -> dict[str, Array]:
+        """The values of the members from one to before another."""
+
+    @abstractmethod
+    def said(self) -> dict[str, Array]:
+        """All that the values are made of."""
+
+    def __getitem__(self, name: str) -> Array:
+        return self._all[name]
+
+    @cached_property
+    def _all(self) -> dict[str, Array]:
+        return self.part(0, math.prod(self.shape))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_all"}
+
+
+class Grid(MadeSweep):
+    """Each value of each name with each of the others; the first name changes slowest.
 
     Attributes:
         along: the values of each name, each once.
@@ -33,15 +59,20 @@ class Grid(Mapping[str, Array]):
     def __init__(self, values: Mapping[str, Array]) -> None:
         self.along = dict(values)
 
-    @cached_property
+    @property
     def shape(self) -> tuple[int, ...]:
         """How many values each name has."""
         return tuple(len(values) for values in self.along.values())
 
-    def __getitem__(self, name: str) -> Array:
-        place = list(self.along).index(name)
-        ways = [-1 if k == place else 1 for k in range(len(self.shape))]
-        return np.broadcast_to(self.along[name].reshape(ways), self.shape).ravel()
+    def part(self, first: int, last: int) -> dict[str, Array]:
+        """The values of the members from one to before another."""
+        places = np.unravel_index(np.arange(first, last), self.shape)
+        along = zip(self.along.items(), places, strict=True)
+        return {name: values[k] for (name, values), k in along}
+
+    def said(self) -> dict[str, Array]:
+        """The values of each name."""
+        return self.along
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.along)
@@ -52,6 +83,75 @@ class Grid(Mapping[str, Array]):
     def apart(self, array: Array) -> Array:
         """What all members give, with an axis for each name instead of one of members in front."""
         return array.reshape(*self.shape, *array.shape[1:])
+
+
+class Sobol(MadeSweep):
+    """Members that fill the space between bounds evenly."""
+
+    def __init__(self, ends: Mapping[str, tuple[float, float]], count: int, seed: int) -> None:
+        self._ends, self._count, self._seed = dict(ends), count, seed
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many members there are."""
+        return (self._count,)
+
+    def part(self, first: int, last: int) -> dict[str, Array]:
+        """The values of the members from one to before another."""
+        points = evenly(last, len(self._ends), self._seed, first)
+        return {
+            name: low + points[:, k] * (high - low)
+            for k, (name, (low, high)) in enumerate(self._ends.items())
+        }
+
+    def said(self) -> dict[str, Array]:
+        """The bounds, with the count and the seed."""
+        of = (self._count, self._seed)
+        return {name: np.array([*ends, *of]) for name, ends in self._ends.items()}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ends)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+
+def shape_of(sweep: Mapping[str, Any]) -> tuple[int, ...]:
+    """How many members a sweep has, along each axis of results; () of no sweep.
+
+    Raises:
+        InputError: it has not equally many values of each name.
+    """
+    if isinstance(sweep, MadeSweep):
+        return sweep.shape
+    refuse_uneven(sweep)
+    return tuple({_length(rows) for rows in sweep.values()})
+
+
+def part_of(sweep: Mapping[str, Any], first: int, last: int) -> dict[str, Any]:
+    """The values of the members of a sweep from one to before another."""
+    if isinstance(sweep, MadeSweep):
+        return sweep.part(first, last)
+    return {name: rows[first:last] for name, rows in sweep.items()}
+
+
+def refuse_uneven(sweep: Mapping[str, Any]) -> None:
+    """Refuse a sweep that has not equally many values of each name.
+
+    Raises:
+        InputError: it is one; the sentence says how many there are.
+    """
+    sizes = {name: _length(rows) for name, rows in sweep.items()}
+    if len(set(sizes.values())) > 1:
+        told = ", ".join(f"'{name}' has {size}" for name, size in sizes.items())
+        raise InputError(
+            f"all values of a sweep must be equally many, but {told}",
+            hint="the first member of a sweep has the first value of each, and so on",
+        )
+
+
+def _length(rows: Any) -> int:
+    return len(rows) if np.ndim(rows) else 0
 
 
 def grid(values: Mapping[str, Any]) -> Grid:
@@ -85,7 +185,7 @@ def paired(values: Mapping[str, Any]) -> dict[str, Array]:
     return made
 
 
-def sobol(bounds: Mapping[str, Any], count: int, seed: int = 0) -> dict[str, Array]:
+def sobol(bounds: Mapping[str, Any], count: int, seed: int = 0) -> Sobol:
     """A sweep of so many members that fill the space between bounds evenly, by a Sobol sequence.
 
     Args:
@@ -100,22 +200,27 @@ def sobol(bounds: Mapping[str, Any], count: int, seed: int = 0) -> dict[str, Arr
         if not is_whole(number) or number < least:
             raise InputError(f"{what} must be a whole number from {least} on, not {number!r}"[:200])
     ends = {name: _bounds(name, pair) for name, pair in _given(bounds, "bounds").items()}
-    points = evenly(count, len(ends), seed)
-    return {
-        name: low + points[:, k] * (high - low)
-        for k, (name, (low, high)) in enumerate(ends.items())
-    }
+    return Sobol(ends, int(count), int(seed))
 
 
-def evenly(count: int, size: int, seed: int) -> Array:
-    """Points between 0 and 1 that fill the space evenly; the first of a scrambled Sobol sequence.
+def evenly(count: int, size: int, seed: int, first: int = 0) -> Array:
+    """Points between 0 and 1 that fill the space evenly, of a scrambled Sobol sequence.
+
+    Args:
+        count: how many there are from the begin of the sequence on.
+        size: how many numbers each point has.
+        seed: which scrambled sequence it is.
+        first: how many of them are left out.
 
     Source: Sobol, On the distribution of points in a cube (1967); scipy.stats.qmc.
     """
     from scipy.stats import qmc
 
+    sequence = qmc.Sobol(size, rng=seed)
+    if first:
+        return np.asarray(sequence.fast_forward(first).random(count - first))
     exponent = max(math.ceil(math.log2(count)), 0)
-    made: Array = qmc.Sobol(size, rng=seed).random_base2(exponent)[:count]
+    made: Array = sequence.random_base2(exponent)[:count]
     return made
 
 

@@ -54,6 +54,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("run",),
     ("results",),
     ("fitting",),
+    ("cluster",),
     ("api",),
     ("folding", "outline", "plugin", "verification", "classification", "demo"),
     ("drawing", "explanation", "changes"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.api.clustered import run_on_cluster
 from mdf_loop.api.fittable import Fittable
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.api.prepared import Prepared
@@ -153,8 +154,11 @@ class Compiled(Fittable):
         overwrite: bool = False,
         checkpoint: str | Path | None = None,
         checkpoint_every: float | str | None = None,
-        resume: str | Path | None = None,
+        resume: str | Path | bool | None = None,
         memory_limit: float | str | None = None,
+        cluster: Any = None,
+        block: int | None = None,
+        retries: int = 5,
     ) -> Results:
         """One evaluation of the model, or (with `steps`) the model over time.
 
@@ -208,6 +212,13 @@ class Compiled(Fittable):
                 quarters of that of the machine or its container if nothing is said. What is known
                 to take more is refused; a run that comes to it is stopped, which raises with what
                 was reached in `error.results`.
+            cluster: who computes a sweep, or trials: so many processes of this machine, of one
+                thread each; `tcp://host:8786`, a Dask scheduler; a `dask.distributed.Client`; or
+                a YAML file with `slurm:` or `ssh:`. A `.zarr` output is written by them, and
+                `resume=True` goes on with one: only what is missing in it is computed.
+            block: how many members (or trials) a worker computes at once; what takes about 10 s if
+                nothing is said.
+            retries: how often a block is run again whose worker has died.
 
         Raises:
             LoopError: an input does not fit, or the model failed; the sentence names the place.
@@ -239,6 +250,9 @@ class Compiled(Fittable):
             checkpoint_every=checkpoint_every,
             resume=resume,
             memory_limit=memory_limit,
+            cluster=cluster,
+            block=block,
+            retries=retries,
         )
         return self.run_specified(asked)
 
@@ -248,7 +262,8 @@ class Compiled(Fittable):
         Raises:
             LoopError: an input does not fit, or the model failed; the sentence names the place.
         """
-        return run(self.prepared, asked)
+        way = run if asked.sharing is None else run_on_cluster
+        return way(self.prepared, asked)
 
     # --- files --------------------------------------------------------------------------------
 

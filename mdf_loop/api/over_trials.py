@@ -31,7 +31,7 @@ def run_over_trials(run: _Run, asked: RunSpecification) -> tuple[Results, LoopEr
     Raises:
         InputError: what is asked for does not go together.
     """
-    _refuse(asked)
+    refuse_with_statistics(asked)
     told = asked.selection.over_trials
     begun, made = time.monotonic(), TrialStatistics(told)
     complete, last, error = None, None, None
@@ -43,7 +43,11 @@ def run_over_trials(run: _Run, asked: RunSpecification) -> tuple[Results, LoopEr
         made.add(complete, _members(complete))
         trials.seen(complete)
     assert last is not None
-    return (last if complete is None else _told(made, complete, last)), error
+    if complete is None:
+        return last, error
+    is_all = last.stopped_by is StoppedBy.COMPLETED
+    reason = last.reason if is_all else f"{made.trials} trials; {last.reason}"
+    return told_of(made, complete, last.stopped_by, reason), error
 
 
 class _Batch:
@@ -88,16 +92,18 @@ def _of(asked: RunSpecification, told: OverTrials, batch: _Batch, begun: float) 
     )
 
 
-def _members(results: Results) -> int | None:
-    """How many members a sweep has; None if there is none."""
+def _members(results: Results) -> range | None:
+    """The members of a sweep; None if there is none."""
     first = results.axes[0]
-    return first.length if first.is_swept else None
+    return range(first.length) if first.is_swept else None
 
 
-def _told(made: TrialStatistics, complete: Results, last: Results) -> Results:
+def told_of(
+    made: TrialStatistics, complete: Results, stopped_by: StoppedBy, reason: str
+) -> Results:
     """Results like those of a complete batch, with what is told of all in the place of its outputs.
 
-    How the run ended is what the last batch says, which may be incomplete.
+    How the run ended is what is said besides: the last batch may be incomplete.
     """
     axes = [axis for axis in complete.axes if axis.name != "trial"]
     place = int(bool(axes) and axes[0].is_swept)
@@ -115,10 +121,8 @@ def _told(made: TrialStatistics, complete: Results, last: Results) -> Results:
             for name in arrays
             if name.rpartition(".")[0] in complete.units and not name.endswith(_WITHOUT_UNIT)
         },
-        stopped_by=last.stopped_by,
-        reason=last.reason
-        if last.stopped_by is StoppedBy.COMPLETED
-        else f"{made.trials} trials; {last.reason}",
+        stopped_by=stopped_by,
+        reason=reason,
         native=complete.native,
         seed=complete.seed,
         draws=True,
@@ -129,7 +133,7 @@ def _told(made: TrialStatistics, complete: Results, last: Results) -> Results:
 _WITHOUT_UNIT = (".count", ".histogram", ".var")
 
 
-def _refuse(asked: RunSpecification) -> None:
+def refuse_with_statistics(asked: RunSpecification) -> None:
     """Refuse what does not go together with statistics over trials."""
     controls, selection = asked.controls, asked.selection
     for what, there in (

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -44,31 +45,44 @@ from mdf_loop.signals import Signalled, finished
 from mdf_loop.specification import RunSpecification
 from mdf_loop.sweeps import Grid
 
+Computing: TypeAlias = Callable[[Claim | None], tuple[Results, LoopError | None]]
+"""Gives results, and the error that ended what was computed; with the store as its own, if there is one."""
+
 
 def run(prepared: Prepared, asked: RunSpecification) -> Results:
     """Run a model, and save the results where that is asked for."""
     if isinstance(asked.values.sweep, Grid) and asked.streams:
         raise InputError(
             "a grid is not written to a Zarr store while it runs",
-            hint="write .nc or .h5, or sweep over dict(grid), whose members have one axis",
+            hint="write .nc or .h5, or let a cluster write it (cluster=1), "
+            "or sweep over dict(grid), whose members have one axis",
         )
+    return with_files(prepared, asked, lambda claim: _computed(prepared, asked, claim))
+
+
+def with_files(prepared: Prepared, asked: RunSpecification, compute: Computing) -> Results:
+    """What is computed, saved where that is asked for.
+
+    Raises:
+        LoopError: it cannot be written, or the run has failed: `results` are what was reached.
+    """
     if not asked.writes and asked.controls.memory_limit is None:
-        return _run(prepared, asked, None)
+        return _ended(prepared, asked, compute, None)
     with limited(asked.controls.memory_limit), noting(prepared.document.files):
         if asked.output is not None:
             _check_output(prepared, asked, asked.output)
         if asked.store is None:
-            return _run(prepared, asked, None)
+            return _ended(prepared, asked, compute, None)
         with claimed(asked.store, new_run_id(), overwrite=asked.overwrite) as claim:
-            if asked.controls.begins:
+            if asked.begins:
                 claim.check_new()
-            return _run(prepared, asked, claim)
+            return _ended(prepared, asked, compute, claim)
 
 
 def _check_output(prepared: Prepared, asked: RunSpecification, output: str | Path) -> None:
     """Refuse before the run what could not be written."""
     controls = asked.controls
-    if controls.begins or not asked.streams:
+    if asked.begins or not asked.streams:
         check_file(output)  # a run that goes on looks at its store itself
     place = path_of(output, "the output")
     for what, path in (("checkpoint", controls.checkpoint), ("resume", controls.resume)):
@@ -78,16 +92,25 @@ def _check_output(prepared: Prepared, asked: RunSpecification, output: str | Pat
     check_texts(output, names, prepared.units)
 
 
-def _run(prepared: Prepared, asked: RunSpecification, claim: Claim | None) -> Results:
-    """The same, with the store that is written as the run's own, if there is one."""
-    backend = BACKENDS[asked.engine]
+def _computed(
+    prepared: Prepared, asked: RunSpecification, claim: Claim | None
+) -> tuple[Results, LoopError | None]:
+    """What the model gives, by what runs it."""
+    backend, error = BACKENDS[asked.engine], None
     if isinstance(backend, DocumentBackend):
-        results, error = _run_in_engine(prepared, asked, backend), None
+        results = _run_in_engine(prepared, asked, backend)
     elif asked.selection.over_trials.statistics:
         results, error = run_over_trials(lambda batch: _compiled(prepared, batch, None), asked)
     else:
         results, error = _compiled(prepared, asked, claim)
-    results = laid_out(results, asked.values.sweep)
+    return laid_out(results, asked.values.sweep), error
+
+
+def _ended(
+    prepared: Prepared, asked: RunSpecification, compute: Computing, claim: Claim | None
+) -> Results:
+    """What is computed, written; or the error that has ended it."""
+    results, error = compute(claim)
     results.read_from = prepared.document.files
     try:
         if asked.output is not None:
@@ -127,6 +150,8 @@ def _save(
         results.save(output)
         return
     claim.check()
+    if asked.shares_store:
+        return
     if asked.streams:
         complete(claim.place, results)
     else:

@@ -28,6 +28,7 @@ from mdf_loop.losses import WITH_DATA, WORDS
 from mdf_loop.memory_limit import check
 from mdf_loop.paths import noted, path_of
 from mdf_loop.suggestion import suggestion
+from mdf_loop.sweeps import grid
 
 
 def read_inputs(
@@ -55,6 +56,23 @@ def read_settings(pairs: Iterable[str]) -> dict[str, Any]:
         name: _read(text, f"the value of '{name}'")
         for name, text in split_once(pairs, "--set cell.g=0.5")
     }
+
+
+def read_members(pairs: Iterable[str], along: Iterable[str]) -> Mapping[str, Any]:
+    """What `--sweep` and `--grid` say together.
+
+    Raises:
+        InputError: they cannot be read, or both are given.
+    """
+    swept, crossed = read_sweep(pairs), read_sweep(along)
+    if swept and crossed:
+        raise InputError("--sweep and --grid are different sweeps", hint="give one of them")
+    return grid(crossed) if crossed else swept
+
+
+def read_cluster(text: str | None) -> Any:
+    """Who computes: a number, an address or a file."""
+    return int(text) if text is not None and text.isdecimal() else text
 
 
 def read_sweep(pairs: Iterable[str]) -> dict[str, Any]:

@@ -57,6 +57,43 @@ def sweep_option(command: _F) -> _F:
     )(command)
 
 
+grid_option = click.option(
+    "--grid",
+    multiple=True,
+    metavar="NAME=VALUES",
+    help="Sweep over each of these values with each of another --grid: cell.g=0:1:100.",
+)
+
+
+def cluster_options(command: _F) -> _F:
+    """`--cluster`, `--block`, `--retries`."""
+    for option in (
+        click.option(
+            "--retries",
+            type=int,
+            default=5,
+            show_default=True,
+            help="Run a block again whose worker has died, so often.",
+        ),
+        click.option(
+            "--block",
+            type=int,
+            help="How many members a worker computes at once; what takes 10 s if nothing is said.",
+        ),
+        cluster_option,
+    ):
+        command = option(command)
+    return command
+
+
+cluster_option = click.option(
+    "--cluster",
+    metavar="N|ADDRESS|FILE",
+    help="Who computes: so many processes, a Dask scheduler (tcp://host:8786), or a YAML file "
+    "with slurm: or ssh:.",
+)
+
+
 def time_options(command: _F) -> _F:
     """`--steps`, `--dt`."""
     for option in (

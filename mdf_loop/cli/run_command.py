@@ -14,9 +14,11 @@ from mdf_loop.cli.ending import exit_code
 from mdf_loop.cli.long_run_options import keeping_options, long_run_arguments, stopping_options
 from mdf_loop.cli.options import (
     COMPILED,
+    cluster_options,
     compile_options,
     device_option,
     draws_options,
+    grid_option,
     input_options,
     model_argument,
     native_option,
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 @input_options
 @set_option
 @sweep_option
+@grid_option
+@cluster_options
 @draws_options
 @over_trials_options
 @time_options
@@ -138,7 +142,8 @@ def _check_files(options: Mapping[str, Any]) -> None:
 
 def _check_that_they_differ(options: Mapping[str, Any]) -> None:
     """Refuse to write two things to one file; what a run goes on from may be where it writes that."""
-    given = {_words(name): options[name] for name in (*WRITTEN, "resume", "initial_state")}
+    read = ("initial_state",) if options["cluster"] else ("resume", "initial_state")
+    given = {_words(name): options[name] for name in (*WRITTEN, *read)}
     paths = {word: None if path is None else path_of(path, word) for word, path in given.items()}
     for one_file in product(("--checkpoint", "--resume"), ("--initial-state", "--final-state")):
         refuse_clashes({word: path for word, path in paths.items() if word not in one_file})
@@ -147,11 +152,12 @@ def _check_that_they_differ(options: Mapping[str, Any]) -> None:
 def _asked(options: Mapping[str, Any]) -> RunSpecification:
     """What the run is asked for."""
     from mdf_loop.cli.inputs import (
+        read_cluster,
         read_inputs,
+        read_members,
         read_over_trials,
         read_seed,
         read_settings,
-        read_sweep,
         read_trials,
     )
     from mdf_loop.run.states import load_state
@@ -161,7 +167,7 @@ def _asked(options: Mapping[str, Any]) -> RunSpecification:
     return specify(
         read_inputs(options["pairs"], options["files"], options["steps"]),
         set=read_settings(options["settings"]),
-        sweep=read_sweep(options["sweep"]),
+        sweep=read_members(options["sweep"], options["grid"]),
         state=None if start is None else load_state(start),
         seed=read_seed(options["seed"]),
         trials=read_trials(options["trials"]),
@@ -173,6 +179,9 @@ def _asked(options: Mapping[str, Any]) -> RunSpecification:
         engine=options["engine"],
         output=options["output"],
         overwrite=options["overwrite"],
+        cluster=read_cluster(options["cluster"]),
+        block=options["block"],
+        retries=options["retries"],
         **long_run_arguments(options),
     )
 

@@ -23,6 +23,7 @@ from mdf_loop.reading.settings import Settings, bind_settings, input_name
 from mdf_loop.reading.streams import ONE_STREAM, Streams
 from mdf_loop.recent import Recent
 from mdf_loop.specification import Values
+from mdf_loop.sweeps import refuse_uneven
 from mdf_loop.trials import USUAL
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -157,7 +158,7 @@ class Inputs:
 
     def _looked_at(self, values: Values, steps: int | None) -> Bound:
         members = {name: _members(name, rows) for name, rows in values.sweep.items()}
-        _refuse_uneven(members)
+        refuse_uneven(members)
         if twice := set(members) & (set(values.inputs) | set(values.set)):
             raise InputError(f"'{min(twice)}' is swept, so it cannot be given one value too")
         document, options = self._document, self._options
@@ -287,15 +288,6 @@ def _seeds(members: Mapping[str, Array], ports: Collection[str]) -> tuple[int, .
     if rows.ndim != 1 or rows.dtype.kind not in "iu" or (rows < 0).any():
         raise InputError("the sweep of 'seed' is no list of whole numbers from 0 to 2**64 - 1")
     return tuple(rows.tolist())
-
-
-def _refuse_uneven(members: Mapping[str, Array]) -> None:
-    if len({len(rows) for rows in members.values()}) > 1:
-        sizes = ", ".join(f"'{name}' has {len(rows)}" for name, rows in members.items())
-        raise InputError(
-            f"all values of a sweep must be equally many, but {sizes}",
-            hint="the first member of a sweep has the first value of each, and so on",
-        )
 
 
 def _swept_ports(

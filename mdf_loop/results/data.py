@@ -27,9 +27,12 @@ class Results(Outputs):
 
     Attributes:
         read_from: the files of the model, which nothing is saved over.
+        store: the Zarr store that the outputs are read from where they are looked at, if a cluster
+            has written one.
     """
 
     read_from: Files = frozenset()
+    store: Path | None = None
 
     @property
     def time(self) -> Array | None:
@@ -77,10 +80,13 @@ class Results(Outputs):
         return "".join(in_parts(self.content()))
 
     def to_xarray(self) -> Dataset:
-        """An `xarray.Dataset`: a variable for each output, with dims, coordinates and units."""
-        from mdf_loop.results.dataset import dataset
+        """An `xarray.Dataset`: a variable for each output, with dims, coordinates and units.
 
-        return dataset(self)
+        What a cluster has written is read from its store where it is looked at.
+        """
+        from mdf_loop.results.dataset import dataset, open_store
+
+        return dataset(self) if self.store is None else open_store(self.store)
 
     def save(self, path: str | Path) -> None:
         """Write outputs and coordinates to a `.npz`, `.json`, `.csv`, `.h5` or `.nc` file.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,3 +27,11 @@ def dataset(results: Outputs) -> Dataset:
         {item.name: variable(item) for item in coordinates(results)},
         about(results),
     )
+
+
+def open_store(path: Path) -> Dataset:
+    """The dataset of a Zarr store, whose arrays are read where they are looked at."""
+    import xarray
+
+    made: Dataset = xarray.open_zarr(path, consolidated=True, chunks=None)
+    return made

@@ -220,8 +220,8 @@ def _check(name: str, contents: Mapping[str, Any], identity: Identity) -> None:
             f"the checkpoint '{name}' is of another version of mdf_loop",
             hint=f"go on with that version, or {ANEW}",
         )
-    if difference := _difference(contents["identity"], identity):
-        raise InputError(f"the checkpoint '{name}' is of {difference}", hint=_HINT)
+    if apart := difference(contents["identity"], identity):
+        raise InputError(f"the checkpoint '{name}' is of {apart}", hint=_HINT)
 
 
 def _parts(archive: Archive, held: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Array]]:
@@ -239,7 +239,7 @@ def _parts(archive: Archive, held: Mapping[str, Mapping[str, str]]) -> dict[str,
 # --- whose it is ----------------------------------------------------------------------------------
 
 
-def _difference(there: Identity, here: Identity) -> str:
+def difference(there: Identity, here: Identity) -> str:
     """What tells the run of a checkpoint from this one; "" if they are the same."""
     if there.get("model") != here.get("model"):
         return "another model"

@@ -149,6 +149,12 @@ def _options(shares: bool, large: bool) -> Any:
     return options
 
 
+def use_threads(count: int) -> None:
+    """Let sessions that are made from now on have so many threads."""
+    global THREADS
+    THREADS = count
+
+
 def _cores() -> int:
     """How many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):

@@ -48,9 +48,10 @@ class TrialStatistics:
         self.numbers = {key: statistic.numbers for key, (_, statistic) in told.items()}
         self.trials = 0
 
-    def add(self, outputs: Mapping[str, Array], members: int | None = None) -> None:
-        """Take a batch: outputs `[trial, ...]`, or `[member, trial, ...]` of so many members."""
-        self._members = members
+    def add(self, outputs: Mapping[str, Array], members: range | None = None) -> None:
+        """Take a batch: outputs `[trial, ...]`, or `[member, trial, ...]` of these members."""
+        if members is not None:
+            self._members = max(self._members or 0, members.stop)
         arrays = {name: self._of_members(outputs[name]) for name in self._asked.statistics}
         by = None if self._asked.by is None else self._of_members(outputs[self._asked.by])
         if by is not None and (by.ndim != 2 or by.dtype.kind not in "biuf"):
@@ -61,14 +62,15 @@ class TrialStatistics:
         for name, array in arrays.items():
             if array.dtype.kind not in "biuf":
                 raise InputError(f"'{name}' is {array.dtype}: over trials numbers are told only")
-        self.trials += next(iter(arrays.values())).shape[1]
-        for member in range(self._members or 1):
-            for value in (None,) if by is None else np.unique(by[member]).tolist():
-                chosen = slice(None) if by is None else by[member] == value
+        if not members or members.start == 0:
+            self.trials += next(iter(arrays.values())).shape[1]
+        for row, member in enumerate(members or range(1)):
+            for value in (None,) if by is None else np.unique(by[row]).tolist():
+                chosen = slice(None) if by is None else by[row] == value
                 group = self._group(member, value)
                 for key, (name, _) in self._made.items():
-                    self._check_shape(group[key], name, arrays[name][member])
-                    group[key].add(arrays[name][member][chosen])
+                    self._check_shape(group[key], name, arrays[name][row])
+                    group[key].add(arrays[name][row][chosen])
 
     def _check_shape(self, reduction: Reduction, name: str, rows: Array) -> None:
         if not reduction.takes(rows):

@@ -59,6 +59,9 @@ RUN = "run"
 UNFINISHED = "unfinished"
 """The attribute of a store that a run has not yet written to its end; a sentence."""
 
+WHOLE: Any = {"write_empty_chunks": True}
+"""How arrays are written: else -0.0 would become 0.0 in a chunk that has nothing else."""
+
 GOES_ON = {UNFINISHED: "a run writes it, or was killed"}
 
 _HERE, _EXCHANGE = -100, 2
@@ -95,7 +98,7 @@ def create(
             _write_array(new, item, along, rows, with_room(item, results) if grows else None)
         documents = {name: read_json(new / name) for name in map(_place, arrays)}
         whose = {RUN: run or new_run_id()}
-        write_json(new, _root(documents, {**_about(results), **whose, **(more or {})}))
+        write_json(new, root_of(documents, {**described(results), **whose, **(more or {})}))
         put(new, place)
 
 
@@ -176,7 +179,7 @@ def attributes_of(path: Path) -> Mapping[str, Any]:
     return found if OURS in found else {}
 
 
-def _about(results: Outputs) -> dict[str, str]:
+def described(results: Outputs) -> dict[str, str]:
     """Where the numbers come from; and the coordinates, as xarray looks for them."""
     names = [safe_name(along.name) for along in coordinates(results)]
     found = " ".join(name for name in names if len(name.split()) == 1)
@@ -207,29 +210,44 @@ def _write_array(
     room: tuple[int, ...] | None = None,
 ) -> None:
     """Write an array; one with room for longer rows is nan where nothing is written, if it can."""
+    axis, rows = (item.dims.index(along), rows) if along in item.dims else (0, None)
+    array = as_stored(item.array)
+    chunks = _chunks(room or array.shape, array.dtype.itemsize, axis, rows)
+    made = new_array(store, item, array.shape, array.dtype, chunks, with_nan=bool(room))
+    for place in _segments(array.shape, axis, made.chunks):
+        made[place] = np.asarray(array[place])
+
+
+def new_array(
+    store: Path,
+    item: Labelled,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    chunks: tuple[int, ...],
+    *,
+    with_nan: bool,
+    more: Mapping[str, Any] | None = None,
+) -> zarr.Array[Any]:
+    """An array without content, named as an item is; nan where nothing is written, if it can be."""
     import zarr
     from zarr.codecs import BloscCodec, ZstdCodec
 
-    axis, rows = (item.dims.index(along), rows) if along in item.dims else (0, None)
-    array = as_stored(item.array)
-    text = array.dtype.kind == "T"
-    made = zarr.create_array(
+    text = dtype.kind == "T"
+    return zarr.create_array(
         store,
         name=_place(item),
-        shape=array.shape,
-        dtype=array.dtype if text else np.dtype(array.dtype.name),  # C's long long is int64, too
-        chunks=_chunks(room or array.shape, array.dtype.itemsize, axis, rows),
-        fill_value=np.nan if room and array.dtype.kind in "fc" else array.dtype.type(),
+        shape=shape,
+        dtype=dtype if text else np.dtype(dtype.name),  # C's long long is int64, too
+        chunks=chunks,
+        fill_value=np.nan if with_nan and dtype.kind in "fc" else dtype.type(),
         compressors=ZstdCodec(level=0)
         if text
         else BloscCodec(cname="lz4", clevel=1, shuffle="shuffle"),
         dimension_names=item.dims,
-        attributes={**attributes(item.name, item.unit)},
-        config={"write_empty_chunks": True},  # else -0.0 would become 0.0
+        attributes={**attributes(item.name, item.unit), **(more or {})},
+        config=WHOLE,
         overwrite=True,  # a reduction, when a run goes on
     )
-    for place in _segments(array.shape, axis, made.chunks):
-        made[place] = np.asarray(array[place])
 
 
 def as_stored(array: Array) -> Array:
@@ -274,13 +292,13 @@ def open_array(place: Path, mode: Literal["r", "r+"] = "r") -> zarr.Array[Any]:
     """An array of a store, which is read from the disk where it is looked at."""
     import zarr
 
-    return zarr.open_array(place, mode=mode)
+    return zarr.open_array(place, mode=mode, config=WHOLE)
 
 
 # --- metadata ---------------------------------------------------------------------------------
 
 
-def _root(documents: Mapping[str, Any], attributes: Mapping[str, str]) -> dict[str, Any]:
+def root_of(documents: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The whole, which has the metadata of all arrays in it: they change together in one moment."""
     return {
         "zarr_format": 3,

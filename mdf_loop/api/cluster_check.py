@@ -1,0 +1,104 @@
+"""What the workers of a cluster have, and how fast each is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.running import run
+from mdf_loop.cluster.clients import connected
+from mdf_loop.cluster.form import form
+from mdf_loop.errors import InputError
+from mdf_loop.importing.opening import open_document
+from mdf_loop.lower.builder import Options
+from mdf_loop.run.device import Placement
+from mdf_loop.specification import specify
+
+STARTS = 60.0
+"""Seconds to wait for the first worker."""
+
+_STEPS, _MEMBERS = 2000, 256
+"""What is run to tell the speed."""
+
+_NEURON = {
+    "neuron": {
+        "nodes": {
+            "cell": {
+                "input_ports": {"current": {"default_value": 0.5}},
+                "parameters": {
+                    "v": {
+                        "default_initial_value": -1.0,
+                        "time_derivative": "v - v * v * v / 3 - w + current",
+                    },
+                    "w": {
+                        "default_initial_value": 0.0,
+                        "time_derivative": "(v + 0.7 - 0.8 * w) / 12.5",
+                    },
+                },
+                "output_ports": {"v": {"value": "v"}},
+            }
+        }
+    }
+}
+"""A neuron of FitzHugh and Nagumo."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReport:
+    """A worker: where it is, how many threads it has, its form, and steps of a neuron in a second."""
+
+    address: str
+    threads: int
+    form: Mapping[str, str]
+    speed: float
+
+
+def check_workers(cluster: Any) -> list[WorkerReport]:
+    """Look at each worker of a cluster.
+
+    Raises:
+        InputError: the cluster cannot be reached, or has no worker.
+    """
+    with connected(cluster) as client:
+        try:
+            client.wait_for_workers(1, timeout=STARTS)
+        except TimeoutError:
+            raise InputError(
+                f"the cluster '{cluster}' has no worker after {STARTS:.0f} s",
+                hint="'dask worker ADDRESS' starts one; of jobs that wait the queue knows more",
+            ) from None
+        if isinstance(cluster, int):
+            client.wait_for_workers(cluster, timeout=STARTS)
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        asked = {
+            address: client.submit(_looked_at, workers=[address], pure=False) for address in workers
+        }
+        return [_report(address, workers[address], asked[address]) for address in sorted(asked)]
+
+
+def _report(address: str, worker: Mapping[str, Any], future: Any) -> WorkerReport:
+    try:
+        found, speed = future.result()
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"the worker '{address}' lacks a library: {error}",
+            hint="install mdf-loop[cluster] there, in the environment that starts the worker",
+        ) from None
+    return WorkerReport(address, worker["nthreads"], found, speed)
+
+
+def _looked_at() -> tuple[dict[str, str], float]:
+    """The form of this process, and its speed."""
+    prepared = Prepared(open_document(_NEURON), Placement("cpu"), Options())
+    asked = specify(
+        sweep={"current": np.linspace(0, 1, _MEMBERS)}, steps=_STEPS, dt=0.1, progress=False
+    )
+    run(prepared, asked)
+    began = perf_counter()
+    run(prepared, asked)
+    return form(), _STEPS * _MEMBERS / (perf_counter() - began)

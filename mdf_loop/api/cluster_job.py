@@ -1,0 +1,237 @@
+"""What each worker does: it runs blocks of the members of a run, and says what became of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.running import run
+from mdf_loop.cluster.cutting import Box, MemberBlock, boxes
+from mdf_loop.cluster.form import check_form, form
+from mdf_loop.document.document import Document
+from mdf_loop.errors import Finding, RunError
+from mdf_loop.ir import Array
+from mdf_loop.lower.builder import Options
+from mdf_loop.results.data import Results
+from mdf_loop.run.device import Placement
+from mdf_loop.run.onnxruntime.session import use_threads
+from mdf_loop.run.recording.missing import dtype_with_nan
+from mdf_loop.run.recording.regions import COMPUTED, FAILED, Regions
+from mdf_loop.specification import RunControls, RunSpecification
+from mdf_loop.sweeps import part_of, shape_of
+from mdf_loop.trials import Draws, OverTrials
+
+_MANY = 1 << 20
+"""How many runs of one kind there will be: machine code is worth making."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Results of members from `first` on."""
+
+    first: int
+    count: int
+    results: Results
+
+
+@dataclass(frozen=True, slots=True)
+class FailedMember:
+    """A member whose run has failed, and how."""
+
+    member: int
+    who: str
+    finding: Finding
+
+
+@dataclass(frozen=True, slots=True)
+class MadeBlock:
+    """What became of the members of a block."""
+
+    pieces: tuple[Piece, ...]
+    failures: tuple[FailedMember, ...]
+
+
+class Job:
+    """A model, and what is asked of it for each member; it can be sent.
+
+    Attributes:
+        shape: how many members there are along each axis; the last one is that of trials, if there is one.
+    """
+
+    def __init__(
+        self, document: Document, placement: Placement, options: Options, asked: RunSpecification
+    ) -> None:
+        self._made_of = (document, placement, options)
+        self._watched = asked.controls.nan
+        self._sweep = asked.values.sweep
+        self._trials = asked.values.draws.trials
+        selection = asked.selection
+        if selection.over_trials.statistics:
+            told = selection.over_trials
+            names = dict.fromkeys((*told.statistics, *((told.by,) if told.by else ())))
+            selection = replace(selection, only=tuple(names), over_trials=OverTrials())
+        self._asked = replace(
+            asked,
+            selection=selection,
+            controls=RunControls(nan=asked.controls.nan, progress=False),
+            output=None,
+            overwrite=False,
+            sharing=None,
+            runs=_MANY,
+        )
+        trials = () if self._trials is None else (len(self._trials),)
+        self.shape = (*shape_of(self._sweep), *trials)
+        self._form = form()
+        self.store: Regions | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "prepared"}
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """The model made ready, once in each process."""
+        return Prepared(*self._made_of)
+
+    def check_form(self, who: str) -> None:
+        """Refuse to compute where numbers would be others."""
+        check_form(self._form, who)
+
+    @property
+    def axes(self) -> int:
+        """How many axes there are: of members of a sweep, of trials."""
+        return len(self._members_and_trials)
+
+    @property
+    def _members_and_trials(self) -> tuple[int, ...]:
+        """How many members a sweep has, and how many trials there are, if there are both."""
+        swept = (math.prod(shape_of(self._sweep)),) if self._sweep else ()
+        return swept if self._trials is None else (*swept, len(self._trials))
+
+    def asked_of(self, box: Box) -> RunSpecification:
+        """What a run of the members in a box of members and trials is asked for."""
+        values, places = self._asked.values, list(box)
+        if self._sweep:
+            rows = places.pop(0)
+            values = replace(values, sweep=part_of(self._sweep, rows.start, rows.stop))
+        if self._trials is not None:
+            numbers = self._trials[places[0]]
+            values = replace(values, draws=Draws(values.draws.seed, numbers))
+        return replace(self._asked, values=values)
+
+    def made(self, first: int, last: int) -> MadeBlock:
+        """Run members; those that fail are told, the others are kept."""
+        pieces: list[Piece] = []
+        failures: list[FailedMember] = []
+        front = self._members_and_trials
+        waiting = list(boxes(front, first, last))[::-1]
+        while waiting:
+            box = waiting.pop()
+            member = int(np.ravel_multi_index([part.start for part in box], front))
+            count = math.prod(part.stop - part.start for part in box)
+            try:
+                pieces.append(Piece(member, count, run(self.prepared, self.asked_of(box))))
+            except RunError as error:
+                if count == 1:
+                    found = error.findings[0]
+                    failures.append(FailedMember(member, self.called(member), found))
+                else:
+                    waiting += list(_halves(box))[::-1]
+        return MadeBlock(tuple(pieces), tuple(failures))
+
+    def called(self, member: int) -> str:
+        """A member with its values: `member 17 (cell.a = 0.3, trial 4)`."""
+        front = self._members_and_trials
+        places = [int(place) for place in np.unravel_index(member, front)]
+        said = []
+        if self._sweep:
+            place = places.pop(0)
+            values = part_of(self._sweep, place, place + 1)
+            said += [f"{name} = {_short(rows[0])}" for name, rows in values.items()]
+        if self._trials is not None:
+            said.append(f"trial {self._trials[places[0]]}")
+        return f"member {member} ({', '.join(said)})"
+
+
+def _short(value: Any) -> str:
+    return repr(np.asarray(value).tolist())[:60]
+
+
+def _halves(box: Box) -> Iterator[Box]:
+    """A box in two, along its first axis of more than one place."""
+    axis = next(k for k, part in enumerate(box) if part.stop - part.start > 1)
+    middle = (box[axis].start + box[axis].stop) // 2
+    for part in (slice(box[axis].start, middle), slice(middle, box[axis].stop)):
+        yield (*box[:axis], part, *box[axis + 1 :])
+
+
+def on_worker(job: Job, block: MemberBlock) -> MadeBlock:
+    """What a worker does with a block; what is written to a store is not sent."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    job.check_form(f"'{worker.address}'")
+    use_threads(max(1, worker.state.nthreads))
+    made = job.made(block.first, block.last)
+    if job.store is None:
+        return made
+    write(job.store, block, made)
+    return MadeBlock((), made.failures)
+
+
+def write(store: Regions, block: MemberBlock, made: MadeBlock) -> None:
+    """Write what became of the members of a block."""
+    flags = np.full(block.members, FAILED, np.int8)
+    arrays: dict[str, Array] = {}
+    for piece in made.pieces:
+        rows = slice(piece.first - block.first, piece.first - block.first + piece.count)
+        flags[rows] = COMPUTED
+        for name, array in flat(piece.results).items():
+            if len(made.pieces) == 1 and piece.count == block.members:
+                arrays[name] = array
+                continue
+            if name not in arrays:
+                shape = (block.members, *array.shape[1:])
+                dtype = array.dtype
+                arrays[name] = np.full(shape, np.nan if dtype.kind in "fc" else 0, dtype)
+            arrays[name][rows] = array
+    places = list(boxes(store.shape, block.first, block.last))
+    store.write(places, arrays, flags)
+
+
+def flat(results: Results) -> dict[str, Array]:
+    """The outputs with one axis of members in front."""
+    return _flat(results, {name: np.asarray(array) for name, array in results.items()})
+
+
+def flat_lengths(results: Results) -> dict[str, Array]:
+    """The lengths of rows likewise."""
+    return _flat(results, results.lengths)
+
+
+def _flat(results: Results, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    front = axes_in_front(results)
+    return {
+        name: array.reshape(math.prod(array.shape[:front]), *array.shape[front:])
+        for name, array in arrays.items()
+    }
+
+
+def axes_in_front(results: Results) -> int:
+    """How many axes are those of members and trials."""
+    return sum(axis.is_swept or axis.name == "trial" for axis in results.axes)
+
+
+def with_nan_rows(arrays: Mapping[str, Array], there: Array) -> dict[str, Array]:
+    """The arrays with nan in the rows that are not there."""
+    if there.all():
+        return dict(arrays)
+    made = {name: array.astype(dtype_with_nan(array.dtype)) for name, array in arrays.items()}
+    for array in made.values():
+        array[~there] = np.nan
+    return made

@@ -1,0 +1,84 @@
+"""The first members of a run, which are run here: they tell how members are cut into blocks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from mdf_loop.api.cluster_job import Job, MadeBlock, flat
+from mdf_loop.cluster.cutting import Cut, MemberBlock
+from mdf_loop.errors import RunError
+from mdf_loop.run.control.stopping import Stopping
+from mdf_loop.run.recording.zarr_folder import CHUNK
+
+BLOCK = 10.0
+"""Seconds that a block takes, about."""
+
+PARTS = 32
+"""Into how many blocks a run is cut at least, so that workers end at the same time."""
+
+ENOUGH = 0.25
+"""Seconds of the first members that tell the speed."""
+
+_GROWTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """How members are cut, and what the first block gave."""
+
+    cut: Cut
+    block: MemberBlock
+    made: MadeBlock
+
+
+def pilot(job: Job, block: int | None, stopping: Stopping) -> Pilot:
+    """Run more and more of the first members, until it is known how long they take.
+
+    Args:
+        job: what is run.
+        block: how many members a block has, if that is said.
+        stopping: what ends it.
+
+    Raises:
+        RunError: all members fail.
+    """
+    members = math.prod(job.shape)
+    most, wanted, warm = block or members, 1, False
+    while True:
+        first = Cut.of(job.shape, wanted, 1).block(0)
+        began = perf_counter()
+        made = job.made(first.first, first.last)
+        took = perf_counter() - began
+        is_all = first.last == members
+        if made.pieces:
+            most = min(most, max(1, CHUNK // _bytes(made)))
+            enough = took >= (ENOUGH if warm else 8 * ENOUGH) or wanted >= most
+            if is_all or enough or stopping.reason is not None:
+                break
+            wanted, warm = min(wanted * _GROWTH, most), True  # the first run made the model ready
+        elif is_all:
+            raise _all_failed(made)
+        else:
+            wanted *= _GROWTH
+    size = block or int(min(BLOCK / took * first.members, members / PARTS))
+    return Pilot(Cut.of(job.shape, wanted, size), first, made)
+
+
+def _all_failed(made: MadeBlock) -> RunError:
+    failed = made.failures[0]
+    return RunError(
+        f"all members failed; {failed.who}: {failed.finding.what}",
+        failed.finding.where,
+        failed.finding.hint,
+    )
+
+
+def _bytes(made: MadeBlock) -> int:
+    """The bytes of the largest output of one member."""
+    piece = made.pieces[0]
+    arrays = flat(piece.results).values()
+    return max(1, *(array.nbytes // piece.count for array in arrays), np.dtype(float).itemsize)

@@ -1,0 +1,234 @@
+"""Where members go that others have run: to memory, to a store, or into statistics over trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from typing import Protocol
+
+import numpy as np
+
+from mdf_loop.api.cluster_job import (
+    FailedMember,
+    Job,
+    MadeBlock,
+    Piece,
+    axes_in_front,
+    flat,
+    flat_lengths,
+    with_nan_rows,
+)
+from mdf_loop.api.cluster_pilot import Pilot
+from mdf_loop.api.gathering import laid_out
+from mdf_loop.api.over_trials import refuse_with_statistics, told_of
+from mdf_loop.cluster.cutting import MemberBlock
+from mdf_loop.errors import RunError, UnsupportedError
+from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.memory_limit import check
+from mdf_loop.results.data import Results
+from mdf_loop.run.outputs import Axis, LoopReport
+from mdf_loop.run.recording.missing import common_shape, padded
+from mdf_loop.run.recording.over_trials import TrialStatistics
+from mdf_loop.specification import RunSpecification
+
+
+class MemberSink(Protocol):
+    """Takes what became of blocks.
+
+    Attributes:
+        members: how many there are in all.
+        done: how many were taken.
+        failures: those of members that were taken at the begin.
+    """
+
+    members: int
+    done: int
+    failures: tuple[FailedMember, ...]
+
+    def missing(self) -> Iterator[MemberBlock]:
+        """The blocks that are still to be run."""
+
+    def put(self, block: MemberBlock, made: MadeBlock) -> None:
+        """Take a block."""
+
+    def results(self, stopped_by: StoppedBy, reason: str) -> Results:
+        """All that was taken."""
+
+
+def _like(template: Results, job: Job, asked: RunSpecification) -> Results:
+    """Results with the axes of all members, and without outputs."""
+    made = copy(template)
+    axes: list[Axis] = []
+    if asked.values.sweep:
+        values = {name: np.asarray(rows) for name, rows in asked.values.sweep.items()}
+        axes.append(Axis("batch", values, is_swept=True))
+    if asked.values.draws.trials is not None:
+        axes.append(Axis("trial", {"trial": np.asarray(asked.values.draws.trials)}))
+    made.axes = (*axes, *template.axes[axes_in_front(template) :])
+    made.state = None
+    made._arrays, made.lengths, made.loops = {}, {}, {}
+    return made
+
+
+# --- in memory ------------------------------------------------------------------------------------
+
+_Key = tuple[str, str]
+"""What an array is, and of which output or loop."""
+
+
+class InMemory:
+    """Keeps all members.
+
+    Raises:
+        UnsupportedError: an output is no array.
+        MemoryLimitError: there is no room for them.
+    """
+
+    def __init__(self, job: Job, asked: RunSpecification, first: Pilot) -> None:
+        self.members, self.done = first.cut.members, 0
+        self.failures = first.made.failures
+        self._cut, self._job, self._asked = first.cut, job, asked
+        self._template = first.made.pieces[0].results
+        self._arrays: dict[_Key, Array] = {}
+        self._there = np.zeros(self.members, bool)
+        self._apart = False
+        _check_arrays(self._template)
+        size = sum(np.asarray(array).nbytes for array in self._template.values())
+        check(
+            size / first.made.pieces[0].count * self.members,
+            "what all members give",
+            hint="give output='sweep.zarr' (--output): it is written there by those who compute it",
+        )
+        self.put(first.block, first.made)
+
+    def missing(self) -> Iterator[MemberBlock]:
+        """All blocks but the first."""
+        return (block for block in self._cut.blocks() if block.number)
+
+    def put(self, block: MemberBlock, made: MadeBlock) -> None:
+        """Take a block."""
+        for piece in made.pieces:
+            rows = slice(piece.first, piece.first + piece.count)
+            for key, array in self._parts(piece):
+                self._keep(key, rows, array)
+            self._there[rows] = True
+        self.done += block.members
+
+    def _parts(self, piece: Piece) -> Iterator[tuple[_Key, Array]]:
+        for name, array in flat(piece.results).items():
+            yield ("output", name), array
+        for name, array in flat_lengths(piece.results).items():
+            yield ("lengths", name), array
+        for name, report in piece.results.loops.items():
+            for word, said in (("iterations", report.iterations), ("reasons", report.codes)):
+                self._apart |= np.ndim(said) > 0
+                yield (word, name), np.broadcast_to(np.asarray(said).reshape(-1), piece.count)
+
+    def _keep(self, key: _Key, rows: slice, array: Array) -> None:
+        """Put rows to their place, which is made wider for them if it must be."""
+        kept = self._arrays.get(key)
+        if kept is None:
+            kept = np.zeros((self.members, *array.shape[1:]), array.dtype)
+        shape = common_shape(key[1], kept.shape[1:], array.shape[1:])
+        kept = padded(key[1], kept, (self.members, *shape))
+        array = padded(key[1], array, (len(array), *shape))
+        kept = kept.astype(np.result_type(kept.dtype, array.dtype), copy=False)
+        kept[rows] = array
+        self._arrays[key] = kept
+
+    def results(self, stopped_by: StoppedBy, reason: str) -> Results:
+        """All members; nan where there is none."""
+        made = _like(self._template, self._job, self._asked)
+        made.stopped_by, made.reason = stopped_by, reason or stopped_by.value
+        shape = tuple(axis.length for axis in made.axes[: axes_in_front(made)])
+        made._arrays = dict(self._of("output", shape))
+        made.lengths = self._of("lengths", shape)
+        made.loops = self._loops(shape)
+        return laid_out(made, self._asked.values.sweep)
+
+    def _of(self, word: str, shape: tuple[int, ...]) -> dict[str, Array]:
+        arrays = {name: array for (kind, name), array in self._arrays.items() if kind == word}
+        return {
+            name: array.reshape(*shape, *array.shape[1:])
+            for name, array in with_nan_rows(arrays, self._there).items()
+        }
+
+    def _loops(self, shape: tuple[int, ...]) -> dict[str, LoopReport]:
+        """How the loops of all members went."""
+        found = {}
+        for (word, name), counts in self._arrays.items():
+            if word == "iterations":
+                reasons = self._arrays["reasons", name]
+                alike = len(set(zip(counts.tolist(), reasons.tolist(), strict=True))) == 1
+                if alike and not self._apart:
+                    found[name] = LoopReport.of(counts[0], reasons[0])
+                else:
+                    found[name] = LoopReport.of(counts.reshape(shape), reasons.reshape(shape))
+        return found
+
+
+def _check_arrays(template: Results) -> None:
+    """Refuse outputs that are no arrays of numbers."""
+    for name, data in template.items():
+        if not isinstance(data, np.ndarray) or data.dtype.kind not in "biufcV":
+            raise UnsupportedError(
+                f"'{name}' is no array of numbers, and members of a cluster give such only",
+                hint="choose other outputs (only, --only), or leave cluster out",
+            )
+
+
+# --- statistics -----------------------------------------------------------------------------------
+
+
+class OverTrialsSink:
+    """Tells statistics over trials: of members and trials in their order, whoever comes first."""
+
+    def __init__(self, job: Job, asked: RunSpecification, first: Pilot) -> None:
+        refuse_with_statistics(asked)
+        self.members, self.done = first.cut.members, 0
+        self.failures: tuple[FailedMember, ...] = ()
+        self._cut, self._job, self._asked = first.cut, job, asked
+        self._template = first.made.pieces[0].results
+        self._waiting: dict[int, tuple[MemberBlock, MadeBlock]] = {}
+        self._next = 0
+        self._statistics = TrialStatistics(asked.selection.over_trials)
+        self.put(first.block, first.made)
+
+    def missing(self) -> Iterator[MemberBlock]:
+        """All blocks but the first."""
+        return (block for block in self._cut.blocks() if block.number)
+
+    def put(self, block: MemberBlock, made: MadeBlock) -> None:
+        """Take a block, and all that wait for it.
+
+        Raises:
+            RunError: a trial has failed.
+        """
+        for failed in made.failures:
+            raise RunError(
+                f"{failed.who}: {failed.finding.what}", failed.finding.where, failed.finding.hint
+            )
+        self._waiting[block.number] = block, made
+        while self._next in self._waiting:
+            block, made = self._waiting.pop(self._next)
+            for piece in made.pieces:
+                self._statistics.add(piece.results, self._members_of(piece))
+            self.done += block.members
+            self._next += 1
+
+    def _members_of(self, piece: Piece) -> range | None:
+        """The members of a sweep that a piece is of."""
+        axis = piece.results.axes[0]
+        if not axis.is_swept:
+            return None
+        trials = self._asked.values.draws.trials
+        assert trials is not None
+        first = piece.first // len(trials)
+        return range(first, first + axis.length)
+
+    def results(self, stopped_by: StoppedBy, reason: str) -> Results:
+        """What is told."""
+        like = _like(self._template, self._job, self._asked)
+        like.loops = dict(self._template.loops)
+        made = told_of(self._statistics, like, stopped_by, reason)
+        return laid_out(made, self._asked.values.sweep)

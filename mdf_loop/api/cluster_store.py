@@ -1,0 +1,267 @@
+"""Members that are written to a store by those who run them, and what is said there of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import copy
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.api.cluster_job import FailedMember, Job, MadeBlock, axes_in_front, flat, write
+from mdf_loop.api.cluster_pilot import Pilot
+from mdf_loop.api.gathering import laid_out
+from mdf_loop.api.identity import identity
+from mdf_loop.api.prepared import Prepared
+from mdf_loop.cluster.cutting import Cut, MemberBlock
+from mdf_loop.errors import InputError, UnsupportedError
+from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.reading.names import named_items
+from mdf_loop.results.data import Results
+from mdf_loop.run.control.checkpoint import difference, digest_of_arrays
+from mdf_loop.run.outputs import Axis
+from mdf_loop.run.recording.claim import Claim
+from mdf_loop.run.recording.labels import ENDS, coordinates
+from mdf_loop.run.recording.regions import COMPUTED, Along, Regions, create_regions, found_regions
+from mdf_loop.run.recording.stored import stored_axes
+from mdf_loop.specification import RunSpecification
+from mdf_loop.sweeps import Grid, MadeSweep, part_of
+from mdf_loop.version import __version__
+
+_NOTED = 1.0
+"""Seconds between two notes in the store about how far the run is."""
+
+_FAILED = 1000
+"""How many members that have failed are named in the store."""
+
+
+class InStore:
+    """Knows what of a store is computed; who runs members writes them.
+
+    Attributes:
+        members: how many there are in all.
+        done: how many are computed, or have failed.
+        failures: those of members that were run at the begin.
+    """
+
+    def __init__(
+        self, job: Job, prepared: Prepared, cut: Cut, store: Regions, claim: Claim
+    ) -> None:
+        self.members, self.done = cut.members, 0
+        self.failures: tuple[FailedMember, ...] = ()
+        self._cut, self._prepared, self._store, self._claim = cut, prepared, store, claim
+        self._blocks = 0
+        self._failed: dict[str, str] = {}
+        self._noted = monotonic()
+        self._computed = store.computed() == COMPUTED
+        for block in cut.blocks():
+            if self._is_there(block):
+                self.done += block.members
+                self._blocks += 1
+        job.store = store
+
+    @classmethod
+    def begun(
+        cls, job: Job, prepared: Prepared, asked: RunSpecification, first: Pilot, claim: Claim
+    ) -> InStore:
+        """A new store, with the first block in it."""
+        claim.check_new()
+        template = _of_one(first.made.pieces[0].results, asked)
+        said = {
+            "run": _identity(job, prepared, asked),
+            **_written(first.cut),
+            "outputs": list(template),
+            "flags": "",
+            "blocks": first.cut.count,
+            "blocks_done": 0,
+            "members": first.cut.members,
+            "native": dict(template.native),
+        }
+        store = create_regions(
+            claim, template, first.cut.shape, first.cut.chunk, _along(template, asked), said
+        )
+        store.note(claim, {"flags": store.flags}, {})
+        write(store, first.block, first.made)
+        made = cls(job, prepared, first.cut, store, claim)
+        made.failures = first.made.failures
+        return made
+
+    @classmethod
+    def found(
+        cls, job: Job, prepared: Prepared, asked: RunSpecification, claim: Claim
+    ) -> InStore | None:
+        """The store of an earlier run that was the same; None if there is none.
+
+        Raises:
+            InputError: it is that of another run.
+        """
+        store = found_regions(claim.path)
+        if store is None:
+            return None
+        said = store.manifest()
+        if apart := difference(said["run"], _identity(job, prepared, asked)):
+            raise InputError(
+                f"the store '{claim.path}' is of {apart}",
+                hint="give the same command, or begin anew without resume",
+            )
+        claim.run = store.run
+        return cls(job, prepared, _read(said), store, claim)
+
+    def _is_there(self, block: MemberBlock) -> bool:
+        return bool(self._computed[block.first : block.last].all())
+
+    def missing(self) -> Iterator[MemberBlock]:
+        """The blocks that are not computed yet."""
+        return (block for block in self._cut.blocks() if not self._is_there(block))
+
+    def put(self, block: MemberBlock, made: MadeBlock) -> None:
+        """Take note of a block that was written."""
+        self.done += block.members
+        self._blocks += 1
+        for failure in made.failures[: _FAILED - len(self._failed)]:
+            self._failed[failure.who] = failure.finding.what
+        if monotonic() - self._noted > _NOTED:
+            self._noted = monotonic()
+            self._store.note(self._claim, self._said, {})
+
+    @property
+    def _said(self) -> dict[str, Any]:
+        return {"blocks_done": self._blocks, "failed": self._failed}
+
+    def results(self, stopped_by: StoppedBy, reason: str) -> Results:
+        """What the store has, read where it is looked at."""
+        if stopped_by is StoppedBy.COMPLETED:
+            ends: dict[str, Any] = {}
+        else:
+            ends = dict(zip(ENDS, (stopped_by.word, reason), strict=True))
+        for failure in self.failures:
+            self._failed[failure.who] = failure.finding.what
+        self._store.note(self._claim, self._said, ends)
+        axes, about, reduced = stored_axes(self._store)
+        seed = about.get("seed")
+        made = Results(
+            self._store.arrays(self._claim.path),
+            {},
+            about["device"],
+            about["precision"],
+            axes=axes,
+            reduced=reduced,
+            units=self._prepared.units,
+            stopped_by=stopped_by,
+            reason=reason,
+            native=self._store.manifest()["native"],
+            seed=None if seed is None else int(seed),
+            draws=seed is not None,
+        )
+        made.store = self._store.place
+        return made
+
+
+# --- what a store says ----------------------------------------------------------------------------
+
+
+def _written(cut: Cut) -> dict[str, Any]:
+    return {
+        "shape": list(cut.shape),
+        "axis": cut.axis,
+        "chunk": cut.along,
+        "chunks_in_block": cut.chunks,
+    }
+
+
+def _read(said: Mapping[str, Any]) -> Cut:
+    try:
+        shape = tuple(map(int, said["shape"]))
+        return Cut(shape, int(said["axis"]), int(said["chunk"]), int(said["chunks_in_block"]))
+    except (KeyError, TypeError, ValueError):
+        raise InputError("the store does not say rightly how its members are cut") from None
+
+
+def _identity(job: Job, prepared: Prepared, asked: RunSpecification) -> dict[str, str]:
+    """All that the numbers depend on, as for a checkpoint; of a sweep what it is made of."""
+    first = job.asked_of(tuple(slice(0, 1) for _ in range(job.axes)))
+    kept = [item.name for item in named_items(prepared.document, asked.selection).values()]
+    whole = identity(prepared, first, prepared.bound(first), kept)
+    of_one = {word for word in whole if word.startswith("sweep ")} | {"trials"}
+    sweep = asked.values.sweep
+    said = sweep.said() if isinstance(sweep, MadeSweep) else sweep
+    digests = {f"sweep {name}": digest_of_arrays({name: np.asarray(v)}) for name, v in said.items()}
+    trials = asked.values.draws.trials
+    return {
+        **{word: text for word, text in whole.items() if word not in of_one},
+        **({"kind of sweep": type(sweep).__name__} if sweep else {}),
+        **digests,
+        **({} if trials is None else {"trials": str(trials)}),
+        **({} if asked.steps is None else {"steps": str(asked.steps)}),
+        "seed": str(asked.values.draws.seed),
+        "mdf_loop": __version__,
+    }
+
+
+def _of_one(template: Results, asked: RunSpecification) -> Results:
+    """Results of the first member alone, laid out as all will be.
+
+    Raises:
+        UnsupportedError: an output is no array, or of no shape that all members have.
+    """
+    for name, data in template.items():
+        if not isinstance(data, np.ndarray) or name in template.lengths:
+            raise UnsupportedError(
+                f"'{name}' has not one shape in all members, so it cannot be written by many",
+                hint="choose other outputs (only, --only), or give no .zarr output",
+            )
+    front = axes_in_front(template)
+    made = copy(template)
+    made._arrays = {
+        name: rows[:1].reshape(*(1,) * front, *rows.shape[1:])
+        for name, rows in flat(template).items()
+    }
+    made.axes = (
+        tuple(
+            Axis(
+                axis.name,
+                {n: np.asarray(a)[:1] for n, a in axis.coordinates.items()},
+                axis.is_swept,
+            )
+            for axis in template.axes[:front]
+        )
+        + template.axes[front:]
+    )
+    made.state = None
+    sweep = asked.values.sweep
+    first = (
+        {name: values[:1] for name, values in sweep.along.items()}
+        if isinstance(sweep, Grid)
+        else {}
+    )
+    return laid_out(made, Grid(first) if first else {})
+
+
+def _along(template: Results, asked: RunSpecification) -> dict[str, Along]:
+    """What stands along the axes of members, by the name that the store has for it."""
+    sweep, trials = asked.values.sweep, asked.values.draws.trials
+    known: dict[str, Along] = {}
+    for name in sweep:
+        if isinstance(sweep, Grid):
+            known[name] = _listed(sweep.along[name])
+        else:
+            known[name] = _swept(sweep, name)
+    if trials is not None:
+        known["trial"] = lambda first, last: np.asarray(trials[first:last])
+    dims = {axis.name for axis in template.axes if axis.name != "time"}
+    found: dict[str, Along] = {}
+    for item in coordinates(template):
+        plain = item.name.removesuffix(" (swept)")
+        if item.dims[0] not in dims or item.dims[0] in ("step",):
+            continue
+        found[item.name] = known.get(item.name) or known.get(plain) or np.arange
+    return found
+
+
+def _listed(values: Array) -> Along:
+    return lambda first, last: values[first:last]
+
+
+def _swept(sweep: Mapping[str, Any], name: str) -> Along:
+    return lambda first, last: np.asarray(part_of(sweep, first, last)[name])

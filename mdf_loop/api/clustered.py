@@ -1,0 +1,198 @@
+"""A sweep, or trials, computed by many processes: cut into blocks, run by them, and put together.
+
+While the processes start, the first members are run here: they tell how large blocks are, and what
+the model gives. Members are the same whoever runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+from mdf_loop.api.cluster_job import FailedMember, Job, MadeBlock, on_worker
+from mdf_loop.api.cluster_pilot import pilot
+from mdf_loop.api.cluster_sinks import InMemory, MemberSink, OverTrialsSink
+from mdf_loop.api.cluster_store import InStore
+from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.running import with_files
+from mdf_loop.cluster.clients import check_cluster, connected, dashboard
+from mdf_loop.cluster.cutting import MemberBlock
+from mdf_loop.cluster.tasks import Outcome, SchedulerGoneError, Tasks, WorkerDiedError
+from mdf_loop.errors import Finding, InputError, LoopError, RunError
+from mdf_loop.ir import StoppedBy
+from mdf_loop.results.data import Results
+from mdf_loop.run.control.progress import Reporter, reporting
+from mdf_loop.run.control.stopping import Stopping
+from mdf_loop.run.recording.claim import Claim
+from mdf_loop.specification import RunSpecification
+
+_NAMED = 10
+"""How many members that have failed are named in an error."""
+
+
+def run_on_cluster(prepared: Prepared, asked: RunSpecification) -> Results:
+    """Run a sweep, or trials, on a cluster, and save the results where that is asked for.
+
+    Raises:
+        LoopError: what is asked for does not fit, or members have failed, which the error names:
+            its `results` have the others.
+    """
+    _refuse(asked)
+    assert asked.sharing is not None
+    check_cluster(asked.sharing.cluster)
+    return with_files(prepared, asked, lambda claim: _computed(prepared, asked, claim))
+
+
+def _refuse(asked: RunSpecification) -> None:
+    """Refuse what does not go together with a cluster."""
+    if not asked.values.sweep and asked.values.draws.trials is None:
+        raise InputError(
+            "a cluster shares the members of a sweep, or trials, and there are none",
+            hint="give sweep or trials, or leave cluster out",
+        )
+    for what, there in (
+        ("a state", asked.values.state is not None),
+        ("rows of some steps only (when)", asked.selection.when is not None),
+        ("nan='stop': members do not stop one another", asked.controls.nan == "stop"),
+        ("modeci_mdf's engine", asked.engine == "modeci"),
+    ):
+        if there:
+            raise InputError(f"a cluster does not take {what}", hint="leave one of them out")
+
+
+def _computed(
+    prepared: Prepared, asked: RunSpecification, claim: Claim | None
+) -> tuple[Results, LoopError | None]:
+    """What the members give, and the error that ended it or that some of them had."""
+    job = Job(prepared.document, prepared.placement, prepared.options, asked)
+    with Stopping(asked.controls.time_limit) as stopping, _connecting(asked) as connection:
+        sink = _sink(job, prepared, asked, claim, stopping)
+        run = _Run(job, sink, stopping)
+        with reporting(
+            asked.controls.progress, sink.members, sink.done, "members", prepared.document.graph.id
+        ) as reporter:
+            if not run.goes_on(reporter):
+                stopping.ask(StoppedBy.INTERRUPTED)
+            client = None if stopping.reason else connection.result()
+            if client is not None and sink.done < sink.members:
+                run.share(client, asked, reporter)
+    return run.ended()
+
+
+def _sink(
+    job: Job, prepared: Prepared, asked: RunSpecification, claim: Claim | None, stopping: Stopping
+) -> MemberSink:
+    """What takes members, and has the first of them."""
+    assert asked.sharing is not None
+    if claim is not None and asked.shares_store and asked.sharing.resumes:
+        there = InStore.found(job, prepared, asked, claim)
+        if there is not None:
+            return there
+    first = pilot(job, asked.sharing.block, stopping)
+    if asked.selection.over_trials.statistics:
+        return OverTrialsSink(job, asked, first)
+    if claim is not None and asked.shares_store:
+        return InStore.begun(job, prepared, asked, first, claim)
+    return InMemory(job, asked, first)
+
+
+@contextmanager
+def _connecting(asked: RunSpecification) -> Iterator[Future[Any]]:
+    """A client that is made while other things are done."""
+    assert asked.sharing is not None
+    cluster = asked.sharing.cluster
+    with ExitStack() as stack, ThreadPoolExecutor(1, "mdf_loop cluster") as pool:
+        yield pool.submit(lambda: stack.enter_context(connected(cluster)))
+
+
+class _Run:
+    """Shares the blocks of a job, and knows what went wrong."""
+
+    def __init__(self, job: Job, sink: MemberSink, stopping: Stopping) -> None:
+        self._job, self._sink, self._stopping = job, sink, stopping
+        self._error: LoopError | None = None
+        self._failures: list[FailedMember] = list(sink.failures)
+        self._remark = ""
+
+    def goes_on(self, reporter: Reporter) -> bool:
+        """Tell how far the run is; whether it may go on."""
+        return reporter.update(self._sink.done, self._remark)
+
+    def share(self, client: Any, asked: RunSpecification, reporter: Reporter) -> None:
+        """Let the workers of a client run all blocks that are missing."""
+        assert asked.sharing is not None
+        self._remark = dashboard(client)
+        tasks: Tasks[MemberBlock, MadeBlock] = Tasks(
+            client, on_worker, self._job, asked.sharing.retries
+        )
+        try:
+            for outcome in tasks.outcomes(self._sink.missing(), self._why_over):
+                self._take(outcome)
+                if not self.goes_on(reporter):
+                    self._stopping.ask(StoppedBy.INTERRUPTED)
+        except SchedulerGoneError as error:
+            hint = "start it again, and give the same command with resume"
+            store = asked.store if asked.shares_store else None
+            error.findings = (replace(error.findings[0], hint=hint if store else "start it again"),)
+            self._error = error
+
+    def _why_over(self) -> StoppedBy | None:
+        return StoppedBy.FAILED if self._error is not None else self._stopping.reason
+
+    def _take(self, outcome: Outcome[MemberBlock, MadeBlock]) -> None:
+        """Take what became of a block."""
+        block, error = outcome.item, outcome.error
+        if isinstance(error, WorkerDiedError):
+            found = error.findings[0]
+            self._failures.append(
+                FailedMember(block.first, f"members {block.first} to {block.last - 1}", found)
+            )
+            return
+        try:
+            if error is not None:
+                raise error if isinstance(error, LoopError) else _of_worker(error)
+            assert outcome.result is not None
+            self._sink.put(block, outcome.result)
+            self._failures += outcome.result.failures
+        except LoopError as failed:
+            self._error = failed
+
+    def ended(self) -> tuple[Results, LoopError | None]:
+        """What was reached, and the error that ended it or that members had."""
+        sink, stopped_by = self._sink, self._stopping.reason
+        error = self._error or self._stopping.failure or self._of_members()
+        reached = f"{sink.done} of {sink.members} members"
+        if error is not None and stopped_by is None:
+            stopped_by, reason = StoppedBy.FAILED, error.findings[0].what
+        elif stopped_by is not None:
+            reason = f"{reached}; {stopped_by.value}"
+        else:
+            stopped_by, reason = StoppedBy.COMPLETED, ""
+        return sink.results(stopped_by, reason), error
+
+    def _of_members(self) -> LoopError | None:
+        if not self._failures:
+            return None
+        failures = sorted(self._failures, key=lambda failure: failure.member)
+        error = RunError("members failed")
+        named = [_finding(failure) for failure in failures[:_NAMED]]
+        if more := len(failures) - len(named):
+            named.append(Finding("RunError", f"and {more} more members failed", "", ""))
+        error.findings = tuple(named)
+        return error
+
+
+def _finding(failure: FailedMember) -> Finding:
+    found = failure.finding
+    return replace(found, what=f"{failure.who}: {found.what}")
+
+
+def _of_worker(error: Exception) -> RunError:
+    """What a worker says that cannot do its work at all."""
+    return RunError(
+        f"a worker of the cluster failed: {type(error).__name__}: {error}",
+        hint="'mdf-loop cluster check' shows whether all workers have what they need",
+    )

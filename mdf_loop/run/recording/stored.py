@@ -1,0 +1,49 @@
+"""What a store that was written by regions says of its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.run.outputs import Axis
+from mdf_loop.run.recording import zarr_folder as folder
+from mdf_loop.run.recording.labels import safe_name
+from mdf_loop.run.recording.regions import Regions
+
+
+def stored_axes(store: Regions) -> tuple[tuple[Axis, ...], Mapping[str, Any], list[str]]:
+    """The axes that outputs have in front, what is said of the whole, and outputs that have no time."""
+    root = folder.read_json(store.place)
+    documents = root["consolidated_metadata"]["metadata"]
+    dims = {name: tuple(entry["dimension_names"]) for name, entry in documents.items()}
+    outputs = {safe_name(name) for name in store.names}
+    coordinates = {name: own for name, own in dims.items() if name not in (*outputs, store.flags)}
+    front = dims[safe_name(store.flags)]
+    has_time = any(own[:1] == ("time",) for own in coordinates.values())
+    axes = []
+    for axis in (*front, *(("time",) if has_time else ())):
+        along = {
+            _name(name, documents[name]): _opened(store, name)
+            for name, own in coordinates.items()
+            if own and own[0] == axis
+        }
+        if len(along) > 1:
+            along.pop(axis, None)  # the numbers of members whose values are arrays
+        axes.append(Axis(axis, along, is_swept=axis not in ("trial", "time")))
+    reduced = [n for n in store.names if has_time and "time" not in dims[safe_name(n)]]
+    return tuple(axes), root["attributes"], reduced
+
+
+def _name(stored: str, entry: Mapping[str, Any]) -> str:
+    return str(entry["attributes"].get("long_name", stored)).removesuffix(" (swept)")
+
+
+def _opened(store: Regions, name: str) -> Any:
+    array = folder.open_array(store.place / name)
+    return np.asarray(array[...]) if array.size < _SMALL else array
+
+
+_SMALL = 1 << 16
+"""Up to how many numbers along an axis are read at once."""
