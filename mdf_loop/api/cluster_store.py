@@ -77,6 +77,8 @@ class InStore:
             "blocks_done": 0,
             "members": first.cut.members,
             "native": dict(template.native),
+            "seed": template.seed,
+            "draws": template.draws,
         }
         store = create_regions(
             claim, template, first.cut.shape, first.cut.chunk, _along(template, asked), said
@@ -139,7 +141,7 @@ class InStore:
             self._failed[failure.who] = failure.finding.what
         self._store.note(self._claim, self._said, ends)
         axes, about, reduced = stored_axes(self._store)
-        seed = about.get("seed")
+        said = self._store.manifest()
         made = Results(
             self._store.arrays(self._claim.path),
             {},
@@ -150,9 +152,9 @@ class InStore:
             units=self._prepared.units,
             stopped_by=stopped_by,
             reason=reason,
-            native=self._store.manifest()["native"],
-            seed=None if seed is None else int(seed),
-            draws=seed is not None,
+            native=said["native"],
+            seed=said["seed"],
+            draws=said["draws"],
         )
         made.store = self._store.place
         return made

@@ -33,5 +33,4 @@ def open_store(path: Path) -> Dataset:
     """The dataset of a Zarr store, whose arrays are read where they are looked at."""
     import xarray
 
-    made: Dataset = xarray.open_zarr(path, consolidated=True, chunks=None)
-    return made
+    return xarray.open_dataset(path, engine="zarr", consolidated=True, chunks=None, cache=False)

@@ -5,9 +5,9 @@
     min    min(rows, axis=time); nan if there is one
     max    max(rows, axis=time); nan if there is one
 
-They are the same bit for bit however the rows are cut into blocks, and on every machine. For that
-the mean adds what the rows of a block of fixed length hold in the order of a binary tree, and block
-after block together with what rounding loses. A zero or a nan that is the least or the greatest
+They are the same bit for bit however the rows are cut into blocks, whatever else is in a row (other
+members of a sweep), and on every machine. For that the mean adds what the rows of a block of fixed
+length hold in the order of a binary tree, and block after block together with what rounding loses. A zero or a nan that is the least or the greatest
 has no sign.
 
 Where there was no row they are nan. Of rows that have not one shape there is only the last.
@@ -15,6 +15,7 @@ Where there was no row they are nan. Of rows that have not one shape there is on
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -29,8 +30,9 @@ from mdf_loop.memory_limit import check
 from mdf_loop.run.control.snapshot import Snapshot, kinds_like
 from mdf_loop.run.recording.labels import storable
 
-WAITING = 4096
-"""Elements that may wait for the rest of their block; of larger rows there waits none."""
+_LEVELS = 10
+BLOCK = 1 << _LEVELS
+"""Rows of which the sum is a tree; blocks of them follow one another."""
 
 _AT_ONCE = 1 << 17
 """Elements that are added at once: as many as stay in the processor's cache."""
@@ -103,7 +105,7 @@ class Reduction(ABC):
         shape = parts.array("shape", "i", (None,)).tolist()
         if min(shape, default=0) < 0:
             raise parts.wrong("shape", "a shape")
-        check(2 * WAITING * 8 + 16 * math.prod(shape), "the rows of a reduction")
+        check(8 * (_LEVELS + 2) * math.prod(shape), "the rows of a reduction")
         if self.rows:
             self._take_parts(parts, tuple(shape))
         else:
@@ -209,53 +211,43 @@ class Maximum(_Extreme):
 
 
 class Mean(Reduction):
-    """The mean of each element: blocks of `length` rows, counted from the first row on.
+    """The mean of each element: blocks of `BLOCK` rows, counted from the first row on.
 
-    `_sum + _lost` is the sum of all full blocks; the first `_filled` rows of `_waiting` are the
-    begin of the next one.
+    `_sum + _lost` is the sum of all full blocks; `_waiting` has by level the sum of `2**level` rows that
+    waits for its neighbour in the tree of its block.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._sum: Array = np.zeros(())
         self._lost: Array = np.zeros(())
-        self._filled = 0
-        self._waiting: Array = np.zeros((_length(()),))
-
-    def _begin(self, shape: tuple[int, ...]) -> None:
-        self._waiting = np.zeros((_length(shape), *shape))
-        super()._begin(shape)
+        self._waiting: dict[int, Array] = {}
 
     def _take(self, rows: Array) -> None:
-        length = len(self._waiting)
-        start = min(-self._filled % length, len(rows))
-        self._wait(rows[:start])
-        stop = len(rows) - (len(rows) - start) % length
-        at_once = max(1, _AT_ONCE // max(1, self._waiting.size)) * length
-        for place in range(start, stop, at_once):
-            self._add_blocks(rows[place : min(place + at_once, stop)])
-        self._wait(rows[stop:])
+        at_once = max(1, _AT_ONCE // max(1, math.prod(rows.shape[1:])))
+        for place in range(0, len(rows), at_once):
+            self._add(rows[place : place + at_once].astype(np.float64, copy=False))
 
-    def _wait(self, rows: Array) -> None:
-        """Put rows into the block that is not full."""
-        self._waiting[self._filled : self._filled + len(rows)] = rows
-        self._filled += len(rows)
-        if self._filled == len(self._waiting):
-            self._add_blocks(self._waiting)
-            self._filled = 0
-
-    def _add_blocks(self, rows: Array) -> None:
-        """Add full blocks."""
-        blocks = rows.reshape(len(rows) // len(self._waiting), *self._waiting.shape)
-        for block in _halved(blocks.astype(np.float64, copy=False)):
+    def _add(self, sums: Array) -> None:
+        """Add rows: pairs of neighbours, then pairs of these, and so on."""
+        for level in range(_LEVELS):
+            if level in self._waiting:
+                sums = np.concatenate([self._waiting.pop(level)[None], sums])
+            if len(sums) % 2:
+                self._waiting[level] = sums[-1].copy()
+                sums = sums[:-1]
+            if not len(sums):
+                return
+            sums = sums[0::2] + sums[1::2]
+        for block in sums:
             self._sum, self._lost = _added(self._sum, self._lost, block)
 
     def _total(self) -> tuple[Array, Array]:
         """The sum of all rows, and what rounding lost of it."""
-        if not self._filled:
+        if not self._waiting:
             return self._sum, self._lost
-        self._waiting[self._filled :] = 0
-        return _added(self._sum, self._lost, _halved(self._waiting[None])[0])
+        rest = functools.reduce(np.add, (self._waiting[level] for level in sorted(self._waiting)))
+        return _added(self._sum, self._lost, rest)
 
     def _result(self) -> Array:
         total, lost = self._total()
@@ -265,34 +257,17 @@ class Mean(Reduction):
         return mean.astype(self._dtype) if is_float else mean
 
     def _parts(self) -> dict[str, Array]:
-        waiting = self._waiting[: self._filled].copy()
-        return {"sum": np.array(self._sum), "lost": np.array(self._lost), "waiting": waiting}
+        waiting = [self._waiting[level] for level in sorted(self._waiting)]
+        rows = np.array(waiting) if waiting else np.zeros((0, *self._shape))
+        return {"sum": np.array(self._sum), "lost": np.array(self._lost), "waiting": rows}
 
     def _take_parts(self, parts: Snapshot, shape: tuple[int, ...]) -> None:
-        own = shape if self.rows >= _length(shape) else ()  # there was a full block
+        own = shape if self.rows >= BLOCK else ()  # there was a full block
         self._sum, self._lost = (parts.array(name, "f", own) for name in ("sum", "lost"))
-        self._filled = 0
-        waiting = parts.array("waiting", "f", (self.rows % _length(shape), *shape))
+        levels = [level for level in range(_LEVELS) if self.rows >> level & 1]
+        waiting = parts.array("waiting", "f", (len(levels), *shape))
         self._begin(shape)
-        self._wait(waiting)
-
-
-def _length(shape: tuple[int, ...]) -> int:
-    """How many rows a block has: a power of two."""
-    fitting = WAITING // max(1, math.prod(shape))
-    return 1 << (max(1, fitting).bit_length() - 1)
-
-
-def _halved(blocks: Array) -> Array:
-    """The sum of each block `[blocks, rows, ...]`.
-
-    Its second half is added to the first, again and again: the order is the same wherever the rows
-    lie in memory.
-    """
-    while blocks.shape[1] > 1:
-        half = blocks.shape[1] // 2
-        blocks = blocks[:, :half] + blocks[:, half:]
-    return blocks[:, 0]
+        self._waiting = dict(zip(levels, waiting, strict=True))
 
 
 def _added(total: Array, lost: Array, more: Array) -> tuple[Array, Array]:

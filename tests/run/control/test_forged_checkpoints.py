@@ -154,7 +154,7 @@ MEAN, LAST = "reduction walk.v.mean/", "reduction walk.v.last/"
         (put("kept", f"{MEAN}sum", [1.0, 2.0]), f"'kept/{MEAN}sum' is float64[2], not an array"),
         (
             put("kept", f"{MEAN}waiting", np.zeros((9999, 2))),
-            f"'kept/{MEAN}waiting' is float64[9999, 2], not an array of floats [50, 2]",
+            f"'kept/{MEAN}waiting' is float64[9999, 2], not an array of floats [3, 2]",
         ),
         (without("kept", f"{LAST}row"), f"it has no 'kept/{LAST}row'"),
         (put("kept", f"{LAST}row", ["a", "b"]), f"'kept/{LAST}row' is <U1[2], not an array of num"),

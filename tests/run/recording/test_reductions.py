@@ -14,7 +14,7 @@ from mdf_loop.archives import read_arrays
 from mdf_loop.errors import InputError, LoopError, OperandError
 from mdf_loop.files import write_arrays
 from mdf_loop.run.control.snapshot import Snapshot
-from mdf_loop.run.recording.reduction import REDUCTIONS, WAITING
+from mdf_loop.run.recording.reduction import REDUCTIONS
 from mdf_loop.run.recording.reductions import Reductions
 
 NUMPY = {"mean": np.mean, "min": np.min, "max": np.max, "last": lambda rows, axis: rows[-1]}
@@ -22,7 +22,8 @@ DTYPES = (
     *("float64", "float32", "float16", ml_dtypes.bfloat16),
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint64"),
 )
-SHAPES = ((), (1,), (3,), (2, 3), (7, 100), (WAITING + 1,), (0,))
+MANY = 4097
+SHAPES = ((), (1,), (3,), (2, 3), (7, 100), (MANY,), (0,))
 
 
 def random_rows(seed, dtype, shape=(), length=9000, odd=False):
@@ -166,9 +167,17 @@ def test_memory_order_changes_no_bit(word):
 
 
 @pytest.mark.parametrize("word", list(REDUCTIONS))
+def test_what_else_is_in_a_row_changes_no_bit(word):
+    rows = random_rows(11, "float64", (40,), length=5000)
+    whole = reduced(word, [rows])
+    for first, last in ((0, 1), (3, 8), (8, 40)):
+        same_bits(reduced(word, [rows[:, first:last]]), whole[first:last])
+
+
+@pytest.mark.parametrize("word", list(REDUCTIONS))
 @pytest.mark.parametrize("dtype", ["float64", "float16", ml_dtypes.bfloat16, "bool", "uint64"])
 def test_a_snapshot_goes_on_as_if_nothing_had_been(word, dtype, tmp_path):
-    for shape in ((), (2, 3), (WAITING + 1,)):
+    for shape in ((), (2, 3), (MANY,)):
         rows = random_rows(9, dtype, shape, odd=True)
         whole = reduced(word, [rows])
         made = REDUCTIONS[word]()
