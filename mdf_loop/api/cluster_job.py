@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,9 @@ from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.running import run
 from mdf_loop.cluster.cutting import Box, MemberBlock, boxes
 from mdf_loop.cluster.form import check_form, form
-from mdf_loop.document.document import Document
 from mdf_loop.errors import Finding, RunError
 from mdf_loop.ir import Array
-from mdf_loop.lower.builder import Options
 from mdf_loop.results.data import Results
-from mdf_loop.run.device import Placement
 from mdf_loop.run.onnxruntime.session import use_threads
 from mdf_loop.run.recording.missing import dtype_with_nan
 from mdf_loop.run.recording.regions import COMPUTED, FAILED, Regions
@@ -64,11 +60,8 @@ class Job:
         shape: how many members there are along each axis; the last one is that of trials, if there is one.
     """
 
-    def __init__(
-        self, document: Document, placement: Placement, options: Options, asked: RunSpecification
-    ) -> None:
-        self._made_of = (document, placement, options)
-        self._watched = asked.controls.nan
+    def __init__(self, prepared: Prepared, asked: RunSpecification) -> None:
+        self.prepared = prepared
         self._sweep = asked.values.sweep
         self._trials = asked.values.draws.trials
         selection = asked.selection
@@ -89,14 +82,6 @@ class Job:
         self.shape = (*shape_of(self._sweep), *trials)
         self._form = form()
         self.store: Regions | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "prepared"}
-
-    @cached_property
-    def prepared(self) -> Prepared:
-        """The model made ready, once in each process."""
-        return Prepared(*self._made_of)
 
     def check_form(self, who: str) -> None:
         """Refuse to compute where numbers would be others."""

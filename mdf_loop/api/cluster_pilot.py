@@ -24,6 +24,8 @@ ENOUGH = 0.25
 """Seconds of the first members that tell the speed."""
 
 _GROWTH = 8
+_LANES = 64
+"""Members that machine code runs at once: fewer tell little about the speed of many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def pilot(job: Job, block: int | None, stopping: Stopping) -> Pilot:
         RunError: all members fail.
     """
     members = math.prod(job.shape)
-    most, wanted, warm = block or members, 1, False
+    most, wanted, warm = min(block or members, members), 1, False
     while True:
         first = Cut.of(job.shape, wanted, 1).block(0)
         began = perf_counter()
@@ -56,16 +58,22 @@ def pilot(job: Job, block: int | None, stopping: Stopping) -> Pilot:
         is_all = first.last == members
         if made.pieces:
             most = min(most, max(1, CHUNK // _bytes(made)))
-            enough = took >= (ENOUGH if warm else 8 * ENOUGH) or wanted >= most
+            enough = took >= (ENOUGH if warm else BLOCK) or wanted >= _power(most)
             if is_all or enough or stopping.reason is not None:
                 break
-            wanted, warm = min(wanted * _GROWTH, most), True  # the first run made the model ready
+            growth = _GROWTH if warm or took > 1 else _LANES  # it made the model ready, too
+            wanted, warm = min(wanted * growth, _power(most)), True
         elif is_all:
             raise _all_failed(made)
         else:
             wanted *= _GROWTH
     size = block or int(min(BLOCK / took * first.members, members / PARTS))
     return Pilot(Cut.of(job.shape, wanted, size), first, made)
+
+
+def _power(most: int) -> int:
+    """The largest power of two that is not above: processors like such."""
+    return 1 << most.bit_length() - 1
 
 
 def _all_failed(made: MadeBlock) -> RunError:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from threading import Event
 from typing import Any
 
 from mdf_loop.api.cluster_job import FailedMember, Job, MadeBlock, on_worker
@@ -28,6 +29,9 @@ from mdf_loop.run.control.progress import Reporter, reporting
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.recording.claim import Claim
 from mdf_loop.specification import RunSpecification
+
+HEAD_START = 1.0
+"""Seconds that the first members are run before processes are started, which slows them down."""
 
 _NAMED = 10
 """How many members that have failed are named in an error."""
@@ -67,9 +71,10 @@ def _computed(
     prepared: Prepared, asked: RunSpecification, claim: Claim | None
 ) -> tuple[Results, LoopError | None]:
     """What the members give, and the error that ended it or that some of them had."""
-    job = Job(prepared.document, prepared.placement, prepared.options, asked)
-    with Stopping(asked.controls.time_limit) as stopping, _connecting(asked) as connection:
+    job = Job(prepared, asked)
+    with Stopping(asked.controls.time_limit) as stopping, _connecting(asked) as (connection, known):
         sink = _sink(job, prepared, asked, claim, stopping)
+        known.set()
         run = _Run(job, sink, stopping)
         with reporting(
             asked.controls.progress, sink.members, sink.done, "members", prepared.document.graph.id
@@ -100,12 +105,21 @@ def _sink(
 
 
 @contextmanager
-def _connecting(asked: RunSpecification) -> Iterator[Future[Any]]:
-    """A client that is made while other things are done."""
+def _connecting(asked: RunSpecification) -> Iterator[tuple[Future[Any], Event]]:
+    """A client that is made while other things are done; the event says that the first members are."""
     assert asked.sharing is not None
-    cluster = asked.sharing.cluster
+    cluster, known = asked.sharing.cluster, Event()
     with ExitStack() as stack, ThreadPoolExecutor(1, "mdf_loop cluster") as pool:
-        yield pool.submit(lambda: stack.enter_context(connected(cluster)))
+
+        def connect() -> Any:
+            known.wait(HEAD_START)
+            return stack.enter_context(connected(cluster))
+
+        client = pool.submit(connect)
+        try:
+            yield client, known
+        finally:
+            known.set()
 
 
 class _Run:

@@ -17,11 +17,18 @@ from mdf_loop.api.fitting_to_data import (
     of_subject,
     subjects_of,
 )
+from mdf_loop.cluster.clients import connected
+from mdf_loop.cluster.form import check_form, form
+from mdf_loop.cluster.tasks import RETRIES, Tasks
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free
+from mdf_loop.fitting.observed import read_table
 from mdf_loop.ir import StoppedBy
 from mdf_loop.paths import noting
 from mdf_loop.results.fit import Fit, Fits
+from mdf_loop.run.control.progress import reporting
+from mdf_loop.run.control.stopping import Stopping
+from mdf_loop.signals import ending
 
 
 def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
@@ -31,12 +38,26 @@ def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
         LoopError: what is asked for does not fit; the sentence names it.
     """
     free = free_parameters(model, request)
+    if request.shared and not is_of_subjects(request.data):
+        raise InputError("shared ties subjects, but the data are of one", hint="leave it out")
+    if request.cluster is None:
+        return _fit(model, request, free)
+    with connected(request.cluster) as client:
+        return _fit(model, replace(request, cluster=None, client=client), free)
+
+
+def _fit(model: Derivable, request: FitRequest, free: Free) -> Fit | Fits:
     if not is_of_subjects(request.data):
-        if request.shared:
-            raise InputError("shared ties subjects, but the data are of one", hint="leave it out")
         return _one(model, request, free)
     if request.shared:
         return fit_together(model, request, free)
+    each = _one_by_one if request.client is None else _side_by_side
+    found = each(model, request, free)
+    return Fits(found, read_from=frozenset().union(*(fit.read_from for fit in found.values())))
+
+
+def _one_by_one(model: Derivable, request: FitRequest, free: Free) -> dict[str, Fit]:
+    """The fits of subjects, until one of them is stopped."""
     found: dict[str, Fit] = {}
     began = perf_counter()
     for name, each in subjects_of(request):
@@ -46,7 +67,7 @@ def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
             found[name] = _one(model, each, free)
         if found[name].stopped_by is not StoppedBy.COMPLETED:
             break
-    return Fits(found, read_from=frozenset().union(*(fit.read_from for fit in found.values())))
+    return found
 
 
 def _one(model: Derivable, request: FitRequest, free: Free) -> Fit:
@@ -56,3 +77,42 @@ def _one(model: Derivable, request: FitRequest, free: Free) -> Fit:
     with noting(model.prepared.document.files) as files:
         found = way(model, request, free)
     return replace(found, read_from=frozenset(files))
+
+
+# --- on a cluster ---------------------------------------------------------------------------------
+
+
+def _side_by_side(model: Derivable, request: FitRequest, free: Free) -> dict[str, Fit]:
+    """The fits of subjects, by the workers of a client."""
+    found: dict[str, Fit] = {}
+    with Stopping(request.time_limit) as stopping, noting(model.prepared.document.files) as files:
+        items = [
+            (name, replace(each, data=read_table(each.data), client=None, progress=False))
+            for name, each in subjects_of(request)
+        ]
+        shared = (model, free, form())
+        tasks: Tasks[_Subject, Fit] = Tasks(request.client, _on_worker, shared, RETRIES)
+        name = model.prepared.document.graph.id
+        with reporting(request.progress, len(items), 0, "subjects", name) as reporter:
+            for outcome in tasks.outcomes(items, lambda: stopping.reason):
+                subject = outcome.item[0]
+                if outcome.error is not None:
+                    with of_subject(subject):
+                        raise outcome.error
+                assert outcome.result is not None
+                found[subject] = replace(outcome.result, read_from=frozenset(files))
+                if not reporter.update(len(found)):
+                    stopping.ask(StoppedBy.INTERRUPTED)
+    if not found and stopping.reason is not None:
+        raise ending(stopping.reason)
+    return {name: found[name] for name, _ in items if name in found}
+
+
+_Subject = tuple[str, FitRequest]
+
+
+def _on_worker(shared: tuple[Derivable, Free, dict[str, str]], item: _Subject) -> Fit:
+    model, free, wanted = shared
+    check_form(wanted, "of this subject")
+    with of_subject(item[0]):
+        return _one(model, item[1], free)

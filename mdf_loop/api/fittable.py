@@ -36,6 +36,7 @@ class Fittable(Derivable):
         seed: int = 0,
         progress: bool | Callable[[FitProgress], object] | None = None,
         time_limit: float | str | None = None,
+        cluster: Any = None,
     ) -> Fit | Fits:
         """The values of parameters by which the model does what was observed.
 
@@ -69,6 +70,8 @@ class Fittable(Derivable):
                 none; or a function that is called with a `FitProgress`, and may return False to end.
             time_limit: the fit, of all subjects, is ended after so many seconds, with the best that
                 was found.
+            cluster: who computes (see `run`): subjects are shared out; of one fit, or one of
+                subjects that share parameters, the points of each generation.
 
         Raises:
             InputError: a name, a bound or a row of the data does not fit; the sentence names it.
@@ -93,5 +96,6 @@ class Fittable(Derivable):
             seed=seed,
             progress=progress,
             time_limit=time_limit,
+            cluster=cluster,
         )
         return fit(self, request)

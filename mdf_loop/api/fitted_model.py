@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from mdf_loop.api.differentiation import Named
 from mdf_loop.api.jacobian import Jacobian, jacobian_of
 from mdf_loop.api.members import run_what_can, with_member
 from mdf_loop.api.prepared import Prepared
-from mdf_loop.errors import UnsupportedError
+from mdf_loop.cluster.form import check_form, form
+from mdf_loop.cluster.tasks import RETRIES, Tasks
+from mdf_loop.errors import LoopError, UnsupportedError
 from mdf_loop.ir import Array
 from mdf_loop.specification import RunSpecification, Selection
 
@@ -22,8 +25,21 @@ AT_ONCE = 1 << 26
 RUNS = 100
 """Runs that a fit needs, or about as many."""
 
+PARTS = 16
+"""Into how many parts members are cut for the workers of a cluster."""
+
 NEAR = 1e-6
 """How far above and below derivatives are looked for that nothing else tells, in parts of a number."""
+
+
+_Part = tuple[int, dict[str, Array]]
+"""Members from a place on."""
+
+
+def _on_worker(shared: tuple[Prepared, RunSpecification, dict[str, str]], part: _Part) -> Any:
+    prepared, asked, wanted = shared
+    check_form(wanted, "of this fit")
+    return run_what_can(prepared, asked, part[1])
 
 
 class FittedModel:
@@ -35,17 +51,23 @@ class FittedModel:
         asked: RunSpecification,
         outputs: Sequence[str],
         free: Sequence[str],
+        client: Any = None,
     ) -> None:
         self.prepared = prepared
         self.names = tuple(outputs)
         self.asked = replace(asked, selection=Selection(only=self.names), runs=RUNS)
         self.free = tuple(free)
         self._member: int | None = None
+        self._tasks: Tasks[_Part, dict[str, Array]] | None = None
+        if client is not None:
+            self._tasks = Tasks(client, _on_worker, (prepared, self.asked, form()), RETRIES)
         self.without: str = ""
 
     def outputs(self, members: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of all members, in front; as many at once as there is room for."""
         count = len(next(iter(members.values())))
+        if self._tasks is not None and count > 1:
+            return self._shared_out(self._tasks, members, count)
         made: list[dict[str, Array]] = []
         done = 0
         while done < count:
@@ -56,6 +78,32 @@ class FittedModel:
             if self._member is None:
                 self._member = sum(array.nbytes for array in made[0].values())
         return {name: np.concatenate([part[name] for part in made]) for name in self.names}
+
+    def _shared_out(
+        self, tasks: Tasks[_Part, dict[str, Array]], members: Mapping[str, Array], count: int
+    ) -> dict[str, Array]:
+        """The same, by the workers of a cluster: in parts, so that each has some."""
+        size = -(-count // PARTS)
+        parts = [
+            (place, {name: rows[place : place + size] for name, rows in members.items()})
+            for place in range(0, count, size)
+        ]
+        made: dict[int, Any] = {}
+        for outcome in tasks.outcomes(parts, lambda: None):
+            if outcome.error is not None and not isinstance(outcome.error, LoopError):
+                raise outcome.error
+            made[outcome.item[0]] = outcome.error or outcome.result
+        there = [arrays for arrays in made.values() if not isinstance(arrays, LoopError)]
+        if not there:
+            raise made[0]
+        none = {name: np.full_like(rows[:1], np.nan, float) for name, rows in there[0].items()}
+        for place, rows in parts:
+            if isinstance(made[place], LoopError):  # none of these members can be run
+                length = len(next(iter(rows.values())))
+                made[place] = {name: np.repeat(row, length, axis=0) for name, row in none.items()}
+        return {
+            name: np.concatenate([made[place][name] for place, _ in parts]) for name in self.names
+        }
 
     def jacobian(self, values: Mapping[str, Array]) -> Mapping[tuple[str, str], Array]:
         """How outputs change; by differences where no derivative is to be had (`without` says why)."""

@@ -38,7 +38,10 @@ METHODS = ("least_squares", "gradient", "differential_evolution")
 
 @dataclass(frozen=True, slots=True)
 class FitRequest:
-    """What a fit is asked for; see `Compiled.fit` for the words."""
+    """What a fit is asked for; see `Compiled.fit` for the words.
+
+    `client` is the connection to the cluster, once there is one.
+    """
 
     data: Any
     free: Mapping[str, Any]
@@ -55,6 +58,8 @@ class FitRequest:
     seed: int = 0
     progress: Any = None
     time_limit: float | None = None
+    cluster: Any = None
+    client: Any = None
 
     @classmethod
     def of(
@@ -78,6 +83,7 @@ class FitRequest:
         seed: Any,
         progress: Any,
         time_limit: Any,
+        cluster: Any = None,
     ) -> FitRequest:
         """These words, checked.
 
@@ -115,6 +121,7 @@ class FitRequest:
             int(asked.values.draws.seed),
             progress,
             limit,
+            cluster,
         )
 
 
@@ -205,7 +212,7 @@ def fitted_model(
     """The model over so many steps, of which these outputs are looked at."""
     dt = None if steps is None else request.asked.dt
     asked = replace(request.asked, steps=steps, dt=dt)
-    return FittedModel(model.prepared, asked, outputs, tuple(request.free))
+    return FittedModel(model.prepared, asked, outputs, tuple(request.free), request.client)
 
 
 def refuse_few(numbers: int, data: int) -> None:

@@ -73,7 +73,7 @@ class Evaluation:
 class Prepared:
     """A document, the device and the options that it is compiled with, and all that is made of it.
 
-    Several threads may use it at once.
+    Several threads may use it at once. Another process makes all of it anew.
 
     Attributes:
         jacobians: those that were made, by what they are of.
@@ -90,6 +90,9 @@ class Prepared:
         self.jacobians: Recent[object] = Recent(SESSIONS)
         self._latest: Evaluation | None = None
         self._taken: Device | None = None
+
+    def __reduce__(self) -> tuple[type[Prepared], tuple[Document, Placement, Options]]:
+        return Prepared, (self.document, self.placement, self.options)
 
     def bound(self, specification: RunSpecification) -> Bound:
         """The values of a run, bound to the model's inputs.

@@ -11,6 +11,7 @@ import click
 from mdf_loop.cli.ending import exit_code
 from mdf_loop.cli.options import (
     COMPILED,
+    cluster_option,
     compile_options,
     device_option,
     draws_options,
@@ -73,6 +74,7 @@ _FREE = re.compile(r"([^=]+)=(.+?)\.\.(.+)")
 @set_option
 @draws_options
 @time_options
+@cluster_option
 @click.option("--time-limit", metavar="TIME", help="End it after 90, 30s, 5min, ...")
 @compile_options
 @device_option
@@ -110,7 +112,7 @@ def command(ctx: click.Context, /, model: str, data: str | None, **options: Any)
 
 def _words(options: Mapping[str, Any]) -> dict[str, Any]:
     """What `Compiled.fit` is told by the options."""
-    from mdf_loop.cli.inputs import read_inputs, read_seed, read_settings, read_trials
+    from mdf_loop.cli.inputs import read_cluster, read_inputs, read_seed, read_settings, read_trials
 
     likelihood = {name: options[name] for name in ("rt", "choice") if options[name] is not None}
     against = dict(
@@ -127,6 +129,7 @@ def _words(options: Mapping[str, Any]) -> dict[str, Any]:
         "trials": read_trials(options["trials"]),
         "start": read_settings(options["start"]) or None,
         "time_limit": options["time_limit"],
+        "cluster": read_cluster(options["cluster"]),
     }
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from mdf_loop.cluster.described import read_cluster
-from mdf_loop.cluster.needed import needed
+from mdf_loop.cluster.needed import check_needed, needed
 from mdf_loop.errors import InputError
 from mdf_loop.trials import is_whole
 
@@ -57,8 +58,8 @@ def check_cluster(cluster: Any) -> None:
     Raises:
         InputError: it means nothing, or its libraries are not installed.
     """
-    distributed = needed("distributed")
-    if isinstance(cluster, distributed.Client):
+    check_needed("distributed")
+    if "distributed" in sys.modules and isinstance(cluster, sys.modules["distributed"].Client):
         return
     if is_whole(cluster):
         if not 1 <= cluster <= _MOST:
@@ -104,7 +105,12 @@ def _processes(distributed: Any, count: int) -> Any:
     """
     from distributed.deploy.subprocess import SubprocessWorker
 
-    options = {"host": "127.0.0.1", "nthreads": 1, "silence_logs": logging.CRITICAL}
+    options = {
+        "host": "127.0.0.1",
+        "nthreads": 1,
+        "silence_logs": logging.CRITICAL,
+        "preload": ["mdf_loop.api.cluster_job"],
+    }
     worker = {
         "cls": SubprocessWorker,
         "options": {"worker_class": "distributed.Nanny", "worker_kwargs": options},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import Any
 
 from mdf_loop.errors import InputError
@@ -17,7 +18,20 @@ def needed(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise InputError(
-            f"a cluster needs the library {name}, which cannot be imported: {error}",
-            hint="pip install 'mdf-loop[cluster]'",
-        ) from None
+        raise _missing(name, f"cannot be imported: {error}") from None
+
+
+def check_needed(name: str) -> None:
+    """Refuse to go on without a module of the extra; it is not imported, which takes a while.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    if importlib.util.find_spec(name) is None:
+        raise _missing(name, "is not installed")
+
+
+def _missing(name: str, how: str) -> InputError:
+    return InputError(
+        f"a cluster needs the library {name}, which {how}", hint="pip install 'mdf-loop[cluster]'"
+    )

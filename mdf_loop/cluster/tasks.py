@@ -21,6 +21,9 @@ from mdf_loop.stopped_by import StoppedBy
 LOST = 10.0
 """Seconds without a scheduler after which it is taken for gone."""
 
+RETRIES = 5
+"""How often an item is asked for again whose worker has died, if nothing else is said."""
+
 _AHEAD = 2
 """Items for each worker that are asked for at once."""
 
