@@ -3,6 +3,7 @@
 import re
 import sys
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
@@ -10,9 +11,11 @@ REQUIREMENT = re.compile(r"([\w.-]+)(?:>=|==)([\w.]+)(?:,<\w+)?")
 
 
 def floors(text: str) -> list[str]:
-    """The constraints of a pyproject.toml, those for its development among them."""
+    """The constraints of a pyproject.toml, those of its extras among them."""
     project = tomllib.loads(text)["project"]
-    stated = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    extras = chain.from_iterable(project["optional-dependencies"].values())
+    own = project["name"] + "["
+    stated = [r for r in chain(project["dependencies"], extras) if not r.startswith(own)]
     found = [REQUIREMENT.fullmatch(requirement) for requirement in stated]
     without = [r for r, match in zip(stated, found, strict=True) if match is None]
     if without:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -134,8 +135,8 @@ def reasons() -> str:
 def dependencies() -> list[str]:
     """The names of all packages that pyproject.toml asks for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    asked = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
-    return [re.split(r"[^\w-]", line)[0] for line in asked]
+    asked = chain(project["dependencies"], *project["optional-dependencies"].values())
+    return [name for line in asked if (name := re.split(r"[^\w-]", line)[0]) != project["name"]]
 
 
 # --- pictures ---------------------------------------------------------------------------------
