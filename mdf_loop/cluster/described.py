@@ -28,6 +28,13 @@ from mdf_loop.suggestion import suggestion
 JOBS = "jobs"
 """How many jobs of SLURM are wanted."""
 
+_NOT_OF_A_FILE = {
+    *("asynchronous", "loop", "name", "config_name", "scheduler", "scheduler_cls", "job_cls"),
+    *("worker_class", "security", "n_workers", "project", "env_extra", "extra", "header_skip"),
+    *("job_extra", "host", "dashboard_address"),
+}
+"""Arguments that are objects of Python, that this program gives, or that have another name now."""
+
 _EXAMPLE = "see docs/how-to/run-on-a-cluster.md for an example"
 
 
@@ -104,17 +111,19 @@ def _check_keys(path: Path, kind: str, arguments: Mapping[str, Any]) -> None:
 
 
 def _known(kind: str) -> set[str]:
-    """The arguments of a class and of those that it hands them to."""
+    """The arguments of a class, and of those that it hands them to, which a file can give."""
     made: Any = _CLASSES[kind]()
     if kind == "ssh":
-        return set(inspect.signature(made).parameters) - {"kwargs", "args"}
-    classes = [made, getattr(made, "job_cls", made), *made.__mro__]
-    classes += [each for job in classes[1:2] for each in job.__mro__]
-    found = {JOBS}
-    for each in classes:
-        if each is not object and each.__module__.startswith("dask_jobqueue"):
-            found |= set(inspect.signature(each.__init__).parameters)
-    return found - {"self", "args", "kwargs", "scheduler", "name", "config_name"}
+        return _named(made) - _NOT_OF_A_FILE
+    classes = (*made.__mro__, *made.job_cls.__mro__)
+    of_jobs = [each for each in classes if each.__module__.startswith("dask_jobqueue")]
+    return set().union({JOBS}, *map(_named, of_jobs)) - _NOT_OF_A_FILE
+
+
+def _named(called: Callable[..., Any]) -> set[str]:
+    """The arguments that have a name of their own."""
+    given = inspect.signature(called).parameters.values()
+    return {one.name for one in given if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)}
 
 
 def _slurm() -> Any:
