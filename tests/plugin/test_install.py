@@ -135,9 +135,9 @@ def test_unregister_restores_what_was_registered_on_import() -> None:
         mdf_loop.unregister()
         path = list(sys.meta_path)
         mdf_loop.register()
-        assert len(sys.meta_path) == len(path) + 1
+        (ours,) = (finder for finder in sys.meta_path if finder not in path)
         import modeci_mdf.execution_engine as engine
-        assert sys.meta_path == path
+        assert ours not in sys.meta_path  # libraries of the engine may have brought theirs
         assert "exec_module" not in vars(engine.__spec__.loader)
         taught = state()
         mdf_loop.unregister()
