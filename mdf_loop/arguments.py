@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from mdf_loop.errors import InputError
 
 
@@ -88,6 +90,22 @@ def word(given: Any, what: str, allowed: Collection[str]) -> str:
     if not isinstance(given, str) or given not in allowed:
         raise InputError(f"{what} cannot be {_shown(given)}", hint=f"use {' or '.join(allowed)}")
     return given
+
+
+def whole(given: Any, what: str) -> int:
+    """A whole number above 0.
+
+    Raises:
+        InputError: it is none, or larger than any array can be.
+    """
+    if not is_whole(given) or not 1 <= given <= np.iinfo(np.int64).max:
+        raise InputError(f"{what} must be a whole number above 0, not {given!r}"[:200])
+    return int(given)
+
+
+def is_whole(number: Any) -> bool:
+    """Whether it is a whole number of Python or numpy."""
+    return isinstance(number, int | np.integer) and not isinstance(number, bool)
 
 
 def _wrong(what: str, why: str, given: Any, example: str) -> InputError:

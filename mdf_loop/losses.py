@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop import arguments
+from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
-from mdf_loop.trials import is_whole
 
 WORDS = ("sum", "mean", "last")
 """What a number is made of an output alone."""

@@ -20,8 +20,9 @@ from mdf_loop.durations import seconds
 from mdf_loop.errors import InputError
 from mdf_loop.memory_limit import checked_limit
 from mdf_loop.paths import path_of
+from mdf_loop.sharing import RETRIES, Sharing, no_checkpoint, resumes_store, shared_by
 from mdf_loop.sweeps import MadeSweep
-from mdf_loop.trials import EACH_TRIAL, USUAL, Draws, OverTrials, draws, is_whole
+from mdf_loop.trials import EACH_TRIAL, USUAL, Draws, OverTrials, draws
 from mdf_loop.trials import over_trials as told_over_trials
 
 ENGINES = ("onnxruntime", "interpreter", "modeci")
@@ -114,20 +115,6 @@ class RunControls:
         return self.checkpoint or self.resume
 
 
-@dataclass(frozen=True, slots=True)
-class Sharing:
-    """Who computes the members of a sweep, and trials; see `Compiled.run` for the words.
-
-    Members are cut into blocks, of so many if it is said. One whose worker dies is run again, so often.
-    A run that `resumes` computes only what its store has not.
-    """
-
-    cluster: Any
-    block: int | None = None
-    retries: int = 5
-    resumes: bool = False
-
-
 _ALL, _USUAL = Selection(), RunControls()
 
 
@@ -218,7 +205,7 @@ def specify(
     memory_limit: float | str | None = None,
     cluster: Any = None,
     block: int | None = None,
-    retries: int = 5,
+    retries: int = RETRIES,
 ) -> RunSpecification:
     """What a run is asked for by these words, which are those of `Compiled.run`.
 
@@ -253,10 +240,11 @@ def specify(
     selection = _selection(record, only, every, when, reduce)
     if over_trials is not None or by is not None:
         selection = replace(selection, over_trials=told_over_trials(over_trials, by, trials))
-    sharing = _sharing(cluster, block, retries)
+    sharing = shared_by(cluster, block, retries)
     if sharing is not None:
-        sharing = replace(sharing, resumes=_resumes(resume, output, checkpoint, checkpoint_every))
-        resume = None
+        if checkpoint is not None or checkpoint_every is not None:
+            raise no_checkpoint()
+        sharing, resume = replace(sharing, resumes=resumes_store(resume, output)), None
     controls = _controls(
         time_limit, nan, progress, checkpoint, checkpoint_every, resume, memory_limit
     )
@@ -338,45 +326,6 @@ def _controls(
     )
 
 
-def _sharing(cluster: Any, block: Any, retries: Any) -> Sharing | None:
-    """Who computes.
-
-    Raises:
-        InputError: numbers are none, or a block is given that nobody computes.
-    """
-    if block is not None:
-        block = _whole(block, "block")
-    if not is_whole(retries) or retries < 0:
-        raise InputError(f"retries must be a whole number from 0 on, not {retries!r}"[:200])
-    if cluster is not None:
-        return Sharing(cluster, block, int(retries))
-    if block is not None:
-        raise InputError("a block is for a cluster", hint="give cluster (--cluster), too")
-    return None
-
-
-def _resumes(resume: Any, output: Any, checkpoint: Any, checkpoint_every: Any) -> bool:
-    """Whether a store is gone on with that a cluster has written.
-
-    Raises:
-        InputError: checkpoints are asked for, or another store is named.
-    """
-    if checkpoint is not None or checkpoint_every is not None:
-        raise InputError(
-            "a run on a cluster has no checkpoint: its store says what is computed",
-            hint="give output='sweep.zarr', and resume=True to go on",
-        )
-    if resume is None or resume is False:
-        return False
-    is_zarr = output is not None and Path(output).suffix.lower() == ".zarr"
-    if not is_zarr or (resume is not True and path_of(resume, "the store") != Path(output)):
-        raise InputError(
-            "a run on a cluster goes on with the store that it writes",
-            hint="give the same store as output and resume: output='sweep.zarr', resume=True",
-        )
-    return True
-
-
 # --- time -----------------------------------------------------------------------------------------
 
 
@@ -388,18 +337,15 @@ def _checked_time(made: RunSpecification) -> RunSpecification:
             without `steps` something is given that only a run over time takes.
     """
     if made.steps is not None:
-        steps, every = _whole(made.steps, "steps"), _whole(made.selection.every, "every")
+        steps, every = (
+            arguments.whole(made.steps, "steps"),
+            arguments.whole(made.selection.every, "every"),
+        )
         selection = replace(made.selection, every=every)
         return replace(made, steps=steps, dt=_seconds(made.dt), selection=selection)
     if made.engine != "modeci":
         _refuse_without_steps(made)
     return made
-
-
-def _whole(number: Any, what: str) -> int:
-    if not is_whole(number) or not 1 <= number <= np.iinfo(np.int64).max:
-        raise InputError(f"{what} must be a whole number above 0, not {number!r}")
-    return int(number)
 
 
 def _seconds(dt: Any) -> float | None:

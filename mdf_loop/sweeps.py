@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop import arguments
+from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
-from mdf_loop.trials import is_whole
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop import arguments
+from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
 
 
@@ -88,11 +89,6 @@ def _listed(given: Any) -> tuple[int, ...]:
         given = given.tolist() if given.ndim == 1 else ()
     whole = isinstance(given, Sequence) and not isinstance(given, str) and all(map(is_whole, given))
     return tuple(map(int, given)) if whole else ()
-
-
-def is_whole(number: Any) -> bool:
-    """Whether it is a whole number of Python or numpy."""
-    return isinstance(number, int | np.integer) and not isinstance(number, bool)
 
 
 _EXAMPLE = "over_trials={'ddm.rt': ['mean', {'quantiles': [0.1, 0.5, 0.9]}]}, by='ddm.choice'"

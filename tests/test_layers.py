@@ -38,6 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
             "version",
         ),
         "sweeps",
+        "sharing",
         "specification",
     ),
     ("ir",),

@@ -138,23 +138,25 @@ class _Run:
     def share(self, client: Any, asked: RunSpecification, reporter: Reporter) -> None:
         """Let the workers of a client run all blocks that are missing."""
         assert asked.sharing is not None
-        self._remark = dashboard(client)
+        shown = dashboard(client)
         tasks: Tasks[MemberBlock, MadeBlock] = Tasks(
             client, on_worker, self._job, asked.sharing.retries
         )
+
+        def why_over() -> StoppedBy | None:
+            self._remark = shown if tasks.have_workers() else f"no worker yet {shown}".strip()
+            if not self.goes_on(reporter):
+                self._stopping.ask(StoppedBy.INTERRUPTED)
+            return StoppedBy.FAILED if self._error is not None else self._stopping.reason
+
         try:
-            for outcome in tasks.outcomes(self._sink.missing(), self._why_over):
+            for outcome in tasks.outcomes(self._sink.missing(), why_over):
                 self._take(outcome)
-                if not self.goes_on(reporter):
-                    self._stopping.ask(StoppedBy.INTERRUPTED)
         except SchedulerGoneError as error:
             hint = "start it again, and give the same command with resume"
             store = asked.store if asked.shares_store else None
             error.findings = (replace(error.findings[0], hint=hint if store else "start it again"),)
             self._error = error
-
-    def _why_over(self) -> StoppedBy | None:
-        return StoppedBy.FAILED if self._error is not None else self._stopping.reason
 
     def _take(self, outcome: Outcome[MemberBlock, MadeBlock]) -> None:
         """Take what became of a block."""

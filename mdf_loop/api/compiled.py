@@ -28,6 +28,7 @@ from mdf_loop.run.backend import Runnable
 from mdf_loop.run.control.progress import Callback
 from mdf_loop.run.device import Placement
 from mdf_loop.run.onnxruntime.device import DEVICES
+from mdf_loop.sharing import RETRIES
 from mdf_loop.specification import RunSpecification, specify
 
 PRECISIONS = ("float64", "float32")
@@ -158,7 +159,7 @@ class Compiled(Fittable):
         memory_limit: float | str | None = None,
         cluster: Any = None,
         block: int | None = None,
-        retries: int = 5,
+        retries: int = RETRIES,
     ) -> Results:
         """One evaluation of the model, or (with `steps`) the model over time.
 

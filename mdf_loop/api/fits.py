@@ -19,7 +19,7 @@ from mdf_loop.api.fitting_to_data import (
 )
 from mdf_loop.cluster.clients import connected
 from mdf_loop.cluster.form import check_form, form
-from mdf_loop.cluster.tasks import RETRIES, Tasks
+from mdf_loop.cluster.tasks import Tasks
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free
 from mdf_loop.fitting.observed import read_table
@@ -28,6 +28,7 @@ from mdf_loop.paths import noting
 from mdf_loop.results.fit import Fit, Fits
 from mdf_loop.run.control.progress import reporting
 from mdf_loop.run.control.stopping import Stopping
+from mdf_loop.sharing import RETRIES
 from mdf_loop.signals import ending
 
 

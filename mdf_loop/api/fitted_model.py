@@ -14,9 +14,10 @@ from mdf_loop.api.jacobian import Jacobian, jacobian_of
 from mdf_loop.api.members import run_what_can, with_member
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.cluster.form import check_form, form
-from mdf_loop.cluster.tasks import RETRIES, Tasks
+from mdf_loop.cluster.tasks import Tasks
 from mdf_loop.errors import LoopError, UnsupportedError
 from mdf_loop.ir import Array
+from mdf_loop.sharing import RETRIES
 from mdf_loop.specification import RunSpecification, Selection
 
 AT_ONCE = 1 << 26

@@ -15,6 +15,7 @@ from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_model import FittedModel
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.values_of import values_of
+from mdf_loop.arguments import is_whole
 from mdf_loop.document.document import Document
 from mdf_loop.durations import seconds
 from mdf_loop.errors import InputError, LoopError
@@ -31,7 +32,6 @@ from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.names import find_item
 from mdf_loop.reading.settings import is_state, written_value
 from mdf_loop.specification import RunSpecification, specify
-from mdf_loop.trials import is_whole
 
 METHODS = ("least_squares", "gradient", "differential_evolution")
 

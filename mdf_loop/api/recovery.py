@@ -12,13 +12,13 @@ from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fits import fit
 from mdf_loop.api.fitted_report import plain
 from mdf_loop.api.fitting_to_data import FitRequest, fitted_model, free_parameters
+from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.reading.names import find_item, named_items
 from mdf_loop.results.fit import Fit
 from mdf_loop.results.recovery import Recovery
 from mdf_loop.specification import Selection
-from mdf_loop.trials import is_whole
 
 INNER = 0.1
 """What is true is not nearer to a bound than this part of the way to the other one."""

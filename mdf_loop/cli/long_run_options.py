@@ -15,6 +15,9 @@ from mdf_loop.errors import InputError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+THE_STORE = "the store of --output"
+"""What `--resume` without a file goes on with."""
+
 
 def keeping_options(command: _F) -> _F:
     """What is kept of a run: `--record`, `--only`, `--every`, `--when`, `--reduce`."""
@@ -55,7 +58,12 @@ def stopping_options(command: _F) -> _F:
     for option in (
         click.option("--quiet", is_flag=True, help="Show no progress."),
         click.option(
-            "--resume", metavar="FILE", help="Go on from a checkpoint of the same command."
+            "--resume",
+            metavar="[FILE]",
+            is_flag=False,
+            flag_value=THE_STORE,
+            help="Go on from a checkpoint of the same command; with --cluster from the store of "
+            "--output, which needs no FILE.",
         ),
         click.option(
             "--checkpoint",
@@ -100,7 +108,7 @@ def long_run_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
         "time_limit": options["time_limit"],
         "memory_limit": options["memory_limit"],
         "checkpoint": options["checkpoint"],
-        "resume": options["resume"],
+        "resume": True if options["resume"] == THE_STORE else options["resume"],
         "progress": False if options["quiet"] else None,
     }
 

@@ -104,9 +104,13 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
             show()
     if failure is not None:
         raise failure
-    saved = results.checkpoint
-    if saved and (results.stopped_by.is_asked or results.stopped_by is StoppedBy.TIME_LIMIT):
-        show(f"to go on, give the same command with --resume '{saved}'", error=True)
+    if results.stopped_by.is_asked or results.stopped_by is StoppedBy.TIME_LIMIT:
+        if results.checkpoint:
+            how = f"--resume '{results.checkpoint}'"
+        else:
+            how = "--resume" if results.store else ""
+        if how:
+            show(f"to go on, give the same command with {how}", error=True)
     ctx.exit(exit_code(results.stopped_by))
 
 

@@ -17,10 +17,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from mdf_loop.arguments import is_whole
 from mdf_loop.cluster.described import read_cluster
 from mdf_loop.cluster.needed import check_needed, needed
 from mdf_loop.errors import InputError
-from mdf_loop.trials import is_whole
 
 PATIENCE = 10
 """Seconds to wait for a scheduler."""

@@ -21,9 +21,6 @@ from mdf_loop.stopped_by import StoppedBy
 LOST = 10.0
 """Seconds without a scheduler after which it is taken for gone."""
 
-RETRIES = 5
-"""How often an item is asked for again whose worker has died, if nothing else is said."""
-
 _AHEAD = 2
 """Items for each worker that are asked for at once."""
 
@@ -63,7 +60,9 @@ class Tasks(Generic[T, R]):
         self._done: queue.SimpleQueue[tuple[Any, T, int]] = queue.SimpleQueue()
         self._asked: set[Any] = set()
         self._since: float | None = None
-        self._shared = client.submit(_unpacked, pickle.dumps(shared), pure=False)
+        self._workers = 0
+        self._packed = pickle.dumps(shared)
+        self._shared = self._send()
 
     def outcomes(
         self, items: Iterable[T], stopped: Callable[[], StoppedBy | None]
@@ -86,8 +85,19 @@ class Tasks(Generic[T, R]):
                 future.release()
             self._asked.clear()
 
+    def _send(self) -> Any:
+        return self._client.submit(_unpacked, self._packed, pure=False)
+
+    def have_workers(self) -> bool:
+        """Whether anybody has come who computes."""
+        return self._workers > 0 or self._count() > 0
+
+    def _count(self) -> int:
+        self._workers = len(self._client.scheduler_info(n_workers=-1)["workers"])
+        return self._workers
+
     def _wanted(self) -> int:
-        return int(_AHEAD * max(1, len(self._client.scheduler_info(n_workers=-1)["workers"])))
+        return _AHEAD * max(1, self._count())
 
     def _ask(self, items: Iterable[T]) -> None:
         for item in items:
@@ -119,6 +129,8 @@ class Tasks(Generic[T, R]):
 
         if not isinstance(error, KilledWorker):
             return Outcome(item, None, error)
+        if self._shared.status == "error":  # workers died while it was unpacked there
+            self._shared = self._send()
         if died < self._retries:
             self._ask_for(item, died + 1)
             return None

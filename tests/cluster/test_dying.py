@@ -99,6 +99,36 @@ def _dies_at_three(_: Any, item: int) -> int:
     return item * 2
 
 
+class Burdened:
+    """What kills the process that unpacks it, the first two times."""
+
+    def __init__(self, marks: Path) -> None:
+        self.marks = marks
+
+    def __reduce__(self) -> Any:
+        return _unpack_burdened, (self.marks,)
+
+
+def _unpack_burdened(marks: Path) -> Burdened:
+    if (count := len(list(marks.iterdir()))) < 2:
+        (marks / str(count)).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Burdened(marks)
+
+
+def test_what_is_shared_is_sent_again_when_workers_died_with_it(tmp_path: Path) -> None:
+    from mdf_loop.cluster.tasks import Tasks
+
+    with connected(1) as client:
+        tasks: Tasks[int, int] = Tasks(client, _doubled, Burdened(tmp_path), retries=3)
+        outcomes = {each.item: each.result for each in tasks.outcomes(range(3), lambda: None)}
+    assert outcomes == {0: 0, 1: 2, 2: 4}
+
+
+def _doubled(_: Any, item: int) -> int:
+    return item * 2
+
+
 # --- the scheduler --------------------------------------------------------------------------------
 
 
@@ -114,7 +144,16 @@ def scheduler(port: int) -> Iterator[subprocess.Popen[bytes]]:
     )
     workers = [
         subprocess.Popen(
-            [*dask, "worker", address, "--nthreads", "1", "--no-dashboard", "--death-timeout", "5"],
+            [
+                *dask,
+                "worker",
+                address,
+                "--nthreads",
+                "1",
+                "--no-dashboard",
+                "--death-timeout",
+                "60",
+            ],
             **options,  # type: ignore[call-overload]
         )
         for _ in range(2)
