@@ -23,6 +23,7 @@ from mdf_loop.api.compiled import Compiled
 from mdf_loop.cluster.clients import connected
 from mdf_loop.errors import RunError
 from mdf_loop.ir import StoppedBy
+from tests.soak import times
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "parameter_sweep" / "model.yaml"
 MEMBERS = 240
@@ -58,8 +59,12 @@ def readable(store: Path, wanted: np.ndarray) -> int:
 
 
 @pytest.mark.slow
-def test_workers_that_are_killed(neuron: Compiled, wanted: np.ndarray, tmp_path: Path) -> None:
-    draw = random.Random(3)
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(times(1, 5)))
+def test_workers_that_are_killed(
+    neuron: Compiled, wanted: np.ndarray, tmp_path: Path, seed: int
+) -> None:
+    draw = random.Random(seed)
     store = tmp_path / "s.zarr"
     kills: list[float] = []
     with connected(2) as client:
