@@ -14,6 +14,8 @@ from mdf_loop.api.cluster_check import check_workers
 from mdf_loop.cluster import form
 from mdf_loop.cluster.clients import connected
 
+pytestmark = pytest.mark.slow  # processes are started
+
 Cli: TypeAlias = Callable[..., Any]
 MODEL = Path(__file__).parents[2] / "examples" / "parameter_sweep" / "model.yaml"
 TIME = ("--steps", 50, "--dt", 0.1)

@@ -13,6 +13,8 @@ from mdf_loop.api.compiled import Compiled
 from mdf_loop.errors import InputError, MemoryLimitError, NotFiniteError, RunError
 from mdf_loop.results.data import Results
 
+pytestmark = pytest.mark.slow  # processes are started
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CURRENTS = np.linspace(0, 2, 23)
 TIME = {"steps": 300, "dt": 0.1}

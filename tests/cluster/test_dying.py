@@ -25,6 +25,8 @@ from mdf_loop.errors import RunError
 from mdf_loop.ir import StoppedBy
 from tests.soak import times
 
+pytestmark = pytest.mark.slow  # processes are started
+
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "parameter_sweep" / "model.yaml"
 MEMBERS = 240
 SWEEP = {"current": np.linspace(0, 2, MEMBERS)}
@@ -58,7 +60,6 @@ def readable(store: Path, wanted: np.ndarray) -> int:
 # --- workers --------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(times(1, 5)))
 def test_workers_that_are_killed(
@@ -179,7 +180,6 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-@pytest.mark.slow
 def test_a_scheduler_that_is_killed(neuron: Compiled, wanted: np.ndarray, tmp_path: Path) -> None:
     store, port = tmp_path / "s.zarr", free_port()
     given = {**LONG, "cluster": f"tcp://127.0.0.1:{port}", "block": BLOCK, "output": store}

@@ -11,6 +11,8 @@ import pytest
 from mdf_loop.api.compiled import Compiled
 from mdf_loop.errors import InputError
 
+pytestmark = pytest.mark.slow  # processes are started
+
 FREE = {"fn.a": (0.5, 0.9), "current": (0.2, 1.2)}
 WORDS = {"against": "v", "dt": 0.5, "points": 16, "polish": 1, "progress": False}
 
