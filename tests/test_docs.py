@@ -24,6 +24,7 @@ MEASURED_ELSEWHERE = {"docs/gpu.md", "docs/benchmarks.md"}
 LONG = (
     *("examples/", "docs/tutorial", "docs/how-to/checkpoint", "docs/how-to/long-runs"),
     *(
+        "docs/how-to/run-on-",
         "docs/how-to/run-over",
         "docs/how-to/save-and-plot",
         "docs/how-to/stream-to",
