@@ -9,6 +9,7 @@ So nobody waits for the slowest member, other than for the end of a chunk.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -37,10 +38,11 @@ class MembersStepper(LoopStepper):
         segment: LoopSegment,
         values: Mapping[Value, Data],
         around: Mapping[str, Array] | None = None,
+        at_once: int = sys.maxsize,
         *,
         apart: bool,
     ) -> None:
-        super().__init__(session, segment, values, around)
+        super().__init__(session, segment, values, around, at_once)
         program, members = segment.program, segment.loop.members
         assert members is not None
         self._given = _axes((entry.value for entry in program.inputs), members)

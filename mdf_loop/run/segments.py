@@ -43,6 +43,7 @@ from mdf_loop.passes.segments.ahead import (
 from mdf_loop.passes.segments.in_segments import Segment, Straight
 from mdf_loop.passes.segments.loop_segment import LoopSegment
 from mdf_loop.passes.segments.of_all_members import of_all_members
+from mdf_loop.passes.segments.run_on import FARTHEST, run_on
 from mdf_loop.run.after_stop import Incomplete, what_can_be
 from mdf_loop.run.backend import Backend, Runnable
 from mdf_loop.run.control.chunks import follow
@@ -134,11 +135,19 @@ class Segments:
         rows = drawn_by(segment.program, before)
         if not rows or not (of_members or all(is_fixed(row.shape) for row in rows)):
             return made
-        self._at_once[segment] = max(FEWEST_AT_ONCE, DRAWN_AT_ONCE // size_of(rows, 1))
-        return self.session_of(before)
+        if not of_members:
+            self._at_once[segment] = max(FEWEST_AT_ONCE, DRAWN_AT_ONCE // size_of(rows, 1))
+            return self.session_of(before)
+        running = run_on(before, segment.most)
+        if running is not before:
+            self._at_once[segment] = FARTHEST
+        return self.session_of(running)
 
     def most_at_once(self, segment: LoopSegment) -> int:
-        """How many iterations may be run at once, for the memory of what is drawn before them."""
+        """How many iterations may be run at once.
+
+        What is drawn before them takes memory, and members that have stopped may run on with them.
+        """
         return self._at_once.get(segment, sys.maxsize)
 
     def are_apart(self, segment: LoopSegment) -> bool:
@@ -315,11 +324,11 @@ class _Evaluation:
         around: Mapping[str, Array],
     ) -> LoopStepper:
         session = self.segments.session(place)
+        at_once = self.segments.most_at_once(segment)
         if segment.loop.members is None:
-            at_once = self.segments.most_at_once(segment)
             return LoopStepper(session, segment, known, around, at_once)
         apart = self.segments.are_apart(segment)
-        return MembersStepper(session, segment, known, around, apart=apart)
+        return MembersStepper(session, segment, known, around, at_once, apart=apart)
 
     # --- to go on later -------------------------------------------------------------------------
 

@@ -33,9 +33,8 @@ from mdf_loop.ir import (
     reads,
     results,
 )
-from mdf_loop.ops import row_of
-from mdf_loop.ops.registry import Bits
-from mdf_loop.ops.words import ints, scalar
+from mdf_loop.ops.words import cast, scalar
+from mdf_loop.passes.segments.all_rows import all_rows, deep, is_exact
 
 DRAWN_AT_ONCE, FEWEST_AT_ONCE = 1 << 18, 16
 """Numbers that are drawn before a loop begins, and of how many iterations at least."""
@@ -134,7 +133,7 @@ def _moved(loop: Loop, steps: Mapping[Value, Value]) -> list[Op]:
     counted = set(steps)
     moved: list[Op] = []
     for op in loop.ops:
-        if not isinstance(op, Op) or not _is_exact(op) or op.outputs[0] in leaves:
+        if not isinstance(op, Op) or not is_exact(op) or op.outputs[0] in leaves:
             continue
         given = [value for value in op.inputs if value is not None]
         alike = all(v in counted or (v not in made and v.shape is not None) for v in given)
@@ -144,35 +143,25 @@ def _moved(loop: Loop, steps: Mapping[Value, Value]) -> list[Op]:
     return moved
 
 
-def _is_exact(op: Op) -> bool:
-    """Whether an operation is computed number by number, with the same bits wherever they stand."""
-    row = row_of(op.op_type)
-    surely = not row.may_fail(op, lambda value: None) and len(op.outputs) == 1
-    return row.elementwise and row.bits is Bits.FIXED and surely
-
-
 def _rows(
     b: Builder, loop: Loop, most: Value, steps: Mapping[Value, Value], moved: list[Op]
 ) -> Mapping[Value, Value]:
     """What the operations give in all iterations, by what they give in one."""
     numbers = b.op("Range", scalar(b, 0, "int64"), most, scalar(b, 1, "int64"))
-    rank = len(_own(loop))
-    column = _deep(b, numbers, 0, rank)
-    rows = {
-        carried.enter: b.op("Add", carried.initial, b.op("Mul", column, steps[carried.enter]))
-        for carried in loop.carried
-        if carried.enter in steps
-    }
-    for op in moved:
-        rank = len(op.outputs[0].shape or ())
-        given = [
-            _deep(b, rows[value], len(value.shape or ()), rank) if value in rows else value
-            for value in op.inputs
-        ]
-        rows[op.outputs[0]] = b.op(op.op_type, *given, **op.attributes)
-    return rows
+    column = deep(b, numbers, 0, len(_own(loop)))
+    rows = {}
+    for carried in loop.carried:
+        if carried.enter not in steps:
+            continue
+        before, more = carried.initial, b.op("Mul", column, steps[carried.enter])
+        casts = [op for op in moved if op.inputs == (carried.enter,) and _wraps(op)]
+        for op in casts:  # of few numbers, not of all of them
+            rows[op.outputs[0]] = b.op("Add", cast(b, before, "uint64"), cast(b, more, "uint64"))
+        if any(carried.enter in op.inputs for op in moved if op not in casts):
+            rows[carried.enter] = b.op("Add", before, more)
+    return all_rows(b, [op for op in moved if op.outputs[0] not in rows], rows)
 
 
-def _deep(b: Builder, rows: Value, own: int, rank: int) -> Value:
-    """Rows of values of so many axes of their own, with axes before these, so that there are more."""
-    return rows if own == rank else b.op("Unsqueeze", rows, ints(b, *range(1, 1 + rank - own)))
+def _wraps(op: Op) -> bool:
+    """Whether it is the cast of a whole number to words: a sum of such is that of what it sums."""
+    return op.op_type == "Cast" and op.outputs[0].dtype == "uint64"
