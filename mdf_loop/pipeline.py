@@ -24,6 +24,7 @@ from mdf_loop.passes.batching.rows_alike import rows_alike
 from mdf_loop.passes.legal.compose import compose
 from mdf_loop.passes.legal.expansions import expansions
 from mdf_loop.passes.legal.float32_ends import with_float32_ends
+from mdf_loop.passes.legal.near_neutral import near_neutral
 from mdf_loop.passes.legal.safe_divisions import safe_divisions
 from mdf_loop.passes.legal.widen import widen
 from mdf_loop.passes.record_every import record_every
@@ -74,6 +75,7 @@ SIMPLIFY: Order = (
 LEGAL: Order = (
     in_turn(compose, widen),  # first: what they make is looked at, too, by each other and by others
     expansions,  # what is composed spreads elements, too
+    near_neutral,  # compositions have constants, too
     safe_divisions,  # compositions and wider dtypes divide whole numbers, too
     merge_equal,  # divisions by one divisor look at it once
     hoist_invariants,  # what belongs to a divisor from outside of a loop is computed there

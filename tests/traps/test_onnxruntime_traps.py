@@ -92,6 +92,34 @@ def all_names(graph):
 
 SILENT = {
     # trap: (model, inputs, options, expected)
+    "a factor that is 1 for float32 only": (
+        text(
+            "M: n, v_initial: x",
+            (
+                "i, c, u",
+                "c, v",
+                "n: {input_ports: {u: {}}, output_ports: {v: {value: 0.99999999 * u - 1.0}}}",
+            ),
+            X,
+        ),
+        {"n": 1, "x": 2.0},
+        {},
+        {"x": 0.99999999 * 2.0 - 1.0},
+    ),
+    "a term that is 0 for float32 only": (
+        text(
+            "M: n, v_initial: x",
+            (
+                "i, c, u",
+                "c, v",
+                "n: {input_ports: {u: {}}, output_ports: {v: {value: 1.0 / (u * u + 1e-300)}}}",
+            ),
+            X,
+        ),
+        {"n": 1, "x": 0.0},
+        {},
+        {"x": 1 / 1e-300},
+    ),
     "the iteration number returned as it is, recorded": (
         text("M: n", ("i, c", "c, i", ""), "xs: {value: loop}"),
         {"n": 4},
