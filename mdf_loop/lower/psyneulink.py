@@ -16,12 +16,16 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A function: its arguments, what it computes, the options for which it does."""
+    """A function: its arguments, what it computes, the options for which it does.
+
+    `parts` have names, by which later ones and the text read them.
+    """
 
     name: str
     arguments: tuple[str, ...]
     text: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
 
 
 _X = UNREAD = "variable0"
@@ -30,7 +34,86 @@ _X = UNREAD = "variable0"
 _SCALED = ("scale", "offset")
 _UNWEIGHTED = {"weights": None, "exponents": None}
 
+_DECISION_TIMES = {
+    "drift": "drift_rate * numpy.reshape(variable0, (-1,))",
+    "given": "(starting_value + threshold) / (2 * threshold)",
+    "share": "numpy.where(given <= 0, 1e-8, numpy.where(given >= 1, 1 - 1e-8, given))",
+    # the mean time and the share of the lower threshold: z, a, x as in Bogacz et al.
+    "stands": "numpy.abs(drift) < 1e-8",
+    "falls": "drift < 0",
+    "speed": "numpy.where(stands, 1.0, numpy.abs(drift))",
+    "z": "threshold / speed",
+    "a": "(speed / noise) ** 2",
+    "near": "numpy.where(falls, 1 - share, share)",
+    "free": "noise ** 2 / 2 * numpy.log(near / (1 - near))",
+    "ends": "numpy.where(falls, -threshold, threshold)",
+    "x": "numpy.where(numpy.abs(free) > threshold, ends, free) / speed",
+    "far": "numpy.logical_and(2 * z * a > 708.3964185322641, 2 * z * a < numpy.inf)",
+    "near_a": "numpy.where(far, 1.0, a)",
+    "near_z": "numpy.where(far, 1.0, z)",
+    "near_x": "numpy.where(far, 0.0, x)",
+    "more": "1 - numpy.exp(-2 * near_x * near_a)",
+    "grows": "numpy.exp(2 * near_z * near_a)",
+    "range": "grows - numpy.exp(-2 * near_z * near_a)",
+    "time": "near_z * numpy.tanh(near_z * near_a) + (2 * near_z * more / range - near_x)",
+    "moving": "numpy.where(far, z / a - x, time) + non_decision_time",
+    "misses": "numpy.where(far, 0.0, 1 / (1 + grows) - more / range)",
+    "start": "share * 2 * threshold - threshold",
+    "standing": "non_decision_time + (threshold ** 2 - start ** 2) / noise ** 2",
+    "rt": "numpy.where(stands, standing, moving)",
+    "missed": "numpy.where(falls, 1 - misses, misses)",
+    "er": "numpy.where(stands, (threshold - start) / (2 * threshold), missed)",
+    # moments at each threshold: X, Z as in Srivastava et al.
+    "d": "numpy.where(numpy.abs(drift) < 0.01, 0.01, drift)",
+    "X": "numpy.clip(d * ((share - 0.5) * 2 * threshold) / noise ** 2, -100, 100)",
+    "bound": "numpy.clip(d * threshold / noise ** 2, -100, 100)",
+    "Z": "numpy.where(numpy.abs(bound) < 0.0001, 0.0001, bound)",
+    **{
+        f"{part}_{which}": text.replace("?", which).replace("$", argument)
+        for which, argument in (("all", "2 * Z"), ("up", "Z + X"), ("down", "Z - X"))
+        for part, text in (
+            ("never", "($) == 0"),
+            ("w", "numpy.where(never_?, 1.0, $)"),
+            ("c", "w_? / numpy.tanh(w_?)"),
+            ("s", "w_? ** 2 / numpy.sinh(w_?) ** 2"),
+        )
+    },
+    **{
+        f"{part}_{which}": text.replace("?", which)
+        for which in ("up", "down")
+        for part, text in (
+            ("first", "noise ** 2 / d ** 2 * (c_all - c_?) + non_decision_time"),
+            ("mean", "numpy.where(never_?, numpy.nan, first_?)"),
+            ("second", "noise ** 4 / d ** 4 * ((s_all - s_?) + (c_all - c_?))"),
+            ("var", "numpy.where(never_?, numpy.nan, second_?)"),
+            (
+                "third",
+                "noise ** 6 / d ** 6 * (3 * (s_all - s_?) + 2 * (c_all * s_all - c_? * s_?)"
+                " + 3 * (c_all - c_?))",
+            ),
+            ("none", "numpy.logical_or(never_?, second_? <= 0)"),
+            ("spread", "numpy.where(none_?, 1.0, second_?) ** 1.5"),
+            ("skew", "numpy.where(none_?, numpy.nan, third_? / spread_?)"),
+        )
+    },
+}
+"""Parts of what PsyNeuLink computes of a drift diffusion: times, misses, moments at each threshold.
+
+Where noise vanishes beside the drift (`far`) PsyNeuLink takes other formulas, as soon as its exponential
+function would underflow; where there is none at all it fails, and the mean time is nan here. What is nan
+is chosen last, so that it is not in the derivatives of other numbers.
+
+Sources: R. Bogacz et al. (2006), doi:10.1037/0033-295X.113.4.700; V. Srivastava et al. (2016),
+doi:10.1016/j.jmp.2016.03.005.
+"""
+
 FORMULAS = (
+    Formula(
+        "driftdiffusionanalytical",
+        (_X, "drift_rate", "starting_value", "threshold", "noise", "non_decision_time"),
+        "numpy.stack((rt, er, mean_up, var_up, skew_up, mean_down, var_down, skew_down))",
+        parts=_DECISION_TIMES,
+    ),
     Formula("identity", (_X,), _X),
     Formula("exponentialdist", ("beta", "shape"), "numpy.random.exponential(beta, shape)"),
     Formula(

@@ -9,7 +9,7 @@ as expressions, so a function registered there by someone else works here too.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ from mdf_loop.lower.expression import lower_expression
 from mdf_loop.lower.onnx_draws import DRAWN
 from mdf_loop.lower.onnx_functions import lower_onnx
 from mdf_loop.lower.operators import Term
-from mdf_loop.lower.psyneulink import UNREAD, is_foreign, known_formula, origin_hint
+from mdf_loop.lower.psyneulink import UNREAD, Formula, is_foreign, known_formula, origin_hint
 from mdf_loop.lower.scope import Scope
 from mdf_loop.lower.syntax import names_in
 from mdf_loop.ops import onnx_schema
@@ -42,8 +42,8 @@ def _registry() -> dict[str, dict[str, Any]]:
     return registry
 
 
-def _formula(name: str, metadata: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
-    """The expression that a function stands for, and its arguments.
+def _formula(name: str, metadata: Mapping[str, Any]) -> Formula:
+    """What a function stands for.
 
     Raises:
         UnsupportedError: the function is Python code of MDF's engine (ACT-R, DDM).
@@ -55,7 +55,7 @@ def _formula(name: str, metadata: Mapping[str, Any]) -> tuple[str, Sequence[str]
     if entry is None:
         foreign = known_formula(name, metadata)
         if foreign is not None:
-            return foreign.text, foreign.arguments
+            return foreign
         known = [*(k for k in _registry() if "::" not in k), *BODIES]
         known += [title(op) for op in (*onnx_schema.operator_names(), *own_names())]
         hint = origin_hint(name, metadata) or _did_you_mean(name, known)
@@ -66,8 +66,7 @@ def _formula(name: str, metadata: Mapping[str, Any]) -> tuple[str, Sequence[str]
             f"the function '{name}' is Python code of MDF's engine and cannot be compiled",
             hint="run this model with modeci_mdf.execution_engine",
         )
-    expression: str = create_python_expression(text)
-    return expression, entry["arguments"]
+    return Formula(name, tuple(entry["arguments"]), create_python_expression(text))
 
 
 def _did_you_mean(name: str, known: list[str]) -> str:
@@ -96,8 +95,8 @@ def lower_function(
         return lower_onnx(b, op_type, args, scope)
     if name in DECISIONS:
         return _decision(b, name, args, scope)
-    text, arguments = _formula(name, metadata or {})
-    unread = _unread(args, (*arguments, *_CARRIED.get(name, ())))
+    formula = _formula(name, metadata or {})
+    unread = _unread(args, (*formula.arguments, *_CARRIED.get(name, ())))
     if unread and is_foreign(metadata or {}):
         b.note(
             f"PsyNeuLink wrote arguments that the function '{name}' does not have, and that nothing "
@@ -107,11 +106,11 @@ def lower_function(
     elif unread:
         raise OperandError(
             f"the function '{name}' has no argument '{unread[0]}'",
-            hint=suggestion(unread[0], arguments),
+            hint=suggestion(unread[0], formula.arguments),
         )
     variables = Scope()
     with with_arguments(b, args, scope) as inner:
-        for variable in arguments:
+        for variable in formula.arguments:
             term = inner.find_in_node(variable)
             if term is None:
                 raise OperandError(
@@ -119,7 +118,9 @@ def lower_function(
                     hint=f"add '{variable}' to the args of the function",
                 )
             variables.define(variable, term)
-    return lower_expression(b, text, variables)
+    for part, text in formula.parts.items():
+        variables.define(part, lower_expression(b, text, variables, part))
+    return lower_expression(b, formula.text, variables)
 
 
 def _decision(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) -> Term:

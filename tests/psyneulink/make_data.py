@@ -421,6 +421,36 @@ def statistics(make: Callable[[], Made]) -> dict[str, Any]:
     return found
 
 
+# --- a function alone -----------------------------------------------------------------------------
+
+DRIFT_DIFFUSIONS = [
+    # drift_rate, threshold, noise, starting_value, non_decision_time
+    (1.0, 1.0, 0.5, 0.0, 0.2),
+    (1.0, 1.0, 0.5, 0.2, 0.2),
+    (2.0, 0.7, 1.0, -0.3, 0.0),
+    (-1.0, 1.0, 0.5, 0.2, 0.2),
+    (1.0, 1.0, 0.5, 1.0, 0.2),  # begins at a threshold, or beyond
+    (1.0, 1.0, 0.5, -1.0, 0.2),
+    (1.0, 1.0, 0.5, 2.0, 0.2),
+    (0.5, 1.5, 0.05, 0.1, 0.3),  # nearly no noise
+    (1.0, 1.0, 0.01, 0.0, 0.2),
+    (1.0, 0.3, 2.0, 0.2, 0.1),
+]
+STIMULI = [0.5, -1.25, 2.0, 0.0, 1e-9, 5e-3, -5e-3, 50.0]
+
+
+def drift_diffusions() -> list[Any]:
+    """Arguments of DriftDiffusionAnalytical, and what it gives for each stimulus."""
+    names = ("drift_rate", "threshold", "noise", "starting_value", "non_decision_time")
+    found = []
+    for numbers_ in DRIFT_DIFFUSIONS:
+        arguments = dict(zip(names, numbers_, strict=True))
+        function = pnl.DriftDiffusionAnalytical(**arguments)
+        rows = [np.ravel(function(np.array([[x]]))).astype(float).tolist() for x in STIMULI]
+        found.append([arguments, list(zip(STIMULI, rows, strict=True))])
+    return found
+
+
 # --- running and writing --------------------------------------------------------------------------
 
 
@@ -466,6 +496,9 @@ def given(inputs: dict[Any, Any]) -> dict[str, Any]:
 def main(names: list[str]) -> None:
     """Make all, or those that are named."""
     warnings.filterwarnings("ignore")
+    if not names or "drift_diffusions" in names:
+        text = json.dumps(drift_diffusions()).replace("NaN", '"nan"')
+        (DATA / "drift_diffusions.numbers.json").write_text(text + "\n")
     for name in [name for name in names or NOISY if name in NOISY]:
         pnl.clear_registry()
         pnl.write_mdf_file(NOISY[name]()[0], f"{name}.yaml", str(DATA / "noisy"))

@@ -29,6 +29,10 @@ LEFT_OUT: dict[str, tuple[list[str], list[str]]] = {
     "two_senders": (["A.A_RESULT", "B.B_RESULT"], ["C.C_RESULT"]),
     "recurrent": ([], ["A.A_RESULT"]),
     "competing": ([], ["A.A_RESULT"]),
+    "drift_diffusion_analytical": (
+        [],
+        ["DDM.DDM_DECISION_VARIABLE", "DDM.DDM_RESPONSE_TIME"],
+    ),
     "ddm_trials": ([], ["DDM.DDM_DECISION_VARIABLE", "DDM.DDM_RESPONSE_TIME"]),
 }
 """Exports that say something else than PsyNeuLink does: outputs that agree, that do not."""
@@ -36,10 +40,6 @@ LEFT_OUT: dict[str, tuple[list[str], list[str]]] = {
 REFUSED: dict[str, tuple[type[LoopError], str]] = {
     "nested": (UnsupportedError, "the node 'inner' is a graph with nodes of its own"),
     "python_function": (UnknownFunctionError, "unknown function 'doubled'"),
-    "drift_diffusion_analytical": (
-        UnknownFunctionError,
-        "it is PsyNeuLink's DriftDiffusionAnalytical, whose Python is not in the file",
-    ),
     "python_condition": (UnsupportedError, "it calls Python code"),
     "when_finished": (UnsupportedError, "it asks nodes whether they are finished"),
     "circle": (CycleError, "the nodes 'A', 'B' wait for each other"),
@@ -92,6 +92,13 @@ def test_what_an_export_does_not_say_is_not_made_up(name: str) -> None:
         assert agrees(results[output], outputs[output]), output
     for output in differ:
         assert not agrees(results[output], outputs[output]), output
+
+
+def test_the_first_port_of_an_analytical_ddm_shows_the_time() -> None:
+    """The mechanism puts the response before what its function gives, and the file does not say so."""
+    _, outputs, _ = numbers("drift_diffusion_analytical")
+    found = run("drift_diffusion_analytical")["DDM.DDM_DECISION_VARIABLE"]
+    assert agrees(found, outputs["DDM.DDM_RESPONSE_TIME"])
 
 
 @pytest.mark.parametrize("name", ["two_senders", "recurrent", "competing"])
