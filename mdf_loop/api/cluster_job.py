@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.api.over_trials import of_each_trial
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.running import run
 from mdf_loop.cluster.cutting import Box, MemberBlock, boxes
@@ -21,7 +22,7 @@ from mdf_loop.run.recording.missing import dtype_with_nan
 from mdf_loop.run.recording.regions import COMPUTED, FAILED, Regions
 from mdf_loop.specification import RunControls, RunSpecification
 from mdf_loop.sweeps import part_of, shape_of
-from mdf_loop.trials import Draws, OverTrials
+from mdf_loop.trials import Draws
 
 _MANY = 1 << 20
 """How many runs of one kind there will be: machine code is worth making."""
@@ -66,9 +67,7 @@ class Job:
         self._trials = asked.values.draws.trials
         selection = asked.selection
         if selection.over_trials.statistics:
-            told = selection.over_trials
-            names = dict.fromkeys((*told.statistics, *((told.by,) if told.by else ())))
-            selection = replace(selection, only=tuple(names), over_trials=OverTrials())
+            selection = of_each_trial(selection)
         self._asked = replace(
             asked,
             selection=selection,

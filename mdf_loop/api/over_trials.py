@@ -10,7 +10,7 @@ from mdf_loop.errors import InputError, LoopError
 from mdf_loop.ir import StoppedBy
 from mdf_loop.results.data import Results
 from mdf_loop.run.recording.over_trials import TrialStatistics
-from mdf_loop.specification import RunSpecification
+from mdf_loop.specification import RunSpecification, Selection
 from mdf_loop.trials import Draws, OverTrials
 
 FIRST = 1024
@@ -36,7 +36,7 @@ def run_over_trials(run: _Run, asked: RunSpecification) -> tuple[Results, LoopEr
     begun, made = time.monotonic(), TrialStatistics(told)
     complete, last, error = None, None, None
     for trials in _batches(asked):
-        last, error = run(_of(asked, told, trials, begun))
+        last, error = run(_of(asked, trials, begun))
         if error is not None or last.stopped_by is not StoppedBy.COMPLETED:
             break
         complete = last
@@ -74,19 +74,36 @@ def _batches(asked: RunSpecification) -> Iterator[_Batch]:
         place, count = place + len(batch.numbers), batch.next
 
 
-def _of(asked: RunSpecification, told: OverTrials, batch: _Batch, begun: float) -> RunSpecification:
+def of_each_trial(selection: Selection) -> Selection:
+    """What is wanted of each trial: outputs that are told of, or what they are reduced to over time.
+
+    Raises:
+        InputError: an output is reduced to what nothing is told of.
+    """
+    told = selection.over_trials
+    names = dict.fromkeys((*told.statistics, *((told.by,) if told.by else ())))
+    reduced = [f"{name}.{word}" for name, words in selection.reduce.items() for word in words]
+    for name in reduced:
+        if name not in names:
+            raise InputError(
+                f"'{name}' would be a number of each trial, and nothing is told of it over trials",
+                hint=f"tell something, e.g. over_trials={{'{name}': ['mean']}}, or do not reduce it",
+            )
+    only = tuple(name for name in names if name not in reduced)
+    return replace(selection, only=only, record=(), over_trials=OverTrials())
+
+
+def _of(asked: RunSpecification, batch: _Batch, begun: float) -> RunSpecification:
     """What one batch is asked for: the outputs that are told of, and nothing else."""
-    names = tuple(dict.fromkeys((*told.statistics, *((told.by,) if told.by else ()))))
     draws = Draws(asked.values.draws.seed, batch.numbers)
     controls, limit = asked.controls, asked.controls.time_limit
     if limit is not None:
         left = max(1e-3, limit - (time.monotonic() - begun))
         controls = replace(controls, time_limit=left)
-    selection = replace(asked.selection, only=names, record=(), over_trials=OverTrials())
     return replace(
         asked,
         values=replace(asked.values, draws=draws),
-        selection=selection,
+        selection=of_each_trial(asked.selection),
         controls=controls,
         output=None,
     )
@@ -115,7 +132,7 @@ def told_of(
         complete.device,
         complete.precision,
         axes=tuple(axes),
-        reduced=[name for name in arrays if name.endswith(".count")],
+        reduced=[name for name in arrays if _has_no_time(complete, name)],
         units={
             name: complete.units[name.rpartition(".")[0]]
             for name in arrays
@@ -130,6 +147,12 @@ def told_of(
     )
 
 
+def _has_no_time(complete: Results, name: str) -> bool:
+    """Whether what is told is one number of all rows."""
+    output = complete.full_name(name.rpartition(".")[0])
+    return name.endswith(".count") or output in complete.reduced
+
+
 _WITHOUT_UNIT = (".count", ".histogram", ".var")
 
 
@@ -140,7 +163,6 @@ def refuse_with_statistics(asked: RunSpecification) -> None:
         ("outputs of each trial", bool(selection.record) or selection.only is not None),
         ("a checkpoint", controls.saved_at is not None),
         ("a state", asked.values.state is not None),
-        ("reductions over time", bool(selection.reduce)),
         ("rows of some steps only", selection.when is not None),
         ("rows that are written while they are computed", asked.streams),
         ("modeci_mdf's engine", asked.engine == "modeci"),

@@ -218,14 +218,14 @@ class Outputs(Mapping[str, Data]):
         return self._arrays[self.full_name(name)]
 
     def full_name(self, name: str) -> str:
-        """`node.port` of an output, also for a port id that only one output has.
+        """`node.port` of an output, also for a port id, or its end with dots, that only one output has.
 
         Raises:
             KeyError: no output is meant, or several.
         """
         if name in self._arrays:
             return name
-        matches = [full for full in self._arrays if full.rsplit(".", 1)[-1] == name]
+        matches = [full for full in self._arrays if full.endswith(f".{name}")]
         if len(matches) == 1:
             return matches[0]
         raise KeyError(f"no output '{name}'; there are {', '.join(self._arrays)}")

@@ -146,7 +146,37 @@ def test_a_batch_that_is_stopped_tells_nothing_of_time(
     assert made.to_xarray()["step"].values.tolist() == list(range(6))
 
 
+def test_of_reductions_over_time(compiled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number of each trial, beside outputs that have rows."""
+    monkeypatch.setattr(over_trials, "FIRST", 7)
+    asked = {"reduce": {"s": ["mean", "max"]}, "steps": 6}
+    each = compiled.run(trials=40, only=["A.x", "A.c"], **asked)
+    words = {"s.mean": TOLD, "s.max": "mean", "x": ["mean", "count"]}
+    made = compiled.run(trials=40, over_trials=words, **asked)
+    compare(made, told(each["s.mean"], "s.mean"))
+    np.testing.assert_allclose(made["s.max.mean"], each["A.s.max"].mean(), rtol=1e-12)
+    np.testing.assert_allclose(made["x.mean"], each["x"].mean(axis=0), rtol=1e-12)
+    variables = made.to_xarray()
+    assert variables["s.mean.mean"].dims == ()
+    assert variables["x.mean"].dims == ("time",)
+
+
+def test_of_reductions_by_the_reduction_of_a_sweep(compiled: Any) -> None:
+    """`by` may be reduced, too."""
+    asked = {"reduce": {"c": "max", "x": "mean"}, "steps": 3, "sweep": {"A.s": [0.0, 1.0]}}
+    each = compiled.run(trials=50, only=[], **asked)
+    made = compiled.run(trials=50, over_trials={"x.mean": "mean"}, by="c.max", **asked)
+    for place, value in enumerate(np.unique(each["c.max"])):
+        for member in range(2):
+            chosen = each["x.mean"][member][each["c.max"][member] == value]
+            assert made["x.mean.mean"][member, place] == pytest.approx(chosen.mean(), rel=1e-12)
+
+
 WRONG = {
+    "a reduction of which nothing is told": (
+        {"over_trials": {"x": "mean"}, "reduce": {"s": "mean"}, "steps": 3},
+        "'s.mean' would be a number of each trial, and nothing is told of it",
+    ),
     "no word": ({"over_trials": {"x": ["mea"]}}, "did you mean 'mean'"),
     "quantiles": (
         {"over_trials": {"x": [{"quantiles": [1.5]}]}},
