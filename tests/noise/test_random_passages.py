@@ -1,0 +1,98 @@
+"""Random noisy loops that each trial ends for itself: one seed has the same bits in any form and batch.
+
+Arithmetic only, where the same bits are promised.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import mdf_loop
+from mdf_loop.native import choice
+from mdf_loop.run import members_stepper
+from tests.models.loops import loop_model
+from tests.soak import times
+
+SETTINGS = settings(
+    max_examples=times(4, 400), suppress_health_check=[HealthCheck.too_slow], deadline=None
+)
+TRIALS = 60
+
+NUMBERS = st.sampled_from([-0.5, 0.1, 0.3, 0.9])
+DRAWS = st.sampled_from(
+    [
+        "numpy.random.normal(0.1, 0.4)",
+        "numpy.random.uniform(-0.5, 0.7)",
+        "numpy.random.exponential(0.3)",
+        "numpy.random.randint(-1, 2)",
+        "numpy.random.normal() * numpy.random.random()",
+    ]
+)
+
+
+@st.composite
+def passages(draw: st.DrawFn) -> dict[str, Any]:
+    """Two numbers that go on until one of them, or both, are far away; some of them record."""
+    a, b, c, d = (draw(NUMBERS) for _ in range(4))
+    body = {
+        "x_next": f"{a} * x + {b} * y + {draw(DRAWS)}",
+        "y_next": draw(st.sampled_from([f"{c} * y + {draw(DRAWS)}", f"y + {d} * x", "y + 1.0"])),
+    }
+    go = draw(
+        st.sampled_from(
+            [
+                "abs(x) < 1.2",
+                "abs(x) + abs(y) < 2.5",
+                "(x < 1.0) * (y < 6.0)",
+                "abs(x) < 1.5 - 0.02 * i",
+                "x < 0.8 + numpy.random.random()",
+            ]
+        )
+    )
+    recorded = draw(st.sampled_from(["", "x_next"]))
+    bound = draw(st.sampled_from([{"M": 1}, {"M": 40}]))
+    start = draw(st.sampled_from(["True", "x0 < 0.4"]))
+    return loop_model(
+        {"cond": start, "v_initial": "(x0, 0.0)", **bound},
+        body,
+        given={"x0": draw(st.sampled_from([0.0, 0.5]))},
+        carried="x y",
+        recorded=recorded,
+        go=go,
+    )
+
+
+def same(one: Any, other: Any, place: Any = ...) -> None:
+    for name in one:
+        mine, theirs = one[name], np.asarray(other[name])[place]
+        if mine.ndim > 1:  # rows up to the longest of those that are run
+            theirs = theirs[:, : mine.shape[1]]
+        np.testing.assert_array_equal(mine, theirs, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+@SETTINGS
+@given(passages(), st.sampled_from([0, 1, 2**64 - 1]), st.sampled_from([64, 500, 1 << 16]))
+def test_any_form_and_batch(model: dict[str, Any], seed: int, elements: int) -> None:
+    standard = mdf_loop.compile(model, native="off", device="cpu")
+    asked = {"seed": seed}
+    many = standard.run(trials=TRIALS, **asked)
+    by_meaning = standard.run(trials=TRIALS, engine="interpreter", **asked)
+    same(by_meaning, many)
+    assert by_meaning.loops == many.loops
+    with patch.object(choice, "LITTLE", 0.0):
+        same(mdf_loop.compile(model, device="cpu").run(trials=TRIALS, **asked), many)
+    with patch.object(members_stepper, "ELEMENTS", elements):
+        same(standard.run(trials=TRIALS, **asked), many)
+        same(standard.run(trials=7, **asked), many, slice(7))
+        same(standard.run(trials=range(30, 51), **asked), many, slice(30, 51))
+    alone = standard.run(**asked)
+    for name in ("r0", "r1", "n"):
+        np.testing.assert_array_equal(alone[name], many[name][0])
