@@ -24,9 +24,10 @@ from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.loop_stepper import LoopStepper
 from mdf_loop.run.outputs import LoopReport
 
-ELEMENTS, LEAST = 1 << 16, 4
+ELEMENTS, LEAST = 1 << 17, 4
 """A chunk has about so many iterations of members, and at least so many iterations: few are computed in
-vain for members that have stopped in it (measured: 1 to 4.5 % of drift diffusions), and a call costs 0.1 ms."""
+vain for members that have stopped in it (measured: 4 % of 10 000 drift diffusions), and calls, which
+take members out and put them back, are few (measured: 7 % less time than with half of it)."""
 
 
 class MembersStepper(LoopStepper):
