@@ -1,0 +1,50 @@
+"""Pages made of docstrings: one for each public name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import mdf_loop
+from docs.site.pages import contents
+
+GROUPS = {
+    "Run models": ["compile", "Compiled", "Results", "StoppedBy", "Progress", "seed"],
+    "Sweeps": ["grid", "paired", "sobol", "Grid"],
+    "Derivatives": ["Differentiated", "Gradient", "Derivatives"],
+    "Fits": ["Fit", "Fits", "FitProgress", "recover", "Recovery"],
+    "Look at models": ["read", "draw", "Drawing", "explain", "verify", "Verification"],
+    "Change and import models": ["from_onnx", "fold", "unfold"],
+    "Inside modeci_mdf's engine": ["register", "unregister", "loop"],
+    "Errors": ["LoopError"],
+}
+"""The public names in the order of their page."""
+
+
+def _first_sentence(name: str) -> str:
+    docstring = getattr(mdf_loop, name).__doc__ or ""
+    return docstring.strip().split("\n\n")[0].replace("\n", " ").replace("    ", "")
+
+
+def _page(name: str) -> str:
+    title = f"mdf_loop.{name}"
+    kind, options = "function", ""
+    if isinstance(getattr(mdf_loop, name), type):
+        kind = "class"
+        options = "   :members:\n   :inherited-members: object, Mapping, Enum, Exception\n"
+    line = "=" * len(title)
+    return f"{title}\n{line}\n\n.. auto{kind}:: mdf_loop.{name}\n{options}"
+
+
+def api_pages() -> Iterator[tuple[str, str]]:
+    """Place and text of the page of each public name, and of the list of them."""
+    text = [
+        "# API",
+        "What the docstrings say, by name; [Python](../reference/python-api.md) tells the same in tables, "
+        "and which arguments go together.",
+    ]
+    for title, names in GROUPS.items():
+        rows = [f"| [`{name}`]({name}.rst) | {_first_sentence(name)} |" for name in names]
+        text += [f"## {title}", "\n".join(["| name | |", "|---|---|", *rows])]
+        yield from ((f"api/{name}.rst", _page(name)) for name in names)
+    names = [name for group in GROUPS.values() for name in group]
+    yield "api/index.md", "\n\n".join([*text, contents([f"{name}.rst" for name in names])])

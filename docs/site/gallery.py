@@ -1,0 +1,70 @@
+"""The pages of the examples, each with its model and script, and a gallery of their pictures."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from docs.site.pages import ROOT, contents, linked, page, turn_links
+
+GALLERY = "examples/index.md"
+_PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
+_ENTRY = re.compile(r"^- \[([^\]]+)\]\(\.\./examples/(\w+)/README\.md\): (.*)$", re.MULTILINE)
+
+_CARD = """\
+:::{{grid-item-card}} {title}
+:link: {name}
+:link-type: doc
+:img-top: {picture}
+
+{says}
+:::
+"""
+
+
+def entries() -> list[tuple[str, str, str]]:
+    """Title, folder and one line for each example, as docs/index.md lists them."""
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    return [match.groups() for match in _ENTRY.finditer(text)]
+
+
+def example_page(name: str, source: Path) -> tuple[str, str]:
+    """Place and text of the page of an example; its model is drawn if the page has no picture.
+
+    Args:
+        name: its folder.
+        source: the folder that the site is laid out in.
+    """
+    from mdf_loop.drawing import draw
+
+    target, text = page(f"examples/{name}/README.md")
+    if _PICTURE.search(text) is None:
+        drawn = source / "images" / "examples" / f"{name}.svg"
+        drawn.parent.mkdir(parents=True, exist_ok=True)
+        draw(ROOT / "examples" / name / "model.yaml", drawn, level=1)
+        text += f"\n## The picture\n\n![The model](../images/examples/{name}.svg)\n"
+    files = f"files/{name}"
+    return target, (
+        f"{text}\n## The files\n\n"
+        f"```{{literalinclude}} {files}/run.py\n:language: python\n:caption: run.py\n```\n\n"
+        f":::{{dropdown}} model.yaml\n```{{literalinclude}} {files}/model.yaml\n:language: yaml\n```\n:::\n"
+    )
+
+
+def gallery(pages: dict[str, str]) -> str:
+    """The page that shows all examples by their pictures.
+
+    Args:
+        pages: the texts of their pages, by folder.
+    """
+    cards = []
+    for title, name, says in entries():
+        picture = _PICTURE.search(pages[name])
+        assert picture is not None
+        cards.append(_CARD.format(title=title, name=name, picture=picture[1], says=says))
+    return (
+        "# Examples\n\nEach is a model, a script that runs it, and a page.\n\n"
+        "::::{grid} 1 2 2 3\n:gutter: 3\n\n" + "\n".join(cards) + "::::\n\n"
+        + contents([f"{name}.md" for _, name, _ in entries()])
+    )

@@ -1,0 +1,66 @@
+"""Writes the folder that Sphinx makes the site of."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from docs.site.api import api_pages
+from docs.site.gallery import GALLERY, entries, example_page, gallery
+from docs.site.pages import RENAMED, ROOT, contents, notebook, page, place, section_pages
+
+FRONT = {
+    "Learn": ["tutorial.md", "notebooks/index.md", "examples/index.md"],
+    "Use": ["how-to/index.md", "reference/index.md", "api/index.md"],
+    "Understand": ["explanation/index.md", "benchmarks.md"],
+    "Project": ["changes.md", "contributing.md"],
+}
+"""What stands at the side of the site."""
+
+
+def documents() -> list[str]:
+    """The Markdown files that become pages as they are, all but those of examples."""
+    found = [*(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in RENAMED if name.endswith(".md"))]
+    names = sorted(path.relative_to(ROOT).as_posix() for path in found)
+    return [name for name in names if name != "docs/index.md" and place(name)]
+
+
+def lay_out(source: Path) -> None:
+    """Write all pages, and copy what they show.
+
+    Args:
+        source: a folder that is empty or not there.
+    """
+    for name in documents():
+        _write(source, *page(name))
+    for target, text in (*section_pages(), *api_pages()):
+        _write(source, target, text)
+    _copy_files(source)
+    pages = {}
+    for _, name, _ in entries():
+        target, pages[name] = example_page(name, source)
+        _write(source, target, pages[name])
+    _write(source, GALLERY, gallery(pages))
+    with (source / "index.md").open("a", encoding="utf-8") as front:
+        front.writelines("\n" + contents(names, caption=title) for title, names in FRONT.items())
+
+
+def _write(source: Path, target: str, text: str) -> None:
+    path = source / target
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def _copy_files(source: Path) -> None:
+    """What is no page: pictures, notebooks, files of examples."""
+    folders = (ROOT / "docs", ROOT / "examples")
+    names = [p.relative_to(ROOT).as_posix() for f in folders for p in f.rglob("*") if p.is_file()]
+    for name in [*names, *(name for name in RENAMED if not name.endswith(".md"))]:
+        target = place(name)
+        if target is None or target.endswith(".md"):
+            continue
+        if target.endswith(".ipynb"):
+            _write(source, *notebook(name))
+        else:
+            (source / target).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, source / target)
