@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 LOWEST := $(VENV)-lowest
+WHEEL  := $(VENV)-wheel
 INPUTS ?= 10000
 FIRST  ?= 0
 
@@ -27,7 +28,7 @@ GET_VENV = { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
   apt-get update -qq && apt-get install -y -qq python3-venv; } >&2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test cover lowest soak docs bench trampolines fuzz clean
+.PHONY: help demo quick test cover lowest soak docs release bench trampolines fuzz clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -57,8 +58,18 @@ lowest: $(LOWEST)/installed ## the demo and a part of the tests with the lowest 
 soak: $(VENV)/installed-dev ## try what can go wrong at any moment many times; takes an hour
 	SOAK=1 $(PYTEST) -m soak
 
-docs: $(VENV)/installed-dev ## write the generated parts of docs/reference/ anew
+docs: $(VENV)/installed-dev ## write the generated parts of docs/reference/ anew, build the site in docs/_build/html
 	$(BIN)/python docs/generate.py
+	$(BIN)/python -m docs.site
+
+# The last three lines try the wheel alone; PYTHON says with which Python.
+release: $(VENV)/installed-dev ## wheel and sdist in dist/, checked; the demo of the wheel alone in a fresh environment
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(PYTHON) -m venv --clear $(WHEEL)
+	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	$(WHEEL)/bin/mdf-loop demo --output $(WHEEL)/demo-output
 
 bench: $(VENV)/installed-dev ## measure and print; see docs/benchmarks.md
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
@@ -70,7 +81,7 @@ fuzz: $(VENV)/installed-dev ## break models, files and commands in 10 000 ways, 
 	$(BIN)/python -m tests.fuzz.run --stored --count $(INPUTS) --first $(FIRST)
 
 clean: ## remove everything that was made here
-	rm -rf $(VENV) $(LOWEST) demo-output dist build .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(WHEEL) demo-output dist build docs/_build .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp says which pyproject.toml was installed; a changed one is installed anew.

@@ -77,6 +77,22 @@ def test_lowest_has_an_environment_of_its_own(tmp_path):
         assert (ROOT / name).exists(), name
 
 
+def test_docs_writes_lists_and_builds_the_site(tmp_path):
+    planned = make("--dry-run", "docs", f"VENV={tmp_path}/venv").stdout
+    python = f"{tmp_path}/venv/bin/python"
+    assert planned.endswith(f"{python} docs/generate.py\n{python} -m docs.site\n")
+
+
+def test_release_tries_the_wheel_alone(tmp_path):
+    planned = make("--dry-run", "release", f"VENV={tmp_path}/venv").stdout
+    own = f"{tmp_path}/venv-wheel"
+    steps = (" -m build --outdir dist .", " -m twine check --strict dist/*", f"venv --clear {own}")
+    tried = (f"{own}/bin/python -m pip install", f"{own}/bin/mdf-loop demo --output {own}")
+    positions = [planned.index(step) for step in (*steps, *tried)]
+    assert positions == sorted(positions)
+    assert "--editable" not in planned[positions[2] :]
+
+
 def test_what_is_installed_is_not_installed_again(tmp_path):
     (tmp_path / "bin").mkdir()
     for name in ("bin/python", "installed"):
@@ -109,8 +125,16 @@ def test_a_missing_python_is_said_in_one_line(tmp_path, monkeypatch, script, sen
 
 def test_clean_removes_what_was_made(tmp_path):
     shutil.copy(ROOT / "Makefile", tmp_path)
-    for name in (".venv", ".venv-lowest", "demo-output", "package/__pycache__", "package"):
+    for name in (
+        ".venv",
+        ".venv-lowest",
+        ".venv-wheel",
+        "docs/_build",
+        "demo-output",
+        "package/__pycache__",
+        "package",
+    ):
         (tmp_path / name).mkdir(parents=True, exist_ok=True)
     assert make("clean", folder=tmp_path).returncode == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["Makefile", "package"]
-    assert not list((tmp_path / "package").iterdir())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["Makefile", "docs", "package"]
+    assert not [*(tmp_path / "package").iterdir(), *(tmp_path / "docs").iterdir()]

@@ -1,9 +1,10 @@
-"""`python -m docs.site [folder]`: builds the site, by default in docs/_build/html."""
+"""`python -m docs.site [folder [options of Sphinx]]`: builds the site, by default in docs/_build/html."""
 
 from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,16 +16,21 @@ from docs.site.pages import ROOT
 CONF = Path(__file__).parent
 
 
-def build(target: Path) -> int:
-    """Build the site in a folder, anew; the exit code is 0 if there was no warning."""
+def build(target: Path, options: Sequence[str]) -> int:
+    """Build the site anew; the exit code is 0 if there was no warning.
+
+    Args:
+        target: the folder of the site.
+        options: more of Sphinx's options.
+    """
     shutil.rmtree(target, ignore_errors=True)
     with TemporaryDirectory() as folder:
         source, doctrees = Path(folder) / "source", Path(folder) / "doctrees"
         lay_out(source)
-        options = ["-W", "--keep-going", "-q", "-j", "auto", "-c", str(CONF), "-d", str(doctrees)]
-        return main([*options, str(source), str(target)])
+        ours = ["-W", "--keep-going", "-q", "-c", str(CONF), "-d", str(doctrees)]
+        return main([*ours, *options, str(source), str(target)])
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "docs" / "_build" / "html"
-    sys.exit(build(target))
+    folder, *options = sys.argv[1:] or [ROOT / "docs" / "_build" / "html"]
+    sys.exit(build(Path(folder), options))

@@ -1,5 +1,11 @@
 """Sphinx's settings; docs/site lays out the pages that they are for."""
 
+from __future__ import annotations
+
+from typing import Any
+
+from sphinx.application import Sphinx
+
 from mdf_loop.version import __version__
 
 project = "mdf_loop"
@@ -18,6 +24,7 @@ exclude_patterns = ["examples/files/**"]
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
 
+autodoc_class_signature = "separated"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 default_role = "code"
@@ -31,9 +38,30 @@ nb_execution_timeout = 120
 html_theme = "furo"
 html_title = "mdf_loop"
 html_show_sphinx = False
+html_show_sourcelink = False
+html_theme_options = {"top_of_page_buttons": []}
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 
 copybutton_prompt_text = "$ "
 copybutton_only_copy_prompt_lines = True
 copybutton_line_continuation_character = "\\"
+
+
+_KEPT: list[str] = []
+
+
+def _before_napoleon(_app: Sphinx, what: str, *rest: Any) -> None:
+    """Keep what a property says: napoleon takes words before a colon for its type."""
+    _KEPT[:] = rest[-1] if what == "property" else []
+
+
+def _after_napoleon(_app: Sphinx, what: str, *rest: Any) -> None:
+    if what == "property":
+        rest[-1][:] = _KEPT
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx; napoleon listens with priority 500."""
+    app.connect("autodoc-process-docstring", _before_napoleon, priority=400)
+    app.connect("autodoc-process-docstring", _after_napoleon, priority=600)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
-from docs.site.pages import ROOT, contents, linked, page, turn_links
+from docs.site.pages import ROOT, contents, page
 
 GALLERY = "examples/index.md"
 _PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
@@ -42,7 +41,8 @@ def example_page(name: str, source: Path) -> tuple[str, str]:
     if _PICTURE.search(text) is None:
         drawn = source / "images" / "examples" / f"{name}.svg"
         drawn.parent.mkdir(parents=True, exist_ok=True)
-        draw(ROOT / "examples" / name / "model.yaml", drawn, level=1)
+        model = ROOT / "examples" / name / "model.yaml"
+        draw(model, drawn, over_time="onnx::Loop" not in model.read_text(encoding="utf-8"))
         text += f"\n## The picture\n\n![The model](../images/examples/{name}.svg)\n"
     files = f"files/{name}"
     return target, (
@@ -65,6 +65,8 @@ def gallery(pages: dict[str, str]) -> str:
         cards.append(_CARD.format(title=title, name=name, picture=picture[1], says=says))
     return (
         "# Examples\n\nEach is a model, a script that runs it, and a page.\n\n"
-        "::::{grid} 1 2 2 3\n:gutter: 3\n\n" + "\n".join(cards) + "::::\n\n"
+        "::::{grid} 1 2 2 3\n:gutter: 3\n\n"
+        + "\n".join(cards)
+        + "::::\n\n"
         + contents([f"{name}.md" for _, name, _ in entries()])
     )

@@ -10,9 +10,9 @@ from docs.site.gallery import GALLERY, entries, example_page, gallery
 from docs.site.pages import RENAMED, ROOT, contents, notebook, page, place, section_pages
 
 FRONT = {
-    "Learn": ["tutorial.md", "notebooks/index.md", "examples/index.md"],
+    "Learn": ["Tutorial <tutorial.md>", "notebooks/index.md", "examples/index.md"],
     "Use": ["how-to/index.md", "reference/index.md", "api/index.md"],
-    "Understand": ["explanation/index.md", "benchmarks.md"],
+    "Understand": ["explanation/index.md", "Benchmarks <benchmarks.md>"],
     "Project": ["changes.md", "contributing.md"],
 }
 """What stands at the side of the site."""
@@ -20,7 +20,10 @@ FRONT = {
 
 def documents() -> list[str]:
     """The Markdown files that become pages as they are, all but those of examples."""
-    found = [*(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in RENAMED if name.endswith(".md"))]
+    found = [
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / name for name in RENAMED if name.endswith(".md")),
+    ]
     names = sorted(path.relative_to(ROOT).as_posix() for path in found)
     return [name for name in names if name != "docs/index.md" and place(name)]
 

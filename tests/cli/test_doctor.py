@@ -15,7 +15,7 @@ def lines(outcome) -> dict[str, str]:
 
 def test_everything_that_matters_has_a_line(cli):
     said = lines(cli("doctor"))
-    assert said["mdf-loop"] == "0.1.0"
+    assert said["mdf-loop"] == mdf_loop.__version__
     assert said["onnx"] == importlib.metadata.version("onnx")
     assert said["cpu"] == "works (sample loop gives 6)"
     assert said["drawing"].startswith("works (")

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+import mdf_loop
 from mdf_loop.cli import COMMANDS, main
 
 HEAVY = ("numpy", "onnx", "onnxruntime", "modeci_mdf", "matplotlib", "networkx", "graphviz")
@@ -34,7 +35,7 @@ def test_every_command_has_help_with_a_sentence_for_every_option(cli, name):
 
 
 def test_version(cli):
-    assert cli("--version").out == "mdf-loop, version 0.1.0\n"
+    assert cli("--version").out == f"mdf-loop, version {mdf_loop.__version__}\n"
 
 
 def test_help_is_quick_because_nothing_heavy_is_imported():

@@ -1,0 +1,129 @@
+"""What is released: wheel and sdist hold what they must and nothing else, under one version."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mdf_loop.version import __version__
+
+ROOT = Path(__file__).parents[1]
+
+IN_THE_PACKAGE = (
+    r"[\w/]+\.py",
+    r"py\.typed",
+    r"demo/\w+\.yaml",
+    r"native/trampolines/[\w-]+\.(so|dylib|dll|c)",
+    r"[\w/-]+\.(js|css|html)",
+    r"[\w/.-]*LICEN[CS]E[\w.-]*",
+)
+"""All that may be in the folder `mdf_loop`, of modules and of what they read."""
+
+BESIDE_IT = {
+    *(
+        ".ci",
+        ".gitignore",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "CONTRIBUTING.md",
+        "LICENSE",
+        "Makefile",
+    ),
+    *("PKG-INFO", "README.md", "benchmarks", "docs", "examples", "mdf_loop", "pyproject.toml"),
+    "tests",
+}
+"""What an sdist holds: the repository, so that its tests and documents can be run."""
+
+
+def sources(folder: Path) -> set[str]:
+    """The files of the package in the working tree."""
+    found = (path for path in (folder / "mdf_loop").rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix() for path in found if path.suffix != ".pyc"}
+
+
+def strangers(names: set[str]) -> list[str]:
+    """Files of the package that should not be there."""
+    allowed = re.compile("mdf_loop/(" + "|".join(IN_THE_PACKAGE) + ")")
+    return sorted(name for name in names if not allowed.fullmatch(name))
+
+
+def test_nothing_foreign_is_in_the_package():
+    assert strangers(sources(ROOT)) == []
+
+
+def test_what_is_foreign_is_named():
+    assert strangers({"mdf_loop/a.py", "mdf_loop/notes.txt"}) == ["mdf_loop/notes.txt"]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    """Wheel and sdist of a tree without git: the wheel is made of what the sdist holds."""
+    tree, target = tmp_path_factory.mktemp("tree") / "mdf_loop", tmp_path_factory.mktemp("dist")
+    left_out = shutil.ignore_patterns(".git", ".venv*", "_build", "__pycache__", ".*_cache", "dist")
+    shutil.copytree(ROOT, tree, ignore=left_out)
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", target, tree]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return target
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_package_and_nothing_else(built):
+    (wheel,) = built.glob("*.whl")
+    assert wheel.name == f"mdf_loop-{__version__}-py3-none-any.whl"
+    names = set(zipfile.ZipFile(wheel).namelist())
+    info = {name for name in names if name.startswith(f"mdf_loop-{__version__}.dist-info/")}
+    assert names - info == sources(ROOT)
+    assert {name.split("/", 1)[1] for name in info} == {
+        *("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"),
+    }
+
+
+@pytest.mark.slow
+def test_the_sdist_holds_the_repository_and_nothing_else(built):
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {name.split("/")[0] for name in names} == BESIDE_IT
+    assert {name for name in names if name.startswith("mdf_loop/")} == sources(ROOT)
+    made = re.compile(r"(^|/)(__pycache__|_build|\.\w+_cache|dist|\.venv)(/|$)")
+    assert [name for name in names if made.search(name)] == []
+
+
+@pytest.mark.slow
+def test_what_they_say_of_themselves_is_in_order(built):
+    files = [str(path) for path in built.iterdir()]
+    command = [sys.executable, "-m", "twine", "check", "--strict", *files]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("PASSED") == 2
+
+
+# --- the version ------------------------------------------------------------------------------
+
+
+def test_the_citation_names_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == __version__
+    assert {"cff-version", "message", "title", "authors", "license"} <= set(citation)
+
+
+def test_a_tag_of_this_commit_is_this_version():
+    command = ["git", "-C", str(ROOT), "tag", "--points-at", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    tags = [tag for tag in done.stdout.split() if tag.startswith("v")]
+    assert tags in ([], [f"v{__version__}"])
+
+
+def test_a_version_that_is_tagged_has_its_section_and_date():
+    heads = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert heads[0] == "Unreleased"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", head) for head in heads[1:])
