@@ -1,0 +1,62 @@
+"""What single pages state of this repository: messages that there are, figures that were measured."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import mdf_loop
+from mdf_loop import LoopError
+
+ROOT = Path(__file__).parents[1]
+TROUBLES = (ROOT / "docs" / "how-to" / "troubleshoot.md").read_text()
+MESSAGES = re.findall(r"^\| `([^`]*)`[^|]* \|", TROUBLES, re.MULTILINE)
+MODECI = {"'id' must be a text"}
+"""Sentences whose words come from what modeci_mdf raises; those are produced."""
+
+
+def said(node: ast.AST) -> str:
+    """A string of the source, with `...` for what is filled in."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(said(part) or "..." for part in parts)
+    return ""
+
+
+@cache
+def sentences() -> str:
+    """All strings of the package, one a line."""
+    files = (ROOT / "mdf_loop").rglob("*.py")
+    nodes = (n for path in files for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    return "\n".join(text.replace("\n", " ") for node in nodes if (text := said(node)))
+
+
+@pytest.mark.parametrize("message", [m for m in MESSAGES if m not in MODECI])
+def test_a_message_that_is_quoted_is_in_the_source(message):
+    pattern = ".*".join(re.escape(part) for part in message.strip(". ").split("..."))
+    assert re.search(pattern, sentences())
+
+
+def test_many_messages_are_quoted():
+    assert len(MESSAGES) == len(set(MESSAGES)) > 35
+
+
+def test_a_name_that_yaml_takes_for_a_truth_value_is_said(tmp_path):
+    path = tmp_path / "model.yaml"
+    path.write_text("M: {graphs: {g: {nodes: {n: {output_ports: {on: {value: 1.0}}}}}}}\n")
+    with pytest.raises(LoopError, match="'id' must be a text"):
+        mdf_loop.read(path)
+
+
+def test_every_figure_of_which_tool_when_was_measured():
+    page = (ROOT / "docs" / "explanation" / "which-tool-when.md").read_text()
+    measured = set(re.findall(r"\d+\.\d+", (ROOT / "docs" / "benchmarks.md").read_text()))
+    shown = set(re.findall(r"\d+\.\d+", page))
+    assert shown
+    assert shown <= measured
