@@ -24,7 +24,6 @@ exclude_patterns = ["examples/files/**"]
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
 
-autodoc_class_signature = "separated"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 default_role = "code"
@@ -61,7 +60,13 @@ def _after_napoleon(_app: Sphinx, what: str, *rest: Any) -> None:
         rest[-1][:] = _KEPT
 
 
+def _no_arguments(_app: Sphinx, what: str, *_: Any) -> tuple[str, str] | None:
+    """Nobody makes these objects by hand: functions give them."""
+    return ("", "") if what == "class" else None
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx; napoleon listens with priority 500."""
     app.connect("autodoc-process-docstring", _before_napoleon, priority=400)
     app.connect("autodoc-process-docstring", _after_napoleon, priority=600)
+    app.connect("autodoc-process-signature", _no_arguments)
