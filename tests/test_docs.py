@@ -25,10 +25,13 @@ LONG = (
     *("examples/", "docs/tutorial", "docs/how-to/checkpoint", "docs/how-to/long-runs"),
     *(
         "docs/how-to/run-on-",
+        "docs/how-to/come-from-brian2",
+        "docs/how-to/parameter-conditions",
         "docs/how-to/run-over",
         "docs/how-to/save-and-plot",
         "docs/how-to/stream-to",
         "docs/how-to/sweep",
+        "docs/how-to/use-pandas",
     ),
 )
 """How documents begin whose runs take long."""
