@@ -28,11 +28,19 @@ def _first_sentence(name: str) -> str:
 def _page(name: str) -> str:
     title = f"mdf_loop.{name}"
     kind, options = "function", ""
-    if isinstance(getattr(mdf_loop, name), type):
+    public = getattr(mdf_loop, name)
+    if isinstance(public, type):
         kind = "class"
         options = "   :members:\n   :inherited-members: object, Mapping, Enum, Exception\n"
+        options += "".join(f"\n.. autoclass:: {base}\n" for base in _bases(public))
     line = "=" * len(title)
     return f"{title}\n{line}\n\n.. auto{kind}:: mdf_loop.{name}\n{options}"
+
+
+def _bases(public: type) -> list[str]:
+    """Classes of the house that a class has its attributes from, and that say what these are."""
+    ours = (base for base in public.__mro__[1:] if base.__module__.startswith("mdf_loop."))
+    return [f"{b.__module__}.{b.__qualname__}" for b in ours if "Attributes:" in (b.__doc__ or "")]
 
 
 def api_pages() -> Iterator[tuple[str, str]]:

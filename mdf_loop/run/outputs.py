@@ -145,7 +145,7 @@ class Outputs(Mapping[str, Data]):
         told: of outputs that are told of all trials, by name the numbers that belong to each: the
             probabilities of quantiles, the edges of a histogram.
         native: of each loop, by `node.function` (that over time is `time`), whether it was `native`,
-            or `standard: ` and why.
+            or `standard:` and why.
         execution_list: for each evaluation of a run over time the sets of nodes that ran, in
             order; None if that was decided while running and not asked for.
         checkpoint: the file that `resume` takes to go on from here; None if none was written.
