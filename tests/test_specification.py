@@ -75,7 +75,7 @@ def test_every_word_has_its_place() -> None:
         ({"steps": 3, "every": 0}, "every must be a whole number above 0, not 0"),
         ({"steps": 3, "every": True}, "every must be a whole number above 0, not True"),
         ({"steps": 3, "every": 1.0}, "every must be a whole number above 0, not 1.0"),
-        ({"steps": 3, "dt": "1"}, "dt must be a number of seconds, not '1'"),
+        ({"steps": 3, "dt": "1"}, "dt must be a length of time, not '1'"),
         ({"dt": 0.5}, "dt needs steps"),
         ({"every": 2}, "every needs steps"),
         ({"when": "A.o"}, "when needs steps"),

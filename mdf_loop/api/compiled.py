@@ -137,7 +137,7 @@ class Compiled(Fittable):
         set: Mapping[str, Any] | None = None,
         sweep: Mapping[str, Any] | None = None,
         steps: int | None = None,
-        dt: float | None = None,
+        dt: float | str | None = None,
         every: int = 1,
         when: str | None = None,
         reduce: Mapping[str, str | Sequence[str]] | None = None,
@@ -176,8 +176,9 @@ class Compiled(Fittable):
                 `mdf_loop.grid`: an axis for each of them.
             steps: how often the model is evaluated; every output then has an axis of time in
                 front, one row for each evaluation.
-            dt: the time in seconds between one evaluation and the next; none passes before the
-                first. Without it no time passes.
+            dt: the time between one evaluation and the next; none passes before the first. A number
+                is in the model's unit of time (seconds, if it states none), a text has a unit:
+                `"0.5ms"` is 0.0005 seconds. Without it no time passes.
             every: keep a row of every `every`-th evaluation only, the first among them.
             when: keep only the rows in which this is true: `node.port` and so on.
             reduce: `mean`, `last`, `min` or `max` (or several) of an output over all evaluations,
@@ -231,7 +232,7 @@ class Compiled(Fittable):
             set=set,
             sweep=sweep,
             steps=steps,
-            dt=dt,
+            dt=self.prepared.time_step(dt),
             every=every,
             when=when,
             reduce=reduce,

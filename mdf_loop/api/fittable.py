@@ -22,7 +22,7 @@ class Fittable(Derivable):
         against: str | Sequence[str] | Mapping[str, str] | None = None,
         *,
         steps: int | None = None,
-        dt: float | None = None,
+        dt: float | str | None = None,
         set: Mapping[str, Any] | None = None,
         inputs: Mapping[str, Any] | None = None,
         likelihood: Mapping[str, str] | None = None,
@@ -52,7 +52,7 @@ class Fittable(Derivable):
             against: outputs that data are of: a name, a list, or the column of each output; without
                 it all columns that are called as outputs are.
             steps: how often the model is evaluated; by default as long as there are data.
-            dt: the seconds between one evaluation and the next; without it times are steps.
+            dt: the time between one evaluation and the next (see `run`); without it times are steps.
             set: values of other parameters.
             inputs: values by port id.
             likelihood: reaction times instead of curves: `{"rt": output}`, or with choices `{"rt":
@@ -82,7 +82,7 @@ class Fittable(Derivable):
             free,
             against,
             steps=steps,
-            dt=dt,
+            dt=self.prepared.time_step(dt),
             set=set,
             inputs=inputs,
             likelihood=likelihood,

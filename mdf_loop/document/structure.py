@@ -13,7 +13,11 @@ from typing import Any
 
 from mdf_loop.document.keys import unread_entries, unread_keys, unread_weights
 from mdf_loop.document.stated_types import type_advice
+from mdf_loop.durations import SECONDS, UNIT_HINT, UNITS
 from mdf_loop.errors import Finding
+
+TIME_UNIT = "time_unit"
+"""The key of a graph's metadata that states the unit of its time."""
 
 _PARTS = {
     "input_ports": "input port",
@@ -58,6 +62,7 @@ def graph_findings(graph_id: str, graph: Any, where: str) -> Iterator[Finding]:
     """What is wrong with the skeleton of one graph, and of those inside it."""
     graph = fields(graph)
     yield from _common("graph", graph_id, graph, where)
+    yield from _time_unit_findings(graph_id, graph.get("metadata"), where)
     yield from _schedule_findings(graph.get("conditions"), f"{where}.conditions")
     for node_id, node in _named(graph.get("nodes", {}), "node", f"{where}.nodes"):
         there = f"{where}.nodes['{node_id}']"
@@ -91,6 +96,19 @@ def _common(kind: str, name: str, part: Mapping[str, Any], where: str) -> Iterat
     if not _may_be_mapping(part.get("metadata")):
         said = f"the metadata of the {kind} '{name}' is {_said(part['metadata'])}"
         yield _finding(said, where, "write a mapping")
+
+
+def _time_unit_findings(graph_id: str, metadata: Any, where: str) -> Iterator[Finding]:
+    """What is wrong with the unit of time that a graph states."""
+    if not isinstance(metadata, Mapping) or TIME_UNIT not in metadata:
+        return
+    unit = metadata[TIME_UNIT]
+    if not isinstance(unit, str) or unit not in UNITS:
+        yield _finding(
+            f"'{TIME_UNIT}' of the graph '{graph_id}' is {_said(unit)}, which is no unit of time",
+            f"{where}.metadata",
+            f"{UNIT_HINT}; without '{TIME_UNIT}' it is {SECONDS}",
+        )
 
 
 def _edge_findings(edge_id: str, edge: Mapping[str, Any], where: str) -> Iterator[Finding]:

@@ -6,6 +6,8 @@ passes a value on has that value's unit:
 
     output_ports: {v: {value: V}}                                       # the unit of V
     parameters: {V: {default_initial_value: V0, time_derivative: ...}}  # the unit of V0
+
+The unit of time is that of the graph, `metadata: {time_unit: ms}`; without one it is seconds.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mdf_loop.document.document import Document
+from mdf_loop.document.structure import TIME_UNIT
+from mdf_loop.durations import SECONDS
 
 _KINDS = ("output_ports", "parameters", "functions", "input_ports")
 """Where ids clash, the first of these is what `node.item` means."""
@@ -21,9 +25,22 @@ _KEYS = ("units", "unit")
 _PASSED_ON = ("value", "default_initial_value")
 
 
+TIME = "time"
+
+
+def time_unit_of(document: Document) -> str:
+    """The unit of time of a model."""
+    return stated_time_unit(document) or SECONDS
+
+
+def stated_time_unit(document: Document) -> str | None:
+    """The unit of time that a model states itself."""
+    return (document.graph.metadata or {}).get(TIME_UNIT)
+
+
 def units_of(document: Document) -> dict[str, str]:
-    """The unit of every `node.item` that has one."""
-    units: dict[str, str] = {}
+    """The unit of every `node.item` that has one, and that of `time`."""
+    units: dict[str, str] = {TIME: time_unit_of(document)}
     for node in document.graph.nodes:
         for part in _parts(node):
             units.setdefault(f"{node.id}.{part.id}", _unit(node, part, ()))

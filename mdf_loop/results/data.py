@@ -36,7 +36,7 @@ class Results(Outputs):
 
     @property
     def time(self) -> Array | None:
-        """The time of each row in seconds, for a model run over time with `dt`; else None."""
+        """The time of each row in the unit `units["time"]`, for a model run over time with `dt`; else None."""
         found = [axis.coordinates["time"] for axis in self.axes if "time" in axis.coordinates]
         return np.asarray(found[0]) if found else None
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from mdf_loop.durations import SECONDS
 from mdf_loop.ir import Array, Data, StoppedBy
 from mdf_loop.run.execution_list import ExecutionList
 from mdf_loop.run.recording.ticks import Ticks
@@ -93,7 +94,7 @@ class Axis:
     """An axis that all outputs have in front.
 
     `name` is `time`, `batch` or `trial`, or what a grid is over; `coordinates` are what stands along it:
-    `time` in seconds, or `step` where no time passes; for a batch the swept values by name, which may
+    `time` in the model's unit, or `step` where no time passes; for a batch the swept values by name, which may
     be arrays; the numbers of trials. Those of time are made when they are looked at (`numpy.asarray`).
     `is_swept` is true of a batch, and of what a grid is over.
     """
@@ -195,7 +196,7 @@ class Outputs(Mapping[str, Data]):
     @property
     def units(self) -> Mapping[str, str]:
         """The unit of each output and coordinate that has one, e.g. `mV`."""
-        known = {**self._known_units, "time": "s"}
+        known = {"time": SECONDS, **self._known_units}
         along = (name for axis in self.axes for name in axis.coordinates)
         return {name: known[name] for name in (*along, *self._arrays) if name in known}
 

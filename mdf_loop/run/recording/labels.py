@@ -4,7 +4,7 @@ A sweep of `FNpop.a` over time:
 
     FNpop.V         float64[batch, time, FNpop.V_0]
     FNpop.V.length  int64[batch, time]      if rows of FNpop.V may have different lengths
-    time            float64[time]           seconds; `step` where no time passes
+    time            float64[time]           in the model's unit; `step` where no time passes
     FNpop.a         float64[batch]          `FNpop.a (swept)` if FNpop.a is an output too
 
 What is swept may be arrays. Then the members are numbered, and the values stand beside that:
