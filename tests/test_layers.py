@@ -42,7 +42,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "specification",
     ),
     ("ir",),
-    ("files", "archives", "columns", "outside", "narrowing", "bits", "onnx_session"),
+    ("files", "archives", "columns", "outside", "narrowing", "bits", "onnx_session", "onnx_writer"),
     ("ops",),
     ("build",),
     ("document",),

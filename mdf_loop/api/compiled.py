@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.api.clustered import run_on_cluster
 from mdf_loop.api.fittable import Fittable
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.api.prepared import Prepared
@@ -264,8 +263,11 @@ class Compiled(Fittable):
         Raises:
             LoopError: an input does not fit, or the model failed; the sentence names the place.
         """
-        way = run if asked.sharing is None else run_on_cluster
-        return way(self.prepared, asked)
+        if asked.sharing is None:
+            return run(self.prepared, asked)
+        from mdf_loop.api.clustered import run_on_cluster
+
+        return run_on_cluster(self.prepared, asked)
 
     # --- files --------------------------------------------------------------------------------
 

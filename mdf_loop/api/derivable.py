@@ -7,17 +7,17 @@ and which random numbers are drawn is held as it is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mdf_loop import arguments
-from mdf_loop.api.differentiated import Differentiated
-from mdf_loop.api.differentiation import Named
-from mdf_loop.api.jacobian import hessian, jacobian_of
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.losses import Loss, losses, truncated, wanted
-from mdf_loop.results.derivatives import Derivatives
-from mdf_loop.results.gradient import Gradient
 from mdf_loop.specification import specify
+
+if TYPE_CHECKING:
+    from mdf_loop.api.differentiated import Differentiated
+    from mdf_loop.results.derivatives import Derivatives
+    from mdf_loop.results.gradient import Gradient
 
 
 class Derivable:
@@ -59,6 +59,9 @@ class Derivable:
         Raises:
             InputError: a word means nothing, or does not go together with another one.
         """
+        from mdf_loop.api.differentiated import Differentiated
+        from mdf_loop.api.differentiation import Named
+
         asked = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed, trials=trials)
         terms = losses(of)
         stops = arguments.names(stop, "stop")
@@ -142,6 +145,9 @@ class Derivable:
         Raises:
             LoopError: a value does not fit, or something has no derivative; the sentence names it.
         """
+        from mdf_loop.api.differentiation import Named
+        from mdf_loop.api.jacobian import jacobian_of
+
         asked = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
         named = Named(self.prepared, arguments.names(of, "of"), wanted(wrt), asked)
         return jacobian_of(named).run(named.asked(set, inputs))
@@ -171,6 +177,9 @@ class Derivable:
         Raises:
             LoopError: a value does not fit, or something has no derivative; the sentence names it.
         """
+        from mdf_loop.api.differentiation import Named
+        from mdf_loop.api.jacobian import hessian
+
         terms = losses(of)
         asked = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
         named = Named(self.prepared, _outputs_of(terms), wanted(wrt), asked)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mdf_loop.api.derivable import Derivable
-from mdf_loop.api.fits import fit
-from mdf_loop.api.fitting_to_data import FitRequest
-from mdf_loop.fitting.watch import FitProgress
-from mdf_loop.results.fit import Fit, Fits
+
+if TYPE_CHECKING:
+    from mdf_loop.fitting.watch import FitProgress
+    from mdf_loop.results.fit import Fit, Fits
 
 
 class Fittable(Derivable):
@@ -77,6 +77,9 @@ class Fittable(Derivable):
             InputError: a name, a bound or a row of the data does not fit; the sentence names it.
             LoopError: the model fails wherever it is run.
         """
+        from mdf_loop.api.fits import fit
+        from mdf_loop.api.fitting_to_data import FitRequest
+
         request = FitRequest.of(
             data,
             free,

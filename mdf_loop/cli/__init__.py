@@ -25,7 +25,7 @@ COMMANDS = (
 """Every command; `mdf_loop.cli.<name>_command` holds it."""
 
 
-SELDOM = (100_000, 50, 100)
+SELDOM = (200_000, 50, 100)
 """How often garbage is looked for: what is imported stays, and to look through it takes a tenth of a short command."""
 
 
