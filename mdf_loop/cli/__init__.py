@@ -20,7 +20,7 @@ from mdf_loop.visible import visible
 
 COMMANDS = (
     *("run", "gradient", "fit", "check", "verify", "draw"),
-    *("explain", "compile", "import", "cluster", "doctor", "demo"),
+    *("explain", "compile", "import", "new", "cluster", "doctor", "demo"),
 )
 """Every command; `mdf_loop.cli.<name>_command` holds it."""
 
