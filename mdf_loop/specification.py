@@ -285,7 +285,13 @@ def _selection(record: Any, only: Any, every: Any, when: Any, reduce: Any) -> Se
 def _reductions(given: Any) -> Mapping[str, tuple[str, ...]]:
     """Words by the names of outputs."""
     found = arguments.mapping(given, "reduce", "reduce={'node.port': 'mean'}")
-    return {name: arguments.names(words, f"reduce of '{name}'") for name, words in found.items()}
+    return {name: _reduction_words(words, f"reduce of '{name}'") for name, words in found.items()}
+
+
+def _reduction_words(given: Any, what: str) -> tuple[str, ...]:
+    """`mean,max` are two words, as on the command line."""
+    words = (word.split(",") for word in arguments.names(given, what))
+    return tuple(word.strip() for several in words for word in several)
 
 
 def _controls(

@@ -114,3 +114,9 @@ def test_it_is_run_as_it_is() -> None:
     asked = specify(steps=4, every=2)
     assert compiled.run_specified(asked)["A.o"].tolist() == [1.5, 1.5]
     assert compiled.run(steps=4, every=2)["A.o"].tolist() == [1.5, 1.5]
+
+
+@pytest.mark.parametrize("words", ["mean,max", " mean , max ", ["mean", "max"], ["mean,max"]])
+def test_words_to_reduce_by_are_written_as_on_the_command_line(words: Any) -> None:
+    asked = specify(steps=3, reduce={"A.o": words})
+    assert asked.selection.reduce == {"A.o": ("mean", "max")}

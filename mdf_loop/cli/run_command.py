@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 @click.option(
     "--plot",
     metavar="FILE",
-    help="Draw the outputs over time, or those recorded, as .png, .svg or .pdf.",
+    help="Draw what is given, over time, trials or a sweep, as .png, .svg or .pdf.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context
@@ -134,7 +134,7 @@ def _check_files(options: Mapping[str, Any]) -> None:
         from mdf_loop.results.plotting import no_axis
 
         check_picture(options["plot"])
-        if options["steps"] is None and options["trials"] is None:
+        if not any(options[word] for word in ("steps", "trials", "sweep", "grid")):
             raise no_axis()
     if options["final_state"] is not None:
         from mdf_loop.run.states import check_state_file, no_state
@@ -242,7 +242,7 @@ def _write_files(
             save_state(options["final_state"], results.state)
         if options["plot"] is not None:
             title = compiled.document.graph.id
-            results.plot(options["plot"], options["record"] or None, title=title)
+            results.plot(options["plot"], title=title)
     except InputError as error:
         if not isinstance(failure, LoopError):
             return error

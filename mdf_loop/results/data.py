@@ -106,7 +106,9 @@ class Results(Outputs):
         *,
         title: str = "",
     ) -> Figure:
-        """Draw outputs over time, one panel for each; with a path, write a png, svg or pdf.
+        """Draw outputs over time, trials or a sweep, one panel for each; with a path, write a png, svg or pdf.
+
+        There are 12 panels at most; below them stands what was left out.
 
         Args:
             path: the file to write; without one the figure is only given back.
@@ -114,7 +116,7 @@ class Results(Outputs):
             title: what stands above the panels.
 
         Raises:
-            InputError: there is no axis of time, or the file cannot be written.
+            InputError: there is nothing to draw them over, or the file cannot be written.
         """
         from mdf_loop.results.plotting import plot
 
