@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from mdf_loop.document.dims import dims_of
 from mdf_loop.document.document import Document
 from mdf_loop.document.units import time_unit_of, units_of
 from mdf_loop.durations import step_in
@@ -154,6 +155,11 @@ class Prepared:
     def units(self) -> Mapping[str, str]:
         """The unit of every `node.item` that has one, and that of `time`."""
         return units_of(self.document)
+
+    @cached_property
+    def dims(self) -> Mapping[str, tuple[str, ...]]:
+        """What the model calls the axes of every `node.item` that it names some of."""
+        return dims_of(self.document)
 
     def time_step(self, dt: Any) -> Any:
         """A `dt` in the model's unit of time; see `durations.step_in`."""

@@ -334,6 +334,7 @@ def _stream(
         keeping.lengths,
         claim,
         seed_of(bound) if bound.keys else None,
+        prepared.dims,
     )
 
 

@@ -19,6 +19,12 @@ from mdf_loop.errors import Finding
 TIME_UNIT = "time_unit"
 """The key of a graph's metadata that states the unit of its time."""
 
+DIMS = "dims"
+"""The key of a part's metadata that names its axes."""
+
+TAKEN = ("time", "step", "batch", "trial")
+"""Names of axes that results have in front."""
+
 _PARTS = {
     "input_ports": "input port",
     "functions": "function",
@@ -134,10 +140,31 @@ def _node_findings(node_id: str, node: Mapping[str, Any], where: str) -> Iterato
             else:
                 there = f"{where}.{section}['{part_id}']"
                 yield from _common(kind, part_id, part, there)
+                yield from _dims_findings(kind, part_id, part.get("metadata"), there)
                 yield from _part_findings(part, there)
                 if advice := type_advice(part.get("type")):
                     said = f"the type '{part['type']}' of the {kind} '{part_id}'"
                     yield _finding(f"{said} is none that there is", there, advice)
+
+
+def _dims_findings(kind: str, name: str, metadata: Any, where: str) -> Iterator[Finding]:
+    """What is wrong with the names of axes; a list without any text is none of ours."""
+    stated = metadata.get(DIMS) if isinstance(metadata, Mapping) else None
+    if not isinstance(stated, list | tuple) or not any(isinstance(dim, str) for dim in stated):
+        return
+    for k, dim in enumerate(stated):
+        said = f"'{DIMS}' of the {kind} '{name}' is to name axes, but "
+        if not isinstance(dim, str):
+            said += f"one of them is {_said(dim)}"
+        elif not dim.strip() or not dim.isprintable():
+            said += f"{dim[:40]!r} is no name"
+        elif dim in TAKEN:
+            said += f"'{dim}' is the name of an axis that results have in front"
+        elif dim in stated[:k]:
+            said += f"'{dim[:40]}' is there twice"
+        else:
+            continue
+        yield _finding(said, f"{where}.metadata", f"a name for each axis: {DIMS}: [cell, synapse]")
 
 
 def _part_findings(part: Mapping[str, Any], where: str) -> Iterator[Finding]:

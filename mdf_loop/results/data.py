@@ -1,4 +1,4 @@
-"""What a run gives, and what can be made of it: JSON, files, plots, datasets of xarray."""
+"""What a run gives, and what can be made of it: JSON, files, plots, datasets of xarray, frames of pandas."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from mdf_loop.visible import on_one_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
     from xarray import Dataset
 
 
@@ -87,6 +88,19 @@ class Results(Outputs):
         from mdf_loop.results.dataset import dataset, open_store
 
         return dataset(self) if self.store is None else open_store(self.store)
+
+    def to_dataframe(self) -> DataFrame:
+        """A `pandas.DataFrame` with a row for each time, member and trial, and a column for each number.
+
+        What stands along the axes is the index: `time` (or `step`), what is swept, `trial`. Elements of
+        arrays are columns, `cell.v[0]`. `.attrs["units"]` are the units.
+
+        Raises:
+            InputError: an output is no array.
+        """
+        from mdf_loop.results.frame import frame
+
+        return frame(self)
 
     def save(self, path: str | Path) -> None:
         """Write outputs and coordinates to a `.npz`, `.json`, `.csv`, `.h5` or `.nc` file.

@@ -55,6 +55,7 @@ class _Panel:
     label: str
     array: Array
     shape: tuple[int, ...]
+    dims: tuple[str, ...] = ()
 
 
 def plot(
@@ -159,7 +160,8 @@ def _panels_of(results: Outputs, item: Labelled) -> list[_Panel]:
     extents = (len(array), math.prod(array.shape[1 : len(front)]), math.prod(shape))
     array = array.reshape(extents).swapaxes(0, 1)
     if len(front) == 1:
-        return [_Panel(item.name, label(item.name, item.unit), array, shape)]
+        dims = item.dims[1:] if item.name in results.dims else ()
+        return [_Panel(item.name, label(item.name, item.unit), array, shape, dims)]
     if extents[2] == 1:
         return [_Panel(item.name, label(item.name, item.unit), array, ())]
     if extents[2] > MOST_LINES:
@@ -248,7 +250,7 @@ def _draw_lines(ax: Axes, panel: _Panel, time: Array) -> None:
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), labelspacing=0.2)
     elif not few:
         colours = ScalarMappable(Normalize(0, count - 1), "viridis")
-        bar = _colour_bar(ax, colours, _elements(panel.shape))
+        bar = _colour_bar(ax, colours, _elements(panel))
         bar.locator = MaxNLocator(integer=True)
 
 
@@ -330,7 +332,7 @@ def _draw_marks(ax: Axes, panel: _Panel, time: Array) -> None:
         rasterized=len(steps) > MANY_POINTS,
     )
     ax.set_ylim(-0.5, array.shape[1] - 0.5)
-    _label_elements(ax, f"{panel.label}\n{_elements(panel.shape)}")
+    _label_elements(ax, f"{panel.label}\n{_elements(panel)}")
 
 
 def _draw_image(ax: Axes, panel: _Panel, time: Array) -> None:
@@ -344,7 +346,7 @@ def _draw_image(ax: Axes, panel: _Panel, time: Array) -> None:
         extent=(time[0] - half, time[-1] + half, -0.5, array.shape[1] - 0.5),
     )
     ax.grid(visible=False)
-    _label_elements(ax, _elements(panel.shape))
+    _label_elements(ax, _elements(panel))
     _colour_bar(ax, image, panel.label)
 
 
@@ -353,10 +355,12 @@ def _label_elements(ax: Axes, label: str) -> None:
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _elements(shape: tuple[int, ...]) -> str:
-    if len(shape) < 2:
-        return "element"
-    return f"element\n({'×'.join(map(str, shape))}, row by row)"
+def _elements(panel: _Panel) -> str:
+    """What elements are called: by the name of their axis, if the model has one."""
+    called = ", ".join(map(shown, panel.dims)) or "element"
+    if len(panel.shape) < 2:
+        return called
+    return f"{called}\n({'×'.join(map(str, panel.shape))}, row by row)"
 
 
 def _range(values: Array) -> Normalize:

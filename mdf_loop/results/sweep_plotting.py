@@ -20,6 +20,7 @@ from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.results.figures import MOST_PANELS, Plot, label, left_out, shown
 from mdf_loop.run.outputs import Axis, Outputs
+from mdf_loop.run.recording.labels import element_names
 
 MOST_LINES, MOST_IN_LEGEND = 20, 10
 FEW_POINTS = 40
@@ -96,9 +97,7 @@ def _panels_of(
 
 def places_in(shape: tuple[int, ...]) -> list[str]:
     """The index of each element: `[0]`, `[1,0]`; none for a single number."""
-    if not shape:
-        return [""]
-    return [f"[{','.join(map(str, index))}]" for index in np.ndindex(shape)]
+    return list(element_names("", shape))
 
 
 def _along(results: Outputs, axis: Axis) -> _Along:
@@ -166,7 +165,7 @@ def _edges(places: Array) -> Array:
     """Where cells end: in the middle between places."""
     places = np.asarray(places, np.float64)
     if len(places) == 1:
-        return places[0] + np.array([-0.5, 0.5])
+        return np.array([places[0] - 0.5, places[0] + 0.5])
     middle = (places[1:] + places[:-1]) / 2
     first, last = 2 * places[0] - middle[0], 2 * places[-1] - middle[-1]
     ends: Array = np.concatenate([[first], middle, [last]])

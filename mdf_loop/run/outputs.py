@@ -145,6 +145,7 @@ class Outputs(Mapping[str, Data]):
         draws: whether the model draws any.
         told: of outputs that are told of all trials, by name the numbers that belong to each: the
             probabilities of quantiles, the edges of a histogram.
+        dims: what the model calls the axes of an output's own, by name.
         native: of each loop, by `node.function` (that over time is `time`), whether it was `native`,
             or `standard: ` and why.
         execution_list: for each evaluation of a run over time the sets of nodes that ran, in
@@ -173,6 +174,7 @@ class Outputs(Mapping[str, Data]):
         seed: int | None = None,
         draws: bool = False,
         told: Mapping[str, tuple[float, ...]] | None = None,
+        dims: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         self._arrays = dict(arrays)
         self.dtypes = dict(dtypes) if dtypes else {}
@@ -189,6 +191,7 @@ class Outputs(Mapping[str, Data]):
         self.seed = seed
         self.draws = draws
         self.told = dict(told) if told else {}
+        self.dims = dict(dims) if dims else {}
         self.stopped_by = stopped_by
         self.reason = reason or stopped_by.value
         self._known_units = units or {}
