@@ -1,6 +1,7 @@
 """Lengths of time as people write them: `90`, `30s`, `5min`, `1.5h`, `2 h 30 min`.
 
 seconds("1.5h", "the time limit") == 5400.0
+step_in("0.5ms", "s") == 0.0005
 as_text(125) == "2 min 5 s"
 """
 
@@ -8,22 +9,46 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from numbers import Real
+from typing import Any
 
 from mdf_loop.errors import InputError
 
+UNITS: Mapping[str, Fraction] = {
+    "ns": Fraction(1, 10**9),
+    "us": Fraction(1, 10**6),
+    "\u00b5s": Fraction(1, 10**6),
+    "\u03bcs": Fraction(1, 10**6),
+    "ms": Fraction(1, 10**3),
+    "s": Fraction(1),
+    "min": Fraction(60),
+    "h": Fraction(3_600),
+    "d": Fraction(86_400),
+}
+"""Units of time and how many seconds one is. Both signs that are written for micro are known."""
+
+SECONDS = "s"
+"""The unit of time of a model that states none."""
+
+UNIT_HINT = "units of time are ns, us, ms, s, min, h, d"
+
 _NUMBER = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
 
-_UNITS = {
-    r"d(?:ays?)?": 86_400.0,
-    r"h(?:rs?|ours?)?": 3_600.0,
-    r"m(?:ins?|inutes?)?": 60.0,
-    r"s(?:ecs?|econds?)?": 1.0,
-    r"ms": 0.001,
+_SPELLINGS = {
+    r"d(?:ays?)?": "d",
+    r"h(?:rs?|ours?)?": "h",
+    r"m(?:ins?|inutes?)?": "min",
+    r"s(?:ecs?|econds?)?": "s",
+    r"ms": "ms",
 }
+"""How a unit of a limit may be written, the longest first."""
 
 _WITH_UNITS = re.compile(
-    r"\s*".join(rf"(?:{_NUMBER}\s*{unit}(?![a-z]))?" for unit in _UNITS), re.IGNORECASE | re.ASCII
+    r"\s*".join(rf"(?:{_NUMBER}\s*{unit}(?![a-z]))?" for unit in _SPELLINGS),
+    re.IGNORECASE | re.ASCII,
 )
 
 _PLAIN = re.compile(rf"[+-]?{_NUMBER}(?:e[+-]?[0-9]+)?", re.IGNORECASE | re.ASCII)
@@ -88,5 +113,72 @@ def _of_units(text: str) -> float | None:
     found = _WITH_UNITS.fullmatch(text.strip())
     if found is None or not any(found.groups()):
         return None
-    parts = zip(found.groups(), _UNITS.values(), strict=True)
-    return math.fsum(float(number) * unit for number, unit in parts if number)
+    parts = zip(found.groups(), _SPELLINGS.values(), strict=True)
+    return math.fsum(float(number) * float(UNITS[unit]) for number, unit in parts if number)
+
+
+# --- steps of a model ---------------------------------------------------------------------------
+
+_STEP = re.compile(rf"([+-]?{_NUMBER}(?:e[+-]?[0-9]+)?)\s*([^\d_,.].*)?", re.IGNORECASE | re.ASCII)
+
+STEP_HINT = "give a number in the model's unit of time, or a text with a unit, e.g. 5e-5 or '0.5ms'"
+
+_LARGEST_EXPONENT = 400
+"""Beyond it float64 holds nothing; no number of so many digits is made."""
+
+
+def step_in(dt: Any, unit: str) -> Any:
+    """`dt` in the `unit` of a model: `0.5ms` is exactly 0.0005 seconds, rounded once.
+
+    A number, and a text without a unit, are in the model's unit already. What is no text is left as
+    it is.
+
+    Raises:
+        InputError: a text is no number, or its unit none of time, or float64 cannot hold it.
+    """
+    if not isinstance(dt, str):
+        return dt
+    written = _step(dt)
+    if written is None:
+        raise InputError(f"dt must be a length of time, not {dt[:60]!r}", hint=STEP_HINT)
+    number, of = _decimal(written[1], dt), written[3]
+    if of is not None and of not in UNITS:
+        said = f"dt is {dt[:60]!r}, but '{of[:40]}' is no unit of time"
+        raise InputError(said, hint=UNIT_HINT)
+    exact = Fraction(number) * (UNITS[of] / UNITS[unit] if of is not None else 1)
+    return _rounded(exact, dt)
+
+
+def unit_of_step(dt: str) -> str | None:
+    """The unit that a text for a step is written with; None without one."""
+    written = _step(dt)
+    return None if written is None else written[3]
+
+
+def _step(text: str) -> re.Match[str] | None:
+    """The number, its digits, and its unit."""
+    return _STEP.fullmatch(text.strip()) if len(text) <= _LARGEST_EXPONENT else None
+
+
+def _decimal(text: str, dt: str) -> Decimal:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:  # an exponent beyond all bounds
+        raise _not_held(dt) from None
+    if number and abs(number.adjusted()) > _LARGEST_EXPONENT:
+        raise _not_held(dt)
+    return number
+
+
+def _rounded(exact: Fraction, dt: str) -> float:
+    try:
+        made = float(exact)
+    except OverflowError:
+        raise _not_held(dt) from None
+    if exact and not made:
+        raise _not_held(dt)
+    return made
+
+
+def _not_held(dt: str) -> InputError:
+    return InputError(f"dt is {dt[:60]!r}, which float64 cannot hold", hint=STEP_HINT)

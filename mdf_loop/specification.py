@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mdf_loop import arguments
-from mdf_loop.durations import seconds
+from mdf_loop.durations import STEP_HINT, seconds
 from mdf_loop.errors import InputError
 from mdf_loop.memory_limit import checked_limit
 from mdf_loop.paths import path_of
@@ -122,8 +122,9 @@ _ALL, _USUAL = Selection(), RunControls()
 class RunSpecification:
     """What a run is asked for; see `Compiled.run` for the words.
 
-    Without `steps` it is one evaluation. `dt` are seconds between one evaluation and the next. There will
-    be so many `runs` of this kind: for many of them machine code pays that does not for one.
+    Without `steps` it is one evaluation. `dt` is the time between one evaluation and the next, in the
+    model's unit. There will be so many `runs` of this kind: for many of them machine code pays that does
+    not for one.
     """
 
     values: Values = field(default_factory=Values)
@@ -284,7 +285,13 @@ def _selection(record: Any, only: Any, every: Any, when: Any, reduce: Any) -> Se
 def _reductions(given: Any) -> Mapping[str, tuple[str, ...]]:
     """Words by the names of outputs."""
     found = arguments.mapping(given, "reduce", "reduce={'node.port': 'mean'}")
-    return {name: arguments.names(words, f"reduce of '{name}'") for name, words in found.items()}
+    return {name: _reduction_words(words, f"reduce of '{name}'") for name, words in found.items()}
+
+
+def _reduction_words(given: Any, what: str) -> tuple[str, ...]:
+    """`mean,max` are two words, as on the command line."""
+    words = (word.split(",") for word in arguments.names(given, what))
+    return tuple(word.strip() for several in words for word in several)
 
 
 def _controls(
@@ -342,18 +349,18 @@ def _checked_time(made: RunSpecification) -> RunSpecification:
             arguments.whole(made.selection.every, "every"),
         )
         selection = replace(made.selection, every=every)
-        return replace(made, steps=steps, dt=_seconds(made.dt), selection=selection)
+        return replace(made, steps=steps, dt=_length(made.dt), selection=selection)
     if made.engine != "modeci":
         _refuse_without_steps(made)
     return made
 
 
-def _seconds(dt: Any) -> float | None:
+def _length(dt: Any) -> float | None:
     if dt is None:
         return None
     number = isinstance(dt, int | float | np.integer | np.floating) and not isinstance(dt, bool)
     if not number or not abs(dt) <= np.finfo(np.float64).max:
-        raise InputError(f"dt must be a number of seconds, not {dt!r}", hint="e.g. dt=5e-5")
+        raise InputError(f"dt must be a length of time, not {dt!r}"[:200], hint=STEP_HINT)
     return float(dt)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdf_loop.durations import as_text, has_unit, seconds
+from mdf_loop.durations import UNITS, as_text, has_unit, seconds, step_in, unit_of_step
 from mdf_loop.errors import InputError
 
 
@@ -128,3 +129,88 @@ def test_the_text_says_the_length(length: float) -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(InputError):
         assert seconds(text, "it") > 0
+
+
+# --- steps of a model -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "expected"),
+    [
+        ("0.5ms", "s", 0.0005),
+        ("0.5ms", "ms", 0.5),
+        ("0.5 ms", "us", 500.0),
+        (" 50us ", "ms", 0.05),
+        ("50\u00b5s", "s", 5e-5),
+        ("50 \u03bcs", "s", 5e-5),
+        ("1e-4s", "ms", 0.1),
+        ("3ns", "s", 3e-9),
+        ("1min", "s", 60.0),
+        ("1 h", "min", 60.0),
+        ("1d", "h", 24.0),
+        ("-0.1ms", "s", -0.0001),
+        ("+.5ms", "ms", 0.5),
+        ("0ms", "s", 0.0),
+        ("0.1", "ms", 0.1),
+        ("1e-4", "s", 1e-4),
+    ],
+)
+def test_a_step_is_in_the_unit_of_the_model(text: str, unit: str, expected: float) -> None:
+    assert step_in(text, unit) == expected
+
+
+@given(
+    st.decimals(min_value="-1e9", max_value="1e9", places=6),
+    st.sampled_from(sorted(UNITS)),
+    st.sampled_from(sorted(UNITS)),
+)
+def test_it_is_rounded_once(number, of: str, unit: str) -> None:
+    exact = Fraction(number) * UNITS[of] / UNITS[unit]
+    assert step_in(f"{number:f} {of}", unit) == float(exact)
+
+
+def test_a_number_is_in_the_unit_of_the_model_already() -> None:
+    for dt in (0.5, 3, np.float64(0.1), None, True, [1]):
+        assert step_in(dt, "ms") is dt
+
+
+@pytest.mark.parametrize("text", ["", "ms", "fast", "nan", "inf", "0,5ms", "1_0", "٣ms", "1" * 500])
+def test_what_is_no_length_of_time_is_no_step(text: str) -> None:
+    with pytest.raises(InputError) as error:
+        step_in(text, "s")
+    assert str(error.value) == (
+        f"InputError: dt must be a length of time, not {text[:60]!r}\n"
+        "  hint: give a number in the model's unit of time, or a text with a unit, "
+        "e.g. 5e-5 or '0.5ms'"
+    )
+
+
+@pytest.mark.parametrize("unit", ["m", "MS", "mV", "bananas", "sec", "min 30 s", "/s", "%"])
+def test_a_unit_that_is_none_of_time_is_refused(unit: str) -> None:
+    with pytest.raises(InputError) as error:
+        step_in(f"5 {unit}", "s")
+    assert str(error.value) == (
+        f"InputError: dt is '5 {unit}', but '{unit}' is no unit of time\n"
+        "  hint: units of time are ns, us, ms, s, min, h, d"
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["1e999ms", "-1e400", "1e-400ms", "1e-320ms", "1e308h", "1e99999999999999999999s"]
+)
+def test_what_float64_cannot_hold_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="which float64 cannot hold"):
+        step_in(text, "s" if text != "1e-320ms" else "d")
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_a_step_or_refused(text: str) -> None:
+    with suppress(InputError):
+        assert np.isfinite(step_in(text, "ms"))
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"), [("0.5ms", "ms"), (" 1 s ", "s"), ("1", None), ("x", None)]
+)
+def test_the_unit_of_a_text(text: str, unit: str | None) -> None:
+    assert unit_of_step(text) == unit

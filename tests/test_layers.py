@@ -42,7 +42,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "specification",
     ),
     ("ir",),
-    ("files", "archives", "columns", "outside", "narrowing", "bits", "onnx_session"),
+    ("files", "archives", "columns", "outside", "narrowing", "bits", "onnx_session", "onnx_writer"),
     ("ops",),
     ("build",),
     ("document",),
@@ -57,9 +57,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("fitting",),
     ("cluster",),
     ("api",),
-    ("folding", "outline", "plugin", "verification", "classification", "demo"),
+    ("folding", "outline", "plugin", "verification", "classification", "demo", "starts"),
     ("drawing", "explanation", "changes"),
     ("cli", "__init__"),
+    ("__main__",),
 )
 """From below to above: rooms, and the modules beside them. Those of the first layers are the ground,
 whose modules may know each other."""

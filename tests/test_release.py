@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 IN_THE_PACKAGE = (
     r"[\w/]+\.py",
     r"py\.typed",
-    r"demo/\w+\.yaml",
+    r"(demo|starts)/\w+\.yaml",
     r"native/trampolines/[\w-]+\.(so|dylib|dll|c)",
     r"[\w/-]+\.(js|css|html)",
     r"[\w/.-]*LICEN[CS]E[\w.-]*",

@@ -75,7 +75,7 @@ def test_every_word_has_its_place() -> None:
         ({"steps": 3, "every": 0}, "every must be a whole number above 0, not 0"),
         ({"steps": 3, "every": True}, "every must be a whole number above 0, not True"),
         ({"steps": 3, "every": 1.0}, "every must be a whole number above 0, not 1.0"),
-        ({"steps": 3, "dt": "1"}, "dt must be a number of seconds, not '1'"),
+        ({"steps": 3, "dt": "1"}, "dt must be a length of time, not '1'"),
         ({"dt": 0.5}, "dt needs steps"),
         ({"every": 2}, "every needs steps"),
         ({"when": "A.o"}, "when needs steps"),
@@ -114,3 +114,9 @@ def test_it_is_run_as_it_is() -> None:
     asked = specify(steps=4, every=2)
     assert compiled.run_specified(asked)["A.o"].tolist() == [1.5, 1.5]
     assert compiled.run(steps=4, every=2)["A.o"].tolist() == [1.5, 1.5]
+
+
+@pytest.mark.parametrize("words", ["mean,max", " mean , max ", ["mean", "max"], ["mean,max"]])
+def test_words_to_reduce_by_are_written_as_on_the_command_line(words: Any) -> None:
+    asked = specify(steps=3, reduce={"A.o": words})
+    assert asked.selection.reduce == {"A.o": ("mean", "max")}

@@ -150,6 +150,7 @@ class InStore:
             axes=axes,
             reduced=reduced,
             units=self._prepared.units,
+            dims=self._prepared.dims,
             stopped_by=stopped_by,
             reason=reason,
             native=said["native"],

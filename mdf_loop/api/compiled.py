@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.api.clustered import run_on_cluster
 from mdf_loop.api.fittable import Fittable
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.api.prepared import Prepared
@@ -137,7 +136,7 @@ class Compiled(Fittable):
         set: Mapping[str, Any] | None = None,
         sweep: Mapping[str, Any] | None = None,
         steps: int | None = None,
-        dt: float | None = None,
+        dt: float | str | None = None,
         every: int = 1,
         when: str | None = None,
         reduce: Mapping[str, str | Sequence[str]] | None = None,
@@ -176,11 +175,12 @@ class Compiled(Fittable):
                 `mdf_loop.grid`: an axis for each of them.
             steps: how often the model is evaluated; every output then has an axis of time in
                 front, one row for each evaluation.
-            dt: the time in seconds between one evaluation and the next; none passes before the
-                first. Without it no time passes.
+            dt: the time between one evaluation and the next; none passes before the first. A number
+                is in the model's unit of time (seconds, if it states none), a text has a unit:
+                `"0.5ms"` is 0.0005 seconds. Without it no time passes.
             every: keep a row of every `every`-th evaluation only, the first among them.
             when: keep only the rows in which this is true: `node.port` and so on.
-            reduce: `mean`, `last`, `min` or `max` (or several) of an output over all evaluations,
+            reduce: `mean`, `last`, `min` or `max` (or several: `mean,max`) of an output over all evaluations,
                 given as `node.port.mean` instead of its rows.
             over_trials: what is given of an output over all trials instead of each: `mean`, `var`, `std`,
                 `min`, `max`, `count`, `{"quantiles": [0.1, 0.5, 0.9]}` or `{"histogram": edges}`, or a
@@ -231,7 +231,7 @@ class Compiled(Fittable):
             set=set,
             sweep=sweep,
             steps=steps,
-            dt=dt,
+            dt=self.prepared.time_step(dt),
             every=every,
             when=when,
             reduce=reduce,
@@ -263,8 +263,11 @@ class Compiled(Fittable):
         Raises:
             LoopError: an input does not fit, or the model failed; the sentence names the place.
         """
-        way = run if asked.sharing is None else run_on_cluster
-        return way(self.prepared, asked)
+        if asked.sharing is None:
+            return run(self.prepared, asked)
+        from mdf_loop.api.clustered import run_on_cluster
+
+        return run_on_cluster(self.prepared, asked)
 
     # --- files --------------------------------------------------------------------------------
 

@@ -7,17 +7,17 @@ and which random numbers are drawn is held as it is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mdf_loop import arguments
-from mdf_loop.api.differentiated import Differentiated
-from mdf_loop.api.differentiation import Named
-from mdf_loop.api.jacobian import hessian, jacobian_of
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.losses import Loss, losses, truncated, wanted
-from mdf_loop.results.derivatives import Derivatives
-from mdf_loop.results.gradient import Gradient
 from mdf_loop.specification import specify
+
+if TYPE_CHECKING:
+    from mdf_loop.api.differentiated import Differentiated
+    from mdf_loop.results.derivatives import Derivatives
+    from mdf_loop.results.gradient import Gradient
 
 
 class Derivable:
@@ -31,7 +31,7 @@ class Derivable:
         wrt: Sequence[str],
         *,
         steps: int | None = None,
-        dt: float | None = None,
+        dt: float | str | None = None,
         seed: int | str = 0,
         trials: int | Sequence[int] | None = None,
         truncate: int | None = None,
@@ -49,7 +49,7 @@ class Derivable:
             wrt: by what: parameters by `node.parameter`, of one that keeps a state what it starts from;
                 inputs by port id, each row of those that are given over time.
             steps: how often the model is evaluated.
-            dt: the seconds between one evaluation and the next.
+            dt: the time between one evaluation and the next; see `run`.
             seed: which random numbers the model draws.
             trials: how many runs with random numbers of their own; a mean is over all of them, too.
             truncate: go back through so many steps, or iterations of outermost loops, at most: what
@@ -59,7 +59,10 @@ class Derivable:
         Raises:
             InputError: a word means nothing, or does not go together with another one.
         """
-        asked = specify(steps=steps, dt=dt, seed=seed, trials=trials)
+        from mdf_loop.api.differentiated import Differentiated
+        from mdf_loop.api.differentiation import Named
+
+        asked = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed, trials=trials)
         terms = losses(of)
         stops = arguments.names(stop, "stop")
         named = Named(self.prepared, _outputs_of(terms), wanted(wrt), asked, stops)
@@ -74,7 +77,7 @@ class Derivable:
         inputs: Mapping[str, Any] | None = None,
         sweep: Mapping[str, Any] | None = None,
         steps: int | None = None,
-        dt: float | None = None,
+        dt: float | str | None = None,
         seed: int | str = 0,
         trials: int | Sequence[int] | None = None,
         truncate: int | None = None,
@@ -90,7 +93,7 @@ class Derivable:
             inputs: values by port id.
             sweep: lists of values for parameters or inputs: derivatives for each member.
             steps: how often the model is evaluated.
-            dt: the seconds between one evaluation and the next.
+            dt: the time between one evaluation and the next; see `run`.
             seed: which random numbers the model draws.
             trials: how many runs with random numbers of their own.
             truncate: go back through so many steps, or iterations, at most.
@@ -121,7 +124,7 @@ class Derivable:
         set: Mapping[str, Any] | None = None,
         inputs: Mapping[str, Any] | None = None,
         steps: int | None = None,
-        dt: float | None = None,
+        dt: float | str | None = None,
         seed: int | str = 0,
     ) -> Derivatives:
         """How outputs change with parameters and inputs: `made["cell.V", "cell.a"]`.
@@ -136,13 +139,16 @@ class Derivable:
             set: parameters by `node.parameter`.
             inputs: values by port id.
             steps: how often the model is evaluated.
-            dt: the seconds between one evaluation and the next.
+            dt: the time between one evaluation and the next; see `run`.
             seed: which random numbers the model draws.
 
         Raises:
             LoopError: a value does not fit, or something has no derivative; the sentence names it.
         """
-        asked = specify(steps=steps, dt=dt, seed=seed)
+        from mdf_loop.api.differentiation import Named
+        from mdf_loop.api.jacobian import jacobian_of
+
+        asked = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
         named = Named(self.prepared, arguments.names(of, "of"), wanted(wrt), asked)
         return jacobian_of(named).run(named.asked(set, inputs))
 
@@ -154,7 +160,7 @@ class Derivable:
         set: Mapping[str, Any] | None = None,
         inputs: Mapping[str, Any] | None = None,
         steps: int | None = None,
-        dt: float | None = None,
+        dt: float | str | None = None,
         seed: int | str = 0,
     ) -> Derivatives:
         """The second derivatives of a number: `made["cell.a", "cell.b"]` has the axes of a, then of b.
@@ -165,14 +171,17 @@ class Derivable:
             set: parameters by `node.parameter`.
             inputs: values by port id.
             steps: how often the model is evaluated.
-            dt: the seconds between one evaluation and the next.
+            dt: the time between one evaluation and the next; see `run`.
             seed: which random numbers the model draws.
 
         Raises:
             LoopError: a value does not fit, or something has no derivative; the sentence names it.
         """
+        from mdf_loop.api.differentiation import Named
+        from mdf_loop.api.jacobian import hessian
+
         terms = losses(of)
-        asked = specify(steps=steps, dt=dt, seed=seed)
+        asked = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
         named = Named(self.prepared, _outputs_of(terms), wanted(wrt), asked)
         return hessian(named, terms, named.asked(set, inputs))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mdf_loop.document.dims import dims_of
 from mdf_loop.document.document import Document
 from mdf_loop.document.units import units_of
 from mdf_loop.errors import InputError
@@ -44,10 +45,10 @@ def engine_results(
     made = drive(backend.load(document, names, dt, seed), given, steps)
     if made.failure is not None:
         raise made.failure
-    units = units_of(document)
+    units, dims = units_of(document), dims_of(document)
     arrays = {name: made.arrays[item.name] for name, item in shown.items()}
     if steps is None:
-        return Results(arrays, made.loops, "cpu", precision, units=units, seed=seed)
+        return Results(arrays, made.loops, "cpu", precision, units=units, dims=dims, seed=seed)
     numbers = np.arange(0, steps, every)
     along = {"step": numbers} if dt is None else {"time": numbers * dt}
     return Results(
@@ -60,6 +61,7 @@ def engine_results(
             n: made.lengths[i.name][::every] for n, i in shown.items() if i.name in made.lengths
         },
         units=units,
+        dims=dims,
         execution_list=made.execution_list,
         seed=seed,
     )

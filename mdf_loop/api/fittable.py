@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mdf_loop.api.derivable import Derivable
-from mdf_loop.api.fits import fit
-from mdf_loop.api.fitting_to_data import FitRequest
-from mdf_loop.fitting.watch import FitProgress
-from mdf_loop.results.fit import Fit, Fits
+
+if TYPE_CHECKING:
+    from mdf_loop.fitting.watch import FitProgress
+    from mdf_loop.results.fit import Fit, Fits
 
 
 class Fittable(Derivable):
@@ -22,7 +22,7 @@ class Fittable(Derivable):
         against: str | Sequence[str] | Mapping[str, str] | None = None,
         *,
         steps: int | None = None,
-        dt: float | None = None,
+        dt: float | str | None = None,
         set: Mapping[str, Any] | None = None,
         inputs: Mapping[str, Any] | None = None,
         likelihood: Mapping[str, str] | None = None,
@@ -52,7 +52,7 @@ class Fittable(Derivable):
             against: outputs that data are of: a name, a list, or the column of each output; without
                 it all columns that are called as outputs are.
             steps: how often the model is evaluated; by default as long as there are data.
-            dt: the seconds between one evaluation and the next; without it times are steps.
+            dt: the time between one evaluation and the next (see `run`); without it times are steps.
             set: values of other parameters.
             inputs: values by port id.
             likelihood: reaction times instead of curves: `{"rt": output}`, or with choices `{"rt":
@@ -77,12 +77,15 @@ class Fittable(Derivable):
             InputError: a name, a bound or a row of the data does not fit; the sentence names it.
             LoopError: the model fails wherever it is run.
         """
+        from mdf_loop.api.fits import fit
+        from mdf_loop.api.fitting_to_data import FitRequest
+
         request = FitRequest.of(
             data,
             free,
             against,
             steps=steps,
-            dt=dt,
+            dt=self.prepared.time_step(dt),
             set=set,
             inputs=inputs,
             likelihood=likelihood,

@@ -9,6 +9,7 @@ import numpy as np
 from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_report import Report, criteria
 from mdf_loop.api.fitting_to_data import FitRequest, fitted_model, observed_by, refuse_few
+from mdf_loop.document.units import TIME
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free
 from mdf_loop.fitting.search import (
@@ -93,6 +94,7 @@ def _of_part(report: Report, part: Subject, uncertainty: Uncertainty) -> Fit:
     point, count = report.found.best.point[part.own], part.observations.count
     rows = part.residuals(point[None])[0]
     sse, exact = float(rows @ rows), part.observations.exact
+    unit = report.model.prepared.units[TIME]
     without = getattr(part.model, "without", "")
     return report.of(
         part.free,
@@ -102,16 +104,17 @@ def _of_part(report: Report, part: Subject, uncertainty: Uncertainty) -> Fit:
         sse=sse,
         residual_sd=float(np.sqrt(sse / max(count - len(point), 1))),
         **criteria(normal_cost(sse, part.factors, exact=exact), len(point) + (not exact), count),
-        curves=tuple(_curves(part, point, report.request.asked.dt)),
+        curves=tuple(_curves(part, point, report.request.asked.dt, unit)),
     )
 
 
-def _curves(part: Subject, point: Array, dt: float | None) -> Iterator[Curve]:
+def _curves(part: Subject, point: Array, dt: float | None, unit: str) -> Iterator[Curve]:
     """Outputs at a point, beside the data."""
     made = part.model.outputs(part.free.values(point[None]))
+    unit = "" if dt is None else unit
     dt = 1.0 if dt is None else dt
     for each in part.observations.parts:
         rows = made[each.output][0]
         residuals = np.where(each.seen, rows[each.steps] - each.values, np.nan)
         time = np.arange(len(rows)) * dt
-        yield Curve(each.output, time, rows, each.steps * dt, each.values, residuals)
+        yield Curve(each.output, time, rows, each.steps * dt, each.values, residuals, unit)

@@ -37,6 +37,7 @@ def results_of(
         units=prepared.units if units is None else {**prepared.units, **units},
         seed=seed_of(bound),
         draws=bool(bound.keys),
+        dims=prepared.dims,
         **more,
     )
 

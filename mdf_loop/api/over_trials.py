@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from mdf_loop.errors import InputError, LoopError
@@ -109,6 +109,12 @@ def _of(asked: RunSpecification, batch: _Batch, begun: float) -> RunSpecificatio
     )
 
 
+def _units(names: Iterable[str], complete: Results) -> dict[str, str]:
+    """What is told of an output has its unit, where it has one at all."""
+    of = ((name, name.rpartition(".")[0]) for name in names if not name.endswith(_WITHOUT_UNIT))
+    return {name: complete.units[output] for name, output in of if output in complete.units}
+
+
 def _members(results: Results) -> range | None:
     """The members of a sweep; None if there is none."""
     first = results.axes[0]
@@ -134,9 +140,8 @@ def told_of(
         axes=tuple(axes),
         reduced=[name for name in arrays if _has_no_time(complete, name)],
         units={
-            name: complete.units[name.rpartition(".")[0]]
-            for name in arrays
-            if name.rpartition(".")[0] in complete.units and not name.endswith(_WITHOUT_UNIT)
+            **{name: unit for name, unit in complete.units.items() if name == "time"},
+            **_units(arrays, complete),
         },
         stopped_by=stopped_by,
         reason=reason,

@@ -6,9 +6,12 @@ import threading
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
+from mdf_loop.document.dims import dims_of
 from mdf_loop.document.document import Document
-from mdf_loop.document.units import units_of
+from mdf_loop.document.units import time_unit_of, units_of
+from mdf_loop.durations import step_in
 from mdf_loop.emit.loop_node import ENDLESS
 from mdf_loop.ir import Gives, Loop, Program, loops
 from mdf_loop.ir.types import is_tensor
@@ -150,8 +153,17 @@ class Prepared:
 
     @cached_property
     def units(self) -> Mapping[str, str]:
-        """The unit of every `node.item` that has one."""
+        """The unit of every `node.item` that has one, and that of `time`."""
         return units_of(self.document)
+
+    @cached_property
+    def dims(self) -> Mapping[str, tuple[str, ...]]:
+        """What the model calls the axes of every `node.item` that it names some of."""
+        return dims_of(self.document)
+
+    def time_step(self, dt: Any) -> Any:
+        """A `dt` in the model's unit of time; see `durations.step_in`."""
+        return step_in(dt, time_unit_of(self.document))
 
     # --- what ran last --------------------------------------------------------------------------
 

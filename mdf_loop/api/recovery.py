@@ -30,7 +30,7 @@ def recover(
     *,
     against: str | Sequence[str] | None = None,
     steps: int | None = None,
-    dt: float | None = None,
+    dt: float | str | None = None,
     noise: float | None = None,
     likelihood: Mapping[str, str] | None = None,
     trials: int | None = None,
@@ -49,7 +49,7 @@ def recover(
         free: parameters with their bounds; what is true is drawn evenly between them, not at the edge.
         against: outputs that are observed; all outputs of the model by default.
         steps: how often the model is evaluated.
-        dt: the seconds between one evaluation and the next.
+        dt: the time between one evaluation and the next; see `run`.
         noise: the standard deviation of what is added to each observed number.
         likelihood: reaction times instead of curves; see `Compiled.fit`.
         trials: how many runs tell a likelihood.
@@ -74,7 +74,13 @@ def recover(
         )
     if noise is not None and not (np.isfinite(noise) and noise > 0):
         raise InputError(f"noise is a standard deviation above 0, not {noise!r}")
-    words = {"steps": steps, "dt": dt, "set": set, "inputs": inputs, "seed": seed}
+    words = {
+        "steps": steps,
+        "dt": model.prepared.time_step(dt),
+        "set": set,
+        "inputs": inputs,
+        "seed": seed,
+    }
     words |= {"likelihood": likelihood, "trials": trials, "points": points, "polish": polish}
     request = _request(model, {}, free, against, words)
     made = _Made(model, request, noise, data_trials, seed)

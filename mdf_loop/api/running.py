@@ -16,6 +16,7 @@ from mdf_loop.api.identity import identity
 from mdf_loop.api.loop_reports import loop_reports, padded
 from mdf_loop.api.over_trials import run_over_trials
 from mdf_loop.api.prepared import Prepared
+from mdf_loop.document.units import TIME
 from mdf_loop.errors import InputError, LoopError, NotFiniteError, UnknownNameError
 from mdf_loop.ir import StoppedBy
 from mdf_loop.memory_limit import limited
@@ -159,7 +160,7 @@ def _save(
 
 
 def _ended_by(
-    prepared: Prepared, controller: RunController, time: Callable[[int], float | None]
+    prepared: Prepared, controller: RunController, time: Callable[[int], str | None]
 ) -> LoopError | None:
     """The error that a run has ended with, if any."""
     found = controller.found
@@ -174,7 +175,7 @@ def _ended_by(
 
 
 def _why(
-    stopped_by: StoppedBy, controller: RunController, time: Callable[[int], float | None]
+    stopped_by: StoppedBy, controller: RunController, time: Callable[[int], str | None]
 ) -> str:
     """The sentence about a reason, as exact as it can be."""
     if controller.found is not None:
@@ -270,6 +271,10 @@ def _run_over_time(
         name = prepared.document.graph.id
         ran = run_over_time(session, stepper, keeping, sink, controller, name)
     prepared.ran_on(ran.device)
+
+    def time(step: int) -> str | None:
+        return ran.time_of(step, prepared.units[TIME])
+
     results = results_of(
         prepared,
         bound,
@@ -282,11 +287,11 @@ def _run_over_time(
         reduced=ran.reduced,
         units=_units_of_reduced(prepared, keeping),
         stopped_by=ran.stopped_by,
-        reason=_sentence(ran, stepper, controller),
+        reason=_sentence(ran, stepper, controller, time),
         checkpoint=controller.checkpoint,
         native=stepper.native,
     )
-    return results, _ended_by(prepared, controller, ran.time_of)
+    return results, _ended_by(prepared, controller, time)
 
 
 def _units_of_reduced(prepared: Prepared, keeping: Keeping) -> dict[str, str]:
@@ -320,24 +325,26 @@ def _stream(
     empty = np.zeros(0, np.int64 if asked.dt is None else np.float64)
     time = Axis("time", {"step" if asked.dt is None else "time": empty})
     axes = (*member_axes(bound), time)
-    units = {**prepared.units, "time": "s"}
     return Streamed(
         claim.path,
         axes,
         lambda: (session.device.name, prepared.options.precision),
-        units,
+        prepared.units,
         keeping.columns,
         keeping.lengths,
         claim,
         seed_of(bound) if bound.keys else None,
+        prepared.dims,
     )
 
 
-def _sentence(ran: Ran, stepper: TimeStepper, controller: RunController) -> str:
+def _sentence(
+    ran: Ran, stepper: TimeStepper, controller: RunController, time: Callable[[int], str | None]
+) -> str:
     """How far a run came, and why it ended."""
     if ran.stopped_by is StoppedBy.COMPLETED:
         return str(ran.stopped_by.value)
-    return f"{ran.done} of {stepper.total} steps; {_why(ran.stopped_by, controller, ran.time_of)}"
+    return f"{ran.done} of {stepper.total} steps; {_why(ran.stopped_by, controller, time)}"
 
 
 # --- modeci_mdf's engine --------------------------------------------------------------------------

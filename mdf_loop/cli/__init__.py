@@ -20,12 +20,12 @@ from mdf_loop.visible import visible
 
 COMMANDS = (
     *("run", "gradient", "fit", "check", "verify", "draw"),
-    *("explain", "compile", "import", "cluster", "doctor", "demo"),
+    *("explain", "compile", "import", "new", "cluster", "doctor", "demo"),
 )
 """Every command; `mdf_loop.cli.<name>_command` holds it."""
 
 
-SELDOM = (100_000, 50, 100)
+SELDOM = (200_000, 50, 100)
 """How often garbage is looked for: what is imported stays, and to look through it takes a tenth of a short command."""
 
 

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
-from mdf_loop.cli.options import compile_options, input_options, model_argument
+from mdf_loop.cli.options import compile_options, input_options
 from mdf_loop.cli.show import show
+from mdf_loop.errors import LoopError
 
 
 @click.command("check")
-@model_argument
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True, type=click.Path())
 @input_options
 @compile_options
-def command(
-    model: str,
-    pairs: tuple[str, ...],
-    files: tuple[str, ...],
-    precision: str,
-    shapes: str,
-    max_iterations: int | None,
-    unroll: int | None,
-) -> None:
-    """Check MODEL and print all findings, and what modeci_mdf computes otherwise; nothing is run."""
+@click.pass_context
+def command(ctx: click.Context, /, models: tuple[str, ...], **options: Any) -> None:
+    """Check each MODEL and print all findings, and what modeci_mdf computes otherwise; nothing is run."""
+    wrong = False
+    for model in models:
+        if len(models) > 1:
+            show(f"{model}:")
+        try:
+            _check(model, options)
+        except LoopError as error:  # the others are checked, too
+            show(str(error), error=True)
+            wrong = True
+    ctx.exit(2 if wrong else 0)
+
+
+def _check(model: str, options: Mapping[str, Any]) -> None:
+    """Print what there is to say of a model that is right.
+
+    Raises:
+        LoopError: all that is wrong with it.
+    """
     from mdf_loop.api.compiled import checked_options
     from mdf_loop.cli.inputs import read_inputs
     from mdf_loop.importing.opening import open_document
@@ -30,9 +45,10 @@ def command(
     from mdf_loop.verification.acceptance import accept
     from mdf_loop.verification.differences import differences
 
-    options = checked_options("cpu", precision, shapes, max_iterations, unroll)
+    words = (options[name] for name in ("precision", "shapes", "max_iterations", "unroll"))
+    compilation = checked_options("cpu", *words)
     document = open_document(model)
-    reading = accept(document, read_inputs(pairs, files), options)
+    reading = accept(document, read_inputs(options["pairs"], options["files"]), compilation)
     program = reading.program
     loops = [op for op in walk(program.ops) if isinstance(op, Loop)]
     inputs = [entry for entry in program.inputs if entry.role is Takes.PORT]

@@ -27,6 +27,7 @@ from mdf_loop.paths import noted, path_of, refuse_clashes, refuse_overwriting
 from mdf_loop.signals import finished
 
 if TYPE_CHECKING:
+    from mdf_loop.document.document import Document
     from mdf_loop.results.fit import Fit, Fits
 
 WRITTEN = ("output", "plot", "write")
@@ -99,7 +100,7 @@ def command(ctx: click.Context, /, model: str, data: str | None, **options: Any)
     for path in subjects.values() if data is None else [data]:
         noted(path_of(path, "the data"))
     compiled = compile(model, **{name: options[name] for name in COMPILED})
-    words = _words(options)
+    words = _words(options, compiled.document)
     for option in WRITTEN:
         if options[option] is not None:
             refuse_overwriting(path_of(options[option], f"--{option}"))
@@ -110,17 +111,25 @@ def command(ctx: click.Context, /, model: str, data: str | None, **options: Any)
     ctx.exit(exit_code(fit.stopped_by))
 
 
-def _words(options: Mapping[str, Any]) -> dict[str, Any]:
+def _words(options: Mapping[str, Any], document: Document) -> dict[str, Any]:
     """What `Compiled.fit` is told by the options."""
-    from mdf_loop.cli.inputs import read_cluster, read_inputs, read_seed, read_settings, read_trials
+    from mdf_loop.cli.inputs import (
+        read_cluster,
+        read_inputs,
+        read_seed,
+        read_settings,
+        read_step,
+        read_trials,
+    )
 
     likelihood = {name: options[name] for name in ("rt", "choice") if options[name] is not None}
     against = dict(
         pair.split("=", 1) if "=" in pair else (pair, pair) for pair in options["against"]
     )
     named = {output: column for output, column in against.items() if output != column}
-    told = {name: options[name] for name in ("steps", "dt", "shared", "method", "points", "polish")}
+    told = {name: options[name] for name in ("steps", "shared", "method", "points", "polish")}
     return told | {
+        "dt": read_step(options["dt"], document),
         "against": (against if named else list(against)) or None,
         "likelihood": likelihood or None,
         "set": read_settings(options["settings"]),

@@ -81,6 +81,7 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
         read_losses,
         read_seed,
         read_settings,
+        read_step,
         read_sweep,
         read_trials,
     )
@@ -89,11 +90,12 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     if options["save"] is not None:
         checked_file(options["save"], frozenset())
     steps = options["steps"]
-    made = compile(model, **{name: options[name] for name in COMPILED}).differentiate(
+    compiled = compile(model, **{name: options[name] for name in COMPILED})
+    made = compiled.differentiate(
         read_losses(options["of"], steps),
         options["wrt"],
         steps=steps,
-        dt=options["dt"],
+        dt=read_step(options["dt"], compiled.document),
         seed=read_seed(options["seed"]),
         trials=read_trials(options["trials"]),
         truncate=options["truncate"],

@@ -21,7 +21,11 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.archives import read_arrays
+from mdf_loop.cli.show import show
 from mdf_loop.columns import IGNORED, read_columns
+from mdf_loop.document.document import Document
+from mdf_loop.document.units import stated_time_unit, time_unit_of
+from mdf_loop.durations import step_in, unit_of_step
 from mdf_loop.errors import InputError
 from mdf_loop.ir.types import numpy_dtype
 from mdf_loop.losses import WITH_DATA, WORDS
@@ -56,6 +60,22 @@ def read_settings(pairs: Iterable[str]) -> dict[str, Any]:
         name: _read(text, f"the value of '{name}'")
         for name, text in split_once(pairs, "--set cell.g=0.5")
     }
+
+
+def read_step(dt: str | None, document: Document) -> float | None:
+    """`--dt` in the model's unit of time; that of another unit is said, on stderr.
+
+    dt: 0.5ms is 0.0005 s (the model states no unit of time)
+    """
+    if dt is None:
+        return None
+    unit = time_unit_of(document)
+    step: float = step_in(dt, unit)
+    if unit_of_step(dt) not in (None, unit):
+        stated = stated_time_unit(document) is not None
+        why = "" if stated else " (the model states no unit of time)"
+        show(f"dt: {dt.strip()} is {step:.16g} {unit}{why}", error=True)
+    return step
 
 
 def read_members(pairs: Iterable[str], along: Iterable[str]) -> Mapping[str, Any]:

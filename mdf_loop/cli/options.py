@@ -94,10 +94,18 @@ cluster_option = click.option(
 )
 
 
+dt_option = click.option(
+    "--dt",
+    metavar="TIME",
+    help="The time between one evaluation and the next: a number in the model's unit of time "
+    "(seconds, if it states none), or with a unit: 0.5ms.",
+)
+
+
 def time_options(command: _F) -> _F:
     """`--steps`, `--dt`."""
     for option in (
-        click.option("--dt", type=float, help="Seconds between one evaluation and the next."),
+        dt_option,
         click.option(
             "--steps", type=int, help="Evaluate the model this often; outputs get an axis of time."
         ),

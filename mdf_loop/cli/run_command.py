@@ -34,6 +34,7 @@ from mdf_loop.signals import Signalled, finished
 
 if TYPE_CHECKING:
     from mdf_loop.api.compiled import Compiled
+    from mdf_loop.document.document import Document
     from mdf_loop.results.data import Results
     from mdf_loop.specification import RunControls, RunSpecification
 
@@ -77,7 +78,7 @@ if TYPE_CHECKING:
 @click.option(
     "--plot",
     metavar="FILE",
-    help="Draw the outputs over time, or those recorded, as .png, .svg or .pdf.",
+    help="Draw what is given, over time, trials or a sweep, as .png, .svg or .pdf.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context
@@ -90,7 +91,7 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     ctx.with_resource(limited(checked_limit(options["memory_limit"])))
     _check_files(options)
     compiled = compile(model, **{name: options[name] for name in COMPILED})
-    asked = _asked(options)
+    asked = _asked(options, compiled.document)
     for option in WRITTEN:
         if options[option] is not None:
             refuse_overwriting(path_of(options[option], _words(option)))
@@ -133,7 +134,7 @@ def _check_files(options: Mapping[str, Any]) -> None:
         from mdf_loop.results.plotting import no_axis
 
         check_picture(options["plot"])
-        if options["steps"] is None and options["trials"] is None:
+        if not any(options[word] for word in ("steps", "trials", "sweep", "grid")):
             raise no_axis()
     if options["final_state"] is not None:
         from mdf_loop.run.states import check_state_file, no_state
@@ -153,7 +154,7 @@ def _check_that_they_differ(options: Mapping[str, Any]) -> None:
         refuse_clashes({word: path for word, path in paths.items() if word not in one_file})
 
 
-def _asked(options: Mapping[str, Any]) -> RunSpecification:
+def _asked(options: Mapping[str, Any], document: Document) -> RunSpecification:
     """What the run is asked for."""
     from mdf_loop.cli.inputs import (
         read_cluster,
@@ -162,6 +163,7 @@ def _asked(options: Mapping[str, Any]) -> RunSpecification:
         read_over_trials,
         read_seed,
         read_settings,
+        read_step,
         read_trials,
     )
     from mdf_loop.run.states import load_state
@@ -178,7 +180,7 @@ def _asked(options: Mapping[str, Any]) -> RunSpecification:
         over_trials=read_over_trials(options["over_trials"]),
         by=options["by"],
         steps=options["steps"],
-        dt=options["dt"],
+        dt=read_step(options["dt"], document),
         execution_list=options["execution_list"],
         engine=options["engine"],
         output=options["output"],
@@ -240,7 +242,7 @@ def _write_files(
             save_state(options["final_state"], results.state)
         if options["plot"] is not None:
             title = compiled.document.graph.id
-            results.plot(options["plot"], options["record"] or None, title=title)
+            results.plot(options["plot"], title=title)
     except InputError as error:
         if not isinstance(failure, LoopError):
             return error

@@ -12,6 +12,7 @@ import click
 from mdf_loop.cli.options import (
     compile_options,
     device_option,
+    dt_option,
     input_options,
     model_argument,
     seed_option,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 @compile_options
 @device_option
 @click.option("--steps", type=int, help="Compare the model over time, that many evaluations.")
-@click.option("--dt", type=float, help="Seconds between one evaluation and the next.")
+@dt_option
 @seed_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context
@@ -46,20 +47,22 @@ def command(
     max_iterations: int | None,
     unroll: int | None,
     steps: int | None,
-    dt: float | None,
+    dt: str | None,
     seed: str,
     as_json: bool,
 ) -> None:
     """Compare MODEL compiled with modeci_mdf's engine and the interpreter; exit code 1 if different."""
-    from mdf_loop.cli.inputs import read_inputs, read_seed, read_settings
+    from mdf_loop.cli.inputs import read_inputs, read_seed, read_settings, read_step
+    from mdf_loop.importing.opening import open_document
     from mdf_loop.verification import verify
 
+    document = open_document(model)
     verification = verify(
-        model,
+        document,
         read_inputs(pairs, files, steps),
         set=read_settings(settings),
         steps=steps,
-        dt=dt,
+        dt=read_step(dt, document),
         device=device,
         precision=precision,
         shapes=shapes,

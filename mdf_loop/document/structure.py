@@ -13,7 +13,17 @@ from typing import Any
 
 from mdf_loop.document.keys import unread_entries, unread_keys, unread_weights
 from mdf_loop.document.stated_types import type_advice
+from mdf_loop.durations import SECONDS, UNIT_HINT, UNITS
 from mdf_loop.errors import Finding
+
+TIME_UNIT = "time_unit"
+"""The key of a graph's metadata that states the unit of its time."""
+
+DIMS = "dims"
+"""The key of a part's metadata that names its axes."""
+
+TAKEN = ("time", "step", "batch", "trial")
+"""Names of axes that results have in front."""
 
 _PARTS = {
     "input_ports": "input port",
@@ -58,6 +68,7 @@ def graph_findings(graph_id: str, graph: Any, where: str) -> Iterator[Finding]:
     """What is wrong with the skeleton of one graph, and of those inside it."""
     graph = fields(graph)
     yield from _common("graph", graph_id, graph, where)
+    yield from _time_unit_findings(graph_id, graph.get("metadata"), where)
     yield from _schedule_findings(graph.get("conditions"), f"{where}.conditions")
     for node_id, node in _named(graph.get("nodes", {}), "node", f"{where}.nodes"):
         there = f"{where}.nodes['{node_id}']"
@@ -93,6 +104,19 @@ def _common(kind: str, name: str, part: Mapping[str, Any], where: str) -> Iterat
         yield _finding(said, where, "write a mapping")
 
 
+def _time_unit_findings(graph_id: str, metadata: Any, where: str) -> Iterator[Finding]:
+    """What is wrong with the unit of time that a graph states."""
+    if not isinstance(metadata, Mapping) or TIME_UNIT not in metadata:
+        return
+    unit = metadata[TIME_UNIT]
+    if not isinstance(unit, str) or unit not in UNITS:
+        yield _finding(
+            f"'{TIME_UNIT}' of the graph '{graph_id}' is {_said(unit)}, which is no unit of time",
+            f"{where}.metadata",
+            f"{UNIT_HINT}; without '{TIME_UNIT}' it is {SECONDS}",
+        )
+
+
 def _edge_findings(edge_id: str, edge: Mapping[str, Any], where: str) -> Iterator[Finding]:
     missing = [end for end in _ENDS if end not in edge]
     if missing:
@@ -116,10 +140,31 @@ def _node_findings(node_id: str, node: Mapping[str, Any], where: str) -> Iterato
             else:
                 there = f"{where}.{section}['{part_id}']"
                 yield from _common(kind, part_id, part, there)
+                yield from _dims_findings(kind, part_id, part.get("metadata"), there)
                 yield from _part_findings(part, there)
                 if advice := type_advice(part.get("type")):
                     said = f"the type '{part['type']}' of the {kind} '{part_id}'"
                     yield _finding(f"{said} is none that there is", there, advice)
+
+
+def _dims_findings(kind: str, name: str, metadata: Any, where: str) -> Iterator[Finding]:
+    """What is wrong with the names of axes; a list without any text is none of ours."""
+    stated = metadata.get(DIMS) if isinstance(metadata, Mapping) else None
+    if not isinstance(stated, list | tuple) or not any(isinstance(dim, str) for dim in stated):
+        return
+    for k, dim in enumerate(stated):
+        said = f"'{DIMS}' of the {kind} '{name}' is to name axes, but "
+        if not isinstance(dim, str):
+            said += f"one of them is {_said(dim)}"
+        elif not dim.strip() or not dim.isprintable():
+            said += f"{dim[:40]!r} is no name"
+        elif dim in TAKEN:
+            said += f"'{dim}' is the name of an axis that results have in front"
+        elif dim in stated[:k]:
+            said += f"'{dim[:40]}' is there twice"
+        else:
+            continue
+        yield _finding(said, f"{where}.metadata", f"a name for each axis: {DIMS}: [cell, synapse]")
 
 
 def _part_findings(part: Mapping[str, Any], where: str) -> Iterator[Finding]:

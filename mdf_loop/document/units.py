@@ -6,32 +6,43 @@ passes a value on has that value's unit:
 
     output_ports: {v: {value: V}}                                       # the unit of V
     parameters: {V: {default_initial_value: V0, time_derivative: ...}}  # the unit of V0
+
+The unit of time is that of the graph, `metadata: {time_unit: ms}`; without one it is seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from mdf_loop.document.document import Document
+from mdf_loop.document.passing import parts, sources
+from mdf_loop.document.structure import TIME_UNIT
+from mdf_loop.durations import SECONDS
 
-_KINDS = ("output_ports", "parameters", "functions", "input_ports")
-"""Where ids clash, the first of these is what `node.item` means."""
 _KEYS = ("units", "unit")
-_PASSED_ON = ("value", "default_initial_value")
+
+
+TIME = "time"
+
+
+def time_unit_of(document: Document) -> str:
+    """The unit of time of a model."""
+    return stated_time_unit(document) or SECONDS
+
+
+def stated_time_unit(document: Document) -> str | None:
+    """The unit of time that a model states itself."""
+    return (document.graph.metadata or {}).get(TIME_UNIT)
 
 
 def units_of(document: Document) -> dict[str, str]:
-    """The unit of every `node.item` that has one."""
-    units: dict[str, str] = {}
+    """The unit of every `node.item` that has one, and that of `time`."""
+    units: dict[str, str] = {TIME: time_unit_of(document)}
     for node in document.graph.nodes:
-        for part in _parts(node):
+        for part in parts(node):
             units.setdefault(f"{node.id}.{part.id}", _unit(node, part, ()))
     return {name: unit for name, unit in units.items() if unit}
-
-
-def _parts(node: Any, kinds: Sequence[str] = _KINDS) -> Iterator[Any]:
-    return (part for kind in kinds for part in getattr(node, kind, None) or ())
 
 
 def _unit(node: Any, part: Any, passed: tuple[int, ...]) -> str:
@@ -39,18 +50,11 @@ def _unit(node: Any, part: Any, passed: tuple[int, ...]) -> str:
     stated = _text(_stated(part.metadata)) or _of_node(node, part.id)
     if stated or id(part) in passed:
         return stated
-    for attribute in _PASSED_ON:
-        for source in _named(node, getattr(part, attribute, None)):
-            unit = _unit(node, source, (*passed, id(part)))
-            if unit:
-                return unit
+    for source in sources(node, part):
+        unit = _unit(node, source, (*passed, id(part)))
+        if unit:
+            return unit
     return ""
-
-
-def _named(node: Any, value: Any) -> list[Any]:
-    """What the value names and nothing more: a parameter, a function or an input port."""
-    name = value.strip() if isinstance(value, str) else None
-    return [part for part in _parts(node, _KINDS[1:]) if part.id == name][:1]
 
 
 def _of_node(node: Any, item: str) -> str:

@@ -10,11 +10,11 @@ fails is known by its name (`Nodes.guards`); the sentence stands in it for peopl
 from __future__ import annotations
 
 import numpy as np
-import onnx_ir as oir
 
 from mdf_loop.emit.scope import OnnxScope
 from mdf_loop.ir import Guard
 from mdf_loop.ir.types import element_type, inside, is_sequence, numpy_dtype
+from mdf_loop.onnx_writer import oir
 
 
 def write_guard(scope: OnnxScope, guard: Guard) -> None:

@@ -8,10 +8,9 @@
 
 from __future__ import annotations
 
-import onnx_ir as oir
-
 from mdf_loop.emit.scope import OnnxScope, WriteOps
 from mdf_loop.ir import Branch, If, Value
+from mdf_loop.onnx_writer import oir
 
 
 def write_if(outer: OnnxScope, choice: If, write: WriteOps) -> None:

@@ -16,12 +16,12 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx_ir as oir
 
 from mdf_loop.build import Builder
 from mdf_loop.emit import row_shapes
 from mdf_loop.emit.scope import OnnxScope, WriteOps, Writer, tensor_shape, value_type
 from mdf_loop.ir import Loop, Recorded, Scanned, Shape, Value, body_inputs, is_fixed, results
+from mdf_loop.onnx_writer import oir
 from mdf_loop.passes.legal.masked import masked
 
 ENDLESS = np.iinfo(np.int64).max

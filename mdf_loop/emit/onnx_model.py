@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
-import onnx_ir as oir
 
 from mdf_loop.emit.guard_node import write_guard
 from mdf_loop.emit.if_node import write_if
@@ -32,6 +31,7 @@ from mdf_loop.ir import (
     walk,
 )
 from mdf_loop.ir.types import LARGEST_FILE
+from mdf_loop.onnx_writer import oir
 from mdf_loop.ops.opset import ir_version, said_at
 
 LoopWriter: TypeAlias = Callable[[OnnxScope, Loop, WriteOps], None]

@@ -15,11 +15,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-import onnx_ir as oir
-
 from mdf_loop.emit.scope import Nodes
 from mdf_loop.errors import RecordShapeError
 from mdf_loop.ir import Recorded, is_fixed
+from mdf_loop.onnx_writer import oir
 
 Whole: TypeAlias = Callable[..., oir.Value]
 """Appends a node with one output of whole numbers: op type, inputs, attributes."""

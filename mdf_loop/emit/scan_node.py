@@ -30,12 +30,12 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-import onnx_ir as oir
 
 from mdf_loop.emit.loop_node import Parts, append_loop, numbering, write_loop
 from mdf_loop.emit.scope import OnnxScope, WriteOps, Writer, tensor_shape
 from mdf_loop.ir import Loop, Recorded, Scanned, Value, body_outputs, is_fixed, reads
 from mdf_loop.ir.types import is_tensor, numpy_dtype
+from mdf_loop.onnx_writer import oir
 
 MOST = 10_000_000
 """The most iterations of a Scan: their numbers are 80 MB."""

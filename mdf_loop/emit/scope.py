@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
-import onnx_ir as oir
 
 from mdf_loop.bits import bits
 from mdf_loop.ir import Array, Guard, Loop, Operation, Program, Recorded, Shape, Value
 from mdf_loop.ir.types import TypeWord, dtype_name, element_type, inside, is_optional, is_sequence
+from mdf_loop.onnx_writer import oir
 from mdf_loop.ops.native.code import Failure
 from mdf_loop.ops.opset import opset_of_all
 

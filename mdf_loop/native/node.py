@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import onnx_ir as oir
 
 from mdf_loop.emit.loop_node import ENDLESS
 from mdf_loop.emit.onnx_model import LoopWriter
 from mdf_loop.emit.scope import OnnxScope, WriteOps, value_type
 from mdf_loop.ir import Loop
 from mdf_loop.native.operator import DOMAIN, NativeLoop
+from mdf_loop.onnx_writer import oir
 
 
 def writer(natives: Mapping[Loop, NativeLoop], otherwise: LoopWriter) -> LoopWriter:

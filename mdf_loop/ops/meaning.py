@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from mdf_loop.ir import Data
 from mdf_loop.ir.types import dtype_name, element_type
 from mdf_loop.ops.onnx_schema import exact_numbers, node_of
 from mdf_loop.ops.opset import opset_of
 from mdf_loop.ops.registry import row_of
+
+if TYPE_CHECKING:
+    from onnx.reference import ReferenceEvaluator
 
 
 def evaluate(
@@ -65,6 +67,10 @@ def _evaluator(
     opset: int,
 ) -> ReferenceEvaluator:
     """What computes the node of a `text`, with the `exact` numbers among its attributes."""
+    from onnx.reference import (
+        ReferenceEvaluator,  # reads all schemas of ONNX: many runs ask for nothing
+    )
+
     node = onnx.NodeProto.FromString(text)
     inputs = [
         helper.make_tensor_value_info(f"i{k}", element_type(dtype), None)

@@ -30,6 +30,7 @@ from mdf_loop.reading.names import OUTPUTS, Item, items, named_items
 from mdf_loop.reading.node import Context
 from mdf_loop.reading.schedule.known import value_of
 from mdf_loop.reading.settings import Settings, input_name, with_settings
+from mdf_loop.reading.stated_dims import dims_findings
 from mdf_loop.reading.widened import widened_findings
 from mdf_loop.specification import Selection
 
@@ -212,6 +213,7 @@ class ProgramReader:
         With each output whose node may not have run comes whether it has.
         """
         outputs: dict[str, Output] = {}
+        shapes: dict[Item, Shape] = {}
         for name, item in self.items.items():
             with self.b.findings.catch():
                 memory = graph.memory
@@ -225,6 +227,9 @@ class ProgramReader:
                         "choose one in the port's value, e.g. loop[0]",
                     )
                 outputs |= _flagged(Output(name, term), item, memory)
+                shapes[item] = outputs[name].value.shape
+        with self.b.findings.catch():
+            raise_findings(dims_findings(self.document, shapes))
         return outputs
 
     def watch(self, graph: GraphReader, outputs: dict[str, Output]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What a run gives, and what can be made of it: JSON, files, plots, datasets of xarray."""
+"""What a run gives, and what can be made of it: JSON, files, plots, datasets of xarray, frames of pandas."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from mdf_loop.visible import on_one_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
     from xarray import Dataset
 
 
@@ -36,7 +37,7 @@ class Results(Outputs):
 
     @property
     def time(self) -> Array | None:
-        """The time of each row in seconds, for a model run over time with `dt`; else None."""
+        """The time of each row in the unit `units["time"]`, for a model run over time with `dt`; else None."""
         found = [axis.coordinates["time"] for axis in self.axes if "time" in axis.coordinates]
         return np.asarray(found[0]) if found else None
 
@@ -88,6 +89,19 @@ class Results(Outputs):
 
         return dataset(self) if self.store is None else open_store(self.store)
 
+    def to_dataframe(self) -> DataFrame:
+        """A `pandas.DataFrame` with a row for each time, member and trial, and a column for each number.
+
+        What stands along the axes is the index: `time` (or `step`), what is swept, `trial`. Elements of
+        arrays are columns, `cell.v[0]`. `.attrs["units"]` are the units.
+
+        Raises:
+            InputError: an output is no array.
+        """
+        from mdf_loop.results.frame import frame
+
+        return frame(self)
+
     def save(self, path: str | Path) -> None:
         """Write outputs and coordinates to a `.npz`, `.json`, `.csv`, `.h5` or `.nc` file.
 
@@ -106,7 +120,9 @@ class Results(Outputs):
         *,
         title: str = "",
     ) -> Figure:
-        """Draw outputs over time, one panel for each; with a path, write a png, svg or pdf.
+        """Draw outputs over time, trials or a sweep, one panel for each; with a path, write a png, svg or pdf.
+
+        There are 12 panels at most; below them stands what was left out.
 
         Args:
             path: the file to write; without one the figure is only given back.
@@ -114,7 +130,7 @@ class Results(Outputs):
             title: what stands above the panels.
 
         Raises:
-            InputError: there is no axis of time, or the file cannot be written.
+            InputError: there is nothing to draw them over, or the file cannot be written.
         """
         from mdf_loop.results.plotting import plot
 

@@ -6,7 +6,7 @@ Only matplotlib's Figure objects are used: no window opens and pyplot's figures 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,9 @@ from mdf_loop.visible import on_one_line, without_middle
 
 LONGEST_DRAWN = 60
 """A name of more characters is drawn without its middle."""
+
+MOST_PANELS = 12
+"""Of more a picture says which are left out."""
 
 PICTURES: Mapping[str, Mapping[str, Any]] = {
     ".png": {},
@@ -101,3 +104,12 @@ def label(name: str, unit: str) -> str:
 def shown(text: str) -> str:
     """A text as there is room for it; the time to lay one out grows with its length."""
     return without_middle(on_one_line(text), LONGEST_DRAWN)
+
+
+def left_out(figure: Figure, names: Sequence[str]) -> None:
+    """Say below the panels which there is no room for: `not drawn: A.v, A.w, ... (9 in all)`."""
+    if names:
+        some = ", ".join(map(shown, names[:4])) + (
+            f", ... ({len(names)} in all)" * (len(names) > 4)
+        )
+        figure.supxlabel(f"not drawn: {some}; name outputs to choose", fontsize=9, color="0.4")

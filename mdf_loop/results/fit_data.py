@@ -41,6 +41,7 @@ class Curve:
     Attributes:
         output: which one.
         time: of each row of the model, and `fitted` these rows.
+        time_unit: of the time; nothing where steps are counted.
         observed_at: the time of each row of the data, and `observed` these rows.
         residuals: the model's minus the data's.
     """
@@ -51,6 +52,7 @@ class Curve:
     observed_at: Array
     observed: Array
     residuals: Array
+    time_unit: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -49,7 +49,7 @@ def _curves(curves: Sequence[Curve], title: str) -> Plot:
     )[:, 0]
     for k, curve in enumerate(curves):
         _draw_curve(axes[2 * k], axes[2 * k + 1], curve)
-    axes[-1].set_xlabel("time")
+    axes[-1].set_xlabel(label("time", curves[0].time_unit))
     figure.suptitle(shown(title))
     return figure
 

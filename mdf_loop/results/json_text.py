@@ -95,6 +95,8 @@ def contents(results: Outputs) -> dict[str, Any]:
         for along in coordinates(results)
         if not (stored and isinstance(along.array, Ticks))  # it is in the store, too
     }
+    if "time" in results.units:
+        about["time_unit"] = results.units["time"]
     return {"outputs": outputs, "loops": loops, **about, **({"axes": axes} if axes else {})}
 
 

@@ -3,9 +3,11 @@
 1 element        a line
 2 .. 10          a line for each element, with a legend of their indices
 11 .. 20         a line for each element, coloured by its place in the array
-more             an image: time to the right, elements upwards, values as colours;
-truth values are marks where they are true, a raster of spikes
+more             an image: time to the right, elements upwards, values as colours
 a sweep          a panel for each element, in it a line for each member, coloured by what is swept
+5 truth values   and more, elements or members: marks where they are true, a raster of spikes
+
+A picture has 12 panels at most, and says what is left out.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from matplotlib.ticker import MaxNLocator
 
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
-from mdf_loop.results.figures import Plot, drawing, label, shown
+from mdf_loop.results import sweep_plotting
+from mdf_loop.results.figures import MOST_PANELS, Plot, drawing, label, left_out, shown
+from mdf_loop.results.sweep_plotting import is_over_members, places_in
 from mdf_loop.results.trial_plotting import Panel, is_over_trials, panels
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.labels import Labelled, coordinates, outputs
@@ -35,7 +39,8 @@ from mdf_loop.run.recording.labels import Labelled, coordinates, outputs
 MOST_LINES = 20
 """An array of more elements is drawn as an image."""
 MOST_IN_LEGEND = 10
-MOST_PANELS = 40
+LINES_OF_TRUTH = 4
+"""More truth values are marks."""
 MOST_TRACES = 200
 """Of more members of a sweep, or trials, as many are drawn, evenly chosen."""
 MANY_POINTS = 20_000
@@ -46,9 +51,11 @@ MANY_POINTS = 20_000
 class _Panel:
     """What is drawn in one pair of axes: `array[member, time, element]`."""
 
+    name: str
     label: str
     array: Array
     shape: tuple[int, ...]
+    dims: tuple[str, ...] = ()
 
 
 def plot(
@@ -58,6 +65,9 @@ def plot(
     with drawing(path) as drawn:
         if is_over_trials(results):
             drawn.figure = _distributions(panels(results, names), results, title)
+        elif is_over_members(results):
+            whole = None if names is None else [_full_name(results, name) for name in names]
+            drawn.figure = sweep_plotting.figure(results, whole, title)
         else:
             over_time = _panels(results, names), _along(results, "time"), _swept(results)
             drawn.figure = _figure(*over_time, title)
@@ -128,10 +138,6 @@ def _panels(results: Outputs, names: Sequence[str] | None) -> list[_Panel]:
     found = [panel for item in chosen for panel in _panels_of(results, item)]
     if not found:
         raise InputError("there is nothing to plot: no output is made of numbers")
-    if len(found) > MOST_PANELS:
-        raise InputError(
-            f"{len(found)} panels are too many for one plot", hint="name the outputs to plot"
-        )
     return found
 
 
@@ -154,31 +160,26 @@ def _panels_of(results: Outputs, item: Labelled) -> list[_Panel]:
     extents = (len(array), math.prod(array.shape[1 : len(front)]), math.prod(shape))
     array = array.reshape(extents).swapaxes(0, 1)
     if len(front) == 1:
-        return [_Panel(label(item.name, item.unit), array, shape)]
+        dims = item.dims[1:] if item.name in results.dims else ()
+        return [_Panel(item.name, label(item.name, item.unit), array, shape, dims)]
     if extents[2] == 1:
-        return [_Panel(label(item.name, item.unit), array, ())]
+        return [_Panel(item.name, label(item.name, item.unit), array, ())]
     if extents[2] > MOST_LINES:
         raise InputError(
             f"'{item.name}' has {extents[2]} elements in each member of the sweep, too many to plot",
             hint="name other outputs to plot, or save the results and choose elements",
         )
     return [
-        _Panel(label(item.name + place, item.unit), array[:, :, k : k + 1], ())
-        for k, place in enumerate(_places(shape))
+        _Panel(item.name + place, label(item.name + place, item.unit), array[:, :, k : k + 1], ())
+        for k, place in enumerate(places_in(shape))
     ]
-
-
-def _places(shape: tuple[int, ...]) -> list[str]:
-    """The index of each element: `[0]`, `[1,0]`; none for a single number."""
-    if not shape:
-        return [""]
-    return [f"[{','.join(map(str, index))}]" for index in np.ndindex(shape)]
 
 
 # --- distributions --------------------------------------------------------------------------------
 
 
-def _distributions(drawn: list[Panel], results: Outputs, title: str) -> Plot:
+def _distributions(found: list[Panel], results: Outputs, title: str) -> Plot:
+    drawn = found[:MOST_PANELS]
     figure = Plot(figsize=(8, 3.4 * len(drawn) + 0.4 * bool(title)))
     axes = figure.subplots(len(drawn), 1, squeeze=False)[:, 0]
     for ax, (along, up, name, draw) in zip(axes, drawn, strict=True):
@@ -189,23 +190,28 @@ def _distributions(drawn: list[Panel], results: Outputs, title: str) -> Plot:
         if ax.get_legend_handles_labels()[1]:
             ax.legend()
     figure.suptitle(shown(title))
+    left_out(figure, list(dict.fromkeys(name for *_, name, _ in found[MOST_PANELS:])))
     return figure
 
 
 # --- drawing ----------------------------------------------------------------------------------
 
 
-def _figure(panels: list[_Panel], time: Labelled, swept: Labelled | None, title: str) -> Plot:
+def _figure(found: list[_Panel], time: Labelled, swept: Labelled | None, title: str) -> Plot:
+    panels = found[:MOST_PANELS]
     height = {1: 4.0, 2: 2.8}.get(len(panels), 2.1)
     figure = Plot(figsize=(8, height * len(panels) + 0.4 * bool(title)))
     axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     for ax, panel in zip(axes, panels, strict=True):
+        lines = panel.array.shape[0 if swept is not None else 2]
+        is_raster = panel.array.dtype == bool and lines > LINES_OF_TRUTH
         if swept is not None:
-            _draw_members(ax, panel, time.array, swept)
-        elif panel.array.shape[2] <= MOST_LINES:
-            _draw_lines(ax, panel, time.array)
-        elif panel.array.dtype == bool:
+            draw = _draw_marks_of_members if is_raster else _draw_members
+            draw(ax, panel, time.array, swept)
+        elif is_raster:
             _draw_marks(ax, panel, time.array)
+        elif lines <= MOST_LINES:
+            _draw_lines(ax, panel, time.array)
         else:
             _draw_image(ax, panel, time.array)
     if swept is not None:
@@ -218,6 +224,7 @@ def _figure(panels: list[_Panel], time: Labelled, swept: Labelled | None, title:
         axes[-1].set_xticks(time.array)
     axes[-1].set_xlabel(label(time.name, time.unit))
     figure.suptitle(shown(title))
+    left_out(figure, [panel.name for panel in found[MOST_PANELS:]])
     figure.align_ylabels(axes)
     return figure
 
@@ -228,7 +235,7 @@ def _draw_lines(ax: Axes, panel: _Panel, time: Array) -> None:
     count = array.shape[1]
     few = count <= MOST_IN_LEGEND
     shades = mpl.colormaps["tab10" if few else "viridis"]
-    for k, place in enumerate(_places(panel.shape)):
+    for k, place in enumerate(places_in(panel.shape)):
         ax.plot(
             time,
             array[:, k],
@@ -243,7 +250,7 @@ def _draw_lines(ax: Axes, panel: _Panel, time: Array) -> None:
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), labelspacing=0.2)
     elif not few:
         colours = ScalarMappable(Normalize(0, count - 1), "viridis")
-        bar = _colour_bar(ax, colours, _elements(panel.shape))
+        bar = _colour_bar(ax, colours, _elements(panel))
         bar.locator = MaxNLocator(integer=True)
 
 
@@ -292,6 +299,25 @@ def _draw_members(ax: Axes, panel: _Panel, time: Array, swept: Labelled) -> None
     _label_values(ax, panel)
 
 
+def _draw_marks_of_members(ax: Axes, panel: _Panel, time: Array, swept: Labelled) -> None:
+    """A row of marks for each member of a sweep, or for some of many trials, in its colour."""
+    chosen = np.unique(np.linspace(0, len(panel.array) - 1, MOST_TRACES).astype(int))
+    members, steps = np.nonzero(panel.array[chosen, :, 0])
+    ax.scatter(
+        time[steps],
+        members,
+        c=swept.array[chosen][members].astype(np.float64),
+        norm=_range(swept.array[chosen]),
+        marker="|",
+        s=min(64, max(1, (120 / len(chosen)) ** 2)),
+        rasterized=len(steps) > MANY_POINTS,
+    )
+    ax.set_ylim(-0.5, len(chosen) - 0.5)
+    ax.set_ylabel(f"{panel.label}\n{'trial' if swept.name == 'trial' else 'member'}")
+    places = np.unique(np.linspace(0, len(chosen) - 1, 5).astype(int))
+    ax.set_yticks(places, list(map(str, chosen[places])))
+
+
 def _draw_marks(ax: Axes, panel: _Panel, time: Array) -> None:
     """A mark for each element and time where it is true; each keeps its size, however many steps."""
     (array,) = panel.array
@@ -306,7 +332,7 @@ def _draw_marks(ax: Axes, panel: _Panel, time: Array) -> None:
         rasterized=len(steps) > MANY_POINTS,
     )
     ax.set_ylim(-0.5, array.shape[1] - 0.5)
-    _label_elements(ax, f"{panel.label}\n{_elements(panel.shape)}")
+    _label_elements(ax, f"{panel.label}\n{_elements(panel)}")
 
 
 def _draw_image(ax: Axes, panel: _Panel, time: Array) -> None:
@@ -320,7 +346,7 @@ def _draw_image(ax: Axes, panel: _Panel, time: Array) -> None:
         extent=(time[0] - half, time[-1] + half, -0.5, array.shape[1] - 0.5),
     )
     ax.grid(visible=False)
-    _label_elements(ax, _elements(panel.shape))
+    _label_elements(ax, _elements(panel))
     _colour_bar(ax, image, panel.label)
 
 
@@ -329,10 +355,12 @@ def _label_elements(ax: Axes, label: str) -> None:
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _elements(shape: tuple[int, ...]) -> str:
-    if len(shape) < 2:
-        return "element"
-    return f"element\n({'×'.join(map(str, shape))}, row by row)"
+def _elements(panel: _Panel) -> str:
+    """What elements are called: by the name of their axis, if the model has one."""
+    called = ", ".join(map(shown, panel.dims)) or "element"
+    if len(panel.shape) < 2:
+        return called
+    return f"{called}\n({'×'.join(map(str, panel.shape))}, row by row)"
 
 
 def _range(values: Array) -> Normalize:

@@ -34,6 +34,7 @@ from mdf_loop.run.recording.labels import (
     about,
     attributes,
     coordinates,
+    element_names,
     safe_name,
     seed,
     variables,
@@ -91,10 +92,9 @@ def _is_narrow(item: Labelled) -> bool:
 
 
 def _names(item: Labelled, axes: Collection[str]) -> Iterator[str]:
-    """The name of each element: `FNpop.V`, or `FNpop.V[0]`, `FNpop.V[1,0]` for arrays."""
+    """The name of each element."""
     own = [n for n, dim in zip(item.array.shape, item.dims, strict=True) if dim not in axes]
-    for index in np.ndindex(*own):
-        yield item.name + (f"[{','.join(map(str, index))}]" if own else "")
+    return element_names(item.name, own)
 
 
 def _places(extents: Mapping[str, int]) -> Iterator[tuple[dict[str, Any], int]]:

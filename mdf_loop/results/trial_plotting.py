@@ -25,7 +25,6 @@ MOST_RESPONSES = 6
 """An output of more values is no response."""
 
 BINS = 40
-MOST_PANELS = 12
 
 Panel = tuple[str, str, str, Callable[[Axes], None]]
 """What stands along both axes, of which output that is, and what draws it."""
@@ -45,7 +44,7 @@ def panels(results: Outputs, names: Sequence[str] | None) -> list[Panel]:
     """
     chosen = list(results) if names is None else [results.full_name(name) for name in names]
     made = _told(results, chosen) if results.told else _of_trials(results, chosen)
-    found = list(made)[:MOST_PANELS]
+    found = list(made)
     if not found:
         raise InputError(
             "there is nothing to plot: no output is one number in each trial",

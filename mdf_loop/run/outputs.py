@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from mdf_loop.durations import SECONDS
 from mdf_loop.ir import Array, Data, StoppedBy
 from mdf_loop.run.execution_list import ExecutionList
 from mdf_loop.run.recording.ticks import Ticks
@@ -93,7 +94,7 @@ class Axis:
     """An axis that all outputs have in front.
 
     `name` is `time`, `batch` or `trial`, or what a grid is over; `coordinates` are what stands along it:
-    `time` in seconds, or `step` where no time passes; for a batch the swept values by name, which may
+    `time` in the model's unit, or `step` where no time passes; for a batch the swept values by name, which may
     be arrays; the numbers of trials. Those of time are made when they are looked at (`numpy.asarray`).
     `is_swept` is true of a batch, and of what a grid is over.
     """
@@ -144,6 +145,7 @@ class Outputs(Mapping[str, Data]):
         draws: whether the model draws any.
         told: of outputs that are told of all trials, by name the numbers that belong to each: the
             probabilities of quantiles, the edges of a histogram.
+        dims: what the model calls the axes of an output's own, by name.
         native: of each loop, by `node.function` (that over time is `time`), whether it was `native`,
             or `standard:` and why.
         execution_list: for each evaluation of a run over time the sets of nodes that ran, in
@@ -172,6 +174,7 @@ class Outputs(Mapping[str, Data]):
         seed: int | None = None,
         draws: bool = False,
         told: Mapping[str, tuple[float, ...]] | None = None,
+        dims: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         self._arrays = dict(arrays)
         self.dtypes = dict(dtypes) if dtypes else {}
@@ -188,6 +191,7 @@ class Outputs(Mapping[str, Data]):
         self.seed = seed
         self.draws = draws
         self.told = dict(told) if told else {}
+        self.dims = dict(dims) if dims else {}
         self.stopped_by = stopped_by
         self.reason = reason or stopped_by.value
         self._known_units = units or {}
@@ -195,7 +199,7 @@ class Outputs(Mapping[str, Data]):
     @property
     def units(self) -> Mapping[str, str]:
         """The unit of each output and coordinate that has one, e.g. `mV`."""
-        known = {**self._known_units, "time": "s"}
+        known = {"time": SECONDS, **self._known_units}
         along = (name for axis in self.axes for name in axis.coordinates)
         return {name: known[name] for name in (*along, *self._arrays) if name in known}
 

@@ -39,9 +39,9 @@ class Ran:
     done: int
     stopped_by: StoppedBy
 
-    def time_of(self, step: int) -> float | None:
-        """The time of a step in seconds, where time passes."""
-        return None if self.clock.dt is None else float(self.clock.at(step))
+    def time_of(self, step: int, unit: str) -> str | None:
+        """The time of a step with its unit, where time passes: `0.0617 s`."""
+        return None if self.clock.dt is None else f"{float(self.clock.at(step)):.6g} {unit}"
 
 
 def run_over_time(

@@ -51,7 +51,7 @@ def verify(
     *,
     set: Mapping[str, Any] | None = None,
     steps: int | None = None,
-    dt: float | None = None,
+    dt: float | str | None = None,
     device: str = "auto",
     precision: str = "float64",
     shapes: str = "strict",
@@ -74,7 +74,7 @@ def verify(
         set: parameters by `node.parameter`, as for `run`.
         steps: compare the model over time, that many evaluations (with the engine alone);
             without it, one evaluation.
-        dt: the time in seconds between two evaluations.
+        dt: the time between two evaluations, as for `run`.
         device: where the compiled model runs.
         precision: of the compiled model; the engine computes in float64.
         shapes: as for `compile`.
@@ -95,14 +95,15 @@ def verify(
         unroll=unroll,
     )
     drawn = draws(seed).seed
-    asked = specify(inputs, set=set, steps=steps, dt=dt, seed=drawn)
+    step: float | None = compiled.prepared.time_step(dt)
+    asked = specify(inputs, set=set, steps=steps, dt=step, seed=drawn)
     bound = prepare(compiled.prepared, asked)
     given, document = bound.given, with_values(document, bound.settings)
     notes: list[str] = []
     wanted = only_given(document, asked.values.inputs, given)
     theirs = _in_engine(document, wanted, asked, notes)
     record = [i.name for i in items(document) if i.kind != "functions" and i.name in theirs.arrays]
-    ours = compiled.run(inputs, record=record, set=set, steps=steps, dt=dt, seed=drawn)
+    ours = compiled.run(inputs, record=record, set=set, steps=steps, dt=step, seed=drawn)
     tolerance = _tolerance(document, precision)
     if steps is None:
         program = read(document, inputs, record=record, options=compiled.options)
@@ -118,7 +119,7 @@ def verify(
         order = ours.execution_list
         if order is None:  # decided while running: asked for in a run of its own
             again = compiled.run(
-                inputs, set=set, steps=steps, dt=dt, seed=drawn, execution_list=True
+                inputs, set=set, steps=steps, dt=step, seed=drawn, execution_list=True
             )
             order = again.execution_list
         comparisons += (compare_order(order or (), theirs.execution_list),)

@@ -46,3 +46,27 @@ def test_what_nothing_reads_is_a_note(cli, tmp_path):
         "(in 'constant')",
         "  at $.graphs[0].nodes['n'].parameters['mode']",
     ]
+
+
+def test_several_models_are_checked_each(cli, sample, double):
+    outcome = cli("check", sample, double)
+    assert outcome.code == 0
+    lines = outcome.out.splitlines()
+    assert lines[:2] == [f"{sample}:", "no problems: 0 inputs, 3 outputs, 1 loop"]
+    assert lines[-2:] == [f"{double}:", "no problems: 1 input, 2 outputs, 0 loops"]
+
+
+def test_one_that_is_wrong_does_not_end_it(cli, double, tmp_path):
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("m: {graphs: {g: {nodes: {n: {output_ports: {y: {value: missing}}}}}}}")
+    outcome = cli("check", wrong, double, tmp_path / "none.yaml")
+    assert outcome.code == 2
+    assert "unknown name 'missing'" in outcome.err
+    assert "there is no file" in outcome.err
+    assert "no problems: 1 input, 2 outputs, 0 loops" in outcome.out
+
+
+def test_a_model_is_needed(cli):
+    outcome = cli("check")
+    assert outcome.code == 2
+    assert "Missing argument 'MODEL...'" in outcome.err

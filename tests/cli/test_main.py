@@ -155,3 +155,12 @@ def test_an_interrupt_ends_with_130(cli, sample, monkeypatch):
     monkeypatch.setattr(Compiled, "run_specified", interrupted)
     outcome = cli("run", sample, "--json")
     assert (outcome.code, outcome.out, outcome.err) == (130, "", "interrupted\n")
+
+
+@pytest.mark.slow
+def test_python_m_is_the_program():
+    done = subprocess.run(
+        [sys.executable, "-m", "mdf_loop", "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage: mdf-loop [OPTIONS] COMMAND")

@@ -243,7 +243,7 @@ def test_a_model_over_time(cli, tmp_path):
     [
         (("--dt", "0.1"), "dt needs steps"),
         (("--steps", "0"), "steps must be a whole number above 0"),
-        (("--steps", "3", "--dt", "nan"), "dt must be a number of seconds"),
+        (("--steps", "3", "--dt", "nan"), "dt must be a length of time"),
     ],
 )
 def test_steps_and_dt_are_checked(cli, tmp_path, options, sentence):

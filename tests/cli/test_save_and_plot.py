@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import xarray
 
+from mdf_loop.results.data import Results
+
 DECAY = """
 Decay:
     format: ModECI MDF v0.4
@@ -62,13 +64,20 @@ def test_plot(cli, decay, tmp_path, suffix):
     assert target.stat().st_size > 0
 
 
-def test_plot_shows_what_is_recorded(cli, decay, tmp_path):
-    for name, record in (("all", ()), ("output", ("v",)), ("tau", ("cell.tau",))):
-        arguments = [word for one in record for word in ("--record", one)]
-        target = tmp_path / f"{name}.svg"
-        assert cli("run", decay, "--steps", 3, *arguments, "--plot", target).code == 0
-    drawn = [(tmp_path / f"{name}.svg").read_bytes() for name in ("all", "output", "tau")]
-    assert drawn[0] == drawn[1] != drawn[2]
+def test_record_adds_to_what_is_plotted(cli, decay, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(Results, "plot", lambda self, path, **how: drawn.append(list(self)))
+    for words in ((), ("--record", "v"), ("--record", "cell.tau"), ("--only", "cell.tau")):
+        assert cli("run", decay, "--steps", 3, *words, "--plot", tmp_path / "x.svg").code == 0
+    assert drawn == [["cell.v"], ["cell.v"], ["cell.v", "cell.tau"], ["cell.tau"]]
+
+
+@pytest.mark.slow
+def test_a_sweep_without_time_can_be_plotted(cli, decay, tmp_path):
+    for option in ("--sweep", "--grid"):
+        words = (option, "cell.v=0:1:5", "--plot", tmp_path / f"{option}.png")
+        assert cli("run", decay, *words).code == 0
+        assert (tmp_path / f"{option}.png").stat().st_size > 0
 
 
 def test_plot_needs_time(cli, decay, tmp_path):

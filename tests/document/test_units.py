@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 from modeci_mdf.mdf import Function, Graph, InputPort, Node, OutputPort, Parameter
 
-from mdf_loop.document.units import units_of
+from mdf_loop.document.units import stated_time_unit, time_unit_of, units_of
+from mdf_loop.errors import ModelError
 from mdf_loop.importing.opening import open_document
 
 
 def units(**parts):
-    return units_of(open_document(Graph(id="g", nodes=[Node(id="n", **parts)])))
+    found = units_of(open_document(Graph(id="g", nodes=[Node(id="n", **parts)])))
+    assert found.pop("time") == "s"
+    return found
 
 
 @pytest.mark.parametrize("key", ["units", "unit"])
@@ -88,3 +91,48 @@ def test_names_in_a_circle_have_no_unit():
 
 def test_a_model_without_metadata_has_no_units():
     assert units(parameters=[Parameter(id="p", value=1, metadata={"units": None})]) == {}
+
+
+def graph(metadata):
+    return open_document(Graph(id="g", nodes=[Node(id="n")], metadata=metadata))
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "\u00b5s", "\u03bcs", "ms", "s", "min", "h", "d"])
+def test_a_graph_states_its_unit_of_time(unit):
+    document = graph({"time_unit": unit})
+    assert (
+        time_unit_of(document) == stated_time_unit(document) == units_of(document)["time"] == unit
+    )
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"units": "ms"}])
+def test_else_it_is_seconds(metadata):
+    document = graph(metadata)
+    assert time_unit_of(document) == units_of(document)["time"] == "s"
+    assert stated_time_unit(document) is None
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [
+        ("mV", "text, 'mV'"),
+        ("MS", "text, 'MS'"),
+        ("seconds", "text, 'seconds'"),
+        ("", "text, ''"),
+        (" ms", "text, ' ms'"),
+        ("m" * 1000, f"text, '{'m' * 40}'"),
+        (None, "empty"),
+        (1, "a number, 1"),
+        (True, "a truth value, true"),
+        (["ms"], "a list"),
+        ({"ms": 1}, "of type dict"),
+    ],
+)
+def test_a_unit_that_is_no_time_is_refused(unit, said):
+    with pytest.raises(ModelError) as error:
+        graph({"time_unit": unit})
+    assert str(error.value) == (
+        f"ModelError: 'time_unit' of the graph 'g' is {said}, which is no unit of time\n"
+        "  at $.graphs[0].metadata\n"
+        "  hint: units of time are ns, us, ms, s, min, h, d; without 'time_unit' it is s"
+    )

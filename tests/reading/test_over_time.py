@@ -308,8 +308,8 @@ def test_results_keep_their_time(tmp_path: Path) -> None:
         ({"steps": 0}, "steps must be a whole number above 0, not 0"),
         ({"steps": 2.5}, "steps must be a whole number above 0, not 2.5"),
         ({"steps": True}, "steps must be a whole number"),
-        ({"steps": 3, "dt": "fast"}, "dt must be a number of seconds"),
-        ({"steps": 3, "dt": float("nan")}, "dt must be a number of seconds"),
+        ({"steps": 3, "dt": "fast"}, "dt must be a length of time"),
+        ({"steps": 3, "dt": float("nan")}, "dt must be a length of time"),
         ({"dt": 0.1}, "dt needs steps"),
     ],
 )

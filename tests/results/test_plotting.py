@@ -92,6 +92,14 @@ def test_many_truth_values_are_a_raster():
     assert [tuple(point) for point in marks.get_xydata()] == expected
 
 
+@pytest.mark.parametrize(("count", "is_raster"), [(2, False), (4, False), (5, True), (12, True)])
+def test_truth_values_are_a_raster_from_five_on(count, is_raster):
+    spikes = waves(count) > 0.9
+    ax = over_time(spikes=spikes).plot().axes[0]
+    assert len(ax.lines) == (1 if is_raster else count)
+    assert ({line.get_marker() for line in ax.lines} == {"|"}) is is_raster
+
+
 def test_truth_values_and_whole_numbers_hold_until_they_change():
     figure = over_time(yes=waves() > 0, n=np.arange(STEPS) // 20).plot()
     yes, n = figure.axes
@@ -161,6 +169,19 @@ def test_a_sweep_is_a_line_for_each_member_coloured_by_what_is_swept(tmp_path):
     np.testing.assert_array_equal(lines.get_array(), GAINS)
     assert bar.get_ylabel() == "A.gain (nS)"
     assert bar.get_ylim() == (0.5, 4.0)
+
+
+def test_truth_values_of_five_members_are_a_raster_in_their_colours():
+    gains = np.linspace(0.5, 4.0, 5)
+    spikes = gains[:, np.newaxis] * waves() > 0.4
+    batch = Axis("batch", {"A.gain": gains}, is_swept=True)
+    ax, bar = sweep(spikes, batch).plot().axes
+    (marks,) = ax.collections
+    members, steps = np.nonzero(spikes)
+    expected = np.stack([TIME.coordinates["time"][steps], members], axis=1)
+    np.testing.assert_array_equal(marks.get_offsets(), expected)
+    np.testing.assert_array_equal(marks.get_array(), gains[members])
+    assert (ax.get_ylabel(), bar.get_ylabel()) == ("A.v\nmember", "A.gain (nS)")
 
 
 def test_a_sweep_of_arrays_has_a_panel_for_each_element():
@@ -239,9 +260,8 @@ def test_pyplot_is_left_alone(tmp_path):
 # --- refused --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("axes", [(), (BATCH,)])
-def test_without_time_there_is_nothing_to_plot(axes):
-    results = Results({"A.v": np.ones(3)}, {}, "cpu", "float64", axes=axes)
+def test_without_time_there_is_nothing_to_plot():
+    results = Results({"A.v": np.ones(3)}, {}, "cpu", "float64")
     with pytest.raises(InputError, match="the results have no axis of time") as error:
         results.plot()
     assert "give steps" in str(error.value)
@@ -257,10 +277,16 @@ def test_names_that_cannot_be_plotted(tmp_path):
         over_time(words=np.array(["a"] * STEPS, dtype=object)).plot()
 
 
-def test_too_many_panels():
-    results = over_time(**{f"v{k}": waves() for k in range(41)})
-    with pytest.raises(InputError, match="41 panels are too many for one plot"):
-        results.plot()
+def test_twelve_panels_are_drawn_and_the_others_named(tmp_path):
+    results = over_time(**{f"v{k}": waves() for k in range(17)})
+    figure = results.plot(tmp_path / "v.png")
+    assert [ax.get_ylabel() for ax in figure.axes] == [f"A.v{k}" for k in range(12)]
+    assert figure.get_supxlabel() == (
+        "not drawn: A.v12, A.v13, A.v14, A.v15, ... (5 in all); name outputs to choose"
+    )
+    assert over_time(**{f"v{k}": waves() for k in range(12)}).plot().get_supxlabel() == ""
+    thirteen = sweep(np.zeros((3, STEPS, 13))).plot()
+    assert thirteen.get_supxlabel() == "not drawn: A.v[12]; name outputs to choose"
 
 
 def test_files_that_cannot_be_written(tmp_path):

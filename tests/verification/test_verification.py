@@ -453,7 +453,7 @@ WRONG = {
     "a value": (model_of(), {"inputs": {"x": [1.0, 2.0]}, "steps": 3}, "'x'"),
     "a parameter": (model_of(), {"set": {"A.z": 1}}, "'A.z'"),
     "steps": (model_of(), {"steps": 0}, "steps must be a whole number above 0"),
-    "dt": (model_of(), {"steps": 2, "dt": float("nan")}, "dt must be a number of seconds"),
+    "dt": (model_of(), {"steps": 2, "dt": float("nan")}, "dt must be a length of time"),
     "dt alone": (model_of(), {"dt": 0.1}, "dt needs steps"),
     "a device": (model_of(), {"device": "tpu"}, "device cannot be 'tpu'"),
     "a kernel": (ROI, {}, "no float64 kernel for onnx::MaxRoiPool"),

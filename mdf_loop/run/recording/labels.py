@@ -2,9 +2,9 @@
 
 A sweep of `FNpop.a` over time:
 
-    FNpop.V         float64[batch, time, FNpop.V_0]
+    FNpop.V         float64[batch, time, FNpop.V_0]     or as the model calls its axis, [batch, time, cell]
     FNpop.V.length  int64[batch, time]      if rows of FNpop.V may have different lengths
-    time            float64[time]           seconds; `step` where no time passes
+    time            float64[time]           in the model's unit; `step` where no time passes
     FNpop.a         float64[batch]          `FNpop.a (swept)` if FNpop.a is an output too
 
 What is swept may be arrays. Then the members are numbered, and the values stand beside that:
@@ -15,7 +15,7 @@ What is swept may be arrays. Then the members are numbered, and the values stand
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,8 +71,11 @@ def outputs(results: Outputs) -> list[Labelled]:
                 f"the output '{name}' is {what}, which only JSON can hold",
                 hint="save as .json, or join the members with onnx::ConcatFromSequence",
             )
-    taken = _taken(results)
-    return [_output(results, name, name, array, taken) for name, array in results.items()]
+    taken, stated = _taken(results), _stated_dims(results)
+    return [
+        _output(results, name, name, array, taken, stated.get(name))
+        for name, array in results.items()
+    ]
 
 
 def lengths(results: Outputs) -> dict[str, Labelled]:
@@ -108,16 +111,48 @@ def length_names(names: Iterable[str], outputs: Collection[str]) -> dict[str, st
     return {name: _free(f"{name}.length", taken) for name in names}
 
 
+def element_names(name: str, shape: Sequence[int]) -> Iterator[str]:
+    """The name of each element: `FNpop.V`, or `FNpop.V[0]`, `FNpop.V[1,0]` for arrays."""
+    for index in np.ndindex(*shape):
+        yield name + (f"[{','.join(map(str, index))}]" if shape else "")
+
+
 def _taken(results: Outputs) -> set[str]:
     """The names that no dimension of an output's own may have."""
     axes = (axis.name for axis in results.axes)
     return {*results, *axes, *(along.name for along in coordinates(results))}
 
 
-def _output(results: Outputs, name: str, shown: str, array: Array, taken: set[str]) -> Labelled:
+def _stated_dims(results: Outputs) -> dict[str, tuple[str, ...]]:
+    """What the model calls the axes of outputs; of a reduction they are those of its output.
+
+    Outputs share an axis that is equally long in all of them. One that the run has found to be not,
+    or that the array does not have, is called as if nothing was said.
+    """
+    found, extents = {}, dict[str, set[int]]()
+    for name, array in results.items():
+        of = name.rpartition(".")[0] if name in results.reduced else name
+        dims = results.dims.get(of, ())
+        own = np.shape(array)[len(results.axes_of(name)) :]
+        if dims and len(dims) == len(own):
+            found[name] = dims
+            for dim, extent in zip(dims, own, strict=True):
+                extents.setdefault(dim, set()).add(extent)
+    return {name: dims for name, dims in found.items() if all(len(extents[d]) == 1 for d in dims)}
+
+
+def _output(
+    results: Outputs,
+    name: str,
+    shown: str,
+    array: Array,
+    taken: set[str],
+    stated: tuple[str, ...] | None = None,
+) -> Labelled:
     """An array with the axes that the output has in front, under the name that is shown."""
     front = tuple(axis.name for axis in results.axes_of(name))
-    dims = (*front, *_own_dims(shown, array.ndim - len(front), taken))
+    own = _own_dims(shown, array.ndim - len(front), taken)
+    dims = (*front, *(own if stated is None else (_free(dim, taken) for dim in stated)))
     return Labelled(shown, dims, storable(array), results.units.get(shown, ""))
 
 

@@ -90,6 +90,7 @@ class Stream:
         units: Mapping[str, str] | None = None,
         run: str | None = None,
         seed: int | None = None,
+        dims: Mapping[str, tuple[str, ...]] | None = None,
     ) -> Stream:
         """A new store without rows; one of ours that was there is replaced.
 
@@ -102,6 +103,7 @@ class Stream:
             units: of the coordinates that have one.
             run: which run this is, if it is one.
             seed: that of its random numbers, if it draws some of one seed.
+            dims: what the axes of outputs are called.
 
         Raises:
             InputError: it cannot be written, or something else is there.
@@ -121,6 +123,7 @@ class Stream:
             lengths=lengths,
             seed=seed,
             draws=seed is not None,
+            dims=dims,
             units={**(units or {}), **{c.name: c.unit for c in columns if c.unit}},
         )
         more = {STREAMED: along, **folder.GOES_ON}

@@ -39,7 +39,7 @@ class Streamed:
 
     `about` gives device and precision, once the run has begun. `columns` are what has rows;
     `lengths` says what the lengths of rows are called, for outputs that have such; `seed` is that of
-    random numbers, if there are some of one seed. Nothing is written without the `claim`.
+    random numbers, if there are some of one seed, `dims` what axes of outputs are called. Nothing is written without the `claim`.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class Streamed:
         lengths: Mapping[str, str],
         claim: Claim,
         seed: int | None = None,
+        dims: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         self._path = checked_target(path, (".zarr",), "rows while they are computed")
         self._axes = axes
@@ -61,6 +62,7 @@ class Streamed:
         self._lengths = {column: name for name, column in lengths.items()}
         self._claim = claim
         self._seed = seed
+        self._dims = dims
         self._first: _Waiting | None = None
         self._stream: Stream | None = None
 
@@ -123,7 +125,15 @@ class Streamed:
         columns = [self._column(name, *(part[name] for part in rows)) for name in rows[-1]]
         device, precision = self._about()
         return Stream.create(
-            path, columns, self._axes, device, precision, self._units, self._claim.run, self._seed
+            path,
+            columns,
+            self._axes,
+            device,
+            precision,
+            self._units,
+            self._claim.run,
+            self._seed,
+            self._dims,
         )
 
     def _column(self, name: str, *parts: Any) -> Column:

@@ -24,7 +24,7 @@ class Clock:
     dt: float | None
 
     def at(self, numbers: Any) -> Any:
-        """The time of steps in seconds."""
+        """The time of steps, in the unit of dt."""
         if self.dt is None:
             return self.time + 0.0 * numbers
         if self.time == self.step * self.dt:

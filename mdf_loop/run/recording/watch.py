@@ -28,9 +28,9 @@ class Found:
     word: Literal["nan", "infinite"]
     member: int | None = None
 
-    def sentence(self, time: float | None) -> str:
-        """E.g. "'FNpop.V' was nan at step 1234 (time 0.0617 s)"."""
-        when = "" if time is None else f" (time {time:.6g} s)"
+    def sentence(self, time: str | None) -> str:
+        """E.g. "'FNpop.V' was nan at step 1234 (time 0.0617 s)"; the time with its unit."""
+        when = "" if time is None else f" (time {time})"
         whose = "" if self.member is None else f" of member {self.member} of the sweep"
         return f"'{self.name}'{whose} was {self.word} at step {self.step}{when}"
 

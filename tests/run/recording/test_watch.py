@@ -88,6 +88,8 @@ def test_members_of_a_sweep():
 
 def test_sentences():
     found = Found(34, 1234, "FNpop.V", "nan")
-    assert found.sentence(1234 * 5e-5) == "'FNpop.V' was nan at step 1234 (time 0.0617 s)"
+    assert found.sentence("0.0617 s") == "'FNpop.V' was nan at step 1234 (time 0.0617 s)"
     assert found.sentence(None) == "'FNpop.V' was nan at step 1234"
-    assert Found(0, 0, "A.x", "infinite").sentence(0.0) == "'A.x' was infinite at step 0 (time 0 s)"
+    assert (
+        Found(0, 0, "A.x", "infinite").sentence("0 s") == "'A.x' was infinite at step 0 (time 0 s)"
+    )

@@ -1,0 +1,40 @@
+"""`mdf-loop new`: a small model to start from."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+
+from mdf_loop.cli.show import show
+from mdf_loop.starts import STARTS
+
+_ENDINGS = (".yaml", ".yml")
+
+
+@click.command("new")
+@click.argument("kind", type=click.Choice([start.kind for start in STARTS]))
+@click.argument("path", required=False, type=click.Path())
+def command(kind: str, path: str | None) -> None:
+    """Write a small model to start from: a neuron, a decision or a loop.
+
+    It stands in KIND.yaml, or in PATH, and nothing is written over a file. Comments in it say what is what.
+    """
+    from mdf_loop.errors import InputError
+    from mdf_loop.files import checked_target
+
+    (start,) = (start for start in STARTS if start.kind == kind)
+    target = checked_target(path if path is not None else f"{kind}.yaml", _ENDINGS, "a model")
+    try:
+        with target.open("xb") as stream:
+            stream.write(start.path.read_bytes())
+    except FileExistsError:
+        raise InputError(
+            f"there is '{target}' already, and nothing is written over it",
+            hint=f"give another name: mdf-loop new {kind} another.yaml",
+        ) from None
+    name, picture = shlex.quote(str(target)), shlex.quote(target.stem)
+    show(f"wrote {target}: {start.about}. Go on with")
+    show(f"  mdf-loop check {name}")
+    show(f"  mdf-loop run {name} {start.run.format(name=picture)}".rstrip())
+    show(f"  mdf-loop draw {name} -o {picture}.svg")

@@ -1,0 +1,42 @@
+"""What a model says of the axes of its outputs, compared with the axes that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from mdf_loop.document.dims import dims_of
+from mdf_loop.document.document import Document
+from mdf_loop.errors import Finding
+from mdf_loop.ir import Shape
+from mdf_loop.reading.names import Item
+
+
+def dims_findings(document: Document, shapes: Mapping[Item, Shape]) -> Iterator[Finding]:
+    """A finding for each output with other axes than are named, and each name of two lengths."""
+    stated = dims_of(document)
+    lengths: dict[str, tuple[str, object]] = {}
+    for item, shape in shapes.items():
+        dims = stated.get(item.name)
+        if dims is None or shape is None:
+            continue
+        where = f"{document.where}.nodes['{item.node}'].{item.kind}['{item.id}']"
+        if len(dims) != len(shape):
+            axes = f"{len(shape)} axes" if len(shape) != 1 else "1 axis"
+            yield Finding(
+                "ModelError",
+                f"'{item.name}' has {axes}, but 'dims' names {len(dims)}: {', '.join(dims)}",
+                where,
+                "name each axis of one evaluation; those of time and of members come by themselves",
+            )
+            continue
+        for dim, extent in zip(dims, shape, strict=True):
+            if not isinstance(extent, int):
+                continue
+            name, other = lengths.setdefault(dim, (item.name, extent))
+            if other != extent:
+                yield Finding(
+                    "ModelError",
+                    f"the axis '{dim}' is {extent} long in '{item.name}', but {other} in '{name}'",
+                    where,
+                    "give axes of different lengths different names in 'dims'",
+                )

@@ -1,0 +1,35 @@
+"""The models that `mdf-loop new` writes to start from, as files of the package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A model to start from: its kind, what it is, and words for a first run of it."""
+
+    kind: str
+    about: str
+    run: str
+
+    @property
+    def path(self) -> Path:
+        """The MDF file."""
+        return Path(__file__).parent / f"{self.kind}.yaml"
+
+
+STARTS = (
+    Start(
+        "neuron",
+        "a leaky integrate-and-fire neuron over time",
+        "--steps 1001 --dt 0.1ms --plot {name}.png",
+    ),
+    Start(
+        "decision",
+        "a decision by evidence with noise, as a loop that ends at a bound",
+        "--trials 1000 --plot {name}.png",
+    ),
+    Start("loop", "a while loop that carries a number and records each one", ""),
+)

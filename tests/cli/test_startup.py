@@ -1,0 +1,87 @@
+"""What a command imports before it does something: half of the time of a small run is imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mdf_loop.demo import DEMOS
+
+HEAVY = {
+    *(
+        "bokeh",
+        "dask",
+        "dask_jobqueue",
+        "distributed",
+        "graph_scheduler",
+        "graphviz",
+        "h5netcdf",
+        "h5py",
+    ),
+    *(
+        "llvmlite",
+        "matplotlib",
+        "mpmath",
+        "networkx",
+        "pandas",
+        "pygraphviz",
+        "rich",
+        "scipy",
+        "sympy",
+    ),
+    *("torch", "xarray", "zarr", "onnx.reference", "modeci_mdf.execution_engine"),
+    *("mdf_loop.cluster", "mdf_loop.drawing", "mdf_loop.fitting", "mdf_loop.passes.gradient"),
+}
+"""What takes a tenth of a second to import, or much of it, and is not needed for a small model."""
+
+PROGRAM = """
+import sys
+from mdf_loop.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    print("imported:", *sys.modules)
+"""
+
+MODELS = {demo.name: demo.path for demo in DEMOS}
+
+
+def imported(*arguments: object) -> set[str]:
+    """The heavy modules that a command has imported in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("imported:"))
+    return HEAVY & set(line.split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "may"),
+    [
+        (("run", MODELS["sum_and_difference"]), set()),
+        (("run", MODELS["leaky_neuron"], "--steps", 3, "--dt", "1ms"), {"llvmlite"}),
+        (("run", MODELS["leaky_neuron"], "--steps", 3, "--json"), {"llvmlite"}),
+        (("check", MODELS["leaky_neuron"]), {"networkx"}),
+    ],
+)
+def test_a_small_model_needs_nothing_heavy(command: tuple[object, ...], may: set[str]) -> None:
+    """Machine code for a loop, the graph of a check: what is done, and nothing else."""
+    assert imported(*command) <= may
+
+
+@pytest.mark.slow
+def test_what_a_command_needs_it_imports(tmp_path: Path) -> None:
+    """Else the names of the list above are no longer those of what is imported."""
+    model = MODELS["leaky_neuron"]
+    plotted = imported("run", model, "--steps", 3, "--plot", tmp_path / "v.svg")
+    assert plotted >= {"matplotlib"}
+    stored = imported("run", model, "--steps", 3, "--output", tmp_path / "v.h5")
+    assert stored >= {"h5py"}

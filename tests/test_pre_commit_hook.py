@@ -1,0 +1,46 @@
+"""The hook of pre-commit: what it says it runs is run, on files that it says it takes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from mdf_loop.cli import cli
+from mdf_loop.demo import DEMOS
+
+(HOOK,) = yaml.safe_load((Path(__file__).parents[1] / ".pre-commit-hooks.yaml").read_text())
+
+
+def test_it_has_what_pre_commit_asks_for() -> None:
+    assert HOOK.keys() == {"id", "name", "description", "entry", "language", "files"}
+    assert (HOOK["id"], HOOK["language"]) == ("mdf-loop-check", "python")
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        ("a.mdf.yaml", True),
+        ("models/b.mdf.yml", True),
+        ("c.mdf.json", True),
+        ("ci.yaml", False),
+        ("package.json", False),
+        ("a.mdf.yaml.bak", False),
+    ],
+)
+def test_it_takes_files_that_are_called_models(name: str, taken: bool) -> None:
+    assert bool(re.search(HOOK["files"], name)) is taken
+
+
+def test_it_fails_where_a_model_is_wrong(tmp_path: Path) -> None:
+    program, *words = shlex.split(HOOK["entry"])
+    assert program == "mdf-loop"
+    good = [str(demo.path) for demo in DEMOS]
+    wrong = tmp_path / "wrong.mdf.yaml"
+    wrong.write_text("m: {graphs: {g: {nodes: {n: {output_ports: {y: {value: missing}}}}}}}")
+    assert CliRunner().invoke(cli, [*words, *good]).exit_code == 0
+    assert CliRunner().invoke(cli, [*words, *good, str(wrong)]).exit_code != 0
