@@ -12,7 +12,7 @@ from typing import Any
 
 from mdf_loop.document.document import Document
 from mdf_loop.document.passing import parts, sources
-from mdf_loop.document.structure import DIMS
+from mdf_loop.document.structure import DIMS, TAKEN
 
 
 def dims_of(document: Document) -> dict[str, tuple[str, ...]]:
@@ -51,5 +51,7 @@ def _dims(
 
 
 def names_axes(stated: Any) -> bool:
-    """Whether it is a list of names; what else stands there says nothing of axes."""
-    return isinstance(stated, list | tuple) and bool(stated) and isinstance(stated[0], str)
+    """Whether it is a list of names, each of another axis; what else stands there says nothing of axes."""
+    if not isinstance(stated, list | tuple) or not all(isinstance(dim, str) for dim in stated):
+        return False
+    return bool(stated) and len({*stated, *TAKEN}) == len(stated) + len(TAKEN)

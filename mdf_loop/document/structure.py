@@ -140,16 +140,22 @@ def _node_findings(node_id: str, node: Mapping[str, Any], where: str) -> Iterato
             else:
                 there = f"{where}.{section}['{part_id}']"
                 yield from _common(kind, part_id, part, there)
-                yield from _dims_findings(kind, part_id, part.get("metadata"), there)
+                yield from _dims_findings(kind, part_id, part, there)
                 yield from _part_findings(part, there)
                 if advice := type_advice(part.get("type")):
                     said = f"the type '{part['type']}' of the {kind} '{part_id}'"
                     yield _finding(f"{said} is none that there is", there, advice)
 
 
-def _dims_findings(kind: str, name: str, metadata: Any, where: str) -> Iterator[Finding]:
-    """What is wrong with the names of axes; a list without any text is none of ours."""
+def _dims_findings(kind: str, name: str, part: Mapping[str, Any], where: str) -> Iterator[Finding]:
+    """What is wrong with the names of axes; a list without any text is none of ours.
+
+    Beside a stated shape they name its open extents, of which two may be one, and others are numbers.
+    """
+    metadata = part.get("metadata")
     stated = metadata.get(DIMS) if isinstance(metadata, Mapping) else None
+    if part.get("shape") is not None:
+        return
     if not isinstance(stated, list | tuple) or not any(isinstance(dim, str) for dim in stated):
         return
     for k, dim in enumerate(stated):

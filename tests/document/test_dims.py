@@ -77,6 +77,17 @@ def test_what_is_no_list_of_names_says_nothing(stated):
 
 
 @pytest.mark.parametrize(
+    ("stated", "named"),
+    [(["n", 3], ()), (["n", "n"], ()), (["batch", "n"], ()), (["n", "feature"], ("n", "feature"))],
+)
+def test_beside_a_shape_open_extents_are_named_as_in_files(stated, named):
+    port = InputPort(id="x", type="float32", shape=(-1, 3), metadata={"dims": stated})
+    out = OutputPort(id="y", value="x")
+    found = dims(Node(id="n", input_ports=[port], output_ports=[out]))
+    assert found == ({"n.x": named, "n.y": named} if named else {})
+
+
+@pytest.mark.parametrize(
     ("stated", "said"),
     [
         (["cell", 3], "one of them is a number, 3"),
