@@ -9,7 +9,19 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from mdf_loop.drawing.theme import FONT, INK, LINE, NORMAL, QUIET, SMALL, STROKES, Direction
+from mdf_loop.drawing.extent import DENSE, ROOMY, Extent, Placed, extent_of
+from mdf_loop.drawing.theme import (
+    BAND_FILL,
+    BAND_LINE,
+    FONT,
+    INK,
+    LINE,
+    NORMAL,
+    QUIET,
+    SMALL,
+    STROKES,
+    Direction,
+)
 from mdf_loop.visible import on_one_line, without_middle
 
 
@@ -73,20 +85,30 @@ _Edges = dict[tuple[str, str, str], dict[str, str]]
 class Canvas:
     """Collects a picture; `dot` is its text. The same model always gives the same text.
 
-    Edges of the `hidden` strokes are left out.
+    Edges of the `hidden` strokes are left out. A `dense` picture has little room between its nodes.
     """
 
     def __init__(
-        self, title: str, direction: Direction, hidden: frozenset[str] = frozenset()
+        self,
+        title: str,
+        direction: Direction,
+        hidden: frozenset[str] = frozenset(),
+        *,
+        dense: bool = False,
     ) -> None:
         import graphviz
 
         self.direction = direction
         self.hidden = hidden
+        self.dense = dense
         self.kinds: set[str] = set()
         self.strokes: set[str] = set()
         self._names: set[str] = set()
         self._edges: _Edges = {}
+        self._placed: dict[str, Placed] = {}
+        self._ranking: list[tuple[str, str]] = []
+        self._frames = 0
+        self._band = 0
         self._graphviz = graphviz
         self._root = graphviz.Digraph(name=_slug(title), comment="drawn by mdf_loop")
         self._here = self._root
@@ -101,8 +123,8 @@ class Canvas:
             bgcolor="white",
             labelloc="b",
             labeljust="l",
-            nodesep="0.28",
-            ranksep="0.55",
+            nodesep="0.15" if dense else "0.28",
+            ranksep="0.22" if dense else "0.55",
             splines="polyline",
             pad="0.15",
             outputorder="edgesfirst",
@@ -130,6 +152,7 @@ class Canvas:
 
     def node(self, name: str, label: str, kind: str, path: str, **attributes: str) -> None:
         """Draw a node with an HTML-like label."""
+        self._place(name, label, attributes)
         self._here.node(
             name,
             label=f"<{label}>",
@@ -138,7 +161,16 @@ class Canvas:
 
     def point(self, name: str, label: str, **attributes: str) -> None:
         """Draw a plain shape that stands for nothing in the model."""
+        self._place(name, label, attributes)
         self._here.node(name, label=f"<{label}>", **attributes)
+
+    def _place(self, name: str, label: str, attributes: dict[str, str]) -> None:
+        self._placed[name] = Placed(label, "shape" not in attributes, self._band, self._frames)
+
+    def extent(self) -> Extent:
+        """How large the picture will be, about."""
+        between = DENSE if self.dense else ROOMY
+        return extent_of(self._placed, self._ranking, between, self.direction.sideways)
 
     @contextmanager
     def cluster(
@@ -150,9 +182,30 @@ class Canvas:
         with outer[0].subgraph(name=f"cluster_{name}") as frame:
             frame.attr(label=f"<{label}>", labelloc="t", labeljust="l", **identity, **attributes)
             self._here, self._edges = frame, {}
+            self._frames += 1
             yield
+            self._frames -= 1
             self._write_edges()
             self._here, self._edges = outer
+
+    @contextmanager
+    def band(self, count: int, label: str, path: str) -> Iterator[None]:
+        """One of several bands that stand beside each other; a frame only where there are several."""
+        if count < 2:
+            yield
+            return
+        self._band += 1
+        with self.cluster(
+            self.name("band"),
+            label,
+            "band",
+            path,
+            style="rounded,filled",
+            pencolor=BAND_LINE,
+            fillcolor=BAND_FILL,
+            margin="8",
+        ):
+            yield
 
     def edge(self, tail: End, head: End, kind: str, path: str = "", label: str = "") -> None:
         """Draw an edge; a second one of the same kind between the same ends is not drawn."""
@@ -192,6 +245,8 @@ class Canvas:
     def _write_edges(self) -> None:
         for (tail, head, _), attributes in self._edges.items():
             self._here.edge(tail, head, **attributes)
+            if attributes.get("constraint") != "false":
+                self._ranking.append((tail.partition(":")[0], head.partition(":")[0]))
 
     def finish(self, legend: str) -> str:
         """Write the edges and the legend, and give the DOT text."""

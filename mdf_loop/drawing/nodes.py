@@ -60,7 +60,7 @@ def draw_box(canvas: Canvas, node: NodeOutline, said: Iterable[str]) -> Wires:
         last=name,
         inputs={port.id: everywhere for port in node.inputs},
         outputs={port.id: End(name) for port in node.outputs},
-        reads=_reads(node, everywhere),
+        reads=reads_of(node, everywhere),
     )
 
 
@@ -98,7 +98,7 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> Wires:
         inputs={i: [Arrival(End(name, port, enter))] for i, port in inputs.items()},
         outputs={i: End(name, port, leave) for i, port in outputs.items()},
     )
-    wires.reads = _reads(node, [Arrival(wires.whole_in)])
+    wires.reads = reads_of(node, [Arrival(wires.whole_in)])
     return wires
 
 
@@ -242,7 +242,7 @@ def _expressions(node: NodeOutline) -> Iterator[object]:
     yield from (port.value for port in node.outputs)
 
 
-def _reads(node: NodeOutline, entries: list[Arrival]) -> dict[str, list[Arrival]]:
+def reads_of(node: NodeOutline, entries: list[Arrival]) -> dict[str, list[Arrival]]:
     """Every name that the node's formulas use, whether or not it turns out to be an outer one."""
     names = {name for text in _expressions(node) for name in names_in(text)}
     names |= {capture.name for block in node.blocks for capture in block.captures}

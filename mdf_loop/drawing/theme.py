@@ -95,6 +95,7 @@ STROKES: dict[str, Stroke] = {
         "╌╌▸",
         "next iteration (t+1)",
     ),
+    "cut": Stroke({"color": "#0072b2", "penwidth": "0.8"}, "3▸ ▸3", "goes on at its number"),
     "feedback": Stroke(
         {
             "color": "#8a3f7f",
@@ -137,14 +138,18 @@ DIRECTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much a level shows; `rows` and `width` limit the formulas of a node."""
+    """How much a level shows; `rows` and `width` limit the formulas of a node.
 
-    level: int
+    `operators` says that of nodes only the operators are shown, chains of them in one box.
+    """
+
+    level: int | str
     frames: bool
     bodies: bool
     types: bool
     rows: int
     width: int
+    operators: bool = False
 
 
 LEVELS = (
@@ -153,3 +158,9 @@ LEVELS = (
     Detail(2, frames=True, bodies=True, types=False, rows=6, width=40),
     Detail(3, frames=True, bodies=True, types=True, rows=200, width=64),
 )
+OPERATORS = Detail(
+    "operators", frames=True, bodies=True, types=False, rows=0, width=32, operators=True
+)
+"""The level of large graphs."""
+BAND_LINE, BAND_FILL = "#d8dee4", "#fbfcfd"
+"""Around a band of a large graph."""
