@@ -8,7 +8,6 @@ from mdf_loop.cli.options import model_argument
 from mdf_loop.cli.show import show
 from mdf_loop.paths import path_of, with_ending
 
-
 _LEVELS: dict[str, int | None] = {"auto": None, "0": 0, "1": 1, "2": 2, "3": 3}
 _CAPTURES: dict[str, bool | str] = {"on": True, "off": False, "all": "all"}
 

@@ -24,9 +24,10 @@ from mdf_loop.outline import GraphOutline
 
 MOST_NODES = 150
 """A model of more nodes (inputs and constants do not count) is drawn by its operators."""
-PAGE = 1450.0
+PAGE = 1400.0
 """Width that fits however low the picture is."""
-WIDEST, HIGHEST = 3600.0, 3600.0
+WIDEST, HIGHEST, POSTER = 2400.0, 2400.0, 3600.0
+"""Sides that fit where less detail makes them shorter, and what bands must keep."""
 RATIO, TALL = 2.3, 2.6
 """Width in parts of the height, and height in parts of the width, of larger pictures."""
 BEST = 1.4
@@ -79,9 +80,10 @@ def _fits(extent: Extent) -> bool:
 
 def _forms(graph: GraphOutline, wish: Wish, build: Build) -> Iterator[Form]:
     count = sum(not n.is_input and n.constant is None for n in all_nodes(graph))
-    if wish.level is not None or count <= MOST_NODES:
-        if not isinstance(wish.level, str):
-            yield from _plain(graph, wish)
+    if (wish.level is not None or count <= MOST_NODES) and not isinstance(wish.level, str):
+        yield from _plain(graph, wish)
+        if wish.rankdir is not None:
+            return
     if wish.level is None or isinstance(wish.level, str):
         yield from _operators(graph, wish, build, count)
 
@@ -90,11 +92,14 @@ def _plain(graph: GraphOutline, wish: Wish) -> Iterator[Form]:
     """Levels from the most detailed one that is asked for, each in both directions."""
     highest = default_level(graph)
     levels = [wish.level] if wish.level is not None else list(range(highest, 0, -1))
+    if wish.rankdir is not None:
+        levels = levels[:1]  # who has chosen the direction takes what it gives
     directions = ["LR", "TB"] if wish.rankdir is None else [wish.rankdir]
     for level in levels:
         for rankdir in directions:
             is_usual = (level == 3 or wish.level is not None) and rankdir == directions[0]
-            said = f"level {level} of 3, {_WAYS[rankdir]}: chosen by its size"
+            said = f"{_WAYS[rankdir]}: chosen by its size"
+            said = said if level == 3 else f"level {level} of 3, {said}"
             view = replace(wish.view, detail=detail_of(level), depth=wish.depth)
             yield Form(view, rankdir, "" if is_usual else said)
 
@@ -139,7 +144,7 @@ def _banded(form: Form, wish: Wish, build: Build) -> Form:
         if form.rankdir == "LR":
             long, broad = broad, long
         wanted = 1 / BEST if form.rankdir == "LR" else BEST
-        found[bands] = abs(math.log(broad / long / wanted)) + max(0.0, extent.width - WIDEST)
+        found[bands] = abs(math.log(broad / long / wanted)) + max(0.0, extent.width - POSTER)
         better = max(1, round(bands * math.sqrt(wanted * long / broad)))
         if better in found:
             break

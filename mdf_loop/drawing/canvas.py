@@ -51,7 +51,8 @@ class Wires:
     """Where the values of a drawn node arrive and leave.
 
     `inputs` are by port; `reads` by the name of a value from outside that a formula uses. What
-    belongs to no port arrives and leaves at the `header`, if there is one.
+    belongs to no port arrives and leaves at the `header`, if there is one. `loose` are drawn nodes
+    beside it, which no edge may hold where it stands.
     """
 
     first: str
@@ -60,6 +61,7 @@ class Wires:
     inputs: dict[str, list[Arrival]] = field(default_factory=dict)
     outputs: dict[str, End] = field(default_factory=dict)
     reads: dict[str, list[Arrival]] = field(default_factory=dict)
+    loose: tuple[str, ...] = ()
 
     @property
     def whole_in(self) -> End:
@@ -180,7 +182,8 @@ class Canvas:
         outer = self._here, self._edges
         identity = {"id": f"cluster_{name}", "class": kind, "tooltip": self.text(path)}
         with outer[0].subgraph(name=f"cluster_{name}") as frame:
-            frame.attr(label=f"<{label}>", labelloc="t", labeljust="l", **identity, **attributes)
+            said = f"<{label}>" if label else ""
+            frame.attr(label=said, labelloc="t", labeljust="l", **identity, **attributes)
             self._here, self._edges = frame, {}
             self._frames += 1
             yield
@@ -218,6 +221,11 @@ class Canvas:
         if label:
             attributes |= {"label": f"< {label} >", "fontcolor": attributes.get("fontcolor", QUIET)}
         self._edges.setdefault((str(tail), str(head), kind), attributes)
+
+    def joined(self, name: str) -> bool:
+        """Whether an edge of the frame under construction begins or ends at a node."""
+        ends = (end.partition(":")[0] for tail, head, _ in self._edges for end in (tail, head))
+        return name in ends
 
     def hold(self, tail: str, head: str, weight: int = 1) -> None:
         """An invisible edge: `head` stands after `tail`, and on one line with it if heavy."""

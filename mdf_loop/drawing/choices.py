@@ -10,27 +10,24 @@ from mdf_loop.drawing.frames import (
     Frame,
     GraphDrawer,
     block_name,
+    frame_title,
     hold_body,
     placeholder,
+    rail_title,
     wire_inputs,
 )
 from mdf_loop.drawing.labels import bold, lines, small, styled
 from mdf_loop.drawing.rails import Rail, choice_rows, draw_rails
 from mdf_loop.drawing.theme import (
-    BIG,
     BRANCH_FILL,
     CHOICE_FILL,
     CHOICE_LINE,
     PAPER,
     QUIET,
-    SMALL,
-    WARNING,
 )
 from mdf_loop.drawing.view import View
 from mdf_loop.outline import BranchOutline, ChoiceOutline, GraphOutline
 from mdf_loop.outline.order import in_order
-from mdf_loop.outline.text import shortened
-from mdf_loop.outline.words import headline
 
 
 def draw_choice(
@@ -39,7 +36,7 @@ def draw_choice(
     """Draw a choice with its branches."""
     with canvas.cluster(
         canvas.name(choice.owner, choice.id),
-        _title(choice),
+        frame_title(canvas, choice, block_name(choice)),
         "choice",
         choice.path,
         style="filled",
@@ -49,7 +46,7 @@ def draw_choice(
         margin="12",
     ):
         rows = choice_rows(choice, view.detail, view.captures)
-        left, right = draw_rails(canvas, choice, rows)
+        left, right = draw_rails(canvas, choice, rows, rail_title(choice, block_name(choice)))
         starts = [
             _draw_branch(canvas, choice, branch, view, draw_graph, left, right)
             for branch in canvas.direction.stacked(choice.branches)
@@ -67,11 +64,6 @@ def draw_choice(
         results=tuple(right.outer(f"r{k}") for k in range(len(choice.joins))),
         named={},
     )
-
-
-def _title(choice: ChoiceOutline) -> str:
-    notes = [styled(f"⚠ {shortened(n, 110)}", size=SMALL, color=WARNING) for n in choice.notes]
-    return lines(bold(headline(choice), BIG), small(block_name(choice)), *notes, align="LEFT")
 
 
 def _draw_branch(

@@ -19,6 +19,7 @@ _LETTER, _LINE = 0.53, 1.2
 _BOX = (16.0, 8.0)
 """What a box has around its text."""
 
+
 @dataclass(frozen=True, slots=True)
 class Room:
     """Room between ranks, between nodes of a rank, and for an edge that passes a rank."""

@@ -146,9 +146,7 @@ def topological(things: Iterable[_T], links: Iterable[tuple[_T, _T]]) -> list[_T
     return list(order)
 
 
-def _starts(
-    listed: list[_T], waits: dict[_T, int], order: dict[_T, None]
-) -> Iterator[_T]:
+def _starts(listed: list[_T], waits: dict[_T, int], order: dict[_T, None]) -> Iterator[_T]:
     """What waits for nothing; then, in circles, what is met first."""
     yield from [thing for thing in listed if not waits[thing]]
     yield from (thing for thing in listed if thing not in order)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
-from mdf_loop.drawing.labels import bold, lines, small, styled
+from mdf_loop.drawing.labels import bold, lines, small, styled, wrapped
 from mdf_loop.drawing.rails import Rail, draw_rails, rail_rows, tested
 from mdf_loop.drawing.theme import BIG, FRAME_FILLS, IMPORTED, LOOP_LINE, SMALL, WARNING
 from mdf_loop.drawing.view import View, all_nodes
@@ -15,6 +15,9 @@ from mdf_loop.outline import Block, GraphOutline, LoopOutline
 from mdf_loop.outline.order import in_order
 from mdf_loop.outline.text import named, shortened, value_text, weight_text
 from mdf_loop.outline.words import headline
+
+TITLE = 26
+"""Letters of a line of a title in a rail."""
 
 GraphDrawer = Callable[[Canvas, GraphOutline, View], dict[str, Wires]]
 """Draws the nodes and edges of a graph and says where their values arrive and leave."""
@@ -37,7 +40,7 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
     fill = FRAME_FILLS[view.nesting % len(FRAME_FILLS)]
     with canvas.cluster(
         name,
-        _title(loop),
+        frame_title(canvas, loop, name_of_loop(loop)),
         "loop",
         loop.path,
         style="rounded,filled",
@@ -46,7 +49,8 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
         penwidth="1.6",
         margin="12",
     ):
-        left, right = draw_rails(canvas, loop, rail_rows(loop, view.detail, view.captures))
+        rows = rail_rows(loop, view.detail, view.captures)
+        left, right = draw_rails(canvas, loop, rows, rail_title(loop, name_of_loop(loop)))
         if loop.body is not None and view.detail.bodies:
             wires = draw_graph(canvas, loop.body, view.inner())
             wire_inputs(canvas, _terminals(loop), loop.body, wires, left)
@@ -78,12 +82,22 @@ def block_name(block: Block) -> str:
     return named(block.owner, 60) if nameless else f"{block.owner} · {block.id}"
 
 
-def _title(loop: LoopOutline) -> str:
+def name_of_loop(loop: LoopOutline) -> str:
+    """What stands below the headline of a loop."""
     name = block_name(loop)
-    if loop.strict:
-        name += " · strict: reads only what it is given"
-    notes = [styled(f"⚠ {shortened(n, 110)}", size=SMALL, color=WARNING) for n in loop.notes]
-    return lines(bold(headline(loop), BIG), small(name), *notes, align="LEFT")
+    return f"{name} · strict: reads only what it is given" if loop.strict else name
+
+
+def frame_title(canvas: Canvas, block: Block, name: str) -> str:
+    """The title of a frame: headline, name, notes; the notes alone where its rail has the others."""
+    notes = [styled(f"⚠ {shortened(n, 110)}", size=SMALL, color=WARNING) for n in block.notes]
+    own = [bold(headline(block), BIG), small(name)] if canvas.direction.sideways else []
+    return lines(*own, *notes, align="LEFT")
+
+
+def rail_title(block: Block, name: str) -> list[str]:
+    """Headline and name on short lines."""
+    return [*wrapped(headline(block), TITLE), shortened(name, TITLE + 6)]
 
 
 def placeholder(canvas: Canvas, block: Block, body: GraphOutline | None) -> str:
@@ -213,6 +227,9 @@ def hold_body(
             canvas.hold(first, wires[node].first)
         if not follows[node]:
             canvas.hold(wires[node].last, last)
+        for loose in wires[node].loose:
+            canvas.hold(first, loose)
+            canvas.hold(loose, last)
     chain = _longest_chain(graph, follows)
     stops = [first, *(part for i in chain for part in (wires[i].first, wires[i].last)), last]
     for tail, head in pairwise(stops):

@@ -23,7 +23,6 @@ from mdf_loop.importing.opening import Source
 from mdf_loop.outline import GraphOutline, outline, outline_over_time
 from mdf_loop.paths import Files, noting
 
-
 MOST_BANDS = 100
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from mdf_loop.drawing.canvas import Canvas, End
-from mdf_loop.drawing.labels import badge, cell, lines, row, small, styled, table
+from mdf_loop.drawing.labels import badge, bold, cell, lines, row, small, styled, table
 from mdf_loop.drawing.theme import BADGE, CHIP_LINE, IMPORTED, PAPER, ROW, Detail
 from mdf_loop.outline import ArgumentOutline, Block, CaptureOutline, ChoiceOutline, LoopOutline
 from mdf_loop.outline.scope import literal_value
@@ -28,6 +28,9 @@ class Terminal:
     name: str
     below: str = ""
 
+
+_LETTER = 7.2
+"""Width of a letter of a rail."""
 
 Rows = tuple[tuple[Terminal | None, Terminal | None], ...]
 """Left and right terminal of each row; None where a side has none."""
@@ -176,35 +179,44 @@ class Rail:
         return End(self.name, f"{key}_i", side or self.inner_side)
 
 
-def draw_rails(canvas: Canvas, block: Block, rows: Rows) -> tuple[Rail, Rail]:
-    """Draw both rails of a loop or a choice."""
+def draw_rails(
+    canvas: Canvas, block: Block, rows: Rows, title: Iterable[str] = ()
+) -> tuple[Rail, Rail]:
+    """Draw both rails of a loop or a choice; a title stands in front of rails that are lines.
+
+    There no edge comes, while edges from above would cross it in the frame's corner.
+    """
     direction = canvas.direction
+    said = list(title)
     canvas.kinds.update(t.kind for pair in rows for t in pair if t is not None)
     rails = []
     for side, word in enumerate(("in", "out")):
         name = canvas.name(block.owner, block.id, word)
-        build = _column if direction.sideways else _line
-        content = table(build([pair[side] for pair in rows], side, _widths(rows)), CELLSPACING=3)
+        terminals = [pair[side] for pair in rows]
+        if direction.sideways:
+            made = list(_column(terminals, side))
+        else:
+            made = _with_title(list(_line(terminals, side, _widths(rows))), side, said)
+        content = table((row(cells) for cells in made), CELLSPACING=3)
         canvas.node(name, content, "terminals", block.path)
         outer, inner = direction.enter, direction.leave
         rails.append(Rail(name, outer, inner) if side == 0 else Rail(name, inner, outer))
     return rails[0], rails[1]
 
 
-def _column(terminals: list[Terminal | None], side: int, widths: list[int]) -> Iterable[str]:
+def _column(terminals: list[Terminal | None], side: int) -> Iterable[list[str]]:
     """A rail for left to right: one row per terminal, its sign towards the body."""
     for terminal in terminals:
         if terminal is None:
-            yield row([cell("", HEIGHT=ROW), cell("", WIDTH=BADGE, HEIGHT=ROW)][:: 1 - 2 * side])
+            yield [cell("", HEIGHT=ROW), cell("", WIDTH=BADGE, HEIGHT=ROW)][:: 1 - 2 * side]
             continue
         align = "RIGHT" if side == 0 else "LEFT"
         text = _chip(terminal, align, HEIGHT=ROW)
-        yield row(
-            [text, badge(terminal.kind, 12, BADGE, ROW, PORT=f"{terminal.key}_i")][:: 1 - 2 * side]
-        )
+        sign = badge(terminal.kind, 12, BADGE, ROW, PORT=f"{terminal.key}_i")
+        yield [text, sign][:: 1 - 2 * side]
 
 
-def _line(terminals: list[Terminal | None], side: int, widths: list[int]) -> Iterable[str]:
+def _line(terminals: list[Terminal | None], side: int, widths: list[int]) -> list[list[str]]:
     """A rail for top to bottom: one column per terminal."""
     texts, signs = [], []
     for terminal, width in zip(terminals, widths, strict=True):
@@ -214,7 +226,20 @@ def _line(terminals: list[Terminal | None], side: int, widths: list[int]) -> Ite
             continue
         texts.append(_chip(terminal, "CENTER", WIDTH=width, HEIGHT=ROW))
         signs.append(badge(terminal.kind, 12, width, BADGE, PORT=f"{terminal.key}_i"))
-    yield from [row(texts), row(signs)][:: 1 - 2 * side]
+    return [texts, signs][:: 1 - 2 * side]
+
+
+def _with_title(made: list[list[str]], side: int, said: list[str]) -> list[list[str]]:
+    """The title before the first rail, as much room before the other."""
+    if not said:
+        return made
+    width = int(max(_LETTER * len(line) for line in said)) + 12
+    words = lines(
+        *(bold(line) if k < len(said) - 1 else small(line) for k, line in enumerate(said)),
+        align="LEFT",
+    )
+    first = cell(words if side == 0 else "", ROWSPAN=2, WIDTH=width, ALIGN="LEFT", BALIGN="LEFT")
+    return [[first, *made[0]], *made[1:]]
 
 
 def _chip(terminal: Terminal, align: str, **size: int) -> str:
@@ -240,6 +265,6 @@ def _widths(rows: Rows) -> list[int]:
     def needed(terminal: Terminal | None) -> int:
         if terminal is None:
             return BADGE
-        return int(max(7.2 * len(terminal.name), 5.8 * len(terminal.below))) + 14
+        return int(max(_LETTER * len(terminal.name), 5.8 * len(terminal.below))) + 14
 
     return [max(needed(left), needed(right)) for left, right in rows]

@@ -131,8 +131,8 @@ class Direction:
 
 
 DIRECTIONS = {
-    "LR": Direction("LR", enter="w", leave="e", back_from="nw", back_to="ne"),
-    "TB": Direction("TB", enter="n", leave="s", back_from="ne", back_to="se"),
+    "LR": Direction("LR", enter="w", leave="e", back_from="w", back_to="e"),
+    "TB": Direction("TB", enter="n", leave="s", back_from="n", back_to="s"),
 }
 
 

@@ -26,14 +26,14 @@ def test_the_nodes_look_as_they_do_without(name, models):
 
 
 def test_states_are_carried_pairs(models):
-    dot = draw(models / "fitzhugh_nagumo.yaml", over_time=True).dot
+    dot = draw(models / "fitzhugh_nagumo.yaml", over_time=True, rankdir="LR").dot
     text = shown(dot)
     assert "for each time step" in text
     assert "V ← initial_v = [-1]" in text
     assert "W&#x27; ▲" in text or "▲ W&#x27;" in text
     assert "V[t] → V" in text
     rail = "fitzhugh_nagumo_over_time__fitzhugh_nagumo_over_time__"
-    assert edges(dot, "back") == [(f"{rail}out:v{k}_i:nw", f"{rail}in:v{k}_i:ne") for k in (1, 0)]
+    assert edges(dot, "back") == [(f"{rail}out:v{k}_i:w", f"{rail}in:v{k}_i:e") for k in (1, 0)]
     assert (f"{rail}in:v0_i:e", "cell:head:w") in edges(dot, "data")
     assert ("cell:out0:e", f"{rail}out:v0_i:w") in edges(dot, "data")
     assert ("cell:out0:e", f"{rail}out:r0_i:w") in edges(dot, "data")
