@@ -74,6 +74,8 @@ class Wires:
         return End(self.last, self.header, "e" if self.header else "")
 
 
+STRAIGHT = 20
+"""The weight of what must stand on one line: more than all edges that pull it aside."""
 LONGEST_TIP = 2_000
 """Characters that are shown where the mouse is; Graphviz cannot read any number of them."""
 MANY = 400
@@ -248,7 +250,7 @@ class Canvas:
             for tail, head in pairwise(points):
                 rank.edge(tail, head, style="invis")
         for point, frame in zip(points, frames, strict=True):
-            self.hold(point, frame, 50)
+            self.hold(point, frame, 2)
 
     def _write_edges(self) -> None:
         for (tail, head, _), attributes in self._edges.items():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
-from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
+from mdf_loop.drawing.canvas import STRAIGHT, Arrival, Canvas, End, Wires
 from mdf_loop.drawing.labels import bold, lines, small, styled, wrapped
 from mdf_loop.drawing.rails import Rail, draw_rails, rail_rows, tested
 from mdf_loop.drawing.theme import BIG, FRAME_FILLS, IMPORTED, LOOP_LINE, SMALL, WARNING
@@ -55,11 +54,13 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
             wires = draw_graph(canvas, loop.body, view.inner())
             wire_inputs(canvas, _terminals(loop), loop.body, wires, left)
             _wire_outputs(canvas, loop, loop.body, wires, left, right)
-            hold_body(canvas, left.name, right.name, loop.body, wires)
+            follows = hold_body(canvas, left.name, right.name, loop.body, wires)
+            line = line_of(loop.body, follows, wires)
+            straighten(canvas, left.name, right.name, line)
         else:
             name = placeholder(canvas, loop, loop.body)
-            canvas.hold(left.name, name, 20)
-            canvas.hold(name, right.name, 20)
+            canvas.hold(left.name, name, STRAIGHT)
+            canvas.hold(name, right.name, STRAIGHT)
         _back_edges(canvas, loop, left, right)
     return Frame(
         first=left.name,
@@ -214,8 +215,8 @@ def _back_edges(canvas: Canvas, loop: LoopOutline, left: Rail, right: Rail) -> N
 
 def hold_body(
     canvas: Canvas, first: str, last: str, graph: GraphOutline, wires: dict[str, Wires]
-) -> None:
-    """Keep the body between the rails, its longest chain of nodes on one line with them."""
+) -> dict[str, list[str]]:
+    """Keep the body between the rails; gives what follows each node."""
     drawn = [node.id for node in graph.nodes if node.id in wires]
     follows: dict[str, list[str]] = {node: [] for node in drawn}
     for edge in graph.edges:
@@ -230,11 +231,22 @@ def hold_body(
         for loose in wires[node].loose:
             canvas.hold(first, loose)
             canvas.hold(loose, last)
-    chain = _longest_chain(graph, follows)
-    stops = [first, *(part for i in chain for part in (wires[i].first, wires[i].last)), last]
-    for tail, head in pairwise(stops):
-        if tail != head:
-            canvas.hold(tail, head, 20)
+    return follows
+
+
+def line_of(
+    graph: GraphOutline, follows: dict[str, list[str]], wires: dict[str, Wires]
+) -> list[tuple[str, str]]:
+    """Where the longest chain of nodes begins and ends at each of them."""
+    return [(wires[i].first, wires[i].last) for i in _longest_chain(graph, follows)]
+
+
+def straighten(canvas: Canvas, first: str, last: str, line: list[tuple[str, str]]) -> None:
+    """Keep a chain of nodes on one line with the rails; what owns frames keeps its own ends so."""
+    tails = [first, *(end for _, end in line)]
+    heads = [*(begin for begin, _ in line), last]
+    for tail, head in zip(tails, heads, strict=True):
+        canvas.hold(tail, head, STRAIGHT)
 
 
 def _longest_chain(graph: GraphOutline, follows: dict[str, list[str]]) -> list[str]:

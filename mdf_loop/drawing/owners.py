@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
+from mdf_loop.drawing.canvas import STRAIGHT, Arrival, Canvas, End, Wires
 from mdf_loop.drawing.choices import draw_choice
 from mdf_loop.drawing.frames import Frame, GraphDrawer, draw_frame
 from mdf_loop.drawing.labels import cell, lines, row, styled, table
@@ -124,6 +124,8 @@ def _draw_parts(
             elif name not in frames:
                 wires.reads.setdefault(name, []).append(entry)
         _wire_results(canvas, node, entry, frames)
+    if len(frames) > 1:
+        canvas.hold(ports[0], lasts[-1], STRAIGHT)
     for name in tables:
         if not canvas.joined(name):
             canvas.hold(ports[0], name)
