@@ -169,7 +169,13 @@ class Canvas:
         self._here.node(name, label=f"<{label}>", **attributes)
 
     def _place(self, name: str, label: str, attributes: dict[str, str]) -> None:
-        self._placed[name] = Placed(label, "shape" not in attributes, self._band, self._frames)
+        least = None
+        if "shape" in attributes:
+            least = (
+                72 * float(attributes.get("width", "0.75")),
+                72 * float(attributes.get("height", "0.5")),
+            )
+        self._placed[name] = Placed(label, least, self._band, self._frames)
 
     def extent(self) -> Extent:
         """How large the picture will be, about."""

@@ -51,10 +51,13 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A drawn node as its size is guessed: its label, and the band and the frames that it is in."""
+    """A drawn node as its size is guessed: its label, and the band and the frames that it is in.
+
+    A box has `least` points at least and room around its label; what is plain has neither.
+    """
 
     label: str
-    plain: bool
+    least: tuple[float, float] | None
     band: int
     frames: int
 
@@ -71,7 +74,7 @@ def extent_of(
     along: dict[int, float] = defaultdict(float)
     across: dict[tuple[int, int], float] = defaultdict(float)
     for name, node in nodes.items():
-        width, height = size(node.label, node.plain)
+        width, height = size(node.label, node.least)
         long, broad = (width, height) if sideways else (height, width)
         along[ranks[name]] = max(along[ranks[name]], long)
         across[node.band, ranks[name]] += broad + room.nodes
@@ -109,10 +112,12 @@ def _ranks(names: list[str], links: list[tuple[str, str]]) -> dict[str, int]:
 # --- labels -----------------------------------------------------------------------------------
 
 
-def size(label: str, plain: bool) -> tuple[float, float]:
-    """Width and height of a node with an HTML-like label; one that is not plain is a box."""
+def size(label: str, least: tuple[float, float] | None) -> tuple[float, float]:
+    """Width and height of a node with an HTML-like label; of a box, where it has a least size."""
     width, height = _content(ElementTree.fromstring(f"<L>{label}</L>"), 11.0)
-    return (width, height) if plain else (width + _BOX[0], height + _BOX[1])
+    if least is None:
+        return width, height
+    return max(width + _BOX[0], least[0]), max(height + _BOX[1], least[1])
 
 
 def _content(part: ElementTree.Element, font: float) -> tuple[float, float]:

@@ -72,7 +72,9 @@ def attention(blocks: int) -> onnx.ModelProto:
         value = network.add("Add", value, kept)
         mean = network.add("ReduceMean", value, axes=[2])
         away = network.add("Sub", value, mean)
-        spread = network.add("Sqrt", network.add("ReduceMean", network.add("Mul", away, away), axes=[2]))
+        spread = network.add(
+            "Sqrt", network.add("ReduceMean", network.add("Mul", away, away), axes=[2])
+        )
         value = network.add("Div", away, spread)
         inner = network.add("Relu", network.add("MatMul", value, network.weight((8, 8))))
         value = network.add("Add", inner, value)
@@ -94,7 +96,9 @@ def with_control(blocks: int) -> onnx.ModelProto:
                 given = inner.add(operator, given, weight)
             out = helper.make_tensor_value_info(given, _FLOAT, None)
             branches[f"{word}_branch"] = helper.make_graph(inner.nodes, word, [], [out])
-        positive = network.add("Greater", network.add("ReduceSum", value, keepdims=0), _zero(network))
+        positive = network.add(
+            "Greater", network.add("ReduceSum", value, keepdims=0), _zero(network)
+        )
         value = network.add("If", positive, **branches)
         value = network.add("Tanh", value)
     return network.model(value, (4,))
