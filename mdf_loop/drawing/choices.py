@@ -37,7 +37,7 @@ def draw_choice(
     """Draw a choice with its branches."""
     with canvas.cluster(
         canvas.name(choice.owner, choice.id),
-        frame_title(canvas, choice, block_name(choice)),
+        frame_title(canvas, choice, [block_name(choice)]),
         "choice",
         choice.path,
         style="filled",
@@ -47,7 +47,7 @@ def draw_choice(
         margin="12",
     ):
         rows = choice_rows(choice, view.detail, view.captures)
-        left, right = draw_rails(canvas, choice, rows, rail_title(choice, block_name(choice)))
+        left, right = draw_rails(canvas, choice, rows, rail_title(choice, [block_name(choice)]))
         drawn = [
             _draw_branch(canvas, choice, branch, view, draw_graph, left, right)
             for branch in canvas.direction.stacked(choice.branches)

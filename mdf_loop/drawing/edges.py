@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
+from mdf_loop.drawing.observed import value_words
 from mdf_loop.drawing.small import draw_pill
 from mdf_loop.drawing.view import View
 from mdf_loop.outline import EdgeOutline, GraphOutline
@@ -44,7 +45,8 @@ def draw_ends(canvas: Canvas, graph: GraphOutline, wires: dict[str, Wires], view
     for output in graph.outputs:
         if output.node in wires:
             name = canvas.name("output", output.node, output.name)
-            draw_pill(canvas, name, output.name, output.type, output.path, "output", view)
+            seen = value_words(view.observation, output.node, output.port)
+            draw_pill(canvas, name, output.name, output.type, output.path, "output", view, seen)
             drawn = wires[output.node]
             canvas.edge(
                 drawn.outputs.get(output.port, End(drawn.last)), End(name), "data", output.path

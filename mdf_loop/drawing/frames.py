@@ -7,8 +7,17 @@ from dataclasses import dataclass
 
 from mdf_loop.drawing.canvas import STRAIGHT, Arrival, Canvas, End, Wires
 from mdf_loop.drawing.labels import bold, lines, small, styled, wrapped
+from mdf_loop.drawing.observed import loop_words
 from mdf_loop.drawing.rails import Rail, draw_rails, rail_rows, tested
-from mdf_loop.drawing.theme import BIG, FRAME_FILLS, IMPORTED, LOOP_LINE, SMALL, WARNING
+from mdf_loop.drawing.theme import (
+    BIG,
+    FRAME_FILLS,
+    IMPORTED,
+    LOOP_LINE,
+    MARKS,
+    SMALL,
+    WARNING,
+)
 from mdf_loop.drawing.view import View, all_nodes
 from mdf_loop.outline import Block, GraphOutline, LoopOutline
 from mdf_loop.outline.order import in_order
@@ -35,11 +44,14 @@ class Frame:
 
 def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphDrawer) -> Frame:
     """Draw a loop with its body."""
-    name = canvas.name(loop.owner, loop.id)
+    name, said = canvas.name(loop.owner, loop.id), [name_of_loop(loop)]
+    if went := loop_words(view.observation, loop):
+        said.append(went)
+        canvas.kinds.update({"native"} if MARKS["native"].sign in went else ())
     fill = FRAME_FILLS[view.nesting % len(FRAME_FILLS)]
     with canvas.cluster(
         name,
-        frame_title(canvas, loop, name_of_loop(loop)),
+        frame_title(canvas, loop, said),
         "loop",
         loop.path,
         style="rounded,filled",
@@ -48,8 +60,8 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
         penwidth="1.6",
         margin="12",
     ):
-        rows = rail_rows(loop, view.detail, view.captures)
-        left, right = draw_rails(canvas, loop, rows, rail_title(loop, name_of_loop(loop)))
+        rows = rail_rows(loop, view)
+        left, right = draw_rails(canvas, loop, rows, rail_title(loop, said))
         if loop.body is not None and view.detail.bodies:
             wires = draw_graph(canvas, loop.body, view.inner())
             wire_inputs(canvas, _terminals(loop), loop.body, wires, left)
@@ -89,16 +101,17 @@ def name_of_loop(loop: LoopOutline) -> str:
     return f"{name} · strict: reads only what it is given" if loop.strict else name
 
 
-def frame_title(canvas: Canvas, block: Block, name: str) -> str:
-    """The title of a frame: headline, name, notes; the notes alone where its rail has the others."""
+def frame_title(canvas: Canvas, block: Block, said: list[str]) -> str:
+    """The title of a frame: headline, what is said, notes; notes alone where its rail has the others."""
     notes = [styled(f"⚠ {shortened(n, 110)}", size=SMALL, color=WARNING) for n in block.notes]
-    own = [bold(headline(block), BIG), small(name)] if canvas.direction.sideways else []
+    own = [bold(headline(block), BIG), *map(small, said)] if canvas.direction.sideways else []
     return lines(*own, *notes, align="LEFT")
 
 
-def rail_title(block: Block, name: str) -> list[str]:
-    """Headline and name on short lines."""
-    return [*wrapped(headline(block), TITLE), shortened(name, TITLE + 6)]
+def rail_title(block: Block, said: list[str]) -> tuple[list[str], list[str]]:
+    """The headline, and what is said below it, on short lines."""
+    lines_ = [line for part in said for line in wrapped(part, TITLE + 8)]
+    return wrapped(headline(block), TITLE), lines_
 
 
 def placeholder(canvas: Canvas, block: Block, body: GraphOutline | None) -> str:

@@ -14,13 +14,14 @@ from mdf_loop.drawing.focus import check_ids, focused
 from mdf_loop.drawing.graphs import draw_graph
 from mdf_loop.drawing.labels import bold, lines, small
 from mdf_loop.drawing.legend import legend
+from mdf_loop.drawing.observed import run_words
 from mdf_loop.drawing.render import format_of, render
 from mdf_loop.drawing.theme import BIG, DIRECTIONS, LEVELS, OPERATORS
 from mdf_loop.drawing.view import View
 from mdf_loop.errors import InputError
 from mdf_loop.files import checked_place, write_whole
 from mdf_loop.importing.opening import Source
-from mdf_loop.outline import GraphOutline, outline, outline_over_time
+from mdf_loop.outline import GraphOutline, Observation, outline, outline_over_time
 from mdf_loop.paths import Files, noting
 
 MOST_BANDS = 100
@@ -64,6 +65,7 @@ def draw(
     focus: str | Iterable[str] = (),
     collapse: str | Iterable[str] = (),
     over_time: bool = False,
+    observation: Observation | None = None,
 ) -> Drawing:
     """Draw a model: a path, a modeci_mdf Model or Graph. It need not be one that can be compiled.
 
@@ -82,6 +84,7 @@ def draw(
         collapse: ids of nodes to draw as one box.
         over_time: whether to draw the model over time: the graph inside of one loop over time
             steps, with its states as carried values.
+        observation: what a run says of loops and ports, written beside them: `results.draw` gives it.
 
     Raises:
         LoopError: the model cannot be read, the file cannot be written, or there is nothing to draw
@@ -108,6 +111,7 @@ def draw(
             captures=captures == "all" or flag(captures, "captures"),
             collapse=closed,
             weights=captures == "all",
+            observation=observation,
         ),
     )
     drawing = Drawing(_dot(graph, wish), frozenset(files))
@@ -125,7 +129,7 @@ def _canvas(graph: GraphOutline, form: Form) -> Canvas:
     view = form.view
     hidden = frozenset() if view.captures else frozenset({"capture"})
     canvas = Canvas(graph.id, DIRECTIONS[form.rankdir], hidden, dense=view.detail.operators)
-    title = _title(graph, form.note)
+    title = _title(graph, [*run_words(view.observation), form.note])
     with canvas.cluster("model", title, "model", graph.path, pencolor="none", margin="8"):
         wires = draw_graph(canvas, graph, view)
         if not view.detail.operators:
@@ -133,9 +137,9 @@ def _canvas(graph: GraphOutline, form: Form) -> Canvas:
     return canvas
 
 
-def _title(graph: GraphOutline, note: str) -> str:
+def _title(graph: GraphOutline, notes: list[str]) -> str:
     said = [graph.source] if graph.source and graph.source != graph.id else []
-    said += [*graph.termination, *([note] if note else [])]
+    said += [*graph.termination, *filter(None, notes)]
     return lines(bold(graph.id, BIG + 2), *(small(text) for text in said), align="LEFT")
 
 

@@ -12,8 +12,17 @@ from itertools import zip_longest
 
 from mdf_loop.drawing.canvas import Canvas, End
 from mdf_loop.drawing.labels import badge, bold, cell, lines, row, small, styled, table
+from mdf_loop.drawing.observed import terminal_words
 from mdf_loop.drawing.theme import BADGE, CHIP_LINE, IMPORTED, PAPER, ROW, Detail
-from mdf_loop.outline import ArgumentOutline, Block, CaptureOutline, ChoiceOutline, LoopOutline
+from mdf_loop.drawing.view import View
+from mdf_loop.outline import (
+    ArgumentOutline,
+    Block,
+    CaptureOutline,
+    ChoiceOutline,
+    LoopOutline,
+    Observation,
+)
 from mdf_loop.outline.scope import literal_value
 from mdf_loop.outline.text import named, shortened, value_text
 from mdf_loop.outline.words import delay_text, slice_text
@@ -29,6 +38,8 @@ class Terminal:
     below: str = ""
 
 
+BELOW = 64
+"""Letters below the name of a terminal."""
 _LETTER = 7.2
 """Width of a letter of a rail."""
 
@@ -36,8 +47,9 @@ Rows = tuple[tuple[Terminal | None, Terminal | None], ...]
 """Left and right terminal of each row; None where a side has none."""
 
 
-def rail_rows(loop: LoopOutline, detail: Detail, captures: bool) -> Rows:
+def rail_rows(loop: LoopOutline, view: View) -> Rows:
     """Trip count, iteration, condition, carried pairs; then captures beside recorded values."""
+    detail, captures, told = view.detail, view.captures, view.observation
     rows: list[tuple[Terminal | None, Terminal | None]] = []
     if loop.trip_count is not None:
         text = assigned(loop.trip_count)
@@ -47,10 +59,12 @@ def rail_rows(loop: LoopOutline, detail: Detail, captures: bool) -> Rows:
     if loop.iteration:
         rows.append((Terminal("iteration", "i", loop.iteration, "0, 1, 2, …"), None))
     rows.append((_start(loop), _stop(loop)))
-    rows += [(_enter(loop, k, detail), _leave(loop, k, detail)) for k in range(len(loop.carried))]
+    rows += [
+        (_enter(loop, k, detail), _leave(loop, k, detail, told)) for k in range(len(loop.carried))
+    ]
     left = [*_sliced(loop), *_delayed(loop)]
     left += _captures(loop.captures, detail) if captures else []
-    right = [*_recorded(loop, detail), *_results(loop)]
+    right = [*_recorded(loop, detail, told), *_results(loop, told)]
     rows += zip_longest(left, right)
     return tuple(pair for pair in rows if pair != (None, None)) or ((None, None),)
 
@@ -117,23 +131,30 @@ def _said(expression: object) -> str:
     return named(expression, 28) if isinstance(expression, str) else value_text(expression, 28)
 
 
-def _leave(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
+def _leave(loop: LoopOutline, k: int, detail: Detail, told: Observation | None) -> Terminal:
     pair = loop.carried[k]
     kind = pair.type if detail.types else ""
-    return Terminal("leave", f"v{k}", pair.leave or f"carried {k}", _taken(pair.ports, kind))
+    said = _taken(pair.ports, kind, _observed(told, loop, pair.ports))
+    return Terminal("leave", f"v{k}", pair.leave or f"carried {k}", said)
 
 
-def _recorded(loop: LoopOutline, detail: Detail) -> Iterable[Terminal]:
+def _recorded(loop: LoopOutline, detail: Detail, told: Observation | None) -> Iterable[Terminal]:
     for k, recorded in enumerate(loop.recorded):
         kind = recorded.type if detail.types else ""
-        yield Terminal(
-            "recorded", f"r{k}", recorded.name, _taken(recorded.ports, recorded.how, kind)
-        )
+        seen = _observed(told, loop, recorded.ports)
+        said = _taken(recorded.ports, recorded.how, kind, seen)
+        yield Terminal("recorded", f"r{k}", recorded.name, said)
 
 
-def _results(loop: LoopOutline) -> Iterable[Terminal]:
+def _results(loop: LoopOutline, told: Observation | None) -> Iterable[Terminal]:
     for k, result in enumerate(loop.results):
-        yield Terminal("result", f"x{k}", result.name.replace("_", " "), _taken(result.ports, ""))
+        said = _taken(result.ports, _observed(told, loop, result.ports))
+        yield Terminal("result", f"x{k}", result.name.replace("_", " "), said)
+
+
+def _observed(told: Observation | None, loop: LoopOutline, ports: tuple[str, ...]) -> str:
+    """What a run says of the first port that takes a result."""
+    return terminal_words(told, loop, ports[0]) if ports else ""
 
 
 def _taken(ports: tuple[str, ...], *said: str) -> str:
@@ -180,14 +201,13 @@ class Rail:
 
 
 def draw_rails(
-    canvas: Canvas, block: Block, rows: Rows, title: Iterable[str] = ()
+    canvas: Canvas, block: Block, rows: Rows, title: tuple[list[str], list[str]]
 ) -> tuple[Rail, Rail]:
     """Draw both rails of a loop or a choice; a title stands in front of rails that are lines.
 
     There no edge comes, while edges from above would cross it in the frame's corner.
     """
     direction = canvas.direction
-    said = list(title)
     canvas.kinds.update(t.kind for pair in rows for t in pair if t is not None)
     rails = []
     for side, word in enumerate(("in", "out")):
@@ -196,7 +216,7 @@ def draw_rails(
         if direction.sideways:
             made = list(_column(terminals, side))
         else:
-            made = _with_title(list(_line(terminals, side, _widths(rows))), side, said)
+            made = _with_title(list(_line(terminals, side, _widths(rows))), side, *title)
         content = table((row(cells) for cells in made), CELLSPACING=3)
         canvas.node(name, content, "terminals", block.path)
         outer, inner = direction.enter, direction.leave
@@ -229,23 +249,22 @@ def _line(terminals: list[Terminal | None], side: int, widths: list[int]) -> lis
     return [texts, signs][:: 1 - 2 * side]
 
 
-def _with_title(made: list[list[str]], side: int, said: list[str]) -> list[list[str]]:
+def _with_title(
+    made: list[list[str]], side: int, head: list[str], below: list[str]
+) -> list[list[str]]:
     """The title before the first rail, as much room before the other."""
-    if not said:
+    widths = [_LETTER * len(line) for line in head] + [5.0 * len(line) for line in below]
+    if not widths:
         return made
-    width = int(max(_LETTER * len(line) for line in said)) + 12
-    words = lines(
-        *(bold(line) if k < len(said) - 1 else small(line) for k, line in enumerate(said)),
-        align="LEFT",
-    )
-    first = cell(words if side == 0 else "", ROWSPAN=2, WIDTH=width, ALIGN="LEFT", BALIGN="LEFT")
+    words = lines(*map(bold, head), *map(small, below), align="LEFT") if side == 0 else ""
+    first = cell(words, ROWSPAN=2, WIDTH=int(max(widths)) + 12, ALIGN="LEFT", BALIGN="LEFT")
     return [[first, *made[0]], *made[1:]]
 
 
 def _chip(terminal: Terminal, align: str, **size: int) -> str:
     content = lines(
         styled(named(terminal.name, 40)),
-        small(shortened(terminal.below, 48)) if terminal.below else "",
+        small(shortened(terminal.below, BELOW)) if terminal.below else "",
         align=align,
     )
     return cell(
@@ -265,6 +284,6 @@ def _widths(rows: Rows) -> list[int]:
     def needed(terminal: Terminal | None) -> int:
         if terminal is None:
             return BADGE
-        return int(max(_LETTER * len(terminal.name), 5.8 * len(terminal.below))) + 14
+        return int(max(_LETTER * len(terminal.name), 5.8 * min(len(terminal.below), BELOW))) + 14
 
     return [max(needed(left), needed(right)) for left, right in rows]

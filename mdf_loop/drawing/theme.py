@@ -62,6 +62,7 @@ MARKS: dict[str, Mark] = {
     "captured": Mark("◇", PAPER, INK, "read from outside"),
     "result": Mark("#", "#4d4d4d", PAPER, "told about the run"),
     "before_test": Mark("+1", "#f7dcc8", INK, "before the test: runs once more than the rest"),
+    "native": Mark("⚡", "#f6e7a8", INK, "ran as machine code"),
     "state": Mark("↻", "#f6e7a8", INK, "state, kept between evaluations"),
     "noise": Mark("~", "#f7dcc8", INK, "draws random numbers"),
     "schedule": Mark("◷", "#f7dcc8", INK, "when the scheduler lets it run"),

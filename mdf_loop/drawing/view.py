@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from mdf_loop.drawing.theme import LEVELS, OPERATORS, Detail
-from mdf_loop.outline import GraphOutline, NodeOutline
+from mdf_loop.outline import GraphOutline, NodeOutline, Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class View:
     """How to draw; `depth` is how many frames inside frames may still be opened (None: all).
 
     `bands` is into how many bands the operators of a large graph are cut; `weights` says whether
-    captured constants are drawn also where they are many.
+    captured constants are drawn also where they are many; `observation` is what a run says.
     """
 
     detail: Detail
@@ -24,6 +24,7 @@ class View:
     nesting: int = 0
     bands: int = 1
     weights: bool = False
+    observation: Observation | None = None
 
     def opens(self, node: NodeOutline) -> bool:
         """Whether the loops and choices of a node are shown as frames rather than as one box."""

@@ -59,7 +59,9 @@ class ValueObservation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observation:
-    """What a run says; loops are by `node.function` (`time` is that over time), values by `node.port`.
+    """What a run says; loops are by `node.function`, values by `node.port`.
+
+    `time` is the loop over time, the empty name a whole evaluation.
 
     `along` is the name of what `coordinates` count: `time` in seconds, or `step`; empty for one
     evaluation. `numbers` are the places of the kept rows among all `count` of them. `members`
@@ -108,7 +110,8 @@ def observe(results: Outputs) -> Observation:
 
 
 def _loops(results: Outputs) -> Iterator[tuple[str, LoopObservation]]:
-    reports: dict[str, LoopReport | None] = {**dict.fromkeys(results.native), **results.loops}
+    names = dict.fromkeys((*results.native, *results.seconds))
+    reports: dict[str, LoopReport | None] = {**names, **results.loops}
     for name, report in reports.items():
         yield (
             name,

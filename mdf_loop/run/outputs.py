@@ -151,8 +151,8 @@ class Outputs(Mapping[str, Data]):
         execution_list: for each evaluation of a run over time the sets of nodes that ran, in
             order; None if that was decided while running and not asked for.
         checkpoint: the file that `resume` takes to go on from here; None if none was written.
-        seconds: how long each loop has run that was measured by itself, by name (that over time is
-            `time`); under the empty name an evaluation as a whole.
+        seconds: how long each loop has run that was followed by itself, by name (that over time is
+            `time`); under the empty name an evaluation as a whole, where short loops are a part of it.
     """
 
     def __init__(
