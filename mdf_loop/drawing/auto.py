@@ -28,15 +28,16 @@ PAGE = 1400.0
 """Width that fits however low the picture is."""
 WIDEST, HIGHEST, POSTER = 2400.0, 2400.0, 3600.0
 """Sides that fit where less detail makes them shorter, and what bands must keep."""
-RATIO, TALL = 2.3, 2.6
-"""Width in parts of the height, and height in parts of the width, of larger pictures."""
+RATIO, RATIO_DOWN, TALL = 2.3, 2.5, 2.6
+"""Width in parts of the height (the guess of what flows down is rather too broad), and height in parts
+of the width, of larger pictures."""
 BEST = 1.4
 """Width in parts of the height that bands are to have."""
 _TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class PictureForm:
     """How a picture is drawn, and what is said of what was chosen."""
 
     view: View
@@ -44,7 +45,7 @@ class Form:
     note: str = ""
 
 
-Build = Callable[[Form], Canvas]
+Build = Callable[[PictureForm], Canvas]
 """Draws a form, so that its extent is known."""
 
 
@@ -65,20 +66,19 @@ def drawn(graph: GraphOutline, wish: Wish, build: Build) -> Canvas:
     forms = _forms(graph, wish, build)
     canvas = build(next(forms))
     for form in forms:
-        if _fits(canvas.extent()):
+        if _fits(canvas.extent(), canvas.direction.sideways):
             break
         canvas = build(form)
     return canvas
 
 
-def _fits(extent: Extent) -> bool:
-    wide = extent.width <= PAGE or (
-        extent.width <= RATIO * extent.height and extent.width <= WIDEST
-    )
+def _fits(extent: Extent, sideways: bool) -> bool:
+    ratio = RATIO if sideways else RATIO_DOWN
+    wide = extent.width <= PAGE or extent.width <= min(ratio * extent.height, WIDEST)
     return wide and extent.height <= max(PAGE, min(HIGHEST, TALL * extent.width))
 
 
-def _forms(graph: GraphOutline, wish: Wish, build: Build) -> Iterator[Form]:
+def _forms(graph: GraphOutline, wish: Wish, build: Build) -> Iterator[PictureForm]:
     count = sum(not n.is_input and n.constant is None for n in all_nodes(graph))
     if (wish.level is not None or count <= MOST_NODES) and not isinstance(wish.level, str):
         yield from _plain(graph, wish)
@@ -88,7 +88,7 @@ def _forms(graph: GraphOutline, wish: Wish, build: Build) -> Iterator[Form]:
         yield from _operators(graph, wish, build, count)
 
 
-def _plain(graph: GraphOutline, wish: Wish) -> Iterator[Form]:
+def _plain(graph: GraphOutline, wish: Wish) -> Iterator[PictureForm]:
     """Levels from the most detailed one that is asked for, each in both directions."""
     highest = default_level(graph)
     levels = [wish.level] if wish.level is not None else list(range(highest, 0, -1))
@@ -101,7 +101,7 @@ def _plain(graph: GraphOutline, wish: Wish) -> Iterator[Form]:
             said = f"{_WAYS[rankdir]}: chosen by its size"
             said = said if level == 3 else f"level {level} of 3, {said}"
             view = replace(wish.view, detail=detail_of(level), depth=wish.depth)
-            yield Form(view, rankdir, "" if is_usual else said)
+            yield PictureForm(view, rankdir, "" if is_usual else said)
 
 
 _WAYS = {"LR": "left to right", "TB": "top to bottom"}
@@ -110,19 +110,19 @@ _WAYS = {"LR": "left to right", "TB": "top to bottom"}
 # --- operators --------------------------------------------------------------------------------
 
 
-def _operators(graph: GraphOutline, wish: Wish, build: Build, count: int) -> Iterator[Form]:
+def _operators(graph: GraphOutline, wish: Wish, build: Build, count: int) -> Iterator[PictureForm]:
     """Operators in bands, with all frames open, then with fewer and fewer."""
     rankdir = wish.rankdir or "TB"
     deepest = _depth(graph)
     depths = [wish.depth] if wish.depth is not None else [None, *range(deepest - 1, -1, -1)]
     for depth in depths:
         view = replace(wish.view, detail=OPERATORS, depth=depth)
-        form = _banded(Form(view, rankdir), wish, build)
+        form = _banded(PictureForm(view, rankdir), wish, build)
         closed = "" if depth is None else f", {depth} frames deep" if depth else ", frames closed"
         yield replace(form, note=_operators_note(graph, form, wish, count) + closed)
 
 
-def _operators_note(graph: GraphOutline, form: Form, wish: Wish, count: int) -> str:
+def _operators_note(graph: GraphOutline, form: PictureForm, wish: Wish, count: int) -> str:
     folded = flow_of(graph).folded
     said = f"operators of {count} nodes, {_WAYS[form.rankdir]}"
     if form.view.bands > 1:
@@ -132,7 +132,7 @@ def _operators_note(graph: GraphOutline, form: Form, wish: Wish, count: int) -> 
     return said + (f"; {folded} that depend on no input are in what reads them" if folded else "")
 
 
-def _banded(form: Form, wish: Wish, build: Build) -> Form:
+def _banded(form: PictureForm, wish: Wish, build: Build) -> PictureForm:
     """The form with as many bands as give it a good shape."""
     if wish.bands is not None:
         return replace(form, view=replace(form.view, bands=wish.bands))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from mdf_loop.drawing.extent import DENSE, ROOMY, Extent, Placed, extent_of
+from mdf_loop.drawing.extent import DENSE, ROOMY, Extent, Sized, extent_of
 from mdf_loop.drawing.theme import (
     BAND_FILL,
     BAND_LINE,
@@ -109,7 +109,7 @@ class Canvas:
         self.strokes: set[str] = set()
         self._names: set[str] = set()
         self._edges: _Edges = {}
-        self._placed: dict[str, Placed] = {}
+        self._placed: dict[str, Sized] = {}
         self._ranking: list[tuple[str, str]] = []
         self._frames = 0
         self._band = 0
@@ -175,7 +175,7 @@ class Canvas:
                 72 * float(attributes.get("width", "0.75")),
                 72 * float(attributes.get("height", "0.5")),
             )
-        self._placed[name] = Placed(label, least, self._band, self._frames)
+        self._placed[name] = Sized(label, least, self._band, self._frames)
 
     def extent(self) -> Extent:
         """How large the picture will be, about."""

@@ -50,7 +50,7 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class Sized:
     """A drawn node as its size is guessed: its label, and the band and the frames that it is in.
 
     A box has `least` points at least and room around its label; what is plain has neither.
@@ -63,7 +63,7 @@ class Placed:
 
 
 def extent_of(
-    nodes: Mapping[str, Placed],
+    nodes: Mapping[str, Sized],
     edges: Iterable[tuple[str, str]],
     room: Room,
     sideways: bool,

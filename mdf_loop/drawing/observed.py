@@ -3,7 +3,7 @@
     6 iterations · its condition became false · 0.8 ms · ⚡ native
     = 1.41421 mV  ▁▂▄▇█
 
-A trace has one letter for some rows each: the lowest and the highest value are its ends.
+A trace has one letter for some rows each, for their mean; of truth values whether one is true.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mdf_loop.outline.observation import OVER_TIME
 from mdf_loop.outline.text import value_text
 
 TRACE = "▁▂▃▄▅▆▇█"
-LONGEST_TRACE = 24
+LONGEST_TRACE = 18
 """Letters of a trace."""
 
 
@@ -31,7 +31,7 @@ def loop_words(observation: Observation | None, loop: LoopOutline) -> str:
     if found is not None:
         said += [found.iterations, found.stopped_by]
         said.append("" if found.seconds is None else _took(found.seconds))
-        said.append(f"{MARKS['native'].sign} native" if found.is_native else "")
+        said.append(f"{MARKS['native'].sign}\u00a0native" if found.is_native else "")
     return " · ".join(filter(None, said))
 
 
@@ -52,6 +52,8 @@ def value_words(observation: Observation | None, node: str, port: str) -> str:
         return ""
     unit = f" {found.unit}" if found.unit else ""
     trace = trace_of(found.last if found.rows is None else found.rows)
+    if found.rows is None and trace:
+        return trace + unit  # all of the array; its type stands beside it
     return f"= {value_text(found.last, 24)}{unit}" + (f"  {trace}" if trace else "")
 
 
@@ -81,9 +83,9 @@ def trace_of(rows: Array) -> str:
     """The first element of each row as letters of different heights; of one row nothing."""
     if rows.ndim == 0 or len(rows) < 2 or rows.dtype.kind not in "biuf" or rows.size == 0:
         return ""
-    numbers = np.asarray(rows).reshape(len(rows), -1)[:, 0].astype(np.float64)
-    places = np.linspace(0, len(numbers) - 1, min(len(numbers), LONGEST_TRACE)).round()
-    chosen = numbers[places.astype(np.int64)]
+    first = np.asarray(rows).reshape(len(rows), -1)[:, 0]
+    parts = np.array_split(first, min(len(first), LONGEST_TRACE))
+    chosen = np.array([part.max() if part.dtype == bool else part.mean() for part in parts], float)
     finite = chosen[np.isfinite(chosen)]
     if not finite.size:
         return ""

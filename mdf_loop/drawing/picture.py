@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mdf_loop.arguments import flag, names
-from mdf_loop.drawing.auto import Form, Wish, drawn
+from mdf_loop.drawing.auto import PictureForm, Wish, drawn
 from mdf_loop.drawing.canvas import Canvas
 from mdf_loop.drawing.edges import draw_ends
 from mdf_loop.drawing.focus import check_ids, focused
@@ -125,7 +125,7 @@ def _dot(graph: GraphOutline, wish: Wish) -> str:
     return canvas.finish(legend(canvas))
 
 
-def _canvas(graph: GraphOutline, form: Form) -> Canvas:
+def _canvas(graph: GraphOutline, form: PictureForm) -> Canvas:
     view = form.view
     hidden = frozenset() if view.captures else frozenset({"capture"})
     canvas = Canvas(graph.id, DIRECTIONS[form.rankdir], hidden, dense=view.detail.operators)

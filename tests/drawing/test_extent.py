@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 from mdf_loop.drawing import draw
-from mdf_loop.drawing.extent import DENSE, ROOMY, Placed, extent_of, size
+from mdf_loop.drawing.extent import DENSE, ROOMY, Sized, extent_of, size
 from tests.drawing.layout import layout_of
 
 canvas_module = importlib.import_module("mdf_loop.drawing.canvas")
@@ -28,7 +28,7 @@ def test_a_box_has_a_least_size():
 
 
 def placed(names, band=0):
-    return {name: Placed("abcdef", None, band, 0) for name in names}
+    return {name: Sized("abcdef", None, band, 0) for name in names}
 
 
 def test_a_chain_is_long_and_what_is_not_joined_is_broad():
