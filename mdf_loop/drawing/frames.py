@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mdf_loop.drawing.canvas import STRAIGHT, Arrival, Canvas, End, Wires
@@ -15,6 +16,7 @@ from mdf_loop.drawing.theme import (
     IMPORTED,
     LOOP_LINE,
     MARKS,
+    QUIET,
     SMALL,
     WARNING,
 )
@@ -24,6 +26,8 @@ from mdf_loop.outline.order import in_order
 from mdf_loop.outline.text import named, shortened, value_text, weight_text
 from mdf_loop.outline.words import headline
 
+COUNTED = 90
+"""Letters of a line of what the scheduler counts."""
 TITLE = 26
 """Letters of a line of a title in a rail."""
 
@@ -61,9 +65,11 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
         margin="12",
     ):
         rows = rail_rows(loop, view)
-        left, right = draw_rails(canvas, loop, rows, rail_title(loop, said))
+        passes = _schedule_words(loop) if view.detail.bodies else []
+        left, right = draw_rails(canvas, loop, rows, rail_title(loop, [*said, *passes]))
         if loop.body is not None and view.detail.bodies:
-            wires = draw_graph(canvas, loop.body, view.inner())
+            with _passes(canvas, loop, passes):
+                wires = draw_graph(canvas, loop.body, view.inner())
             wire_inputs(canvas, _terminals(loop), loop.body, wires, left)
             _wire_outputs(canvas, loop, loop.body, wires, left, right)
             follows = hold_body(canvas, left.name, right.name, loop.body, wires)
@@ -93,6 +99,38 @@ def block_name(block: Block) -> str:
     """`node · function`; the node alone where the function has no name of its own."""
     nameless = block.id in (block.owner, IMPORTED)
     return named(block.owner, 60) if nameless else f"{block.owner} · {block.id}"
+
+
+@contextmanager
+def _passes(canvas: Canvas, loop: LoopOutline, said: list[str]) -> Iterator[None]:
+    """Around what runs in each pass, where the scheduler makes several of an evaluation."""
+    if not said:
+        yield
+        return
+    canvas.kinds.add("schedule")
+    below = said if canvas.direction.sideways else []
+    with canvas.cluster(
+        canvas.name(loop.owner, "passes"),
+        lines(bold("for each pass of an evaluation"), *map(small, below), align="LEFT"),
+        "passes",
+        loop.path,
+        style="rounded,dashed",
+        pencolor=QUIET,
+        margin="12",
+    ):
+        yield
+
+
+def _schedule_words(loop: LoopOutline) -> list[str]:
+    """When an evaluation ends and what is counted for it, of a model over time with conditions."""
+    body = loop.body
+    if body is None or loop.kind != "over time" or not body.scheduled:
+        return []
+    ends = [text.removeprefix("each evaluation ") for text in body.termination]
+    said = [f"an evaluation {text}" for text in ends or ["ends when all nodes have run"]]
+    if body.counted:
+        said += wrapped(f"counted: {', '.join(body.counted)}", COUNTED)
+    return said
 
 
 def name_of_loop(loop: LoopOutline) -> str:

@@ -139,8 +139,14 @@ def _canvas(graph: GraphOutline, form: PictureForm) -> Canvas:
 
 def _title(graph: GraphOutline, notes: list[str]) -> str:
     said = [graph.source] if graph.source and graph.source != graph.id else []
-    said += [*graph.termination, *filter(None, notes)]
+    said += [*_ends(graph), *filter(None, notes)]
     return lines(bold(graph.id, BIG + 2), *(small(text) for text in said), align="LEFT")
+
+
+def _ends(graph: GraphOutline) -> tuple[str, ...]:
+    """When evaluations end; over time it stands at the frame of the passes."""
+    loops = (block.kind for node in graph.nodes for block in node.loops)
+    return () if "over time" in loops else graph.termination
 
 
 def _ids(given: str | Iterable[str], what: str) -> frozenset[str]:
