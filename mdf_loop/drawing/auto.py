@@ -65,8 +65,9 @@ def drawn(graph: GraphOutline, wish: Wish, build: Build) -> Canvas:
     """The picture in the first form that fits; in the last one where none does."""
     forms = _forms(graph, wish, build)
     canvas = build(next(forms))
-    for form in forms:
-        if _fits(canvas.extent(), canvas.direction.sideways):
+    while not _fits(canvas.extent(), canvas.direction.sideways):
+        form = next(forms, None)
+        if form is None:
             break
         canvas = build(form)
     return canvas

@@ -29,7 +29,7 @@ def draw_ends(canvas: Canvas, graph: GraphOutline, wires: dict[str, Wires], view
     """Inputs and outputs of the model as pills, as far as `wires` has their nodes."""
     if not view.detail.bodies:
         return
-    shown = {node.id for node in graph.nodes if node.is_input}
+    shown = {node.id for node in graph.nodes if node.id in wires and node.is_input}
     for given in graph.inputs:
         if given.node not in wires or given.node in shown:
             continue

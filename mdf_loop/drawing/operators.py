@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mdf_loop.drawing.bands import Bands, cut
 from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
 from mdf_loop.drawing.edges import draw_edge, draw_ends
-from mdf_loop.drawing.flow import flow_of
+from mdf_loop.drawing.flow import Flow, flow_of
 from mdf_loop.drawing.frames import GraphDrawer
 from mdf_loop.drawing.labels import lines, small, styled
 from mdf_loop.drawing.nodes import reads_of
@@ -16,7 +17,7 @@ from mdf_loop.drawing.owners import draw_owner
 from mdf_loop.drawing.small import draw_small
 from mdf_loop.drawing.theme import IMPORTED, LINE, PAPER, SMALL, STROKES
 from mdf_loop.drawing.view import View
-from mdf_loop.outline import GraphOutline, NodeOutline
+from mdf_loop.outline import EdgeOutline, GraphOutline, NodeOutline
 from mdf_loop.outline.text import named
 
 OPERATOR = 26
@@ -37,7 +38,7 @@ def draw_operators(
     """Draw a graph as runs of operators; a whole model with its inputs and outputs, in bands."""
     flow = flow_of(graph)
     bands = cut(flow, view.bands if view.nesting == 0 else 1)
-    part = _Part(graph, view, bands, {n.id: k for k, run in enumerate(flow.runs) for n in run})
+    part = _part(graph, view, flow, bands)
     wires: dict[str, Wires] = {}
     for band in range(bands.count):
         runs = [run for run, of in zip(flow.runs, bands.of, strict=True) if of == band]
@@ -52,16 +53,28 @@ def draw_operators(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What is drawn: the graph, how, and the place of each node's run."""
+    """What is drawn: the graph, how, the place of each node's run, and the edges of each band."""
 
     graph: GraphOutline
     view: View
     bands: Bands
     place: dict[str, int]
+    edges: dict[int, list[EdgeOutline]]
 
-    def band(self, node: str) -> int | None:
-        """The band of a node; None of one that has no box."""
-        return self.bands.of[self.place[node]] if node in self.place else None
+    def band(self, node: str) -> int:
+        """The band of a node."""
+        return self.bands.of[self.place[node]]
+
+
+def _part(graph: GraphOutline, view: View, flow: Flow, bands: Bands) -> _Part:
+    place = {node.id: k for k, run in enumerate(flow.runs) for node in run}
+    edges: dict[int, list[EdgeOutline]] = defaultdict(list)
+    for edge in graph.edges:
+        if edge.sender in place and edge.receiver in place:
+            both = (bands.of[place[edge.sender]], bands.of[place[edge.receiver]])
+            for band in dict.fromkeys(both):
+                edges[band].append(edge)
+    return _Part(graph, view, bands, place, edges)
 
 
 def _words(band: int, runs: Sequence[tuple[NodeOutline, ...]]) -> str:
@@ -123,10 +136,8 @@ def _draw_run(canvas: Canvas, run: tuple[NodeOutline, ...], view: View) -> dict[
 def _draw_edges(canvas: Canvas, part: _Part, band: int, wires: dict[str, Wires]) -> None:
     """The edges of a band; of those that are cut the numbered stub on its side."""
     stubs: dict[tuple[int, str], str] = {}
-    for edge in part.graph.edges:
+    for edge in part.edges[band]:
         tail, head = part.band(edge.sender), part.band(edge.receiver)
-        if tail is None or head is None or band not in (tail, head):
-            continue
         if tail == head:
             if part.place[edge.sender] != part.place[edge.receiver] or edge.feedback:
                 draw_edge(canvas, edge, wires, part.view)
