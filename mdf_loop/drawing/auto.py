@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from mdf_loop.drawing.bands import length_of
 from mdf_loop.drawing.canvas import Canvas
 from mdf_loop.drawing.extent import Extent
 from mdf_loop.drawing.flow import flow_of
@@ -33,7 +34,9 @@ RATIO, RATIO_DOWN, TALL = 2.3, 2.5, 2.6
 of the width, of larger pictures."""
 BEST = 1.4
 """Width in parts of the height that bands are to have."""
-_TRIES = 5
+BAND = 150.0
+"""About how broad a band is."""
+_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +118,11 @@ def _operators(graph: GraphOutline, wish: Wish, build: Build, count: int) -> Ite
     """Operators in bands, with all frames open, then with fewer and fewer."""
     rankdir = wish.rankdir or "TB"
     deepest = _depth(graph)
+    length = length_of(flow_of(graph))
     depths = [wish.depth] if wish.depth is not None else [None, *range(deepest - 1, -1, -1)]
     for depth in depths:
         view = replace(wish.view, detail=OPERATORS, depth=depth)
-        form = _banded(PictureForm(view, rankdir), wish, build)
+        form = _banded(PictureForm(view, rankdir), wish, length, build)
         closed = "" if depth is None else f", {depth} frames deep" if depth else ", frames closed"
         yield replace(form, note=_operators_note(graph, form, wish, count) + closed)
 
@@ -133,12 +137,12 @@ def _operators_note(graph: GraphOutline, form: PictureForm, wish: Wish, count: i
     return said + (f"; {folded} that depend on no input are in what reads them" if folded else "")
 
 
-def _banded(form: PictureForm, wish: Wish, build: Build) -> PictureForm:
+def _banded(form: PictureForm, wish: Wish, length: float, build: Build) -> PictureForm:
     """The form with as many bands as give it a good shape."""
     if wish.bands is not None:
         return replace(form, view=replace(form.view, bands=wish.bands))
     found: dict[int, float] = {}
-    bands = 1
+    bands = max(1, round(math.sqrt(length / BAND / BEST)))
     for _ in range(_TRIES):
         extent = build(replace(form, view=replace(form.view, bands=bands))).extent()
         long, broad = extent.height, extent.width
