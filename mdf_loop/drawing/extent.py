@@ -92,20 +92,26 @@ def extent_of(
 
 
 def _ranks(names: list[str], links: list[tuple[str, str]]) -> dict[str, int]:
-    """The length of the longest way to each node; what is in a circle counts from where it is met."""
+    """The length of the longest way to each node; a source stands just before its first reader.
+
+    What is in a circle counts from where it is met.
+    """
     follows: dict[str, list[str]] = defaultdict(list)
     waits = dict.fromkeys(names, 0)
     for tail, head in links:
         follows[tail].append(head)
         waits[head] += 1
     ranks = dict.fromkeys(names, 0)
-    ready = [name for name in names if not waits[name]]
+    sources = [name for name in names if not waits[name]]
+    ready = list(sources)
     for name in ready:
         for head in follows[name]:
             ranks[head] = max(ranks[head], ranks[name] + 1)
             waits[head] -= 1
             if not waits[head]:
                 ready.append(head)
+    for name in sources:
+        ranks[name] = max(min((ranks[head] for head in follows[name]), default=1) - 1, 0)
     return ranks
 
 

@@ -65,3 +65,10 @@ def test_the_guess_is_near(name, rankdir, models, monkeypatch):
     layout = layout_of(draw(models / f"{name}.yaml", level=3, rankdir=rankdir).dot)
     assert 0.7 < guesses[0].width / layout.width < 1.35
     assert 0.6 < guesses[0].height / layout.height < 1.4
+
+
+def test_sources_stand_just_before_what_reads_them():
+    chain = [("a", "b"), ("b", "c"), ("c", "d")]
+    beside = extent_of(placed("abcdxy"), [*chain, ("x", "c"), ("y", "d")], ROOMY, sideways=False)
+    all_first = extent_of(placed("abcdxy"), [*chain, ("x", "b"), ("y", "b")], ROOMY, sideways=False)
+    assert beside.width < all_first.width
