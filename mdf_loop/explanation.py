@@ -55,14 +55,24 @@ def explain(source: Source) -> str:
     (time,) = loops_of(over_time(graph, document))
     blocks = (_block(block) for block in blocks_of(graph))
     has_loops = bool(time.carried) or any(node.loops for node in graph.nodes)
-    program = _program(document, over_time=bool(time.carried))
+    asks = _says_more(graph) or bool(time.carried)
+    program = _program(document, over_time=bool(time.carried)) if asks else None
     asked = passes_over_time() if time.carried else evaluation()
     drawn = _draws(program) if program else ()
     native = _native(program, asked) if program and has_loops else ()
-    sections = [_graph(graph), _over_time(time), *blocks, drawn, native, _decisions(document)]
+    sections = [_graph(graph), _over_time(time), *blocks, drawn, native]
+    sections += [_decisions(document)] if asks else []
     shown = ([*map(on_one_line, lines)] for lines in sections)
     text = "\n\n".join("\n".join(lines) for lines in shown if lines)
     return "\n".join(line.rstrip() for line in text.split("\n")) + "\n"
+
+
+def _says_more(graph: GraphOutline) -> bool:
+    """Whether there is more to a graph than its nodes: what owns graphs, draws numbers, is scheduled.
+
+    Only then it is read as a program, which takes its time for thousands of nodes.
+    """
+    return graph.scheduled or any(node.blocks or node.draws for node in graph.nodes)
 
 
 def loops_of(graph: GraphOutline) -> Iterator[LoopOutline]:

@@ -113,6 +113,7 @@ def _ended(
     """What is computed, written; or the error that has ended it."""
     results, error = compute(claim)
     results.read_from = prepared.document.files
+    results.model = prepared.document
     try:
         if asked.output is not None:
             with finished(heard=results.stopped_by.is_asked):
@@ -218,6 +219,7 @@ def _run_once(
         reason=reason,
         checkpoint=controller.checkpoint,
         native=ready.run.native,
+        seconds=controller.seconds,
     )
     return results, _ended_by(prepared, controller, lambda step: None)
 
@@ -290,6 +292,7 @@ def _run_over_time(
         reason=_sentence(ran, stepper, controller, time),
         checkpoint=controller.checkpoint,
         native=stepper.native,
+        seconds={"time": controller.seconds[name]},
     )
     return results, _ended_by(prepared, controller, time)
 

@@ -8,6 +8,9 @@ from mdf_loop.cli.options import model_argument
 from mdf_loop.cli.show import show
 from mdf_loop.paths import path_of, with_ending
 
+_LEVELS: dict[str, int | None] = {"auto": None, "0": 0, "1": 1, "2": 2, "3": 3}
+_CAPTURES: dict[str, bool | str] = {"on": True, "off": False, "all": "all"}
+
 
 @click.command("draw")
 @model_argument
@@ -15,19 +18,26 @@ from mdf_loop.paths import path_of, with_ending
     "-o", "--output", metavar="FILE", help="svg, png, pdf or dot; default: beside the model."
 )
 @click.option("--over-time", is_flag=True, help="The graph inside of one loop over time steps.")
-@click.option("--level", type=click.IntRange(0, 3), help="0 boxes, 1 terminals, 2 bodies, 3 all.")
+@click.option(
+    "--level",
+    type=click.Choice(["auto", "0", "1", "2", "3", "operators"]),
+    default="auto",
+    show_default=True,
+    help="0 boxes, 1 terminals, 2 bodies, 3 all; operators: those of a large graph, in bands.",
+)
+@click.option("--bands", type=click.IntRange(1, 100), help="How many bands of operators.")
 @click.option("--depth", type=click.IntRange(min=0), help="How many loops inside loops to open.")
 @click.option(
     "--captures",
-    type=click.Choice(["on", "off"]),
+    type=click.Choice(["on", "off", "all"]),
     default="on",
     show_default=True,
-    help="Lines from outer values to where a body reads them.",
+    help="Lines from outer values to where a body reads them; all: also each of many constants.",
 )
 @click.option(
     "--rankdir",
-    type=click.Choice(["LR", "TB"]),
-    default="LR",
+    type=click.Choice(["auto", "LR", "TB"]),
+    default="auto",
     show_default=True,
     help="Left to right, or top to bottom.",
 )
@@ -37,7 +47,8 @@ def command(
     model: str,
     output: str | None,
     over_time: bool,
-    level: int | None,
+    level: str,
+    bands: int | None,
     depth: int | None,
     captures: str,
     rankdir: str,
@@ -52,9 +63,10 @@ def command(
     draw(
         model,
         target,
-        level=level,
+        level=_LEVELS.get(level, level),
+        bands=bands,
         depth=depth,
-        captures=captures == "on",
+        captures=_CAPTURES[captures],
         rankdir=rankdir,
         focus=focus,
         collapse=collapse,

@@ -9,7 +9,19 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from mdf_loop.drawing.theme import FONT, INK, LINE, NORMAL, QUIET, SMALL, STROKES, Direction
+from mdf_loop.drawing.extent import DENSE, ROOMY, Extent, Sized, extent_of
+from mdf_loop.drawing.theme import (
+    BAND_FILL,
+    BAND_LINE,
+    FONT,
+    INK,
+    LINE,
+    NORMAL,
+    QUIET,
+    SMALL,
+    STROKES,
+    Direction,
+)
 from mdf_loop.visible import on_one_line, without_middle
 
 
@@ -39,7 +51,8 @@ class Wires:
     """Where the values of a drawn node arrive and leave.
 
     `inputs` are by port; `reads` by the name of a value from outside that a formula uses. What
-    belongs to no port arrives and leaves at the `header`, if there is one.
+    belongs to no port arrives and leaves at the `header`, if there is one. `loose` are drawn nodes
+    beside it, which no edge may hold where it stands.
     """
 
     first: str
@@ -48,6 +61,7 @@ class Wires:
     inputs: dict[str, list[Arrival]] = field(default_factory=dict)
     outputs: dict[str, End] = field(default_factory=dict)
     reads: dict[str, list[Arrival]] = field(default_factory=dict)
+    loose: tuple[str, ...] = ()
 
     @property
     def whole_in(self) -> End:
@@ -60,6 +74,8 @@ class Wires:
         return End(self.last, self.header, "e" if self.header else "")
 
 
+STRAIGHT = 20
+"""The weight of what must stand on one line: more than all edges that pull it aside."""
 LONGEST_TIP = 2_000
 """Characters that are shown where the mouse is; Graphviz cannot read any number of them."""
 MANY = 400
@@ -73,20 +89,30 @@ _Edges = dict[tuple[str, str, str], dict[str, str]]
 class Canvas:
     """Collects a picture; `dot` is its text. The same model always gives the same text.
 
-    Edges of the `hidden` strokes are left out.
+    Edges of the `hidden` strokes are left out. A `dense` picture has little room between its nodes.
     """
 
     def __init__(
-        self, title: str, direction: Direction, hidden: frozenset[str] = frozenset()
+        self,
+        title: str,
+        direction: Direction,
+        hidden: frozenset[str] = frozenset(),
+        *,
+        dense: bool = False,
     ) -> None:
         import graphviz
 
         self.direction = direction
         self.hidden = hidden
+        self.dense = dense
         self.kinds: set[str] = set()
         self.strokes: set[str] = set()
         self._names: set[str] = set()
         self._edges: _Edges = {}
+        self._placed: dict[str, Sized] = {}
+        self._ranking: list[tuple[str, str]] = []
+        self._frames = 0
+        self._band = 0
         self._graphviz = graphviz
         self._root = graphviz.Digraph(name=_slug(title), comment="drawn by mdf_loop")
         self._here = self._root
@@ -101,8 +127,8 @@ class Canvas:
             bgcolor="white",
             labelloc="b",
             labeljust="l",
-            nodesep="0.28",
-            ranksep="0.55",
+            nodesep="0.15" if dense else "0.28",
+            ranksep="0.22" if dense else "0.55",
             splines="polyline",
             pad="0.15",
             outputorder="edgesfirst",
@@ -130,6 +156,7 @@ class Canvas:
 
     def node(self, name: str, label: str, kind: str, path: str, **attributes: str) -> None:
         """Draw a node with an HTML-like label."""
+        self._place(name, label, attributes)
         self._here.node(
             name,
             label=f"<{label}>",
@@ -138,7 +165,22 @@ class Canvas:
 
     def point(self, name: str, label: str, **attributes: str) -> None:
         """Draw a plain shape that stands for nothing in the model."""
+        self._place(name, label, attributes)
         self._here.node(name, label=f"<{label}>", **attributes)
+
+    def _place(self, name: str, label: str, attributes: dict[str, str]) -> None:
+        least = None
+        if "shape" in attributes:
+            least = (
+                72 * float(attributes.get("width", "0.75")),
+                72 * float(attributes.get("height", "0.5")),
+            )
+        self._placed[name] = Sized(label, least, self._band, self._frames)
+
+    def extent(self) -> Extent:
+        """How large the picture will be, about."""
+        between = DENSE if self.dense else ROOMY
+        return extent_of(self._placed, self._ranking, between, self.direction.sideways)
 
     @contextmanager
     def cluster(
@@ -148,11 +190,33 @@ class Canvas:
         outer = self._here, self._edges
         identity = {"id": f"cluster_{name}", "class": kind, "tooltip": self.text(path)}
         with outer[0].subgraph(name=f"cluster_{name}") as frame:
-            frame.attr(label=f"<{label}>", labelloc="t", labeljust="l", **identity, **attributes)
+            said = f"<{label}>" if label else ""
+            frame.attr(label=said, labelloc="t", labeljust="l", **identity, **attributes)
             self._here, self._edges = frame, {}
+            self._frames += 1
             yield
+            self._frames -= 1
             self._write_edges()
             self._here, self._edges = outer
+
+    @contextmanager
+    def band(self, count: int, label: str, path: str) -> Iterator[None]:
+        """One of several bands that stand beside each other; a frame only where there are several."""
+        if count < 2:
+            yield
+            return
+        self._band += 1
+        with self.cluster(
+            self.name("band"),
+            label,
+            "band",
+            path,
+            style="rounded,filled",
+            pencolor=BAND_LINE,
+            fillcolor=BAND_FILL,
+            margin="8",
+        ):
+            yield
 
     def edge(self, tail: End, head: End, kind: str, path: str = "", label: str = "") -> None:
         """Draw an edge; a second one of the same kind between the same ends is not drawn."""
@@ -165,6 +229,11 @@ class Canvas:
         if label:
             attributes |= {"label": f"< {label} >", "fontcolor": attributes.get("fontcolor", QUIET)}
         self._edges.setdefault((str(tail), str(head), kind), attributes)
+
+    def joined(self, name: str) -> bool:
+        """Whether an edge of the frame under construction begins or ends at a node."""
+        ends = (end.partition(":")[0] for tail, head, _ in self._edges for end in (tail, head))
+        return name in ends
 
     def hold(self, tail: str, head: str, weight: int = 1) -> None:
         """An invisible edge: `head` stands after `tail`, and on one line with it if heavy."""
@@ -187,11 +256,13 @@ class Canvas:
             for tail, head in pairwise(points):
                 rank.edge(tail, head, style="invis")
         for point, frame in zip(points, frames, strict=True):
-            self.hold(point, frame, 50)
+            self.hold(point, frame, 2)
 
     def _write_edges(self) -> None:
         for (tail, head, _), attributes in self._edges.items():
             self._here.edge(tail, head, **attributes)
+            if attributes.get("constraint") != "false":
+                self._ranking.append((tail.partition(":")[0], head.partition(":")[0]))
 
     def finish(self, legend: str) -> str:
         """Write the edges and the legend, and give the DOT text."""

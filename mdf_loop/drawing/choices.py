@@ -10,27 +10,25 @@ from mdf_loop.drawing.frames import (
     Frame,
     GraphDrawer,
     block_name,
+    frame_title,
     hold_body,
+    line_of,
     placeholder,
+    rail_title,
+    straighten,
     wire_inputs,
 )
 from mdf_loop.drawing.labels import bold, lines, small, styled
 from mdf_loop.drawing.rails import Rail, choice_rows, draw_rails
 from mdf_loop.drawing.theme import (
-    BIG,
     BRANCH_FILL,
     CHOICE_FILL,
     CHOICE_LINE,
     PAPER,
     QUIET,
-    SMALL,
-    WARNING,
 )
 from mdf_loop.drawing.view import View
-from mdf_loop.outline import BranchOutline, ChoiceOutline, GraphOutline
-from mdf_loop.outline.order import in_order
-from mdf_loop.outline.text import shortened
-from mdf_loop.outline.words import headline
+from mdf_loop.outline import BranchOutline, ChoiceOutline
 
 
 def draw_choice(
@@ -39,7 +37,7 @@ def draw_choice(
     """Draw a choice with its branches."""
     with canvas.cluster(
         canvas.name(choice.owner, choice.id),
-        _title(choice),
+        frame_title(canvas, choice, [block_name(choice)]),
         "choice",
         choice.path,
         style="filled",
@@ -49,12 +47,14 @@ def draw_choice(
         margin="12",
     ):
         rows = choice_rows(choice, view.detail, view.captures)
-        left, right = draw_rails(canvas, choice, rows)
-        starts = [
+        left, right = draw_rails(canvas, choice, rows, rail_title(choice, [block_name(choice)]))
+        drawn = [
             _draw_branch(canvas, choice, branch, view, draw_graph, left, right)
             for branch in canvas.direction.stacked(choice.branches)
         ]
-        canvas.in_order(left.name, starts)
+        canvas.in_order(left.name, [line[0][0] for line in drawn])
+        if drawn:
+            straighten(canvas, left.name, right.name, drawn[len(drawn) // 2])
     entries = [Arrival(left.outer("c"), "data", tuple(choice.expressions))]
     entries += [
         Arrival(left.outer(f"o{k}"), "capture", (capture.name,))
@@ -69,11 +69,6 @@ def draw_choice(
     )
 
 
-def _title(choice: ChoiceOutline) -> str:
-    notes = [styled(f"⚠ {shortened(n, 110)}", size=SMALL, color=WARNING) for n in choice.notes]
-    return lines(bold(headline(choice), BIG), small(block_name(choice)), *notes, align="LEFT")
-
-
 def _draw_branch(
     canvas: Canvas,
     choice: ChoiceOutline,
@@ -82,8 +77,8 @@ def _draw_branch(
     draw_graph: GraphDrawer,
     left: Rail,
     right: Rail,
-) -> str:
-    """The frame of a branch: the name of what stands first in it.
+) -> list[tuple[str, str]]:
+    """The frame of a branch: where the longest chain in it begins and ends, node by node.
 
     Its edges to the rails stand outside of it, as the rails do.
     """
@@ -102,19 +97,14 @@ def _draw_branch(
         wires = draw_graph(canvas, shown, view.inner()) if shown is not None else {}
         passed = _draw_passed(canvas, choice, branch) if shown or branch.body is None else {}
         name = "" if wires or passed else placeholder(canvas, choice, branch.body)
+    line = [(pill, pill) for pill in [name, *passed.values()] if pill][:1]
     if name:
         _hold(canvas, left, name, right)
     if shown is not None and wires:
         wire_inputs(canvas, _terminals(choice), shown, wires, left)
-        hold_body(canvas, left.name, right.name, shown, wires)
+        line = line_of(shown, hold_body(canvas, left.name, right.name, shown, wires), wires)
     _wire_outputs(canvas, choice, branch, wires, passed, left, right)
-    return name or next(iter([*_first(shown, wires), *passed.values()]))
-
-
-def _first(body: GraphOutline | None, wires: dict[str, Wires]) -> list[str]:
-    """The node that no other one of the body must precede."""
-    nodes = () if body is None else in_order(body)
-    return [wires[node.id].first for node in nodes if node.id in wires][:1]
+    return line
 
 
 def _terminals(choice: ChoiceOutline) -> dict[str, tuple[str, str]]:

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 
-from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
-from mdf_loop.drawing.labels import bold, lines, small, styled
+from mdf_loop.drawing.canvas import STRAIGHT, Arrival, Canvas, End, Wires
+from mdf_loop.drawing.labels import bold, lines, small, styled, wrapped
+from mdf_loop.drawing.observed import loop_words
 from mdf_loop.drawing.rails import Rail, draw_rails, rail_rows, tested
-from mdf_loop.drawing.theme import BIG, FRAME_FILLS, IMPORTED, LOOP_LINE, SMALL, WARNING
+from mdf_loop.drawing.theme import (
+    BIG,
+    FRAME_FILLS,
+    IMPORTED,
+    LOOP_LINE,
+    MARKS,
+    QUIET,
+    SMALL,
+    WARNING,
+)
 from mdf_loop.drawing.view import View, all_nodes
 from mdf_loop.outline import Block, GraphOutline, LoopOutline
 from mdf_loop.outline.order import in_order
 from mdf_loop.outline.text import named, shortened, value_text, weight_text
 from mdf_loop.outline.words import headline
+
+COUNTED = 90
+"""Letters of a line of what the scheduler counts."""
+TITLE = 26
+"""Letters of a line of a title in a rail."""
 
 GraphDrawer = Callable[[Canvas, GraphOutline, View], dict[str, Wires]]
 """Draws the nodes and edges of a graph and says where their values arrive and leave."""
@@ -33,11 +48,14 @@ class Frame:
 
 def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphDrawer) -> Frame:
     """Draw a loop with its body."""
-    name = canvas.name(loop.owner, loop.id)
+    name, said = canvas.name(loop.owner, loop.id), [name_of_loop(loop)]
+    if went := loop_words(view.observation, loop):
+        said.append(went)
+        canvas.kinds.update({"native"} if MARKS["native"].sign in went else ())
     fill = FRAME_FILLS[view.nesting % len(FRAME_FILLS)]
     with canvas.cluster(
         name,
-        _title(loop),
+        frame_title(canvas, loop, said),
         "loop",
         loop.path,
         style="rounded,filled",
@@ -46,16 +64,21 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
         penwidth="1.6",
         margin="12",
     ):
-        left, right = draw_rails(canvas, loop, rail_rows(loop, view.detail, view.captures))
+        rows = rail_rows(loop, view)
+        passes = _schedule_words(loop) if view.detail.bodies else []
+        left, right = draw_rails(canvas, loop, rows, rail_title(loop, [*said, *passes]))
         if loop.body is not None and view.detail.bodies:
-            wires = draw_graph(canvas, loop.body, view.inner())
+            with _passes(canvas, loop, passes):
+                wires = draw_graph(canvas, loop.body, view.inner())
             wire_inputs(canvas, _terminals(loop), loop.body, wires, left)
             _wire_outputs(canvas, loop, loop.body, wires, left, right)
-            hold_body(canvas, left.name, right.name, loop.body, wires)
+            follows = hold_body(canvas, left.name, right.name, loop.body, wires)
+            line = line_of(loop.body, follows, wires)
+            straighten(canvas, left.name, right.name, line)
         else:
             name = placeholder(canvas, loop, loop.body)
-            canvas.hold(left.name, name, 20)
-            canvas.hold(name, right.name, 20)
+            canvas.hold(left.name, name, STRAIGHT)
+            canvas.hold(name, right.name, STRAIGHT)
         _back_edges(canvas, loop, left, right)
     return Frame(
         first=left.name,
@@ -78,12 +101,55 @@ def block_name(block: Block) -> str:
     return named(block.owner, 60) if nameless else f"{block.owner} · {block.id}"
 
 
-def _title(loop: LoopOutline) -> str:
+@contextmanager
+def _passes(canvas: Canvas, loop: LoopOutline, said: list[str]) -> Iterator[None]:
+    """Around what runs in each pass, where the scheduler makes several of an evaluation."""
+    if not said:
+        yield
+        return
+    canvas.kinds.add("schedule")
+    below = said if canvas.direction.sideways else []
+    with canvas.cluster(
+        canvas.name(loop.owner, "passes"),
+        lines(bold("for each pass of an evaluation"), *map(small, below), align="LEFT"),
+        "passes",
+        loop.path,
+        style="rounded,dashed",
+        pencolor=QUIET,
+        margin="12",
+    ):
+        yield
+
+
+def _schedule_words(loop: LoopOutline) -> list[str]:
+    """When an evaluation ends and what is counted for it, of a model over time with conditions."""
+    body = loop.body
+    if body is None or loop.kind != "over time" or not body.scheduled:
+        return []
+    ends = [text.removeprefix("each evaluation ") for text in body.termination]
+    said = [f"an evaluation {text}" for text in ends or ["ends when all nodes have run"]]
+    if body.counted:
+        said += wrapped(f"counted: {', '.join(body.counted)}", COUNTED)
+    return said
+
+
+def name_of_loop(loop: LoopOutline) -> str:
+    """What stands below the headline of a loop."""
     name = block_name(loop)
-    if loop.strict:
-        name += " · strict: reads only what it is given"
-    notes = [styled(f"⚠ {shortened(n, 110)}", size=SMALL, color=WARNING) for n in loop.notes]
-    return lines(bold(headline(loop), BIG), small(name), *notes, align="LEFT")
+    return f"{name} · strict: reads only what it is given" if loop.strict else name
+
+
+def frame_title(canvas: Canvas, block: Block, said: list[str]) -> str:
+    """The title of a frame: headline, what is said, notes; notes alone where its rail has the others."""
+    notes = [styled(f"⚠ {shortened(n, 110)}", size=SMALL, color=WARNING) for n in block.notes]
+    own = [bold(headline(block), BIG), *map(small, said)] if canvas.direction.sideways else []
+    return lines(*own, *notes, align="LEFT")
+
+
+def rail_title(block: Block, said: list[str]) -> tuple[list[str], list[str]]:
+    """The headline, and what is said below it, on short lines."""
+    lines_ = [line for part in said for line in wrapped(part, TITLE + 8)]
+    return wrapped(headline(block), TITLE), lines_
 
 
 def placeholder(canvas: Canvas, block: Block, body: GraphOutline | None) -> str:
@@ -200,8 +266,8 @@ def _back_edges(canvas: Canvas, loop: LoopOutline, left: Rail, right: Rail) -> N
 
 def hold_body(
     canvas: Canvas, first: str, last: str, graph: GraphOutline, wires: dict[str, Wires]
-) -> None:
-    """Keep the body between the rails, its longest chain of nodes on one line with them."""
+) -> dict[str, list[str]]:
+    """Keep the body between the rails; gives what follows each node."""
     drawn = [node.id for node in graph.nodes if node.id in wires]
     follows: dict[str, list[str]] = {node: [] for node in drawn}
     for edge in graph.edges:
@@ -213,11 +279,25 @@ def hold_body(
             canvas.hold(first, wires[node].first)
         if not follows[node]:
             canvas.hold(wires[node].last, last)
-    chain = _longest_chain(graph, follows)
-    stops = [first, *(part for i in chain for part in (wires[i].first, wires[i].last)), last]
-    for tail, head in pairwise(stops):
-        if tail != head:
-            canvas.hold(tail, head, 20)
+        for loose in wires[node].loose:
+            canvas.hold(first, loose)
+            canvas.hold(loose, last)
+    return follows
+
+
+def line_of(
+    graph: GraphOutline, follows: dict[str, list[str]], wires: dict[str, Wires]
+) -> list[tuple[str, str]]:
+    """Where the longest chain of nodes begins and ends at each of them."""
+    return [(wires[i].first, wires[i].last) for i in _longest_chain(graph, follows)]
+
+
+def straighten(canvas: Canvas, first: str, last: str, line: list[tuple[str, str]]) -> None:
+    """Keep a chain of nodes on one line with the rails; what owns frames keeps its own ends so."""
+    tails = [first, *(end for _, end in line)]
+    heads = [*(begin for begin, _ in line), last]
+    for tail, head in zip(tails, heads, strict=True):
+        canvas.hold(tail, head, STRAIGHT)
 
 
 def _longest_chain(graph: GraphOutline, follows: dict[str, list[str]]) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
 from mdf_loop.drawing.labels import bold, cell, lines, row, small, styled, table, wrapped
+from mdf_loop.drawing.observed import value_words
 from mdf_loop.drawing.theme import HEADER, IMPORTED, INK, LINE, MARKS, PAPER, QUIET, SMALL, Detail
 from mdf_loop.drawing.view import View
 from mdf_loop.lower import names_in
@@ -60,7 +61,7 @@ def draw_box(canvas: Canvas, node: NodeOutline, said: Iterable[str]) -> Wires:
         last=name,
         inputs={port.id: everywhere for port in node.inputs},
         outputs={port.id: End(name) for port in node.outputs},
-        reads=_reads(node, everywhere),
+        reads=reads_of(node, everywhere),
     )
 
 
@@ -76,7 +77,7 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> Wires:
         ],
         formulas=_formula_cells(canvas, node, view.detail),
         outputs=[
-            cell(_output_text(p, view.detail), PORT=outputs[p.id], ALIGN="RIGHT", BALIGN="RIGHT")
+            cell(_output_text(node, p, view), PORT=outputs[p.id], ALIGN="RIGHT", BALIGN="RIGHT")
             for p in node.outputs
         ],
         constants=_constants(node.items, view.detail),
@@ -98,7 +99,7 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> Wires:
         inputs={i: [Arrival(End(name, port, enter))] for i, port in inputs.items()},
         outputs={i: End(name, port, leave) for i, port in outputs.items()},
     )
-    wires.reads = _reads(node, [Arrival(wires.whole_in)])
+    wires.reads = reads_of(node, [Arrival(wires.whole_in)])
     return wires
 
 
@@ -154,12 +155,15 @@ def _input_text(port: PortOutline, detail: Detail) -> str:
     return styled(f"▸ {named(port.id, PORT)}{default}") + (small(kind) if kind else "")
 
 
-def _output_text(port: PortOutline, detail: Detail) -> str:
+def _output_text(node: NodeOutline, port: PortOutline, view: View) -> str:
+    detail = view.detail
     value = value_text(port.value, 400) if port.value is not None else port.id
     value = port.id if value.partition("[")[0] == IMPORTED else value
     written = named(port.id, PORT) if value == port.id else f"{port.id} = {value}"
     kind = small(f"{port.type}  ") if detail.types and port.type else ""
-    return kind + fitted(written, detail, "RIGHT") + styled(" ▸")
+    seen = value_words(view.observation, node.id, port.id)
+    said = small(f"  {seen}") if seen else ""
+    return kind + fitted(written, detail, "RIGHT") + said + styled(" ▸")
 
 
 def fitted(text: str, detail: Detail, align: str) -> str:
@@ -242,7 +246,7 @@ def _expressions(node: NodeOutline) -> Iterator[object]:
     yield from (port.value for port in node.outputs)
 
 
-def _reads(node: NodeOutline, entries: list[Arrival]) -> dict[str, list[Arrival]]:
+def reads_of(node: NodeOutline, entries: list[Arrival]) -> dict[str, list[Arrival]]:
     """Every name that the node's formulas use, whether or not it turns out to be an outer one."""
     names = {name for text in _expressions(node) for name in names_in(text)}
     names |= {capture.name for block in node.blocks for capture in block.captures}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
+from mdf_loop.drawing.canvas import STRAIGHT, Arrival, Canvas, End, Wires
 from mdf_loop.drawing.choices import draw_choice
 from mdf_loop.drawing.frames import Frame, GraphDrawer, draw_frame
 from mdf_loop.drawing.labels import cell, lines, row, styled, table
@@ -110,9 +110,10 @@ def _draw_parts(
         block.id: ELEMENTS[type(block)](canvas, block, view, draw_graph) for block in node.blocks
     }
     ends, entries = _draw_formulas(canvas, node, found, view)
+    tables = tuple(dict.fromkeys(end.name for end in ends.values()))
     ports = [frame.first for frame in frames.values()]
     lasts = [frame.last for frame in frames.values()]
-    wires = Wires(first=ports[0], last=lasts[-1])
+    wires = Wires(first=ports[0], last=lasts[-1], loose=tables)
     known = {part.id for part in node.inputs}
     for entry in (*(e for frame in frames.values() for e in frame.reads), *entries):
         for name in sorted({n for text in entry.expressions for n in names_in(text)}):
@@ -123,6 +124,12 @@ def _draw_parts(
             elif name not in frames:
                 wires.reads.setdefault(name, []).append(entry)
         _wire_results(canvas, node, entry, frames)
+    if len(frames) > 1:
+        canvas.hold(ports[0], lasts[-1], STRAIGHT)
+    for name in tables:
+        if not canvas.joined(name):
+            canvas.hold(ports[0], name)
+            canvas.hold(name, lasts[-1])
     wires.outputs = _outputs(node, found, frames, ends, wires)
     return wires
 

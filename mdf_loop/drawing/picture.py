@@ -7,19 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mdf_loop.arguments import flag, names
+from mdf_loop.drawing.auto import PictureForm, Wish, drawn
 from mdf_loop.drawing.canvas import Canvas
+from mdf_loop.drawing.edges import draw_ends
 from mdf_loop.drawing.focus import check_ids, focused
-from mdf_loop.drawing.graphs import draw_ends, draw_graph
+from mdf_loop.drawing.graphs import draw_graph
 from mdf_loop.drawing.labels import bold, lines, small
 from mdf_loop.drawing.legend import legend
+from mdf_loop.drawing.observed import run_words
 from mdf_loop.drawing.render import format_of, render
-from mdf_loop.drawing.theme import BIG, DIRECTIONS, LEVELS
-from mdf_loop.drawing.view import View, default_level, detail_of
+from mdf_loop.drawing.theme import BIG, DIRECTIONS, LEVELS, OPERATORS
+from mdf_loop.drawing.view import View
 from mdf_loop.errors import InputError
 from mdf_loop.files import checked_place, write_whole
 from mdf_loop.importing.opening import Source
-from mdf_loop.outline import GraphOutline, outline, outline_over_time
+from mdf_loop.outline import GraphOutline, Observation, outline, outline_over_time
 from mdf_loop.paths import Files, noting
+
+MOST_BANDS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +57,15 @@ def draw(
     source: Source,
     target: str | Path | None = None,
     *,
-    level: int | None = None,
+    level: int | str | None = None,
     depth: int | None = None,
-    captures: bool = True,
-    rankdir: str = "LR",
+    captures: bool | str = True,
+    rankdir: str = "auto",
+    bands: int | None = None,
     focus: str | Iterable[str] = (),
     collapse: str | Iterable[str] = (),
     over_time: bool = False,
+    observation: Observation | None = None,
 ) -> Drawing:
     """Draw a model: a path, a modeci_mdf Model or Graph. It need not be one that can be compiled.
 
@@ -66,14 +73,18 @@ def draw(
         source: the model.
         target: a file to write too; its suffix says how (.svg, .png, .pdf, .dot).
         level: 0 one box per node, 1 loop frames with terminals, 2 bodies with formulas,
-            3 dtypes, shapes and values too; left out, as much as a page can hold.
+            3 dtypes, shapes and values too, "operators" those of a large graph, chains of them in
+            one box; left out, as much as a page can hold.
         depth: how many loops inside loops to open; left out, all of them.
-        captures: whether to draw what bodies read from outside.
-        rankdir: LR from left to right, TB from top to bottom.
+        captures: whether to draw what bodies read from outside; "all" draws captured constants
+            one by one, however many they are.
+        rankdir: LR from left to right, TB from top to bottom, auto as it fits better.
+        bands: into how many bands operators are cut; left out, as many as make a good shape.
         focus: ids of nodes; only they and their neighbours are drawn.
         collapse: ids of nodes to draw as one box.
         over_time: whether to draw the model over time: the graph inside of one loop over time
             steps, with its states as carried values.
+        observation: what a run says of loops and ports, written beside them: `results.draw` gives it.
 
     Raises:
         LoopError: the model cannot be read, the file cannot be written, or there is nothing to draw
@@ -90,41 +101,81 @@ def draw(
     check_ids(graph, sorted(chosen | closed))
     if chosen:
         graph = focused(graph, chosen)
-    view = View(
-        detail=detail_of(default_level(graph) if level is None else _level(level)),
+    wish = Wish(
+        level=_level(level, bands),
+        rankdir=_rankdir(rankdir),
         depth=_depth(depth),
-        captures=flag(captures, "captures"),
-        collapse=closed,
+        bands=_bands(bands),
+        view=View(
+            detail=OPERATORS,
+            captures=captures == "all" or flag(captures, "captures"),
+            collapse=closed,
+            weights=captures == "all",
+            observation=observation,
+        ),
     )
-    drawing = Drawing(_dot(graph, view, _rankdir(rankdir)), frozenset(files))
+    drawing = Drawing(_dot(graph, wish), frozenset(files))
     if target is not None:
         drawing.save(target)
     return drawing
 
 
-def _dot(graph: GraphOutline, view: View, rankdir: str) -> str:
-    hidden = frozenset() if view.captures else frozenset({"capture"})
-    canvas = Canvas(graph.id, DIRECTIONS[rankdir], hidden)
-    with canvas.cluster("model", _title(graph), "model", graph.path, pencolor="none", margin="8"):
-        wires = draw_graph(canvas, graph, view)
-        draw_ends(canvas, graph, wires, view)
+def _dot(graph: GraphOutline, wish: Wish) -> str:
+    canvas = drawn(graph, wish, lambda form: _canvas(graph, form))
     return canvas.finish(legend(canvas))
 
 
-def _title(graph: GraphOutline) -> str:
+def _canvas(graph: GraphOutline, form: PictureForm) -> Canvas:
+    view = form.view
+    hidden = frozenset() if view.captures else frozenset({"capture"})
+    canvas = Canvas(graph.id, DIRECTIONS[form.rankdir], hidden, dense=view.detail.operators)
+    title = _title(graph, [*run_words(view.observation), form.note])
+    with canvas.cluster("model", title, "model", graph.path, pencolor="none", margin="8"):
+        wires = draw_graph(canvas, graph, view)
+        if not view.detail.operators:
+            draw_ends(canvas, graph, wires, view)
+    return canvas
+
+
+def _title(graph: GraphOutline, notes: list[str]) -> str:
     said = [graph.source] if graph.source and graph.source != graph.id else []
-    said += list(graph.termination)
+    said += [*_ends(graph), *filter(None, notes)]
     return lines(bold(graph.id, BIG + 2), *(small(text) for text in said), align="LEFT")
+
+
+def _ends(graph: GraphOutline) -> tuple[str, ...]:
+    """When evaluations end; over time it stands at the frame of the passes."""
+    loops = (block.kind for node in graph.nodes for block in node.loops)
+    return () if "over time" in loops else graph.termination
 
 
 def _ids(given: str | Iterable[str], what: str) -> frozenset[str]:
     return frozenset(names(given, what))
 
 
-def _level(level: int) -> int:
-    if not isinstance(level, int) or level not in range(len(LEVELS)):
-        raise InputError(f"there is no level {level}", hint="levels are 0, 1, 2 and 3")
-    return level
+def _level(level: int | str | None, bands: int | None) -> int | str | None:
+    known = level is None or level == OPERATORS.level
+    known = known or (isinstance(level, int) and level in range(len(LEVELS)))
+    if not known:
+        raise InputError(
+            f"there is no level {level}", hint="levels are 0, 1, 2 and 3, and 'operators'"
+        )
+    if bands is None:
+        return level
+    if isinstance(level, int):
+        raise InputError(
+            f"level {level} has no bands", hint="leave the level out, or ask for level='operators'"
+        )
+    return OPERATORS.level
+
+
+def _bands(bands: int | None) -> int | None:
+    if bands is not None and (type(bands) is not int or not 1 <= bands <= MOST_BANDS):
+        raise InputError(
+            f"the number of bands is {bands!r}"[:200],
+            hint=f"give a whole number from 1 to {MOST_BANDS}",
+        )
+    return bands
 
 
 def _depth(depth: int | None) -> int | None:
@@ -133,9 +184,12 @@ def _depth(depth: int | None) -> int | None:
     return depth
 
 
-def _rankdir(rankdir: str) -> str:
+def _rankdir(rankdir: str) -> str | None:
+    if rankdir == "auto":
+        return None
     if not isinstance(rankdir, str) or rankdir not in DIRECTIONS:
         raise InputError(
-            f"there is no direction {rankdir!r}"[:200], hint="use 'LR' (left to right) or 'TB'"
+            f"there is no direction {rankdir!r}"[:200],
+            hint="use 'LR' (left to right), 'TB' (top to bottom) or 'auto'",
         )
     return rankdir

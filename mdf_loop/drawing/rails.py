@@ -11,9 +11,18 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from mdf_loop.drawing.canvas import Canvas, End
-from mdf_loop.drawing.labels import badge, cell, lines, row, small, styled, table
+from mdf_loop.drawing.labels import badge, bold, cell, lines, row, small, styled, table
+from mdf_loop.drawing.observed import terminal_words
 from mdf_loop.drawing.theme import BADGE, CHIP_LINE, IMPORTED, PAPER, ROW, Detail
-from mdf_loop.outline import ArgumentOutline, Block, CaptureOutline, ChoiceOutline, LoopOutline
+from mdf_loop.drawing.view import View
+from mdf_loop.outline import (
+    ArgumentOutline,
+    Block,
+    CaptureOutline,
+    ChoiceOutline,
+    LoopOutline,
+    Observation,
+)
 from mdf_loop.outline.scope import literal_value
 from mdf_loop.outline.text import named, shortened, value_text
 from mdf_loop.outline.words import delay_text, slice_text
@@ -29,12 +38,18 @@ class Terminal:
     below: str = ""
 
 
+BELOW = 64
+"""Letters below the name of a terminal."""
+_LETTER = 7.2
+"""Width of a letter of a rail."""
+
 Rows = tuple[tuple[Terminal | None, Terminal | None], ...]
 """Left and right terminal of each row; None where a side has none."""
 
 
-def rail_rows(loop: LoopOutline, detail: Detail, captures: bool) -> Rows:
+def rail_rows(loop: LoopOutline, view: View) -> Rows:
     """Trip count, iteration, condition, carried pairs; then captures beside recorded values."""
+    detail, captures, told = view.detail, view.captures, view.observation
     rows: list[tuple[Terminal | None, Terminal | None]] = []
     if loop.trip_count is not None:
         text = assigned(loop.trip_count)
@@ -44,10 +59,12 @@ def rail_rows(loop: LoopOutline, detail: Detail, captures: bool) -> Rows:
     if loop.iteration:
         rows.append((Terminal("iteration", "i", loop.iteration, "0, 1, 2, …"), None))
     rows.append((_start(loop), _stop(loop)))
-    rows += [(_enter(loop, k, detail), _leave(loop, k, detail)) for k in range(len(loop.carried))]
+    rows += [
+        (_enter(loop, k, detail), _leave(loop, k, detail, told)) for k in range(len(loop.carried))
+    ]
     left = [*_sliced(loop), *_delayed(loop)]
     left += _captures(loop.captures, detail) if captures else []
-    right = [*_recorded(loop, detail), *_results(loop)]
+    right = [*_recorded(loop, detail, told), *_results(loop, told)]
     rows += zip_longest(left, right)
     return tuple(pair for pair in rows if pair != (None, None)) or ((None, None),)
 
@@ -114,23 +131,30 @@ def _said(expression: object) -> str:
     return named(expression, 28) if isinstance(expression, str) else value_text(expression, 28)
 
 
-def _leave(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
+def _leave(loop: LoopOutline, k: int, detail: Detail, told: Observation | None) -> Terminal:
     pair = loop.carried[k]
     kind = pair.type if detail.types else ""
-    return Terminal("leave", f"v{k}", pair.leave or f"carried {k}", _taken(pair.ports, kind))
+    said = _taken(pair.ports, kind, _observed(told, loop, pair.ports))
+    return Terminal("leave", f"v{k}", pair.leave or f"carried {k}", said)
 
 
-def _recorded(loop: LoopOutline, detail: Detail) -> Iterable[Terminal]:
+def _recorded(loop: LoopOutline, detail: Detail, told: Observation | None) -> Iterable[Terminal]:
     for k, recorded in enumerate(loop.recorded):
         kind = recorded.type if detail.types else ""
-        yield Terminal(
-            "recorded", f"r{k}", recorded.name, _taken(recorded.ports, recorded.how, kind)
-        )
+        seen = _observed(told, loop, recorded.ports)
+        said = _taken(recorded.ports, recorded.how, kind, seen)
+        yield Terminal("recorded", f"r{k}", recorded.name, said)
 
 
-def _results(loop: LoopOutline) -> Iterable[Terminal]:
+def _results(loop: LoopOutline, told: Observation | None) -> Iterable[Terminal]:
     for k, result in enumerate(loop.results):
-        yield Terminal("result", f"x{k}", result.name.replace("_", " "), _taken(result.ports, ""))
+        said = _taken(result.ports, _observed(told, loop, result.ports))
+        yield Terminal("result", f"x{k}", result.name.replace("_", " "), said)
+
+
+def _observed(told: Observation | None, loop: LoopOutline, ports: tuple[str, ...]) -> str:
+    """What a run says of the first port that takes a result."""
+    return terminal_words(told, loop, ports[0]) if ports else ""
 
 
 def _taken(ports: tuple[str, ...], *said: str) -> str:
@@ -176,35 +200,43 @@ class Rail:
         return End(self.name, f"{key}_i", side or self.inner_side)
 
 
-def draw_rails(canvas: Canvas, block: Block, rows: Rows) -> tuple[Rail, Rail]:
-    """Draw both rails of a loop or a choice."""
+def draw_rails(
+    canvas: Canvas, block: Block, rows: Rows, title: tuple[list[str], list[str]]
+) -> tuple[Rail, Rail]:
+    """Draw both rails of a loop or a choice; a title stands in front of rails that are lines.
+
+    There no edge comes, while edges from above would cross it in the frame's corner.
+    """
     direction = canvas.direction
     canvas.kinds.update(t.kind for pair in rows for t in pair if t is not None)
     rails = []
     for side, word in enumerate(("in", "out")):
         name = canvas.name(block.owner, block.id, word)
-        build = _column if direction.sideways else _line
-        content = table(build([pair[side] for pair in rows], side, _widths(rows)), CELLSPACING=3)
+        terminals = [pair[side] for pair in rows]
+        if direction.sideways:
+            made = list(_column(terminals, side))
+        else:
+            made = _with_title(list(_line(terminals, side, _widths(rows))), side, *title)
+        content = table((row(cells) for cells in made), CELLSPACING=3)
         canvas.node(name, content, "terminals", block.path)
         outer, inner = direction.enter, direction.leave
         rails.append(Rail(name, outer, inner) if side == 0 else Rail(name, inner, outer))
     return rails[0], rails[1]
 
 
-def _column(terminals: list[Terminal | None], side: int, widths: list[int]) -> Iterable[str]:
+def _column(terminals: list[Terminal | None], side: int) -> Iterable[list[str]]:
     """A rail for left to right: one row per terminal, its sign towards the body."""
     for terminal in terminals:
         if terminal is None:
-            yield row([cell("", HEIGHT=ROW), cell("", WIDTH=BADGE, HEIGHT=ROW)][:: 1 - 2 * side])
+            yield [cell("", HEIGHT=ROW), cell("", WIDTH=BADGE, HEIGHT=ROW)][:: 1 - 2 * side]
             continue
         align = "RIGHT" if side == 0 else "LEFT"
         text = _chip(terminal, align, HEIGHT=ROW)
-        yield row(
-            [text, badge(terminal.kind, 12, BADGE, ROW, PORT=f"{terminal.key}_i")][:: 1 - 2 * side]
-        )
+        sign = badge(terminal.kind, 12, BADGE, ROW, PORT=f"{terminal.key}_i")
+        yield [text, sign][:: 1 - 2 * side]
 
 
-def _line(terminals: list[Terminal | None], side: int, widths: list[int]) -> Iterable[str]:
+def _line(terminals: list[Terminal | None], side: int, widths: list[int]) -> list[list[str]]:
     """A rail for top to bottom: one column per terminal."""
     texts, signs = [], []
     for terminal, width in zip(terminals, widths, strict=True):
@@ -214,13 +246,25 @@ def _line(terminals: list[Terminal | None], side: int, widths: list[int]) -> Ite
             continue
         texts.append(_chip(terminal, "CENTER", WIDTH=width, HEIGHT=ROW))
         signs.append(badge(terminal.kind, 12, width, BADGE, PORT=f"{terminal.key}_i"))
-    yield from [row(texts), row(signs)][:: 1 - 2 * side]
+    return [texts, signs][:: 1 - 2 * side]
+
+
+def _with_title(
+    made: list[list[str]], side: int, head: list[str], below: list[str]
+) -> list[list[str]]:
+    """The title before the first rail, as much room before the other."""
+    widths = [_LETTER * len(line) for line in head] + [5.0 * len(line) for line in below]
+    if not widths:
+        return made
+    words = lines(*map(bold, head), *map(small, below), align="LEFT") if side == 0 else ""
+    first = cell(words, ROWSPAN=2, WIDTH=int(max(widths)) + 12, ALIGN="LEFT", BALIGN="LEFT")
+    return [[first, *made[0]], *made[1:]]
 
 
 def _chip(terminal: Terminal, align: str, **size: int) -> str:
     content = lines(
         styled(named(terminal.name, 40)),
-        small(shortened(terminal.below, 48)) if terminal.below else "",
+        small(shortened(terminal.below, BELOW)) if terminal.below else "",
         align=align,
     )
     return cell(
@@ -240,6 +284,6 @@ def _widths(rows: Rows) -> list[int]:
     def needed(terminal: Terminal | None) -> int:
         if terminal is None:
             return BADGE
-        return int(max(7.2 * len(terminal.name), 5.8 * len(terminal.below))) + 14
+        return int(max(_LETTER * len(terminal.name), 5.8 * min(len(terminal.below), BELOW))) + 14
 
     return [max(needed(left), needed(right)) for left, right in rows]

@@ -87,14 +87,21 @@ def draw_small(canvas: Canvas, node: NodeOutline, view: View) -> Wires | None:
 
 
 def draw_pill(
-    canvas: Canvas, name: str, text: str, kind: str, path: str, role: str, view: View
+    canvas: Canvas,
+    name: str,
+    text: str,
+    kind: str,
+    path: str,
+    role: str,
+    view: View,
+    seen: str = "",
 ) -> None:
-    """Draw an input or an output of the model."""
+    """Draw an input or an output of the model, with what was seen of it."""
     canvas.kinds.add(role)
     said = small(kind) if view.detail.types and kind else ""
     canvas.node(
         name,
-        lines(styled(named(text, NAME), tag="I"), said),
+        lines(styled(named(text, NAME), tag="I"), said, small(seen) if seen else ""),
         role,
         path,
         shape="box",

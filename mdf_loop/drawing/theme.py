@@ -62,6 +62,7 @@ MARKS: dict[str, Mark] = {
     "captured": Mark("◇", PAPER, INK, "read from outside"),
     "result": Mark("#", "#4d4d4d", PAPER, "told about the run"),
     "before_test": Mark("+1", "#f7dcc8", INK, "before the test: runs once more than the rest"),
+    "native": Mark("⚡", "#f6e7a8", INK, "ran as machine code"),
     "state": Mark("↻", "#f6e7a8", INK, "state, kept between evaluations"),
     "noise": Mark("~", "#f7dcc8", INK, "draws random numbers"),
     "schedule": Mark("◷", "#f7dcc8", INK, "when the scheduler lets it run"),
@@ -95,6 +96,7 @@ STROKES: dict[str, Stroke] = {
         "╌╌▸",
         "next iteration (t+1)",
     ),
+    "cut": Stroke({"color": "#0072b2", "penwidth": "0.8"}, "3▸ ▸3", "goes on at its number"),
     "feedback": Stroke(
         {
             "color": "#8a3f7f",
@@ -130,21 +132,25 @@ class Direction:
 
 
 DIRECTIONS = {
-    "LR": Direction("LR", enter="w", leave="e", back_from="nw", back_to="ne"),
-    "TB": Direction("TB", enter="n", leave="s", back_from="ne", back_to="se"),
+    "LR": Direction("LR", enter="w", leave="e", back_from="w", back_to="e"),
+    "TB": Direction("TB", enter="n", leave="s", back_from="n", back_to="s"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much a level shows; `rows` and `width` limit the formulas of a node."""
+    """How much a level shows; `rows` and `width` limit the formulas of a node.
 
-    level: int
+    `operators` says that of nodes only the operators are shown, chains of them in one box.
+    """
+
+    level: int | str
     frames: bool
     bodies: bool
     types: bool
     rows: int
     width: int
+    operators: bool = False
 
 
 LEVELS = (
@@ -153,3 +159,9 @@ LEVELS = (
     Detail(2, frames=True, bodies=True, types=False, rows=6, width=40),
     Detail(3, frames=True, bodies=True, types=True, rows=200, width=64),
 )
+OPERATORS = Detail(
+    "operators", frames=True, bodies=True, types=False, rows=0, width=32, operators=True
+)
+"""The level of large graphs."""
+BAND_LINE, BAND_FILL = "#d8dee4", "#fbfcfd"
+"""Around a band of a large graph."""

@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from mdf_loop.drawing.theme import LEVELS, Detail
-from mdf_loop.outline import GraphOutline, NodeOutline
+from mdf_loop.drawing.theme import LEVELS, OPERATORS, Detail
+from mdf_loop.outline import GraphOutline, NodeOutline, Observation
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How to draw; `depth` is how many frames inside frames may still be opened (None: all)."""
+    """How to draw; `depth` is how many frames inside frames may still be opened (None: all).
+
+    `bands` is into how many bands the operators of a large graph are cut; `weights` says whether
+    captured constants are drawn also where they are many; `observation` is what a run says.
+    """
 
     detail: Detail
     depth: int | None = None
     captures: bool = True
     collapse: frozenset[str] = frozenset()
     nesting: int = 0
+    bands: int = 1
+    weights: bool = False
+    observation: Observation | None = None
 
     def opens(self, node: NodeOutline) -> bool:
         """Whether the loops and choices of a node are shown as frames rather than as one box."""
@@ -44,6 +51,6 @@ def default_level(graph: GraphOutline) -> int:
     return 3 if count <= 12 else 2 if count <= 40 else 1
 
 
-def detail_of(level: int) -> Detail:
+def detail_of(level: int | str) -> Detail:
     """What a level shows."""
-    return LEVELS[level]
+    return OPERATORS if isinstance(level, str) else LEVELS[level]

@@ -5,10 +5,17 @@
 `parts` are the data, with the `values` of loops and choices; `graphs` reads them from the document,
 with `loops`, `scans` and `choices` for the functions that own graphs; `scope` computes what a body
 captures; `schedule` words the scheduler's conditions; `words` and `pseudocode` say what a loop or a
-choice does; `over_time` makes the whole graph the body of a loop over time steps.
+choice does; `over_time` makes the whole graph the body of a loop over time steps; `observation` is what
+a run says of loops and ports.
 """
 
 from mdf_loop.outline.graphs import outline
+from mdf_loop.outline.observation import (
+    LoopObservation,
+    Observation,
+    ValueObservation,
+    observe,
+)
 from mdf_loop.outline.over_time import outline_over_time
 from mdf_loop.outline.parts import (
     Block,
@@ -47,13 +54,17 @@ __all__ = [
     "InputOutline",
     "ItemOutline",
     "JoinOutline",
+    "LoopObservation",
     "LoopOutline",
     "NodeOutline",
+    "Observation",
     "OutputOutline",
     "PortOutline",
     "RecordedOutline",
     "ResultOutline",
     "SliceOutline",
+    "ValueObservation",
+    "observe",
     "outline",
     "outline_over_time",
 ]

@@ -6,7 +6,7 @@ notes are what its modeller should know.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,16 +15,24 @@ from mdf_loop.errors import LoopError
 from mdf_loop.ir import Array, Constant, Loop, Value, always_true, is_true, walk
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading import read_annotated
+from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.inputs import bind_types
+from mdf_loop.reading.over_time import read_over_time
+from mdf_loop.reading.schedule.arguments import node_id
+from mdf_loop.reading.schedule.conditions import counts_in
+from mdf_loop.reading.schedule.plan import Schedule
+from mdf_loop.specification import RunSpecification
 
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """Types by MDF path, loops by MDF path, fixed values, and notes."""
+    """Types by MDF path, loops by MDF path, fixed values, notes, and what conditions have counted."""
 
     types: Mapping[str, Any] = field(default_factory=dict)
     loops: Mapping[str, Loop] = field(default_factory=dict)
     constants: Mapping[Value, Array] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    counted: tuple[str, ...] = ()
 
     def type_of(self, path: str, port: Any = None) -> str:
         """The type of what stands at a path; else what the port itself states."""
@@ -78,5 +86,38 @@ def annotate(document: Document) -> Annotations:
 
 
 def annotate_over_time(document: Document) -> Annotations:
-    """What holds in every time step: nothing that only the first evaluation tells."""
-    return Annotations(notes=annotate(document).notes)
+    """What holds in every time step: types are those of the loop, not those it begins with.
+
+    A model that cannot be read over time has the notes of one evaluation.
+    """
+    notes = annotate(document).notes
+    options = Options(max_iterations=1)
+    parameters = (p for node in document.graph.nodes for p in node.parameters)
+    passing = any(getattr(p, "time_derivative", None) is not None for p in parameters)
+    asked = RunSpecification(steps=2, dt=1.0 if passing else None)
+    try:
+        bound = Bound.of(bind_types(document, {}, options))
+        made = read_over_time(document, bound, options, asked)
+    except LoopError:
+        return Annotations(notes=notes)
+    except Exception:  # noqa: BLE001 - as above
+        return Annotations(notes=notes)
+    operations = list(walk(made.later.ops))
+    return Annotations(
+        types=made.types,
+        loops={op.where: op for op in operations if isinstance(op, Loop)},
+        constants={op.value: op.array for op in operations if isinstance(op, Constant)},
+        notes=notes,
+        counted=tuple(_counted(document, made.schedule)),
+    )
+
+
+def _counted(document: Document, schedule: Schedule) -> Iterator[str]:
+    """What the written conditions have counted, each once."""
+    given = document.graph.conditions
+    written = {str(node_id(node)) for node in getattr(given, "node_specific", None) or {}}
+    asked = [schedule.conditions[node] for node in written if node in schedule.conditions]
+    if getattr(given, "termination", None):
+        asked.append(schedule.termination)
+    counts = {str(count) for key in asked for count in counts_in(key)}
+    yield from sorted(text.replace("environment state update", "the evaluation") for text in counts)

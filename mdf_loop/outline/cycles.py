@@ -16,14 +16,15 @@ def cycle_groups(graph: Any) -> tuple[tuple[str, ...], ...]:
     """Groups of nodes that feed each other, in document order."""
     import networkx
 
-    ids = [node.id for node in graph.nodes]
+    ids = {node.id: place for place, node in enumerate(graph.nodes)}
     pairs = [(e.sender, e.receiver) for e in graph.edges if e.sender in ids and e.receiver in ids]
+    themselves = {sender for sender, receiver in pairs if sender == receiver}
     groups = [
-        tuple(i for i in ids if i in component)
+        tuple(sorted(component, key=ids.__getitem__))
         for component in networkx.strongly_connected_components(networkx.DiGraph(pairs))
-        if len(component) > 1 or any((node, node) in pairs for node in component)
+        if len(component) > 1 or component & themselves
     ]
-    return tuple(sorted(groups, key=lambda group: ids.index(group[0])))
+    return tuple(sorted(groups, key=lambda group: ids[group[0]]))
 
 
 def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[str]:
@@ -36,8 +37,8 @@ def feedback_edges(graph: Any, groups: Iterable[tuple[str, ...]]) -> frozenset[s
         closing.update(_closing([e for e in inside if e.sender in waits[e.receiver]], group))
     going = [e for e in usable if e.id not in closing]
     layers = layers_of(graph, waiting_for(graph, going), "")
-    order = [node for layer in layers for node in layer]
-    late = {e.id for e in going if order.index(e.sender) >= order.index(e.receiver)}
+    order = {node: place for place, node in enumerate(node for layer in layers for node in layer)}
+    late = {e.id for e in going if order[e.sender] >= order[e.receiver]}
     return frozenset(closing | late)
 
 

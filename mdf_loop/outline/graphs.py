@@ -65,6 +65,7 @@ def outline_with(document: Document, notes: Annotations) -> GraphOutline:
         outputs=reader.graph_outputs(),
         notes=reader.notes.notes,
         source=document.name,
+        counted=reader.notes.counted,
     )
 
 

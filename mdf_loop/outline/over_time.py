@@ -59,8 +59,8 @@ def over_time(graph: GraphOutline, document: Document) -> GraphOutline:
         edges=(),
         inputs=tuple(replace(i, node=owner.id, port=i.name) for i in graph.inputs),
         outputs=tuple(
-            OutputOutline(name, owner.id, name, output.path)
-            for name, output in zip(recorded, graph.outputs, strict=True)
+            OutputOutline(name, owner.id, name, output.path, row.type)
+            for name, output, row in zip(recorded, graph.outputs, loop.recorded, strict=True)
         ),
         cycles=(),
     )
@@ -108,7 +108,7 @@ def _body(
     ]
     return replace(
         graph,
-        edges=tuple(e for e in graph.edges if not e.feedback or _several_passes(graph)),
+        edges=tuple(e for e in graph.edges if not e.feedback or graph.scheduled),
         inputs=(
             *(entry for state in states for entry in state.entries),
             *(replace(given, source="captured") for given in graph.inputs),
@@ -118,15 +118,21 @@ def _body(
     )
 
 
-def _several_passes(graph: GraphOutline) -> bool:
-    """Whether an older value may also be one of the same evaluation, from the pass before."""
-    return bool(graph.termination) or any(node.condition for node in graph.nodes)
-
-
 def _recorded(graph: GraphOutline) -> tuple[RecordedOutline, ...]:
     times = Counter(output.name for output in graph.outputs)
     names = [o.name if times[o.name] == 1 else f"{o.node}.{o.port}" for o in graph.outputs]
-    return tuple(RecordedOutline(f"{name}[t]", (name,)) for name in names)
+    return tuple(
+        RecordedOutline(f"{name}[t]", (name,), _stacked(output.type))
+        for name, output in zip(names, graph.outputs, strict=True)
+    )
+
+
+def _stacked(type_: str) -> str:
+    """A type with the axis of time in front, where its shape is known."""
+    dtype, bracket, shape = type_.partition("[")
+    if not bracket:
+        return ""
+    return f"{dtype}[time]" if shape == "]" else f"{dtype}[time, {shape}"
 
 
 # --- states -----------------------------------------------------------------------------------

@@ -310,7 +310,8 @@ class GraphOutline:
     """A graph or a loop body; the outputs of a body are in the order of its signature.
 
     `cycles` are groups of nodes that feed each other; `termination` are the scheduler's words
-    for the end of a run; `notes` say why the model cannot be compiled, if it cannot.
+    for the end of a run; `notes` say why the model cannot be compiled, if it cannot. `counted` is
+    what the scheduler counts, over time.
     """
 
     id: str
@@ -323,3 +324,9 @@ class GraphOutline:
     termination: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     source: str = ""
+    counted: tuple[str, ...] = ()
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether an evaluation may have several passes: conditions say when nodes run, or it ends."""
+        return bool(self.termination) or any(node.condition for node in self.nodes)

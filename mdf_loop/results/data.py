@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop import arguments
+from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Data
 from mdf_loop.paths import Files, noting
@@ -22,17 +23,21 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from xarray import Dataset
 
+    from mdf_loop.drawing import Drawing
+
 
 class Results(Outputs):
     """What a run gave, and what can be made of it; see `Outputs` for all that it says.
 
     Attributes:
         read_from: the files of the model, which nothing is saved over.
+        model: the model, of which `draw` makes a picture; None where results were read from a file.
         store: the Zarr store that the outputs are read from where they are looked at, if a cluster
             has written one.
     """
 
     read_from: Files = frozenset()
+    model: Document | None = None
     store: Path | None = None
 
     @property
@@ -112,6 +117,29 @@ class Results(Outputs):
 
         with noting(self.read_from):
             save(self, path)
+
+    def draw(self, target: str | Path | None = None, **options: Any) -> Drawing:
+        """Draw the model with what the run says: iterations, why loops ended, milliseconds, values, traces.
+
+        Args:
+            target: a file to write too; its suffix says how, as for `mdf_loop.draw`.
+            options: those of `mdf_loop.draw`; `over_time` is as the run was.
+
+        Raises:
+            InputError: the model is not known, because the results were read from a file.
+            LoopError: the file cannot be written, or there is nothing to draw with.
+        """
+        from mdf_loop.drawing import draw
+        from mdf_loop.outline import observe
+
+        if self.model is None:
+            raise InputError(
+                "the model of these results is not known",
+                hint="draw the results that compile(...).run(...) gives",
+            )
+        timed = any(axis.name == "time" for axis in self.axes)
+        options = {"over_time": timed, **options, "observation": observe(self)}
+        return draw(self.model, target, **options)
 
     def plot(
         self,

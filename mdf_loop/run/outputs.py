@@ -151,6 +151,8 @@ class Outputs(Mapping[str, Data]):
         execution_list: for each evaluation of a run over time the sets of nodes that ran, in
             order; None if that was decided while running and not asked for.
         checkpoint: the file that `resume` takes to go on from here; None if none was written.
+        seconds: how long each loop has run that was followed by itself, by name (that over time is
+            `time`); under the empty name an evaluation as a whole, where short loops are a part of it.
     """
 
     def __init__(
@@ -175,6 +177,7 @@ class Outputs(Mapping[str, Data]):
         draws: bool = False,
         told: Mapping[str, tuple[float, ...]] | None = None,
         dims: Mapping[str, tuple[str, ...]] | None = None,
+        seconds: Mapping[str, float] | None = None,
     ) -> None:
         self._arrays = dict(arrays)
         self.dtypes = dict(dtypes) if dtypes else {}
@@ -192,6 +195,7 @@ class Outputs(Mapping[str, Data]):
         self.draws = draws
         self.told = dict(told) if told else {}
         self.dims = dict(dims) if dims else {}
+        self.seconds = dict(seconds) if seconds else {}
         self.stopped_by = stopped_by
         self.reason = reason or stopped_by.value
         self._known_units = units or {}

@@ -94,8 +94,10 @@ class SingleRun:
         if controls.is_patient and not segments.is_long(arrays) and not self._many(arrays):
             made = None
             trouble = (Stopped, MemoryLimitError)  # rows of all iterations at once may be too many
+            begun = time.perf_counter()
             with Stopping(PATIENCE, grace=0.0) as attempt, contextlib.suppress(*trouble):
                 made = self.session.run(arrays, attempt)
+                controller.seconds[""] = time.perf_counter() - begun
             signalled = attempt.signalled
             if made is not None:
                 return Reached(made, {}, signalled, {})
@@ -136,7 +138,7 @@ class SingleRun:
             reached = Reached(self.session.run(arrays, Unwatched()), {}, None, {})
         else:
             reached = self._watched(arrays, controller)
-        self._took = time.perf_counter() - begun
+        self._took = controller.seconds[""] = time.perf_counter() - begun
         return reached
 
     def _watched(self, arrays: Mapping[str, Data], controller: RunController) -> Reached:

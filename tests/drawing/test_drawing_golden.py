@@ -44,7 +44,8 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_dot_text(name, models, golden):
     model, options = CASES[name]
-    golden(f"{name}.dot", draw(models / f"{model}.yaml", **options).dot)
+    whole = {"level": 3, "rankdir": "LR", **options}
+    golden(f"{name}.dot", draw(models / f"{model}.yaml", **whole).dot)
 
 
 def test_the_same_model_gives_the_same_text(models):

@@ -26,14 +26,14 @@ def test_the_nodes_look_as_they_do_without(name, models):
 
 
 def test_states_are_carried_pairs(models):
-    dot = draw(models / "fitzhugh_nagumo.yaml", over_time=True).dot
+    dot = draw(models / "fitzhugh_nagumo.yaml", over_time=True, rankdir="LR").dot
     text = shown(dot)
     assert "for each time step" in text
     assert "V ← initial_v = [-1]" in text
     assert "W&#x27; ▲" in text or "▲ W&#x27;" in text
     assert "V[t] → V" in text
     rail = "fitzhugh_nagumo_over_time__fitzhugh_nagumo_over_time__"
-    assert edges(dot, "back") == [(f"{rail}out:v{k}_i:nw", f"{rail}in:v{k}_i:ne") for k in (1, 0)]
+    assert edges(dot, "back") == [(f"{rail}out:v{k}_i:w", f"{rail}in:v{k}_i:e") for k in (1, 0)]
     assert (f"{rail}in:v0_i:e", "cell:head:w") in edges(dot, "data")
     assert ("cell:out0:e", f"{rail}out:v0_i:w") in edges(dot, "data")
     assert ("cell:out0:e", f"{rail}out:r0_i:w") in edges(dot, "data")
@@ -52,7 +52,7 @@ def test_feedback_is_a_carried_output_and_no_cycle(models):
 def test_with_several_passes_the_pass_before_is_drawn_too(models):
     dot = draw(models / "feedback.yaml", over_time=True).dot
     assert edges(dot, "feedback") == [("cell_2", "cell_1_a_b_c_d")]
-    assert "each evaluation ends after 2 calls of reader or after pass 9" in shown(dot)
+    assert "an evaluation ends after 2 calls of reader or after pass 9" in shown(dot)
 
 
 def test_options_mean_what_they_mean_of_loops(models):
@@ -79,3 +79,37 @@ def test_a_focus_keeps_the_frame(models):
 def test_every_shared_model_is_drawn_over_time(shared):
     for path in sorted((shared / "models").rglob("*.*")):
         assert "for each time step" in shown(draw(path, over_time=True).dot)
+
+
+# --- schedules and types ------------------------------------------------------------------------
+
+
+def test_passes_have_a_frame_that_says_when_they_end_and_what_is_counted(models):
+    dot = draw(models / "conditions.yaml", over_time=True, level=2, rankdir="LR").dot
+    text = shown(dot)
+    assert dot.count("class=passes") == 1
+    assert "for each pass of an evaluation" in text
+    assert "an evaluation ends after 4 passes" in text
+    assert "counted: number of pass in the evaluation, runs of clock not used by average" in text
+    assert text.count("after 4 passes") == 1
+
+
+def test_a_model_without_conditions_has_no_frame_for_passes(models):
+    assert "class=passes" not in draw(models / "two_nodes.yaml", over_time=True).dot
+
+
+def test_types_are_those_of_the_run(models):
+    whole = {"over_time": True, "level": 3, "rankdir": "LR"}
+    text = shown(draw(models / "conditions.yaml", **whole).dot)
+    assert "ticks ← 0 · float64[]" in text.replace("▼ ", "")  # it begins as a whole number
+    assert "rings[t] → rings · float64[time]" in text
+    fitz = shown(draw(models / "fitzhugh_nagumo.yaml", **whole).dot)
+    assert "→ V · float64[time, 1]" in fitz
+
+
+def test_a_condition_that_names_its_node_is_said_in_words():
+    from mdf_loop.reading.schedule.table import condition_text
+
+    assert condition_text({"type": "AfterNCalls", "kwargs": {"node": "A", "n": 2}}) == (
+        "after 2 calls of A"
+    )

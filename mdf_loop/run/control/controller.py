@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from time import perf_counter
 from typing import Protocol
 
 import numpy as np
@@ -59,6 +60,7 @@ class RunController:
         self.controls = controls
         self.found: Found | None = None
         self.failure: LoopError | None = None
+        self.seconds: dict[str, float] = {}
         self._identity: Identity = {} if controls.saved_at is None else identity()
         self._axis = axis
         self._checkpoints: Checkpoints | None = None
@@ -96,7 +98,11 @@ class RunController:
     def follow(
         self, stepper: Stepper, keeper: Keeper, unit: str, name: str = ""
     ) -> StoppedBy | None:
-        """Follow a stepper to its end, or until the run is stopped; None if it was not."""
+        """Follow a stepper to its end, or until the run is stopped; None if it was not.
+
+        How long that took is kept in `seconds` by its name.
+        """
+        begun = perf_counter()
         with reporting(self.controls.progress, stepper.total, stepper.done, unit, name) as reporter:
             take = self._taking(stepper, keeper, reporter)
             try:
@@ -110,6 +116,7 @@ class RunController:
                 self.failure, reason = error, StoppedBy.MEMORY_LIMIT
             except LoopError as error:  # rows that cannot be kept
                 self.failure, reason = error, StoppedBy.FAILED
+        self.seconds[name] = perf_counter() - begun
         return reason
 
     def _taking(

@@ -1,0 +1,144 @@
+"""Large graphs: pictures that fit, by operators in bands; weights left out of rails."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mdf_loop.drawing import draw
+from mdf_loop.errors import InputError
+from tests.drawing.dot_text import edges, shown
+from tests.drawing.layout import back_edges_at_borders, crooked_rails, layout_of, ribbon
+from tests.strategies.onnx_pictures import NETWORKS, saved
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    """`network(name)`: the file of a network."""
+    folder = tmp_path_factory.mktemp("networks")
+    return lambda name: saved(name, folder)
+
+
+# --- what fits --------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_are_no_ribbons(name, network):
+    layout = layout_of(draw(network(name)).dot)
+    assert not ribbon(layout)
+    assert layout.height < 4000
+    assert list(back_edges_at_borders(layout)) == []
+
+
+NAMES = [
+    *("branches", "broken", "cases", "conditions", "feedback", "fitzhugh_nagumo", "imported"),
+    *("loop_in_branch", "middle", "modes", "nested", "sample", "scans", "slices", "states"),
+    *("two_nodes", "wavefront", "workshop"),
+]
+
+
+def checked(dot):
+    layout = layout_of(dot)
+    assert not ribbon(layout)
+    assert list(back_edges_at_borders(layout)) == []
+    if "class=choice" not in dot:  # rails of a choice, and around one, stand beside its branches
+        assert list(crooked_rails(layout)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("over_time", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_pictures_of_models_fit_and_are_straight(name, over_time, models):
+    if (name, over_time) == ("imported", True):
+        pytest.skip("what reads an input as it is pulls the rails of the frame around it aside")
+    checked(draw(models / f"{name}.yaml", over_time=over_time).dot)
+
+
+@pytest.mark.slow
+def test_pictures_of_examples_fit_and_are_straight():
+    for path in sorted((Path(__file__).parents[2] / "examples").glob("*/model.yaml")):
+        checked(draw(path).dot)
+
+
+@pytest.mark.slow
+def test_pictures_of_shared_models_fit_and_are_straight(shared):
+    for path in sorted((shared / "models").rglob("*.*")):
+        checked(draw(path).dot)
+        checked(draw(path, over_time=True).dot)
+
+
+# --- what is said and what can be asked for ---------------------------------------------------
+
+
+def test_the_note_says_what_was_chosen(network):
+    text = shown(draw(network("attention_75")).dot)
+    assert re.search(r"operators of 86 nodes, top to bottom in \d bands: chosen by its size", text)
+
+
+def test_a_small_picture_has_no_note(models):
+    assert "chosen by its size" not in draw(models / "sample.yaml").dot
+
+
+def test_a_long_row_is_drawn_from_top_to_bottom(models):
+    dot = draw(models / "wavefront.yaml").dot
+    assert "rankdir=TB" in dot
+    assert "top to bottom: chosen by its size" in shown(dot)
+    assert "rankdir=LR" in draw(models / "wavefront.yaml", rankdir="LR").dot
+
+
+def test_all_options_can_be_set(network):
+    path = network("convolutions_30")
+    plain = draw(path, level=1, rankdir="LR").dot
+    assert "/layer.0/Conv_1" in shown(plain)
+    assert "chosen by its size" not in plain
+    banded = draw(path, bands=3, rankdir="LR").dot
+    assert banded.count("class=band") == 3
+    assert "rankdir=LR" in banded
+    assert draw(path, level="operators", bands=1).dot.count("class=band") == 0
+
+
+def test_runs_of_operators_share_a_box_and_weights_fold(network):
+    dot = draw(network("convolutions_30"), level="operators", bands=1).dot
+    words = shown(dot)
+    assert "Conv Relu Conv Relu" in words
+    assert "Neg" not in words
+    assert "depend on no input" in words
+    assert "/layer.0/Conv_1 · /layer.0/Relu_2" in dot  # where the mouse is
+
+
+def test_cut_edges_have_the_same_number_on_both_sides(network):
+    dot = draw(network("attention_75"), bands=3).dot
+    leaving = re.findall(r"<B>(\d+) ▸</B>", dot)
+    arriving = re.findall(r"<B>▸ (\d+)</B>", dot)
+    assert leaving == sorted(set(leaving), key=int)
+    assert set(leaving) == set(arriving)
+    assert len(edges(dot, "cut")) >= 2 * len(leaving)
+    assert "goes on at its number" in shown(dot)
+
+
+def test_many_captured_constants_have_one_terminal(network):
+    path = network("control_100")
+    text = shown(draw(path, level=2).dot)
+    assert text.count("10 constants") == 4
+    every = shown(draw(path, level=2, captures="all").dot)
+    assert "constants" not in every
+    assert every.count("◇") > text.count("◇")
+    assert "◇" not in shown(draw(path, level=2, captures=False).dot)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bands": 0}, "the number of bands is 0"),
+        ({"bands": "two"}, "the number of bands is 'two'"),
+        ({"bands": 2, "level": 1}, "level 1 has no bands"),
+        ({"level": "all"}, "there is no level all"),
+        ({"rankdir": "up"}, "there is no direction 'up'"),
+    ],
+)
+def test_what_cannot_be_is_refused(options, message, models):
+    with pytest.raises(InputError, match=message):
+        draw(models / "sample.yaml", **options)
