@@ -28,7 +28,7 @@ GET_VENV = { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
   apt-get update -qq && apt-get install -y -qq python3-venv; } >&2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test cover lowest soak docs release bench trampolines fuzz clean
+.PHONY: help demo quick test cover lowest soak docs release bench trampolines vendor fuzz clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -76,6 +76,9 @@ bench: $(VENV)/installed-dev ## measure and print; see docs/benchmarks.md
 
 trampolines: $(VENV)/installed-dev ## write the files by which ONNX Runtime takes native loops
 	$(BIN)/python .ci/trampolines.py
+
+vendor: $(BIN)/python ## fetch elkjs, which lays out pages, from npm, and check its hash
+	$(BIN)/python .ci/vendor.py
 
 fuzz: $(VENV)/installed-dev ## break models, files and commands in 10 000 ways, or INPUTS=100000, from the seed FIRST=0 on
 	$(BIN)/python -m tests.fuzz.run --stored --count $(INPUTS) --first $(FIRST)

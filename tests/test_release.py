@@ -22,7 +22,7 @@ IN_THE_PACKAGE = (
     r"py\.typed",
     r"(demo|starts)/\w+\.yaml",
     r"native/trampolines/[\w-]+\.(so|dylib|dll|c)",
-    r"[\w/-]+\.(js|css|html)",
+    r"[\w/.-]+\.(js|css|html)",
     r"[\w/.-]*LICEN[CS]E[\w.-]*",
 )
 """All that may be in the folder `mdf_loop`, of modules and of what they read."""
@@ -84,6 +84,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built):
     assert names - info == sources(ROOT)
     assert {name.split("/", 1)[1] for name in info} == {
         *("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"),
+        "licenses/mdf_loop/drawing/page/elkjs/LICENSE.md",
     }
 
 

@@ -15,7 +15,7 @@ _CAPTURES: dict[str, bool | str] = {"on": True, "off": False, "all": "all"}
 @click.command("draw")
 @model_argument
 @click.option(
-    "-o", "--output", metavar="FILE", help="svg, png, pdf or dot; default: beside the model."
+    "-o", "--output", metavar="FILE", help="svg, png, pdf, html or dot; default: beside the model."
 )
 @click.option("--over-time", is_flag=True, help="The graph inside of one loop over time steps.")
 @click.option(
@@ -55,7 +55,7 @@ def command(
     focus: tuple[str, ...],
     collapse: tuple[str, ...],
 ) -> None:
-    """Draw MODEL as svg, png, pdf or dot."""
+    """Draw MODEL as svg, png, pdf, dot, or as a page to look around in (html)."""
     from mdf_loop.drawing import draw
 
     beside = with_ending(path_of(model, "the model"), ".svg")

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from mdf_loop.drawing.canvas import STRAIGHT, Arrival, Canvas, End, Wires
 from mdf_loop.drawing.choices import draw_choice
+from mdf_loop.drawing.formulas import OwnFormula, own_formulas
 from mdf_loop.drawing.frames import Frame, GraphDrawer, draw_frame
 from mdf_loop.drawing.labels import cell, lines, row, styled, table
 from mdf_loop.drawing.nodes import draw_box, formula_cell, title
 from mdf_loop.drawing.theme import HEADER, LINE, NORMAL, PAPER
 from mdf_loop.drawing.view import View
 from mdf_loop.lower import names_in
-from mdf_loop.outline import Block, ChoiceOutline, ItemOutline, LoopOutline, NodeOutline
+from mdf_loop.outline import Block, ChoiceOutline, LoopOutline, NodeOutline
 from mdf_loop.outline.loops import result_reads
-from mdf_loop.outline.text import formulas, shortened, value_text
+from mdf_loop.outline.text import shortened, value_text
 from mdf_loop.outline.words import closed
 
 Drawer: TypeAlias = Callable[[Canvas, Any, View, GraphDrawer], Frame]
@@ -29,7 +29,7 @@ def draw_owner(canvas: Canvas, node: NodeOutline, view: View, draw_graph: GraphD
     """Draw a node that owns graphs, as one box if the view does not open it."""
     if not view.opens(node):
         return draw_box(canvas, node, [_signature(block) for block in node.blocks])
-    formulas_ = _formulas(node)
+    formulas_ = own_formulas(node)
     if len(node.blocks) == 1 and not formulas_ and not node.condition:
         return _draw_parts(canvas, node, formulas_, view, draw_graph)
     name = canvas.name(node.id)
@@ -54,55 +54,13 @@ def _signature(block: Block) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Formula:
-    """Something that the node computes outside of its frames."""
-
-    id: str
-    texts: tuple[str, ...]
-    item: ItemOutline
-    expressions: tuple[object, ...]
-    reads: frozenset[str]
-    is_port: bool = False
-
-
-def _formulas(node: NodeOutline) -> list[_Formula]:
-    """Items that are no constants, and output ports that are more than a name or a result."""
-    found = [
-        _Formula(item.id, tuple(formulas(item)), item, _written(item), frozenset(item.reads))
-        for item in node.items
-        if not item.constant
-    ]
-    plain = {port for block in node.blocks for port in block.ports}
-    plain |= {port.id for port in node.outputs if _is_name(port.value, node)}
-    for port in node.outputs:
-        if port.id not in plain:
-            item = ItemOutline(port.id, port.path, value=port.value, type=port.type)
-            text = f"{port.id} = {value_text(port.value, 400)}"
-            names = frozenset(names_in(port.value))
-            found.append(_Formula(port.id, (text,), item, (port.value,), names, is_port=True))
-    return found
-
-
-def _written(item: ItemOutline) -> tuple[object, ...]:
-    arguments = tuple(value for _, value in item.arguments)
-    tests = tuple(text for pair in item.conditions for text in pair)
-    return (item.value, item.initial, item.derivative, *arguments, *tests)
-
-
-def _is_name(value: object, node: NodeOutline) -> bool:
-    known = {port.id for port in node.inputs} | {item.id for item in node.items}
-    known |= {block.id for block in node.blocks if not block.result_ports}
-    return value is None or not isinstance(value, str) or value.strip() in known
-
-
 # --- drawing ----------------------------------------------------------------------------------
 
 
 def _draw_parts(
     canvas: Canvas,
     node: NodeOutline,
-    found: list[_Formula],
+    found: list[OwnFormula],
     view: View,
     draw_graph: GraphDrawer,
 ) -> Wires:
@@ -147,7 +105,7 @@ def _wire_results(
 
 
 def _draw_formulas(
-    canvas: Canvas, node: NodeOutline, found: list[_Formula], view: View
+    canvas: Canvas, node: NodeOutline, found: list[OwnFormula], view: View
 ) -> tuple[dict[str, End], list[Arrival]]:
     """One small table for the formulas of each stage; a stage ends where a frame must run first."""
     stages = _stages(node, found)
@@ -173,7 +131,7 @@ def _draw_formulas(
     return ends, entries
 
 
-def _stages(node: NodeOutline, found: list[_Formula]) -> dict[str, int]:
+def _stages(node: NodeOutline, found: list[OwnFormula]) -> dict[str, int]:
     """How many frames stand before each formula on the longest way to it."""
     by_id = {formula.id: formula for formula in found}
     blocks = {block.id: block for block in node.blocks}
@@ -202,7 +160,7 @@ def _reads(block: Block) -> set[str]:
 
 def _outputs(
     node: NodeOutline,
-    found: list[_Formula],
+    found: list[OwnFormula],
     frames: dict[str, Frame],
     ends: dict[str, End],
     wires: Wires,

@@ -15,6 +15,7 @@ from mdf_loop.drawing.graphs import draw_graph
 from mdf_loop.drawing.labels import bold, lines, small
 from mdf_loop.drawing.legend import legend
 from mdf_loop.drawing.observed import run_words
+from mdf_loop.drawing.page import Page
 from mdf_loop.drawing.render import format_of, render
 from mdf_loop.drawing.theme import BIG, DIRECTIONS, LEVELS, OPERATORS
 from mdf_loop.drawing.view import View
@@ -29,28 +30,36 @@ MOST_BANDS = 100
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A picture: its DOT text, and pixels when they are asked for.
+    """A picture: its DOT text, and pixels or a page when they are asked for.
 
     `read_from` are the files of the model, which nothing is saved over.
     """
 
     dot: str
+    page: Page
     read_from: Files = frozenset()
 
     def svg(self) -> str:
         """The picture as SVG text."""
         return render(self.dot, "svg").decode()
 
+    def html(self) -> str:
+        """The picture as a page to look around in, with the SVG for readers without scripts."""
+        return self.page.html(self.svg())
+
     def save(self, target: str | Path) -> None:
-        """Write the picture; the suffix says how: .svg, .png, .pdf or .dot."""
+        """Write the picture; the suffix says how: .svg, .png, .pdf, .html or .dot."""
         form = format_of(target)
         with noting(self.read_from):
             place = checked_place(target)
-        picture = render(self.dot, form)
+        picture = self.html().encode() if form == "html" else render(self.dot, form)
         write_whole(place, lambda stream: stream.write(picture))
 
     def _repr_svg_(self) -> str:
         return self.svg()
+
+    def _repr_html_(self) -> str:
+        return self.page.in_place()
 
 
 def draw(
@@ -71,7 +80,7 @@ def draw(
 
     Args:
         source: the model.
-        target: a file to write too; its suffix says how (.svg, .png, .pdf, .dot).
+        target: a file to write too; its suffix says how (.svg, .png, .pdf, .html, .dot).
         level: 0 one box per node, 1 loop frames with terminals, 2 bodies with formulas,
             3 dtypes, shapes and values too, "operators" those of a large graph, chains of them in
             one box; left out, as much as a page can hold.
@@ -91,7 +100,8 @@ def draw(
             with.
     """
     if target is not None:
-        format_of(target)
+        if format_of(target) == "html":
+            _check_page(level, rankdir, bands)
         checked_place(target)
     with noting() as files:
         graph = outline_over_time(source) if flag(over_time, "over_time") else outline(source)
@@ -114,7 +124,8 @@ def draw(
             observation=observation,
         ),
     )
-    drawing = Drawing(_dot(graph, wish), frozenset(files))
+    page = Page(graph, wish.depth, wish.view.captures, closed, observation)
+    drawing = Drawing(_dot(graph, wish), page, frozenset(files))
     if target is not None:
         drawing.save(target)
     return drawing
@@ -147,6 +158,22 @@ def _ends(graph: GraphOutline) -> tuple[str, ...]:
     """When evaluations end; over time it stands at the frame of the passes."""
     loops = (block.kind for node in graph.nodes for block in node.loops)
     return () if "over time" in loops else graph.termination
+
+
+def _check_page(level: int | str | None, rankdir: str, bands: int | None) -> None:
+    """A page is folded by its reader, and has one direction."""
+    if level is not None:
+        raise InputError(
+            f"a page has no level {level}"[:200],
+            hint="it has all of them: leave the level out, and say with depth what is open at first",
+        )
+    if rankdir == "TB":
+        raise InputError(
+            "a page cannot be drawn from top to bottom",
+            hint="leave rankdir out: it wraps what is long",
+        )
+    if bands is not None:
+        raise InputError("a page has no bands", hint="leave bands out: it wraps what is long")
 
 
 def _ids(given: str | Iterable[str], what: str) -> frozenset[str]:

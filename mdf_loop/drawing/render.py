@@ -17,7 +17,7 @@ from typing import Any
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.paths import path_of
 
-FORMATS = ("svg", "png", "pdf", "dot")
+FORMATS = ("svg", "png", "pdf", "html", "dot")
 
 
 def format_of(target: str | Path) -> str:

@@ -2,10 +2,11 @@
 
 import importlib
 import sys
+from dataclasses import replace
 
 import pytest
 
-from mdf_loop.drawing import Drawing, draw, renderer
+from mdf_loop.drawing import draw, renderer
 from mdf_loop.errors import UnsupportedError
 
 render_module = importlib.import_module("mdf_loop.drawing.render")
@@ -13,7 +14,13 @@ render_module = importlib.import_module("mdf_loop.drawing.render")
 
 @pytest.mark.parametrize(
     ("suffix", "magic"),
-    [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF"), ("dot", b"// drawn by mdf_loop")],
+    [
+        ("svg", b"<?xml"),
+        ("png", b"\x89PNG"),
+        ("pdf", b"%PDF"),
+        ("html", b"<!doctype html>"),
+        ("dot", b"// drawn by mdf_loop"),
+    ],
 )
 def test_formats(suffix, magic, models, tmp_path):
     target = tmp_path / f"picture.{suffix}"
@@ -28,7 +35,7 @@ def test_upper_case_suffixes_and_text_paths(models, tmp_path):
 
 @pytest.mark.parametrize("name", ["picture.jpeg", "picture", "picture.svgz"])
 def test_unknown_suffixes_are_refused_before_anything_is_read(name, tmp_path):
-    with pytest.raises(UnsupportedError, match=r"use one of \.svg, \.png, \.pdf, \.dot"):
+    with pytest.raises(UnsupportedError, match=r"use one of \.svg, \.png, \.pdf, \.html, \.dot"):
         draw("no such file", tmp_path / name)
 
 
@@ -85,9 +92,10 @@ def test_a_program_that_fails_is_one_clear_error(monkeypatch, models):
         draw(models / "sample.yaml").svg()
 
 
-def test_text_that_is_no_dot_is_one_clear_error(bare):
+def test_text_that_is_no_dot_is_one_clear_error(bare, models):
+    drawing = replace(draw(models / "sample.yaml"), dot="this is not DOT")
     with pytest.raises(UnsupportedError, match="Graphviz could not draw svg"):
-        Drawing("this is not DOT").svg()
+        drawing.svg()
 
 
 def named(name):

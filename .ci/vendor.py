@@ -1,0 +1,52 @@
+"""Fetch elkjs, which lays out pages, and put its files where the package has them: `make vendor`.
+
+Needs npm, which takes the archive from the registry that it is told of. What comes is looked at before
+a file is written: the archive must have the hash that stands here. A newer version is a new hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parents[1] / "mdf_loop" / "drawing" / "page" / "elkjs"
+PACKAGE = "elkjs@0.12.1"
+SHA512 = "IhMYKHE4S2vtx0QrhBP3lYOIKDeIiJXBrdq9MGYkuB8ZHqhrBnHNfSUndjXFewrX1CPK8chwq+2NA0K0hliYuw=="
+FILES = ("lib/elk-worker.min.js", "LICENSE.md")
+
+
+def checked(archive: bytes) -> bytes:
+    """The archive, if it is the one that is meant."""
+    found = base64.b64encode(hashlib.sha512(archive).digest()).decode()
+    if found != SHA512:
+        sys.exit(f"{PACKAGE} is not what it was: its sha512 is {found}, not {SHA512}")
+    return archive
+
+
+def fetched(folder: Path) -> bytes:
+    """The archive as npm gives it."""
+    done = subprocess.run(
+        ["npm", "pack", "--silent", PACKAGE], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return (folder / done.stdout.strip()).read_bytes()
+
+
+def vendor(target: Path = HERE) -> None:
+    """Write the files of the archive that pages are made with, as they are."""
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Path(folder, "elkjs.tgz")
+        archive.write_bytes(checked(fetched(Path(folder))))
+        with tarfile.open(archive) as files:
+            for name in FILES:
+                part = files.extractfile(f"package/{name}")
+                assert part is not None
+                (target / Path(name).name).write_bytes(part.read())
+
+
+if __name__ == "__main__":
+    vendor()

@@ -1,0 +1,189 @@
+"""What a page shows of a model: boxes, ports, wires."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from mdf_loop.drawing.page.ends import Numbers
+from mdf_loop.drawing.page.graphs import model_scene
+from mdf_loop.drawing.page.page import Page
+from mdf_loop.drawing.page.scene import LONGEST, Scene, packed, plain
+from mdf_loop.outline import outline, outline_over_time
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+MODELS = Path(__file__).parents[1] / "models"
+ALL = sorted([*EXAMPLES.glob("*/model.yaml"), *MODELS.glob("*.yaml")])
+
+
+def scene_of(model) -> Scene:
+    """The scene of a model."""
+    return model_scene(outline(model), Numbers())
+
+
+def all_scenes(scene):
+    """A scene, and those inside of its boxes with the box around them."""
+    waiting = [(None, scene)]
+    while waiting:
+        around, each = waiting.pop()
+        yield around, each
+        waiting += [(box, box.inner) for box in each.boxes if box.inner is not None]
+
+
+def ends_of(scene):
+    """The texts that tell an end: box and port, by number."""
+    found = {}
+    for _, each in all_scenes(scene):
+        for box in each.boxes:
+            found[box.id] = box.title
+            found |= {port.id: f"{box.title}.{port.name}" for port in box.ports}
+    return found
+
+
+def wired(scene, kind=None):
+    """All wires as texts."""
+    names = ends_of(scene)
+    return {
+        (names[wire.source], names[wire.target])
+        for _, each in all_scenes(scene)
+        for wire in each.wires
+        if kind in (None, wire.kind)
+    }
+
+
+@pytest.mark.parametrize("model", ALL, ids=[f"{p.parent.name}_{p.stem}" for p in ALL])
+def test_every_number_is_one_end_and_every_wire_joins_two_that_are_near(model):
+    for read in (outline, outline_over_time):
+        try:
+            graph = read(model)
+        except Exception:  # noqa: BLE001 - not every model can be run over time
+            continue
+        scene = model_scene(graph, Numbers())
+        numbers = Counter()
+        for around, each in all_scenes(scene):
+            known = {end for box in each.boxes for end in box.ends}
+            numbers.update(end for box in each.boxes for end in box.ends)
+            if around is not None:
+                known |= {port.id for port in around.ports}
+                back = {end for wire in around.back for end in (wire.source, wire.target)}
+                assert back <= {port.id for port in around.ports}
+            assert {end for wire in each.wires for end in (wire.source, wire.target)} <= known
+        assert set(numbers.values()) <= {1}
+
+
+def test_a_loop_has_its_rails_and_what_leads_back():
+    scene = scene_of(EXAMPLES / "nested_triangular" / "model.yaml")
+    (loop,) = [box for box in scene.boxes if box.kind == "loop"]
+    rails = [[port.kind if port else "" for port in rail] for rail in (loop.left, loop.right)]
+    assert rails == [["trip_count", "iteration", "enter", ""], ["", "", "leave", "recorded"]]
+    names = ends_of(scene)
+    back = [(names[w.source], names[w.target], w.label) for w in loop.back]
+    title = "for i in range(M=n)"
+    assert back == [(f"{title}.total_next", f"{title}.total", "t+1")]
+    assert ("n = 5", f"{title}.n") in wired(scene)
+    assert (f"{title}.total_next", "totals") in wired(scene)
+    assert (f"{title}.total", "row.total") in wired(scene)
+
+
+def test_captured_values_go_through_a_port_of_each_frame():
+    scene = scene_of(EXAMPLES / "nested_triangular" / "model.yaml")
+    inner = "for j in range(M=i)"
+    captured = wired(scene, "capture")
+    assert ("row.i", f"{inner}.i") in captured
+    assert (f"{inner}.i", "cell.i") in captured
+
+
+def test_branches_stand_in_their_choice_and_join_at_its_results():
+    document = {
+        "heater": {
+            "nodes": {
+                "room": {
+                    "input_ports": {
+                        "t": {"default_value": 17.0},
+                        "target": {"default_value": 20.0},
+                    },
+                    "functions": {
+                        "choice": {
+                            "function": "onnx::If",
+                            "args": {
+                                "cond": "t < target",
+                                "then_branch": {
+                                    "heat": {
+                                        "metadata": {"outputs": ["warmer"]},
+                                        "nodes": {
+                                            "burn": {
+                                                "input_ports": {"t": {}},
+                                                "output_ports": {"warmer": {"value": "t + 1"}},
+                                            }
+                                        },
+                                    }
+                                },
+                                "else_branch": {
+                                    "rest": {"metadata": {"outputs": ["t"]}, "nodes": {}}
+                                },
+                            },
+                        }
+                    },
+                    "output_ports": {"temperature": {"value": "choice[0]"}},
+                }
+            }
+        }
+    }
+    scene = scene_of(document)
+    (choice,) = [box for box in scene.boxes if box.kind == "choice"]
+    assert [(box.kind, box.title) for box in choice.inner.boxes] == [
+        ("branch", "if t < target"),
+        ("branch", "else"),
+    ]
+    assert [[box.kind for box in branch.inner.boxes] for branch in choice.inner.boxes] == [
+        ["node"],
+        ["passed"],
+    ]
+    (join,) = [port for port in choice.right if port is not None]
+    assert [wire.target for wire in choice.inner.wires].count(join.id) == 2
+
+
+def test_a_node_with_several_frames_is_a_box_around_them():
+    scene = scene_of(MODELS / "workshop.yaml")
+    (owner,) = [box for box in scene.boxes if box.kind == "owner"]
+    kinds = Counter(box.kind for box in owner.inner.boxes)
+    assert kinds["loop"] == 2
+    assert kinds["formula"] >= 3
+
+
+def test_what_is_not_known_is_said():
+    details = [
+        d
+        for _, s in all_scenes(scene_of(MODELS / "broken.yaml"))
+        for b in s.boxes
+        for d in b.details
+    ]
+    assert ("note", "the loop has no body") in details
+
+
+def test_details_have_paths_types_formulas_and_code():
+    scene = scene_of(EXAMPLES / "nested_triangular" / "model.yaml")
+    by_title = {box.title: box for _, each in all_scenes(scene) for box in each.boxes}
+    cell = by_title["cell"]
+    assert ("in", "i: int64[]") in cell.details
+    assert ("", "subtotal_next = subtotal + i * j") in cell.details
+    assert cell.path.endswith(".nodes['cell']")
+    assert "for i in range(n):" in dict(by_title["for i in range(M=n)"].details)["code"]
+
+
+def test_frames_are_open_at_first_unless_depth_or_collapse_say_otherwise():
+    graph = outline(EXAMPLES / "nested_triangular" / "model.yaml")
+    assert len(Page(graph).data()["open"]) == 3
+    assert len(Page(graph, depth=1).data()["open"]) == 1
+    assert Page(graph, depth=0).data()["open"] == []
+    assert Page(graph, collapse=frozenset({"adder"})).data()["open"] == []
+    assert len(Page(graph, collapse=frozenset({"row"})).data()["open"]) == 1
+
+
+def test_what_is_empty_is_left_out_of_the_data_and_long_texts_are_cut():
+    data = packed(scene_of(EXAMPLES / "nested_triangular" / "model.yaml"))
+    assert all(value not in ("", []) for box in data["b"] for value in box.values())
+    assert len(plain("n" * 10_000_000)) == LONGEST
+    assert plain("a\u202eb\nc") == r"a\u202eb\nc"
