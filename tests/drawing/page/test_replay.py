@@ -207,6 +207,7 @@ def test_a_run_over_time_is_replayed_with_its_own_numbers(opened):
     for row in range(4):
         slide(tab, row)
         assert f"= {twice[row]:g}" in values(tab).split(",")
+    assert tab.js("document.querySelectorAll('.box.node > text.value').length") == 0
     assert (
         json.loads(tab.js("JSON.stringify(Boolean(document.querySelector('#replay').hidden))"))
         is False

@@ -127,6 +127,7 @@ function showValue(end, mark) {
   const text = valueText(end).slice(0, 44);
   if (!text) return;
   const { box, side, kind } = ends.get(end);
+  if (!box) return; // a box as a whole says what it is
   const below = mark.querySelector(":scope > text.small");
   if (below) {
     below.classList.add("replaced");
@@ -136,7 +137,7 @@ function showValue(end, mark) {
     const name = mark.querySelector(":scope > text");
     const lower = Number(name.getAttribute("y")) + 11;
     write(mark, name.getAttribute("x"), lower, text, `value ${name.getAttribute("class")}`);
-  } else if (box?.kind === "node") {
+  } else if (box.kind === "node") {
     const ground = mark.querySelector(".ground");
     const y = Number(ground.getAttribute("y")) + 4;
     const right = Number(ground.getAttribute("x")) + Number(ground.getAttribute("width"));
