@@ -25,7 +25,7 @@ from mdf_loop.outline import GraphOutline
 
 MOST_NODES = 150
 """A model of more nodes (inputs and constants do not count) is drawn by its operators."""
-PAGE = 1400.0
+PAGE = 1500.0
 """Width that fits however low the picture is."""
 WIDEST, HIGHEST, POSTER = 2400.0, 2400.0, 3600.0
 """Sides that fit where less detail makes them shorter, and what bands must keep."""
