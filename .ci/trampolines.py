@@ -22,11 +22,17 @@ _OPTIONS = (
     "-Wno-deprecated-non-prototype",
 )
 
+_OWN = {
+    "linux": ("-Wl,--build-id=none",),
+    "macos": ("-Wl,-install_name,@rpath/macos-arm64.dylib",),  # else it has the path it is made at
+}
+"""More options, by system."""
+
 
 def make(name: str, folder: Path = HERE) -> Path:
     """One file, the same bytes each time."""
     target, made = TARGETS[name], folder / name
-    own = ("-Wl,--build-id=none",) if "linux" in name else ()
+    own = _OWN.get(name.partition("-")[0], ())
     source = str(HERE / "trampoline.c")
     zig = (sys.executable, "-m", "ziglang", "cc")
     subprocess.run([*zig, "-target", target, *_OPTIONS, *own, "-o", str(made), source], check=True)

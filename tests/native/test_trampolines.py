@@ -55,6 +55,10 @@ def test_they_are_what_they_are_called(name: str) -> None:
         assert each.encode() in made
 
 
+def test_the_one_for_macos_has_no_path_of_the_machine_that_made_it() -> None:
+    assert b"\0@rpath/macos-arm64.dylib\0" in content("macos-arm64.dylib")
+
+
 @pytest.mark.parametrize(
     ("system", "processor", "name"),
     [
