@@ -154,8 +154,9 @@ def told_of(
 
 def _has_no_time(complete: Results, name: str) -> bool:
     """Whether what is told is one number of all rows."""
-    output = complete.full_name(name.rpartition(".")[0])
-    return name.endswith(".count") or output in complete.reduced
+    output = name.rpartition(".")[0]
+    reduced = (f".{full}".endswith(f".{output}") for full in complete.reduced)
+    return name.endswith(".count") or any(reduced)
 
 
 _WITHOUT_UNIT = (".count", ".histogram", ".var")

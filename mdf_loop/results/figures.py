@@ -13,14 +13,18 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.figure import Figure
 
 from mdf_loop.files import checked_place, checked_target, write_whole
+from mdf_loop.ir import Array
 from mdf_loop.visible import on_one_line, without_middle
 
 LONGEST_DRAWN = 60
 """A name of more characters is drawn without its middle."""
 
+FARTHEST = 1e150
+"""Larger numbers are gaps, as infinite ones are: ticks between two such have no distance."""
 MOST_PANELS = 12
 """Of more a picture says which are left out."""
 
@@ -92,6 +96,13 @@ def drawing(path: str | Path | None) -> Iterator[Drawn]:
 
 def _write(figure: Figure, suffix: str, stream: BinaryIO) -> None:
     figure.savefig(stream, format=suffix[1:], **PICTURES[suffix])
+
+
+def within_reach(array: Array) -> Array:
+    """The array with gaps where a number is too large for the ticks of an axis."""
+    if array.dtype != np.float64 or not (large := np.abs(array) > FARTHEST).any():
+        return array
+    return np.where(large, np.nan, array)
 
 
 def label(name: str, unit: str) -> str:

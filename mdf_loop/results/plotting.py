@@ -30,7 +30,15 @@ from matplotlib.ticker import MaxNLocator
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.results import sweep_plotting
-from mdf_loop.results.figures import MOST_PANELS, Plot, drawing, label, left_out, shown
+from mdf_loop.results.figures import (
+    MOST_PANELS,
+    Plot,
+    drawing,
+    label,
+    left_out,
+    shown,
+    within_reach,
+)
 from mdf_loop.results.sweep_plotting import is_over_members, places_in
 from mdf_loop.results.trial_plotting import Panel, is_over_trials, panels
 from mdf_loop.run.outputs import Outputs
@@ -155,7 +163,7 @@ def _is_drawable(item: Labelled) -> bool:
 def _panels_of(results: Outputs, item: Labelled) -> list[_Panel]:
     """One panel, or in a sweep one for each element."""
     front = [axis.name for axis in results.axes]
-    array = np.moveaxis(np.asarray(item.array), front.index("time"), 0)
+    array = np.moveaxis(within_reach(np.asarray(item.array)), front.index("time"), 0)
     shape = array.shape[len(front) :]
     extents = (len(array), math.prod(array.shape[1 : len(front)]), math.prod(shape))
     array = array.reshape(extents).swapaxes(0, 1)

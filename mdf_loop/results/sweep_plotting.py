@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
-from mdf_loop.results.figures import MOST_PANELS, Plot, label, left_out, shown
+from mdf_loop.results.figures import MOST_PANELS, Plot, label, left_out, shown, within_reach
 from mdf_loop.run.outputs import Axis, Outputs
 from mdf_loop.run.recording.labels import element_names
 
@@ -76,7 +76,7 @@ def _panels(results: Outputs, names: Sequence[str] | None) -> Iterator[Panel]:
     for name in results if names is None else names:
         array = results[name]
         if isinstance(array, np.ndarray) and array.dtype.kind in "biuf" and array.size:
-            yield from _panels_of(results, name, array, along)
+            yield from _panels_of(results, name, within_reach(array), along)
         elif names is not None:
             raise InputError(f"'{name}' cannot be plotted: it is no array of numbers")
 

@@ -56,6 +56,15 @@ def test_a_panel_for_each_output_with_one_axis_of_time():
         assert ax.get_legend() is None
 
 
+def test_what_no_axis_reaches_is_a_gap(tmp_path):
+    v = waves()
+    v[3:6] = 1e308, -1e308, np.inf
+    figure = over_time(v=v).plot(tmp_path / "large.png")
+    (line,) = figure.axes[0].lines
+    assert np.isnan(line.get_ydata()[3:5]).all()
+    assert (tmp_path / "large.png").exists()
+
+
 @pytest.mark.parametrize(
     ("shape", "labels"), [((2,), ["[0]", "[1]"]), ((2, 1), ["[0,0]", "[1,0]"])]
 )
