@@ -111,6 +111,7 @@ def draw(
     check_ids(graph, sorted(chosen | closed))
     if chosen:
         graph = focused(graph, chosen)
+    weights = isinstance(captures, str) and captures == "all"
     wish = Wish(
         level=_level(level, bands),
         rankdir=_rankdir(rankdir),
@@ -118,9 +119,9 @@ def draw(
         bands=_bands(bands),
         view=View(
             detail=OPERATORS,
-            captures=captures == "all" or flag(captures, "captures"),
+            captures=weights or flag(captures, "captures"),
             collapse=closed,
-            weights=captures == "all",
+            weights=weights,
             observation=observation,
         ),
     )
@@ -167,7 +168,7 @@ def _check_page(level: int | str | None, rankdir: str, bands: int | None) -> Non
             f"a page has no level {level}"[:200],
             hint="it has all of them: leave the level out, and say with depth what is open at first",
         )
-    if rankdir == "TB":
+    if _rankdir(rankdir) == "TB":
         raise InputError(
             "a page cannot be drawn from top to bottom",
             hint="leave rankdir out: it wraps what is long",
@@ -181,11 +182,10 @@ def _ids(given: str | Iterable[str], what: str) -> frozenset[str]:
 
 
 def _level(level: int | str | None, bands: int | None) -> int | str | None:
-    known = level is None or level == OPERATORS.level
-    known = known or (isinstance(level, int) and level in range(len(LEVELS)))
-    if not known:
+    words = (*range(len(LEVELS)), OPERATORS.level)
+    if level is not None and not (isinstance(level, int | str) and level in words):
         raise InputError(
-            f"there is no level {level}", hint="levels are 0, 1, 2 and 3, and 'operators'"
+            f"there is no level {level}"[:200], hint="levels are 0, 1, 2 and 3, and 'operators'"
         )
     if bands is None:
         return level
@@ -212,7 +212,7 @@ def _depth(depth: int | None) -> int | None:
 
 
 def _rankdir(rankdir: str) -> str | None:
-    if rankdir == "auto":
+    if isinstance(rankdir, str) and rankdir == "auto":
         return None
     if not isinstance(rankdir, str) or rankdir not in DIRECTIONS:
         raise InputError(

@@ -40,7 +40,8 @@ def _rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
 
 
 def _is_near(number: float, neutral: float) -> bool:
-    return number != neutral and bool(np.float32(number) == neutral)
+    is_close = abs(number - neutral) < 1e-6  # a large number is none of float32's
+    return number != neutral and is_close and bool(np.float32(number) == neutral)
 
 
 def _seen(b: Builder, op_type: str, other: Value, constant: Array) -> Value:
