@@ -11,6 +11,7 @@ import pickle
 import queue
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar
@@ -117,7 +118,8 @@ class Tasks(Generic[T, R]):
             return None
         self._asked.discard(future)
         if future.status == "finished":
-            return Outcome(item, future.result(), None)
+            with suppress(*_lost()):
+                return Outcome(item, future.result(), None)
         if future.status == "error":
             return self._failed(future.exception(), item, died)
         self._look()
@@ -152,6 +154,13 @@ class Tasks(Generic[T, R]):
         self._since = self._since or time.monotonic()
         if self._client.status == "closed" or time.monotonic() - self._since > LOST:
             raise SchedulerGoneError("the scheduler of the cluster is gone")
+
+
+def _lost() -> tuple[type[BaseException], ...]:
+    """What the fetching of a result raises if who has it, or who knows who has it, is gone."""
+    from distributed import CancelledError, KilledWorker
+
+    return OSError, CancelledError, KilledWorker
 
 
 def _unpacked(packed: bytes) -> Any:
