@@ -254,7 +254,7 @@ def _run_over_time(
     bound = prepared.bound(asked)
     session = prepared.over_time(asked, bound)
     bound = bound.drawing(session.programs.later)
-    stepper = TimeStepper(session, asked, bound)
+    stepper = TimeStepper(session, asked, bound, keeping)
     keeping = replace(keeping, open=session.row_shapes.open)
     _refuse_members(bound, keeping)
     ends = asked.controls.time_limit is None  # else nobody knows how many rows there will be

@@ -160,7 +160,8 @@ class LaneBlocks(FormWriter):
             self._store(row, cell, stack, number)
             return
         start = self._row_start(number)
-        if BYTES[row.dtype] * self._block.width < LINE or row.dtype == "bool":
+        size = BYTES[row.dtype] * self._block.width
+        if size * self._block.copies % LINE or row.dtype == "bool":
             self._store(row, cell, stack, start)
             return
         text, code = self.text, self.one
@@ -173,7 +174,7 @@ class LaneBlocks(FormWriter):
         for k, place in enumerate(self._at(start)):
             at = self.at(row.dtype, stack, place)
             register = self._copy(cell, k, row.dtype)
-            self.stream(self._wide, row.dtype, register, at, LINE)
+            self.stream(self._wide, row.dtype, register, at, min(size, LINE))
         code.line(f"br label %{done}")
         code.label(done)
 

@@ -28,6 +28,7 @@ from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.device import USUAL, Device, Placement
 from mdf_loop.run.execution_list import Sets, sets_that_ran
 from mdf_loop.run.members import Members
+from mdf_loop.run.recording.keeping import Keeping
 from mdf_loop.run.recording.lengths import RowShapes
 from mdf_loop.run.states import (
     KEYS,
@@ -38,11 +39,14 @@ from mdf_loop.run.states import (
     is_swept,
     without_members,
 )
-from mdf_loop.specification import RunSpecification
+from mdf_loop.specification import RunControls, RunSpecification
 
 SMALL_ROWS = 4096
-"""Bytes of a step's rows up to which it is cheaper to give all of them than to leave some out
+"""Bytes of a step's rows, of all members, up to which it is cheaper to give all of them than to leave some out
 (measured: FitzHugh-Nagumo, one number to 100 000)."""
+
+LAST_ONLY = sys.maxsize
+"""More steps than there are: of those that are computed at once only the last one's row is looked at."""
 
 Which: TypeAlias = Literal["first", "later", "thinned"]
 """A program of a model over time: the last one gives rows of every so-many-th step only."""
@@ -142,19 +146,21 @@ class TimeSession:
         drawn = size_of(self._drawn.get(session.program, ()), members)
         return max(FEWEST_AT_ONCE, DRAWN_AT_ONCE // drawn) if drawn else sys.maxsize
 
-    def thinned(self, specification: RunSpecification) -> int:
-        """How many evaluations lie from one row to the next that is looked at."""
-        selection = specification.selection
-        looks_at_all = specification.controls.watches or selection.reduce or self._has_small_rows
-        return 1 if looks_at_all else selection.every
+    def thinned(self, keeping: Keeping, controls: RunControls, members: int) -> int:
+        """How many evaluations lie from one row to the next that is looked at, or `LAST_ONLY`."""
+        if controls.watches or self._has_small_rows(members):
+            return 1
+        if not keeping.selection.reduce:
+            return keeping.selection.every
+        alike = not (self.has_run or self.row_shapes.open or self.programs.later.sites)
+        return LAST_ONLY if alike and keeping.last_only else 1
 
-    @property
-    def _has_small_rows(self) -> bool:
-        """Whether what is recorded of a step is surely small."""
+    def _has_small_rows(self, members: int) -> bool:
+        """Whether what is recorded of a step of all members is surely small."""
         recorded = set(self.programs.recorded)
         outputs = self.programs.later.outputs
         rows = (_row_bytes(output.value) for output in outputs if output.name in recorded)
-        return sum(rows) <= SMALL_ROWS
+        return members * sum(rows) <= SMALL_ROWS
 
     @property
     def dtypes(self) -> dict[str, str]:

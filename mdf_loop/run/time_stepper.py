@@ -24,10 +24,11 @@ from mdf_loop.run.recording.lengths import with_axes
 from mdf_loop.run.recording.ticks import Clock
 from mdf_loop.run.room import NO_ROOM, Room, is_in
 from mdf_loop.run.states import KEYS, State
+from mdf_loop.run.time_session import LAST_ONLY, TimeSession
 
 if TYPE_CHECKING:
     from mdf_loop.reading.binding import Bound
-    from mdf_loop.run.time_session import TimeSession
+    from mdf_loop.run.recording.keeping import Keeping
     from mdf_loop.specification import RunSpecification
 
 
@@ -56,7 +57,13 @@ class TimeStepper:
         room: where rows of some steps may be written.
     """
 
-    def __init__(self, session: TimeSession, specification: RunSpecification, bound: Bound) -> None:
+    def __init__(
+        self,
+        session: TimeSession,
+        specification: RunSpecification,
+        bound: Bound,
+        keeping: Keeping,
+    ) -> None:
         start = session.start(specification, bound)
         held = None if start is None else {name: start[name] for name in session.carried}
         self.total = specification.steps or 0
@@ -68,7 +75,7 @@ class TimeStepper:
         self._specification = specification
         self._bound = bound
         self._members = session.members(bound)
-        self._every = session.thinned(specification)
+        self._every = session.thinned(keeping, specification.controls, self._members)
         self._ran: OrderOfExecution | None = OrderOfExecution()
         self._reached = self._before = _Reached(0, held, self._ran.mark(), self.total)
 
@@ -266,7 +273,7 @@ def _cut(number: int, most: int, every: int) -> tuple[int, int]:
 
 
 def _is_kept(number: int, every: int) -> bool:
-    return number % every == 0
+    return every == LAST_ONLY or number % every == 0
 
 
 def _where_run(rows: Array, flags: Array | None, axis: int) -> Array:

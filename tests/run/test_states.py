@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ import mdf_loop
 from mdf_loop.errors import InputError
 from mdf_loop.run import time_session as over_time
 from mdf_loop.run.states import load_state, save_state
+from tests.long_runs.helpers import lengths
 from tests.models.timed import ALL, NEURON, graph, same
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 STEPS = 12
 CASES = [(name, dt) for name in ALL for dt in (None, 0.5)]
 
@@ -57,6 +60,35 @@ def test_every_keeps_each_kth_row(compiled, monkeypatch, name, dt, small):
             thinned = compiled[name].run(steps=steps, dt=dt, every=every)
             same_rows(whole(thinned), {n: rows[::every] for n, rows in whole(full).items()})
             same(thinned.state, full.state)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "dt"), CASES)
+def test_rows_before_the_last_one_need_not_be_made(compiled, monkeypatch, name, dt):
+    names = [*compiled[name].run(steps=1, dt=dt)]
+    asked = {"dt": dt, "only": (), "reduce": dict.fromkeys(names, "last")}
+    for steps in (1, 2, 3, 7, 20):
+        made = compiled[name].run(steps=steps, **asked)
+        monkeypatch.setattr(over_time, "SMALL_ROWS", 0)
+        with lengths(lambda: 3):
+            lean = compiled[name].run(steps=steps, **asked)
+        monkeypatch.undo()
+        same(dict(lean), dict(made))
+        same(lean.state, made.state)
+
+
+def test_last_rows_of_members():
+    """Of a sweep, too: in chunks of any length, and where a second output is kept as it is."""
+    model = mdf_loop.compile(EXAMPLES / "parameter_sweep" / "model.yaml", device="cpu")
+    asked = {"sweep": {"current": np.linspace(0, 2, 700)}, "steps": 50, "dt": 0.1}
+    full = model.run(**asked)
+    for length in (1, 7, 50):
+        with lengths(lambda length=length: length):
+            last = model.run(**asked, reduce={"v": "last"})
+            both = model.run(**asked, reduce={"v": ["last", "max"]})
+        np.testing.assert_array_equal(last["fn.v.last"], full["v"][:, -1])
+        np.testing.assert_array_equal(both["fn.v.last"], full["v"][:, -1])
+        np.testing.assert_array_equal(both["fn.v.max"], full["v"].max(axis=1))
 
 
 def test_rows_left_out_have_a_part_in_the_type():

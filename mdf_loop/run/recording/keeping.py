@@ -34,6 +34,11 @@ class Keeping:
         return (*self.traces, *reduced)
 
     @property
+    def last_only(self) -> bool:
+        """Whether nothing is kept but last rows."""
+        return not self.traces and {*self.selection.reduce.values()} == {("last",)}
+
+    @property
     def lengths(self) -> dict[str, str]:
         """For traces with rows of different lengths what these are called."""
         return length_names((name for name in self.traces if name in self.open), self.names)
