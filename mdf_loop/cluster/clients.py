@@ -20,10 +20,19 @@ from typing import Any
 from mdf_loop.arguments import is_whole
 from mdf_loop.cluster.described import read_cluster
 from mdf_loop.cluster.needed import check_needed, needed
-from mdf_loop.errors import InputError
+from mdf_loop.errors import InputError, RunError
 
-PATIENCE = 10
-"""Seconds to wait for a scheduler."""
+PATIENCE, STARTING = 10, 120
+"""Seconds to wait for a scheduler, and for the first of processes that are started here."""
+
+JOB = "mdf_loop.api.cluster_job"
+"""What each process reads before it takes work."""
+
+_QUIET = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.system-monitor.interval": "5s",
+}
+"""What else takes processes of this machine a twentieth of their time: looking at themselves."""
 
 _MOST = 4096
 
@@ -36,6 +45,7 @@ def connected(cluster: Any) -> Iterator[Any]:
 
     Raises:
         InputError: it means nothing, or cannot be reached.
+        RunError: its processes do not start.
     """
     distributed = needed("distributed")
     if isinstance(cluster, distributed.Client):
@@ -45,6 +55,8 @@ def connected(cluster: Any) -> Iterator[Any]:
     started = None if isinstance(target, str) else target
     try:
         with _client(distributed, target, cluster) as client:
+            if is_whole(cluster):
+                _await_one(client)
             yield client
     finally:
         if started is not None:
@@ -98,6 +110,17 @@ def _client(distributed: Any, target: Any, cluster: Any) -> Iterator[Any]:
             client.close(timeout=2)
 
 
+def _await_one(client: Any) -> None:
+    """Wait for the first process; each that cannot start says why, and is not tried again."""
+    try:
+        client.wait_for_workers(1, timeout=STARTING)
+    except TimeoutError:
+        raise RunError(
+            f"none of the cluster's processes has started within {STARTING} s",
+            hint="the lines above say why; without cluster the run needs none",
+        ) from None
+
+
 def _processes(distributed: Any, count: int) -> Any:
     """So many processes of this machine, of one thread each, that heed nobody else.
 
@@ -109,7 +132,8 @@ def _processes(distributed: Any, count: int) -> Any:
         "host": "127.0.0.1",
         "nthreads": 1,
         "silence_logs": logging.CRITICAL,
-        "preload": ["mdf_loop.api.cluster_job"],
+        "preload": [JOB],
+        "config": _QUIET,
     }
     worker = {
         "cls": SubprocessWorker,

@@ -20,6 +20,7 @@ import xarray
 
 import mdf_loop
 from mdf_loop.api.compiled import Compiled
+from mdf_loop.cluster import clients
 from mdf_loop.cluster.clients import connected
 from mdf_loop.errors import RunError
 from mdf_loop.ir import StoppedBy
@@ -266,3 +267,13 @@ def test_a_store_that_was_replaced_meanwhile_is_left_alone(
     with pytest.raises(mdf_loop.errors.InputError, match="other values of the sweep 'current'"):
         neuron.run(**{**given, "sweep": {"current": np.linspace(0, 1, MEMBERS)}}, resume=True)
     neuron.run(**given, overwrite=True)
+
+
+# --- processes that cannot start ------------------------------------------------------------------
+
+
+def test_processes_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "STARTING", 5)
+    monkeypatch.setattr(clients, "JOB", "a_module_that_nobody_has")
+    with pytest.raises(RunError, match="none of the cluster's processes has started within 5 s"):
+        mdf_loop.compile(MODEL).run(sweep=SWEEP, steps=3, dt=0.1, cluster=1)
