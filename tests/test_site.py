@@ -98,6 +98,11 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert 'src="_images/sum_and_difference.svg"' in front
     assert "fitzhugh_nagumo" in (tmp_path / "html" / "examples" / "index.html").read_text()
     assert "time_limit" in (tmp_path / "html" / "api" / "Compiled.html").read_text()
+    shown = (tmp_path / "html" / "pictures.html").read_text()
+    files = sorted((tmp_path / "html" / "pictures").iterdir())
+    assert [file.suffix for file in files].count(".svg") == 30
+    assert [file.suffix for file in files].count(".html") == 6
+    assert all(f'href="pictures/{file.name}"' in shown for file in files)
     assert "Search.setIndex" in (tmp_path / "html" / "searchindex.js").read_text()
 
 

@@ -8,6 +8,7 @@ docs/_build/source, and Sphinx builds docs/_build/html from that:
     docs/how-to/draw.md         how-to/draw.md
     docs/notebooks/neuron.ipynb notebooks/neuron.ipynb     executed while the site is built
     examples/collatz/README.md  examples/collatz.md        with a picture, the model and the script
+    docs/site/pictures.py       pictures.md                thirty pictures and six pages, drawn anew
     mdf_loop.__all__            api/*.rst                  from docstrings
 
 Links are turned to where their targets went. Any warning fails the build, a link that leads nowhere among them.

@@ -12,6 +12,7 @@ from sphinx.cmd.build import main
 
 from docs.site.layout import lay_out
 from docs.site.pages import ROOT
+from docs.site.pictures import EXTRA
 
 CONF = Path(__file__).parent
 
@@ -28,6 +29,7 @@ def build(target: Path, options: Sequence[str]) -> int:
         source, doctrees = Path(folder) / "source", Path(folder) / "doctrees"
         lay_out(source)
         ours = ["-W", "--keep-going", "-q", "-c", str(CONF), "-d", str(doctrees)]
+        ours += ["-D", f"html_extra_path={source / EXTRA}"]
         return main([*ours, *options, str(source), str(target)])
 
 

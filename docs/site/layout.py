@@ -8,9 +8,10 @@ from pathlib import Path
 from docs.site.api import api_pages
 from docs.site.gallery import GALLERY, entries, example_page, gallery
 from docs.site.pages import RENAMED, ROOT, contents, notebook, page, place, section_pages
+from docs.site.pictures import pictures_page
 
 FRONT = {
-    "Learn": ["Tutorial <tutorial.md>", "notebooks/index.md", "examples/index.md"],
+    "Learn": ["Tutorial <tutorial.md>", "notebooks/index.md", "examples/index.md", "pictures.md"],
     "Use": ["how-to/index.md", "reference/index.md", "api/index.md"],
     "Understand": ["explanation/index.md", "Benchmarks <benchmarks.md>"],
     "Project": ["changes.md", "contributing.md"],
@@ -44,6 +45,7 @@ def lay_out(source: Path) -> None:
         target, pages[name] = example_page(name, source)
         _write(source, target, pages[name])
     _write(source, GALLERY, gallery(pages))
+    _write(source, "pictures.md", pictures_page(source))
     with (source / "index.md").open("a", encoding="utf-8") as front:
         front.writelines("\n" + contents(names, caption=title) for title, names in FRONT.items())
 
