@@ -123,8 +123,14 @@ def _operators(graph: GraphOutline, wish: Wish, build: Build, count: int) -> Ite
     for depth in depths:
         view = replace(wish.view, detail=OPERATORS, depth=depth)
         form = _banded(PictureForm(view, rankdir), wish, length, build)
-        closed = "" if depth is None else f", {depth} frames deep" if depth else ", frames closed"
+        closed = "" if depth is None else _how_deep(depth)
         yield replace(form, note=_operators_note(graph, form, wish, count) + closed)
+
+
+def _how_deep(depth: int) -> str:
+    if depth == 0:
+        return ", frames closed"
+    return f", {depth} {'frame' if depth == 1 else 'frames'} deep"
 
 
 def _operators_note(graph: GraphOutline, form: PictureForm, wish: Wish, count: int) -> str:
