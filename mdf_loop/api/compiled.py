@@ -16,12 +16,9 @@ from mdf_loop.arguments import word
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.importing.opening import Source, open_document
-from mdf_loop.ir import Array, Data, Program, Takes
+from mdf_loop.ir import Array, Data, Program
 from mdf_loop.lower.builder import Options
 from mdf_loop.paths import noting
-from mdf_loop.pipeline import PORTABLE, prepare
-from mdf_loop.reading import read
-from mdf_loop.reading.names import stated_shapes
 from mdf_loop.results.data import Results
 from mdf_loop.run.backend import Runnable
 from mdf_loop.run.control.progress import Callback
@@ -286,34 +283,52 @@ class Compiled(Fittable):
             return write_model(content_of(self.document), path)
 
     def save(
-        self, path: str | Path, inputs: Mapping[str, Any] | None = None, *, origin: bool = True
+        self,
+        path: str | Path,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        steps: int | None = None,
+        dt: float | str | None = None,
+        origin: bool = True,
     ) -> Any:
         """Write a standard `.onnx` file that plain ONNX Runtime and OpenVINO run.
 
         Args:
             path: the file.
-            inputs: values that fix dtypes and shapes of the file's inputs; they are not stored.
-            origin: keep this MDF model in the file, so that importing it gives the model back.
+            inputs: values that fix dtypes and shapes of the file's inputs, and over time which of them have
+                a row for each step; they are not stored.
+            steps: write a run over time of so many evaluations, whose outputs have a row for each. The file
+                has the inputs `steps` and `dt`, which hold these values if they are not given.
+            dt: the time from one evaluation to the next, as in `run`.
+            origin: keep this MDF model in the file, so that importing it gives the model back; not over time.
 
         Returns the `onnx.ModelProto` that was written.
+
+        Raises:
+            InputError: the file cannot be written.
+            LoopError: all that is wrong with the model.
         """
         target = checked_file(path, self.document.files)
-        proto = self.to_onnx(inputs, origin=origin)
+        proto = self.to_onnx(inputs, steps=steps, dt=dt, origin=origin)
         write_file(target, proto)
         return proto
 
-    def to_onnx(self, inputs: Mapping[str, Any] | None = None, *, origin: bool = True) -> Any:
-        """The model as an `onnx.ModelProto`; with its `origin`, importing that gives it back.
+    def to_onnx(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        steps: int | None = None,
+        dt: float | str | None = None,
+        origin: bool = True,
+    ) -> Any:
+        """The model as an `onnx.ModelProto`, as `save` writes it.
 
-        Not if it computes in float32: the model that would come back computes in float64.
+        With its `origin`, importing gives the model back, but not if it computes in float32: the model that
+        would come back computes in float64.
         """
-        from mdf_loop.emit import portable, to_onnx
-        from mdf_loop.importing.origin import add_origin
+        from mdf_loop.api.export import evaluation_as_onnx, run_as_onnx
 
-        program = read(self.document, inputs, options=self.options)
-        proto = to_onnx(prepare(program, PORTABLE))
-        keys = {e.value.name: e.default for e in program.inputs if e.role is Takes.KEYS}
-        made = portable(proto, stated_shapes(self.document), keys)
-        if origin and self.options.precision == "float64":
-            add_origin(made, self.document)
-        return made
+        asked = specify(inputs, steps=steps, dt=self.prepared.time_step(dt))
+        if steps is None:
+            return evaluation_as_onnx(self.prepared, inputs, origin=origin)
+        return run_as_onnx(self.prepared, asked)

@@ -15,7 +15,7 @@ from mdf_loop.errors import Finding, Findings, UnknownNameError, raise_findings
 from mdf_loop.ir import Array, Op, Program, walk
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.gradients import STOP
-from mdf_loop.passes.gradient.whole import whole_run
+from mdf_loop.passes.whole import whole_run
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.names import find_item, named_items

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,8 @@ from mdf_loop.document.document import Document
 from mdf_loop.document.units import time_unit_of, units_of
 from mdf_loop.durations import step_in
 from mdf_loop.emit.loop_node import ENDLESS
-from mdf_loop.ir import Gives, Loop, Program, loops
+from mdf_loop.errors import LoopError
+from mdf_loop.ir import Gives, Loop, Program, Takes, loops
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading.binding import Bound, Inputs
@@ -150,6 +152,14 @@ class Prepared:
         if over_time:
             return read_over_time(self.document, bound, self.options, asked).later
         return read_once(self.document, bound, self.options, asked.selection).program
+
+    def remembers(self) -> bool:
+        """Whether an evaluation over time reads what the one before it has left."""
+        asked = RunSpecification(steps=2, dt=1.0)
+        with suppress(LoopError):  # it cannot be run over time
+            programs = read_over_time(self.document, self.bound(asked), self.options, asked)
+            return bool(programs.later.takes(Takes.STATE))
+        return False
 
     @cached_property
     def units(self) -> Mapping[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mdf_loop.cli.options import compile_options, input_options, model_argument
+from mdf_loop.cli.options import compile_options, input_options, model_argument, time_options
 from mdf_loop.cli.show import show
 from mdf_loop.paths import path_of, with_ending
 
@@ -13,6 +13,7 @@ from mdf_loop.paths import path_of, with_ending
 @model_argument
 @click.option("-o", "--output", metavar="FILE", help="The .onnx file; default: beside the model.")
 @input_options
+@time_options
 @compile_options
 @click.option(
     "--no-origin",
@@ -24,6 +25,8 @@ def command(
     output: str | None,
     pairs: tuple[str, ...],
     files: tuple[str, ...],
+    steps: int | None,
+    dt: str | None,
     precision: str,
     shapes: str,
     max_iterations: int | None,
@@ -32,7 +35,8 @@ def command(
 ) -> None:
     """Write MODEL as standard ONNX, which plain ONNX Runtime and OpenVINO run.
 
-    Inputs given fix dtypes and shapes of the file's inputs; their values are not stored.
+    Inputs given fix dtypes and shapes of the file's inputs; their values are not stored. Without --steps
+    the file computes one evaluation, with it a run over time.
     """
     from mdf_loop.api.compiled import compile
     from mdf_loop.cli.inputs import read_inputs
@@ -49,9 +53,12 @@ def command(
         max_iterations=max_iterations,
         unroll=unroll,
     )
-    proto = compiled.save(target, read_inputs(pairs, files), origin=not no_origin)
+    given = read_inputs(pairs, files)
+    proto = compiled.save(target, given, steps=steps, dt=dt, origin=not no_origin)
     opset = proto.opset_import[0].version
     show(f"wrote {target} (ONNX opset {opset}, IR version {proto.ir_version})")
     for word, values in (("input", proto.graph.input), ("output", proto.graph.output)):
         for value in values:
             show(f"  {word} {value.name}")
+    if steps is None and compiled.prepared.remembers():
+        show("  one evaluation from the beginning; --steps writes a run over time")

@@ -23,7 +23,7 @@ from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.registry import elements
 from mdf_loop.passes.gradient.differentiate import change_of
 from mdf_loop.passes.gradient.objective import VALUE
-from mdf_loop.passes.gradient.whole import first_rows, whole_run
+from mdf_loop.passes.whole import first_rows, whole_run
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.over_time import OverTime
 from mdf_loop.run.backend import Runnable

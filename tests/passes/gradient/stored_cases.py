@@ -12,7 +12,7 @@ import mdf_loop
 from mdf_loop.ir import Program
 from mdf_loop.ir.check import check
 from mdf_loop.passes.gradient.objective import Term, with_value
-from mdf_loop.passes.gradient.whole import whole_run
+from mdf_loop.passes.whole import whole_run
 from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.reading.program import read_once
 from mdf_loop.reading.settings import input_name

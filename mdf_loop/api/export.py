@@ -1,0 +1,59 @@
+"""A model as one standard ONNX file: one evaluation, or a run over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.api.prepared import Prepared
+from mdf_loop.ir import Array, Gives, Program, Takes
+from mdf_loop.passes.whole import whole_run
+from mdf_loop.pipeline import PORTABLE, prepare
+from mdf_loop.reading import read
+from mdf_loop.reading.names import stated_shapes
+from mdf_loop.reading.over_time import read_over_time
+from mdf_loop.specification import RunSpecification
+
+
+def evaluation_as_onnx(
+    prepared: Prepared, inputs: Mapping[str, Any] | None, *, origin: bool
+) -> Any:
+    """One evaluation, with the model beside it if its `origin` is wanted."""
+    from mdf_loop.importing.origin import add_origin
+
+    program = read(prepared.document, inputs, options=prepared.options)
+    keys = {e.value.name: e.default for e in program.inputs if e.role is Takes.KEYS}
+    made = _written(program, keys, stated_shapes(prepared.document))
+    if origin and prepared.options.precision == "float64":
+        add_origin(made, prepared.document)
+    return made
+
+
+def run_as_onnx(prepared: Prepared, asked: RunSpecification) -> Any:
+    """A run over time: `steps` and `dt` are inputs that need not be given, outputs have rows.
+
+    Raises:
+        InputError: the model cannot be run so.
+    """
+    bound = prepared.bound(asked)
+    programs = read_over_time(prepared.document, bound, prepared.options, asked)
+    flags = programs.later.gives(Gives.HAS_RUN)
+    recorded = (*programs.recorded, *(flags[n] for n in programs.recorded if n in flags))
+    program = whole_run(programs.first, programs.later, recorded, frozenset(bound.given.over_time))
+    held = {**bound.drawing(program).arrays, **_controls(prepared, asked)}
+    known = [e.value.name for e in program.inputs if e.role is not Takes.PORT]
+    return _written(program, {name: held[name] for name in known}, {})
+
+
+def _controls(prepared: Prepared, asked: RunSpecification) -> dict[str, Array]:
+    steps = {"steps": np.array(asked.steps)}
+    precision = prepared.options.precision
+    return steps if asked.dt is None else {**steps, "dt": np.array(asked.dt, precision)}
+
+
+def _written(program: Program, defaults: Mapping[str, Array], stated: Mapping[str, Any]) -> Any:
+    from mdf_loop.emit import portable, to_onnx
+
+    return portable(to_onnx(prepare(program, PORTABLE)), stated, defaults)

@@ -1,0 +1,101 @@
+"""A run over time as one standard ONNX file: plain ONNX Runtime gives what `run` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from click.testing import CliRunner
+
+import mdf_loop
+from mdf_loop.cli import cli
+from mdf_loop.errors import InputError
+from tests.models.timed import ALL
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RAMP = np.linspace(0, 1, 12)
+GIVEN: dict[str, Mapping[str, Any]] = {
+    "neuron": {"I": RAMP},
+    "pair": {"drive": 0.3},
+    "arrays": {"I": [0.1, 0.2, 0.3]},
+    "scheduled": {},
+}
+
+
+def plainly(proto: onnx.ModelProto, given: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """What a session of ONNX Runtime gives that nobody has prepared."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    arrays = {
+        name: np.asarray(value, getattr(value, "dtype", float)) for name, value in given.items()
+    }
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, arrays), strict=True))
+
+
+def same_rows(made: Mapping[str, Any], rows: Mapping[str, np.ndarray]) -> None:
+    """Rows of nodes that had not run are nan in results; a file has flags beside them."""
+    for name, wanted in made.items():
+        found, ran = rows[name], rows.get(f"has run: {name}")
+        if ran is not None:
+            found = np.where(ran.reshape(-1, *[1] * (found.ndim - 1)), found, np.nan)
+        np.testing.assert_array_equal(found, wanted, err_msg=name)
+
+
+@pytest.mark.parametrize("dt", [None, 0.5])
+@pytest.mark.parametrize("name", ALL)
+def test_a_file_gives_what_a_run_gives(name, dt):
+    model, given = mdf_loop.compile(ALL[name], device="cpu", native="off"), GIVEN[name]
+    proto = model.to_onnx(given, steps=12, dt=dt)
+    onnx.checker.check_model(proto, full_check=True)
+    same_rows(model.run(given, steps=12, dt=dt), plainly(proto, given))
+
+
+def test_steps_and_dt_are_inputs_that_hold_what_was_said():
+    model = mdf_loop.compile(ALL["neuron"], device="cpu", native="off")
+    proto = model.to_onnx({"I": 0.5}, steps=12, dt=0.5)
+    same_rows(model.run({"I": 0.5}, steps=12, dt=0.5), plainly(proto, {"I": 0.5}))
+    other = {"I": 0.25, "steps": np.array(30), "dt": 0.125}
+    same_rows(model.run({"I": 0.25}, steps=30, dt=0.125), plainly(proto, other))
+    one = {"I": 0.25, "steps": np.array(1)}
+    same_rows(model.run({"I": 0.25}, steps=1, dt=0.5), plainly(proto, one))
+
+
+def test_a_model_that_draws_has_keys_for_an_input():
+    model = mdf_loop.compile(EXAMPLES / "noisy_current" / "model.yaml", device="cpu", native="off")
+    same_rows(model.run(steps=20), plainly(model.to_onnx(steps=20), {}))
+
+
+def test_the_file_is_imported_as_a_loop(tmp_path):
+    model = mdf_loop.compile(ALL["neuron"], device="cpu")
+    model.save(tmp_path / "run.onnx", {"I": 0.5}, steps=12, dt=0.5)
+    again = mdf_loop.compile(tmp_path / "run.onnx", device="cpu").run({"I": 0.5})
+    made = model.run({"I": 0.5}, steps=12, dt=0.5)
+    for name, rows in made.items():
+        (found,) = (value for key, value in again.items() if key.endswith(name.split(".")[-1]))
+        np.testing.assert_allclose(found, rows, rtol=1e-12)
+
+
+def test_a_step_without_steps_is_refused():
+    model = mdf_loop.compile(ALL["neuron"], device="cpu")
+    with pytest.raises(InputError, match="dt"):
+        model.to_onnx(dt=0.5)
+
+
+def test_the_command_says_that_one_evaluation_remembers_nothing(tmp_path):
+    model, file = EXAMPLES / "parameter_sweep" / "model.yaml", tmp_path / "run.onnx"
+    plain = CliRunner().invoke(cli, ["compile", str(model), "-o", str(file)])
+    assert "one evaluation from the beginning; --steps writes a run over time" in plain.output
+    words = ["--steps", "5", "--dt", "0.1"]
+    timed = CliRunner().invoke(cli, ["compile", str(model), "-o", str(file), *words])
+    assert timed.exit_code == 0
+    assert "one evaluation" not in timed.output
+    assert plainly(onnx.load(file), {"current": 0.5})["fn.v"].shape == (5,)
+    loop = EXAMPLES / "newton_sqrt" / "model.yaml"
+    assert "--steps" not in CliRunner().invoke(cli, ["compile", str(loop), "-o", str(file)]).output
