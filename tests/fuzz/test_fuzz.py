@@ -18,11 +18,11 @@ from tests.fuzz.commands import command_outcome
 from tests.fuzz.mutations import TARGETS, mutated, mutated_scene
 from tests.fuzz.scenes import SCENES, scenes
 from tests.fuzz.seeds import READERS, corpus
-from tests.soak import times
+from tests.soak import some, times
 
 pytestmark = pytest.mark.slow
 
-MANY = times(60, 1000)
+MANY = times(15, 1000)
 
 
 @pytest.mark.soak
@@ -32,13 +32,14 @@ def test_what_is_broken_ends_in_a_result_or_a_clean_error(target: str) -> None:
     assert [each.seed for each in found] == list(range(MANY))
     failures = [f"{each.repeat}\n{each.said}" for each in found if each.kind == "failure"]
     assert not failures, "\n\n".join(failures)
-    assert {each.kind for each in found} == {"result", "refusal"}
+    assert {"refusal"} <= {each.kind for each in found} <= {"result", "refusal"}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("reader", READERS)
 def test_the_models_that_are_broken_are_sound_before(reader: str, tmp_path: Path) -> None:
     said = []
-    for k, seed in enumerate(corpus(reader)):
+    for k, seed in enumerate(some(corpus(reader), 5)):
         folder = tmp_path / str(k)
         folder.mkdir()
         said.append(outcome(seed().write(folder)))

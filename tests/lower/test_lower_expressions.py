@@ -432,7 +432,7 @@ RANDOM = {
 @settings(
     derandomize=True,
     deadline=None,
-    max_examples=times(75, 1500),
+    max_examples=times(30, 1500),
     suppress_health_check=list(HealthCheck),
 )
 @given(expressions())

@@ -275,7 +275,7 @@ def test_a_pointer_from_nowhere() -> None:
 # --- texts ----------------------------------------------------------------------------------------
 
 random = settings(
-    max_examples=times(40, 2_500),
+    max_examples=times(15, 2_500),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 

@@ -37,7 +37,7 @@ REFUSED = ("it has onnx::Slice that runtimes compute differently",)
 
 Made = dict[str, np.ndarray] | str
 random = settings(
-    max_examples=times(75, 12_500),
+    max_examples=times(30, 12_500),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 

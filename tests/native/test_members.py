@@ -16,7 +16,7 @@ from tests.placements import kernels_checked
 from tests.soak import times
 from tests.strategies.members import noisy_loop
 
-SEEDS = times(36, 3000)
+SEEDS = times(15, 3000)
 
 
 @pytest.fixture(autouse=True)

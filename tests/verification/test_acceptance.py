@@ -169,9 +169,7 @@ def test_an_open_input_without_a_value_is_checked_by_its_type() -> None:
 
 @pytest.mark.slow
 @pytest.mark.soak
-@settings(
-    max_examples=times(200, 5000), suppress_health_check=[HealthCheck.too_slow], deadline=None
-)
+@settings(max_examples=times(60, 5000), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(operators(), st.sampled_from(["float64", "float32"]))
 def test_random_operators(model: dict[str, Any], precision: str) -> None:
     same(model, Options(precision=precision))
@@ -179,7 +177,7 @@ def test_random_operators(model: dict[str, Any], precision: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.soak
-@settings(max_examples=times(20, 500), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(8, 500), suppress_health_check=[HealthCheck.too_slow])
 @given(loops())
 def test_random_loops(loop: dict[str, object]) -> None:
     assert same(graph(loop)) == ""
