@@ -64,6 +64,13 @@ def test_times_without_choices_from_near(ddm: mdf_loop.Compiled) -> None:
         ({"data": {"rt": [0.5]}}, "no column 'choice' for 'ddm.choice'"),
         ({"data": {"rt": [np.nan], "choice": [1]}}, "the data have no reaction time"),
         ({"data": {"rt": [0.5], "choice": [1]}}, "2 numbers are free, but there are only 1 data"),
+        ({"data": {"ddm.rt": [0.5]}}, "they have 'ddm.rt'; rename the one of 'ddm.rt' to 'rt'"),
+        (
+            {"data": {"rt": [0.5] * 3, "choice": [1, -1, 1]}},
+            "choice -1, which the model never gives",
+        ),
+        ({"data": {"rt": [500, 700, 900], "choice": [1, 0, 1]}}, r"are the units the same\?"),
+        ({"points": 4}, "points=4 are too few for a likelihood"),
         ({"shared": ["ddm.drift"]}, "the data are of one"),
     ],
 )
