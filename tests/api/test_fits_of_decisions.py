@@ -41,6 +41,19 @@ def test_drift_and_threshold_are_found(ddm: mdf_loop.Compiled) -> None:
     assert sum(int(each.observed.sum()) for each in fit.distributions) == 1000
     assert sum(each.expected.sum() for each in fit.distributions) == pytest.approx(1000)
     assert fit.sse is None
+    told = fit.to_dict()
+    assert [told["trials"], told["steps"], told["dt"]] == [400, None, None]
+    assert [len(each["expected"]) for each in told["bins"]] == [8, 10]
+    assert "trials          400" in str(fit).splitlines()
+
+
+@pytest.mark.slow
+def test_an_interval_that_reaches_beyond_a_bound_is_told(ddm: mdf_loop.Compiled) -> None:
+    bounds = {"ddm.drift": (0.0, 3.0), "ddm.threshold": (0.85, 0.95)}
+    fit = ddm.fit(observed(ddm, 200), bounds, likelihood=OF, seed=1, **FEW)
+    lower, upper = fit.intervals["ddm.threshold"]
+    assert lower < 0.85 or upper > 0.95
+    assert fit.beyond_bounds == tuple(fit.to_dict()["beyond_bounds"]) == ("ddm.threshold",)
 
 
 @pytest.mark.slow
