@@ -154,6 +154,10 @@ class Differentiated:
         Parameters that it is differentiated by, and over time `steps` and `dt`, are inputs; these, the
         data of `of`, and `random_keys`, need not be given. It takes memory in proportion to the steps.
 
+        For other `steps` than saved all that has a row for each step is given with as many: inputs
+        over time, and `data of` an output; else the run fails and names it. A number as data stays
+        one for all steps.
+
         Args:
             path: the file.
             set: values of parameters; those that it is differentiated by can be given another value.

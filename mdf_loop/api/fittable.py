@@ -56,11 +56,12 @@ class Fittable(Derivable):
             set: values of other parameters.
             inputs: values by port id.
             likelihood: reaction times instead of curves: `{"rt": output}`, or with choices `{"rt":
-                output, "choice": output}`: what the columns are called, and the outputs they are of.
+                output, "choice": output}`: what the columns are called, and the outputs they are of, which
+                choices are coded as.
             trials: how many runs with random numbers of their own tell a likelihood.
             objective: another number that shall be least: a function of the outputs of one run, by
                 name, or the words of `differentiate`, `{"cell.V": "mean"}`.
-            shared: free parameters that have one value for all subjects.
+            shared: free parameters that have one value for all subjects, of curves.
             start: values from which to search, instead of many points within the bounds.
             method: `least_squares`, `gradient` (of an objective in words), or `differential_evolution`.
             points: how many points of a Sobol sequence are tried first.

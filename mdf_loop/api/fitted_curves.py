@@ -101,6 +101,7 @@ def _of_part(report: Report, part: Subject, uncertainty: Uncertainty) -> Fit:
         uncertainty.of(part.own),
         "least squares" + (f" with differences: {without}" if without else ""),
         part.own,
+        steps=part.observations.steps,
         sse=sse,
         residual_sd=float(np.sqrt(sse / max(count - len(point), 1))),
         **criteria(normal_cost(sse, part.factors, exact=exact), len(point) + (not exact), count),

@@ -48,7 +48,9 @@ class Report:
             told: the rest.
         """
         own = np.arange(len(free.elements)) if own is None else own
-        best = self.found.best
+        best, asked = self.found.best, self.request.asked
+        trials = asked.values.draws.trials
+        told = {"steps": self.request.steps, **told}
         return Fit(
             **_estimated(free, best.point[own], uncertainty),
             cost=best.cost,
@@ -61,6 +63,8 @@ class Report:
             seed=self.request.seed,
             method=method,
             model=self._with_estimates(free.values(best.point[own])),
+            trials=None if trials is None else len(trials),
+            dt=None if told["steps"] is None else asked.dt,
             **told,
         )
 
@@ -116,10 +120,14 @@ def _estimated(free: Free, point: Array, uncertainty: Uncertainty | None) -> dic
     errors = uncertainty.standard_errors * free.width
     middle = free.lower + point * free.width
     margin = uncertainty.margin * errors
-    lower, upper = (plain(free.apart(middle + way * margin)) for way in (-1, 1))
+    ends = middle - margin, middle + margin
+    lower, upper = (plain(free.apart(end)) for end in ends)
+    beyond = (ends[0] < free.lower) | (ends[1] > free.lower + free.width)
+    beyond &= np.isfinite(margin)
     return told | {
         "standard_errors": plain(free.apart(errors)),
         "intervals": {name: (lower[name], upper[name]) for name in found},
+        "beyond_bounds": tuple(free.elements[k] for k in np.flatnonzero(beyond)),
         "covariance": uncertainty.covariance * np.outer(free.width, free.width),
         "together": tuple(tuple(free.elements[k] for k in group) for group in uncertainty.together),
     }

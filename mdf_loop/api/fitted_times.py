@@ -8,9 +8,10 @@ from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_report import Report, criteria
 from mdf_loop.api.fitting_to_data import FitRequest, fitted_model, refuse_few
 from mdf_loop.errors import InputError
+from mdf_loop.fitting.apart import refuse_apart
 from mdf_loop.fitting.around import as_found, settled
 from mdf_loop.fitting.free import Free
-from mdf_loop.fitting.observed import column_of, read_table
+from mdf_loop.fitting.observed import Table, column_of, read_table
 from mdf_loop.fitting.reaction_times import Likelihood, ReactionTimes
 from mdf_loop.fitting.search import Optimum, Searched, evolution, ranked, searched
 from mdf_loop.fitting.uncertainty import Uncertainty
@@ -27,6 +28,9 @@ WORDS = ("rt", "choice")
 
 GENERATIONS = 12
 """Of the differential evolution: what it has found is settled with other random numbers."""
+
+FEWEST = 5
+"""Points that a differential evolution can begin with."""
 
 REDRAWN = 8
 """Sets of random numbers with which that is."""
@@ -59,6 +63,12 @@ def observed_times(model: Derivable, request: FitRequest) -> tuple[ReactionTimes
             f"a likelihood is of 'rt', and of 'choice' if there are any, not {', '.join(said)}",
             hint="e.g. likelihood={'rt': 'ddm.rt', 'choice': 'ddm.choice'}",
         )
+    if request.start is None and request.points < FEWEST:
+        raise InputError(
+            f"points={request.points} are too few for a likelihood: the population that it is "
+            f"searched with has at least {FEWEST}",
+            hint="give more, e.g. points=64, or leave points out",
+        )
     if request.method not in (None, "differential_evolution"):
         raise InputError(
             f"a likelihood by trials cannot be fitted by {request.method}: it changes in steps",
@@ -66,8 +76,12 @@ def observed_times(model: Derivable, request: FitRequest) -> tuple[ReactionTimes
         )
     table = read_table(request.data)
     outputs = tuple(find_item(model.prepared.document, said[w]).name for w in WORDS if w in said)
-    times, *choices = (column_of(table, (w,), f"'{said[w]}'") for w in WORDS if w in said)
+    times, *choices = (_column(table, word, said[word]) for word in WORDS if word in said)
     return ReactionTimes.of(times, choices[0] if choices else None), outputs
+
+
+def _column(table: Table, word: str, output: str) -> Array:
+    return column_of(table, (word,), f"'{output}'", f"rename the one of '{output}' to '{word}'")
 
 
 def _searched(likelihood: Likelihood, request: FitRequest) -> tuple[Searched, Uncertainty | None]:
@@ -76,14 +90,15 @@ def _searched(likelihood: Likelihood, request: FitRequest) -> tuple[Searched, Un
     sure: list[Uncertainty] = []
 
     def run() -> list[Optimum]:
-        if request.start is None:
-            begin = ranked(evenly(request.points, size, request.seed), likelihood.costs)
-        else:
-            cloud = np.random.default_rng(request.seed).normal(0, 0.1, (8 * size, size))
-            cloud[0] = 0.0
-            begin = np.clip(free.point(request.start) + cloud, 0.0, 1.0)
+        begin = _begin(likelihood, request)
+        refuse_apart(
+            likelihood.times,
+            likelihood.trials,
+            begin[:2],
+            lambda: np.concatenate([begin, evenly(request.points, size, request.seed)]),
+        )
         refuse_unmoved(free, begin[:2], likelihood.log_shares)
-        first = begin[: max(8 * size, 5)]
+        first = begin[: max(8 * size, FEWEST)]
         found = evolution(likelihood.costs, size, request.seed, GENERATIONS, first)
         point, uncertainty = settled(found.point, pooled, request.seed)
         sure.append(uncertainty)
@@ -96,6 +111,17 @@ def _searched(likelihood: Likelihood, request: FitRequest) -> tuple[Searched, Un
 
     made = searched(run, likelihood.watch)
     return made, sure[0] if sure else None
+
+
+def _begin(likelihood: Likelihood, request: FitRequest) -> Array:
+    """Points to begin with: those within the bounds, the best first, or a cloud around a start."""
+    size = len(likelihood.free.elements)
+    if request.start is None:
+        return ranked(evenly(request.points, size, request.seed), likelihood.costs)
+    cloud = np.random.default_rng(request.seed).normal(0, 0.1, (8 * size, size))
+    cloud[0] = 0.0
+    begin: Array = np.clip(likelihood.free.point(request.start) + cloud, 0.0, 1.0)
+    return begin
 
 
 def _redrawn(request: FitRequest) -> Array:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from mdf_loop.api.differentiation import Named
 from mdf_loop.errors import InputError
@@ -12,6 +14,7 @@ from mdf_loop.ir.substitute import substitute
 from mdf_loop.losses import Loss
 from mdf_loop.passes.gradient.forms import for_kernels
 from mdf_loop.passes.gradient.objective import Term
+from mdf_loop.passes.gradient.rows_for_steps import rows_for_steps
 from mdf_loop.reading.binding import Bound
 from mdf_loop.run.device import USUAL
 from mdf_loop.run.gradient.loaded import Differentiation
@@ -32,14 +35,30 @@ def program_of_file(
     if bound.streams.vary:
         raise InputError("a file computes one run", hint="leave trials out")
     source = named.program(asked, bound)
-    terms = whole_terms(losses, named.outputs)
+    terms = tuple(
+        replace(term, alike=loss.data is not None and np.ndim(loss.data) == 0)
+        for term, loss in zip(whole_terms(losses, named.outputs), losses, strict=True)
+    )
     names = {target: name for name, target in named.inputs.items()}
     made = Differentiation(terms, tuple(names), USUAL, most).program(source, for_kernels)
     data = Data.of(losses, terms, source, asked.steps)
     held = {**bound.drawing(source).arrays, **data.arrays, **named.controls(asked)}
     names |= _names_of_data(terms)
+    if asked.steps is not None:
+        given = {
+            *bound.given.over_time,
+            *(t.data for t in terms if t.data in data.arrays and not t.alike),
+        }
+        made = _checked(made, given, names)
     known = [e.value.name for e in made.inputs if e.role is not Takes.PORT]
     return _named(made, names), {names.get(name, name): held[name] for name in known}
+
+
+def _checked(program: Program, given: Collection[str | None], names: Mapping[str, str]) -> Program:
+    """The program that fails where what has a row for each step has more of them, or fewer."""
+    rows = {e.value.name for e in program.inputs if e.value.name in given}
+    (steps,) = (e for e in program.inputs if e.role is Takes.CONTROL and e.of == "steps")
+    return rows_for_steps(program, {name: names.get(name, name) for name in rows}, steps.value.name)
 
 
 def _names_of_data(terms: Sequence[Term]) -> dict[str, str]:

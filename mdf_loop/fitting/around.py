@@ -2,8 +2,8 @@
 
 Points lie around the best one that is known; each is tried with several sets of random numbers, which
 are the same for all of them, so that little of what distinguishes points is noise. Where the paraboloid
-is least the next ones are tried, as far around it as it tells. Its profile gives the intervals of a
-likelihood. Nothing is differentiated.
+is least the next ones are tried, as far around it as it tells. How much it bends gives the standard
+errors of a likelihood. Nothing is differentiated.
 
 Source: Box and Wilson, On the experimental attainment of optimum conditions (1951).
 """

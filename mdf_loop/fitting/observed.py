@@ -123,7 +123,7 @@ def _refuse_odd(table: Table, what: str) -> None:
         raise InputError(f"the columns of {what} are not equally long: {told}")
 
 
-def column_of(table: Table, names: Sequence[str], what: str) -> Array:
+def column_of(table: Table, names: Sequence[str], what: str, advice: str = "") -> Array:
     """The column of an output: the first of some names that the data have.
 
     Raises:
@@ -134,7 +134,7 @@ def column_of(table: Table, names: Sequence[str], what: str) -> Array:
             return table[name]
     raise InputError(
         f"the data have no column '{names[0]}' for {what}",
-        hint=f"they have {', '.join(map(repr, table))}",
+        hint=f"they have {', '.join(map(repr, table))}" + (f"; {advice}" if advice else ""),
     )
 
 

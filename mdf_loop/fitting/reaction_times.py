@@ -68,9 +68,10 @@ def _counts(edges: Array, times: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class ReactionTimes:
-    """What was observed of decisions: bins by choice."""
+    """What was observed of decisions: bins by choice, and all times."""
 
     bins: tuple[Bins, ...]
+    times: Array
 
     @classmethod
     def of(cls, times: Array, choices: Array | None) -> ReactionTimes:
@@ -85,9 +86,10 @@ class ReactionTimes:
         if not seen.any():
             raise InputError("the data have no reaction time")
         if choices is None:
-            return cls((Bins.of(None, times[seen]),))
+            return cls((Bins.of(None, times[seen]),), times[seen])
         kinds = np.unique(choices[seen])
-        return cls(tuple(Bins.of(float(k), times[seen & (choices == k)]) for k in kinds))
+        bins = tuple(Bins.of(float(k), times[seen & (choices == k)]) for k in kinds)
+        return cls(bins, times[seen])
 
     @property
     def observed(self) -> Array:
@@ -130,9 +132,13 @@ class Likelihood:
 
     def log_shares(self, points: Array, **more: Array) -> Array:
         """The logarithms of shares at points."""
+        return self.times.log_shares(*self.trials(points, **more))
+
+    def trials(self, points: Array, **more: Array) -> tuple[Array, Array | None]:
+        """The times of trials at points, and their choices if there are any."""
         made = self.model.outputs({**self.free.values(points), **more})
         times, *choices = (np.asarray(made[name], float) for name in self.outputs)
-        return self.times.log_shares(times, choices[0] if choices else None)
+        return times, choices[0] if choices else None
 
     def _noted(self, points: Array, logs: Array) -> Array:
         costs: Array = -(logs @ self.times.observed)

@@ -60,6 +60,12 @@ class Fit(FitData):
             for start in self.starts
         ]
         told["at_bounds"] = list(self.at_bounds)
+        told["beyond_bounds"] = list(self.beyond_bounds)
+        told |= {"trials": self.trials, "steps": self.steps, "dt": self.dt}
+        told["bins"] = [
+            {name: getattr(each, name) for name in ("choice", "edges", "observed", "expected")}
+            for each in self.distributions
+        ]
         return told | {"together": [list(group) for group in self.together]}
 
     def save(self, path: str | Path) -> None:

@@ -99,9 +99,13 @@ class FitData:
         seed: that of the search, and of random numbers.
         method: how the least was searched for.
         at_bounds: parameters whose estimate is one of its bounds.
+        beyond_bounds: parameters whose interval reaches beyond one of its bounds.
         together: groups of parameters that cannot be told apart.
         curves: outputs beside the data.
         distributions: times beside the data.
+        trials: how many runs told each value of a likelihood, or of an objective; None: one run.
+        steps: how often the model was evaluated in a run over time; None: once.
+        dt: the time between two evaluations; None where nobody said it.
         model: the model with the estimates written in, compiled.
     """
 
@@ -127,9 +131,13 @@ class FitData:
     bic: float | None = None
     count: int = 0
     at_bounds: tuple[str, ...] = ()
+    beyond_bounds: tuple[str, ...] = ()
     together: tuple[tuple[str, ...], ...] = ()
     curves: tuple[Curve, ...] = ()
     distributions: tuple[Distribution, ...] = ()
+    trials: int | None = None
+    steps: int | None = None
+    dt: float | None = None
     read_from: Files = field(default=frozenset(), repr=False)
 
     @property

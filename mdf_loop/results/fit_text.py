@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from mdf_loop.ir import StoppedBy
-from mdf_loop.results.fit_data import FitData
+from mdf_loop.results.fit_data import Distribution, FitData
 from mdf_loop.visible import on_one_line
 
 LONG = 12
@@ -101,8 +101,28 @@ def _quality(fit: FitData) -> Iterator[str]:
     lines = {name: f"{number:.6g}" for name, number in told.items() if number is not None}
     if fit.count:
         lines["data"] = _counted(fit.count, "number")
+    lines |= _run(fit)
     width = max(map(len, lines))
     return (f"{name:{width}}  {said}" for name, said in lines.items())
+
+
+def _run(fit: FitData) -> dict[str, str]:
+    """What a run of the model was, as far as it was said."""
+    lines = {}
+    if fit.distributions:
+        lines["bins"] = _listed([_bins(each) for each in fit.distributions])
+    if fit.trials is not None:
+        lines["trials"] = str(fit.trials)
+    if fit.steps is not None:
+        lines["steps"] = str(fit.steps)
+    if fit.dt is not None:
+        lines["dt"] = f"{fit.dt:.6g}"
+    return lines
+
+
+def _bins(times: Distribution) -> str:
+    of = "" if times.choice is None else f" of choice {times.choice:.6g}"
+    return f"{len(times.observed)}{of}"
 
 
 # --- what to know ---------------------------------------------------------------------------------
@@ -116,14 +136,15 @@ def _remarks(fit: FitData) -> Iterator[str]:
         yield f"not converged: {fit.reason}"
     if len(fit.starts) > 1:
         yield f"{fit.agreeing} of {len(fit.starts)} starts agree"
-    elif fit.starts:
-        yield "1 start: there is no other that could agree"
     if ties := sum(start.ties for start in fit.starts):
         those = "1 start does" if ties == 1 else f"{ties} starts do"
         yield f"{those} as well at other values: there is more than one best fit"
     if fit.at_bounds:
         one = len(fit.at_bounds) == 1
         yield f"{_listed(fit.at_bounds)} {'is at its bound' if one else 'are at their bounds'}"
+    if beyond := [name for name in fit.beyond_bounds if name not in fit.at_bounds]:
+        ends = "interval reaches" if len(beyond) == 1 else "intervals reach"
+        yield f"{_listed(beyond)}: the {ends} beyond a bound"
     for group in fit.together:
         yield f"{_listed(group)} cannot be told apart"
     yield from _correlated(fit)

@@ -62,6 +62,7 @@ def test_what_is_told(cell: mdf_loop.Compiled, data: dict[str, np.ndarray]) -> N
     assert float(curve.residuals @ curve.residuals) == pytest.approx(fit.sse)
     assert list(fit.table().columns) == ["estimate", "standard error", "lower", "upper"]
     assert json.loads(fit.to_json()) == fit.to_dict()
+    assert (fit.steps, fit.dt, fit.trials, fit.beyond_bounds) == (STEPS, DT, None, ())
 
 
 def test_linear_regression(cell: mdf_loop.Compiled, data: dict[str, np.ndarray]) -> None:

@@ -41,6 +41,19 @@ def test_drift_and_threshold_are_found(ddm: mdf_loop.Compiled) -> None:
     assert sum(int(each.observed.sum()) for each in fit.distributions) == 1000
     assert sum(each.expected.sum() for each in fit.distributions) == pytest.approx(1000)
     assert fit.sse is None
+    told = fit.to_dict()
+    assert [told["trials"], told["steps"], told["dt"]] == [400, None, None]
+    assert [len(each["expected"]) for each in told["bins"]] == [8, 10]
+    assert "trials          400" in str(fit).splitlines()
+
+
+@pytest.mark.slow
+def test_an_interval_that_reaches_beyond_a_bound_is_told(ddm: mdf_loop.Compiled) -> None:
+    bounds = {"ddm.drift": (0.0, 3.0), "ddm.threshold": (0.85, 0.95)}
+    fit = ddm.fit(observed(ddm, 200), bounds, likelihood=OF, seed=1, **FEW)
+    lower, upper = fit.intervals["ddm.threshold"]
+    assert lower < 0.85 or upper > 0.95
+    assert fit.beyond_bounds == tuple(fit.to_dict()["beyond_bounds"]) == ("ddm.threshold",)
 
 
 @pytest.mark.slow
@@ -64,6 +77,13 @@ def test_times_without_choices_from_near(ddm: mdf_loop.Compiled) -> None:
         ({"data": {"rt": [0.5]}}, "no column 'choice' for 'ddm.choice'"),
         ({"data": {"rt": [np.nan], "choice": [1]}}, "the data have no reaction time"),
         ({"data": {"rt": [0.5], "choice": [1]}}, "2 numbers are free, but there are only 1 data"),
+        ({"data": {"ddm.rt": [0.5]}}, "they have 'ddm.rt'; rename the one of 'ddm.rt' to 'rt'"),
+        (
+            {"data": {"rt": [0.5] * 3, "choice": [1, -1, 1]}},
+            "choice -1, which the model never gives",
+        ),
+        ({"data": {"rt": [500, 700, 900], "choice": [1, 0, 1]}}, r"are the units the same\?"),
+        ({"points": 4}, "points=4 are too few for a likelihood"),
         ({"shared": ["ddm.drift"]}, "the data are of one"),
     ],
 )

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 import mdf_loop
 from mdf_loop import streams
@@ -95,6 +96,39 @@ def test_an_input_over_time(tmp_path: Path) -> None:
     gradient = made.run(inputs={"I": rows})
     assert gradient["I"].shape == (30,)
     assert_same(in_file(path, {"I": rows}), gradient)
+
+
+@pytest.mark.parametrize("wrt", [["fn.a"], WRT])
+def test_rows_that_are_not_as_many_as_steps_fail(tmp_path: Path, wrt: list[str]) -> None:
+    model = mdf_loop.compile(FN, device="cpu")
+    made = model.differentiate({"fn.v": {"sse": np.zeros(30)}}, wrt, steps=30, dt=DT)
+    path = tmp_path / "gradient.onnx"
+    made.save(path, inputs={"I": np.zeros(30)})
+    for rows, steps, data, named in (
+        (50, 30, 30, "'I'"),
+        (20, 30, 30, "'I'"),
+        (1, 30, 30, "'I'"),
+        (30, 20, 20, "'I'"),
+        (50, 50, 30, "'data of fn.v'"),
+    ):
+        feeds = {"I": np.zeros(rows), "steps": steps, "data of fn.v": np.zeros(data)}
+        with pytest.raises(InvalidArgument, match=f"{named} must have a row for each of the steps"):
+            in_file(path, feeds)
+    others = np.sin(np.arange(50.0))
+    wanted = model.gradient({"fn.v": {"sse": others}}, wrt, inputs={"I": others}, steps=50, dt=DT)
+    found = in_file(path, {"I": others, "steps": 50, "data of fn.v": others})
+    assert_same(found, wanted)
+
+
+@pytest.mark.parametrize("word", ["sse", "weighted"])
+def test_a_number_as_data_is_one_for_all_steps(tmp_path: Path, word: str) -> None:
+    _, path = saved(tmp_path, {"fn.v": {word: 0.5}})
+    (data,) = (e for e in session_of(path).get_overridable_initializers() if "data" in e.name)
+    assert data.shape == []
+    for steps, number in ((30, 0.5), (12, 0.5), (12, -1.0)):
+        wanted = mdf_loop.compile(FN).gradient({"fn.v": {word: number}}, WRT, steps=steps, dt=DT)
+        found = in_file(path, {"I": 0.5, "steps": steps, "data of fn.v": number})
+        assert_same(found, wanted)
 
 
 def test_values_that_are_set_are_those_of_the_file(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from mdf_loop.ir import StoppedBy
 from mdf_loop.results.fit import Fit, Fits
-from mdf_loop.results.fit_data import FitStart
+from mdf_loop.results.fit_data import Distribution, FitStart
 
 FOUND = Fit(
     estimates={"cell.a": 0.5, "cell.gain": -12.0},
@@ -100,6 +100,28 @@ def test_a_likelihood_instead_of_squares():
     assert not any("squared" in line or "sd" in line for line in lines)
 
 
+def test_bins_trials_and_steps():
+    bins = [
+        Distribution(k, np.zeros(n - 1), np.ones(n), np.ones(n)) for k, n in ((0.0, 4), (1.0, 10))
+    ]
+    lines = said(
+        sse=None, residual_sd=None, trials=500, steps=40, dt=0.01, distributions=tuple(bins)
+    )
+    begin = lines.index("data            50 numbers")
+    assert lines[begin + 1 : begin + 5] == [
+        "bins            4 of choice 0 and 10 of choice 1",
+        "trials          500",
+        "steps           40",
+        "dt              0.01",
+    ]
+    without = replace(bins[0], choice=None)
+    assert "bins            4" in said(sse=None, residual_sd=None, distributions=(without,))
+
+
+def test_one_start_is_not_counted():
+    assert not any("start" in line for line in said(starts=FOUND.starts[:1]))
+
+
 def test_an_objective():
     lines = said(sse=None, residual_sd=None, log_likelihood=None, aic=None, bic=None, count=0)
     assert lines[4:6] == ["objective  3.5", ""]
@@ -140,7 +162,12 @@ def strongly(r: float) -> Any:
             {"starts": (*FOUND.starts, FitStart({}, {}, 3.5, False, ties=True))},
             "1 start does as well at other values: there is more than one best fit",
         ),
-        ({"starts": FOUND.starts[:1]}, "1 start: there is no other that could agree"),
+        ({"beyond_bounds": ("cell.a",)}, "cell.a: the interval reaches beyond a bound"),
+        ({"beyond_bounds": ("a", "b")}, "a and b: the intervals reach beyond a bound"),
+        (
+            {"beyond_bounds": ("a", "b"), "at_bounds": ("b",)},
+            "a: the interval reaches beyond a bound",
+        ),
     ],
 )
 def test_what_to_know_is_one_line(changes: dict[str, Any], line: str):

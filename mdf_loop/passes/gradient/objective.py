@@ -30,12 +30,16 @@ VALUE = "value"
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A sum over an output, by its word; a `scaled` one has a factor. `number` tells it from others."""
+    """A sum over an output, by its word; a `scaled` one has a factor. `number` tells it from others.
+
+    The data of one that is `alike` are one number for all elements.
+    """
 
     output: str
     word: str
     scaled: bool = False
     number: int = 0
+    alike: bool = False
 
     @property
     def data(self) -> str | None:
@@ -59,7 +63,7 @@ def with_value(program: Program, terms: Sequence[Term]) -> Program:
         y = given[term.output]
         data = None
         if term.data is not None:
-            data = b.new(y.dtype, () if term.scaled else y.shape, term.data)
+            data = b.new(y.dtype, () if term.scaled or term.alike else y.shape, term.data)
             inputs[term.data] = Input(data, role=Takes.DATA, of=term.data)
         with b.at(y.where, VALUE):
             part = _part(b, term, y, data)

@@ -50,7 +50,7 @@ class Data:
         """
         values = {output.name: output.value for output in program.outputs}
         arrays = {
-            term.data: _fitting(loss, values[term.output], steps)
+            term.data: _fitting(loss, values[term.output], steps, alike=term.alike)
             for loss, term in zip(losses, terms, strict=True)
             if loss.data is not None and term.data is not None
         }
@@ -72,11 +72,13 @@ class Data:
         return {t.data: part for t in self.terms if t.scaled and t.data is not None}
 
 
-def _fitting(loss: Loss, value: Value, steps: int | None) -> Array:
-    """The data in the shape and dtype of the output."""
+def _fitting(loss: Loss, value: Value, steps: int | None, *, alike: bool) -> Array:
+    """The data in the dtype of the output, and its shape if they are not one number for all of it."""
     own = tuple(value.shape or ())
     shape = own if steps is None else (steps, *own[1:])
     array = np.asarray(loss.data, numpy_dtype(value.dtype))
+    if alike:
+        return array
     known = all(isinstance(extent, int) for extent in shape)
     if array.ndim == 0 and known:
         return np.full([int(extent) for extent in shape], array)
