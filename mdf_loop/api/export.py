@@ -9,6 +9,7 @@ import numpy as np
 
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.ir import Array, Gives, Program, Takes
+from mdf_loop.passes.rows_for_steps import rows_for_steps
 from mdf_loop.passes.whole import whole_run
 from mdf_loop.pipeline import PORTABLE, prepare
 from mdf_loop.reading import read
@@ -41,7 +42,9 @@ def run_as_onnx(prepared: Prepared, asked: RunSpecification) -> Any:
     programs = read_over_time(prepared.document, bound, prepared.options, asked)
     flags = programs.later.gives(Gives.HAS_RUN)
     recorded = (*programs.recorded, *(flags[n] for n in programs.recorded if n in flags))
-    program = whole_run(programs.first, programs.later, recorded, frozenset(bound.given.over_time))
+    rows = frozenset(bound.given.over_time)
+    program = whole_run(programs.first, programs.later, recorded, rows)
+    program = rows_for_steps(program, {name: name for name in sorted(rows)}, "steps")
     held = {**bound.drawing(program).arrays, **_controls(prepared, asked)}
     known = [e.value.name for e in program.inputs if e.role is not Takes.PORT]
     return _written(program, {name: held[name] for name in known}, {})

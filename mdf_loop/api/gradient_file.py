@@ -14,7 +14,7 @@ from mdf_loop.ir.substitute import substitute
 from mdf_loop.losses import Loss
 from mdf_loop.passes.gradient.forms import for_kernels
 from mdf_loop.passes.gradient.objective import Term
-from mdf_loop.passes.gradient.rows_for_steps import rows_for_steps
+from mdf_loop.passes.rows_for_steps import rows_for_steps
 from mdf_loop.reading.binding import Bound
 from mdf_loop.run.device import USUAL
 from mdf_loop.run.gradient.loaded import Differentiation

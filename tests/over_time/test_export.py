@@ -67,6 +67,16 @@ def test_steps_and_dt_are_inputs_that_hold_what_was_said():
     same_rows(model.run({"I": 0.25}, steps=1, dt=0.5), plainly(proto, one))
 
 
+@pytest.mark.parametrize("rows", [1, 11, 13])
+def test_rows_that_are_not_as_many_as_the_steps_are_an_error(rows):
+    model = mdf_loop.compile(ALL["neuron"], device="cpu", native="off")
+    proto = model.to_onnx({"I": RAMP}, steps=12, dt=0.5)
+    with pytest.raises(Exception, match="'I' must have a row for each of the steps"):
+        plainly(proto, {"I": np.zeros(rows)})
+    given = {"I": np.ones(rows), "steps": np.array(rows)}
+    same_rows(model.run({"I": np.ones(rows)}, steps=rows, dt=0.5), plainly(proto, given))
+
+
 def test_a_model_that_draws_has_keys_for_an_input():
     model = mdf_loop.compile(EXAMPLES / "noisy_current" / "model.yaml", device="cpu", native="off")
     same_rows(model.run(steps=20), plainly(model.to_onnx(steps=20), {}))

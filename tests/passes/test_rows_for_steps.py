@@ -9,7 +9,7 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import RunError
 from mdf_loop.ir import Program
 from mdf_loop.ir.check import check
-from mdf_loop.passes.gradient.rows_for_steps import rows_for_steps
+from mdf_loop.passes.rows_for_steps import rows_for_steps
 from mdf_loop.run.interpret import interpret
 from tests.passes.sketch import straight, text
 
