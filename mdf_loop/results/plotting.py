@@ -71,11 +71,11 @@ def plot(
 ) -> Figure:
     """The figure of the outputs over time; written to a file if there is a path."""
     with drawing(path) as drawn:
-        if is_over_trials(results):
-            drawn.figure = _distributions(panels(results, names), results, title)
-        elif is_over_members(results):
+        if is_over_members(results):
             whole = None if names is None else [_full_name(results, name) for name in names]
             drawn.figure = sweep_plotting.figure(results, whole, title)
+        elif is_over_trials(results):
+            drawn.figure = _distributions(panels(results, names), results, title)
         else:
             over_time = _panels(results, names), _along(results, "time"), _swept(results)
             drawn.figure = _figure(*over_time, title)

@@ -3,6 +3,9 @@
 one axis             a line for each element over the swept value (over the number of the member, where
                      that is no number); more than 20 elements are an image
 two axes of a grid   an image for each element: the second axis to the right, the first upwards
+
+The elements of what is told of trials are responses, quantiles, bins of histograms: a histogram over one
+axis is an image for each response.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from matplotlib.axes import Axes
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.results.figures import MOST_PANELS, Plot, label, left_out, shown, within_reach
+from mdf_loop.results.trial_words import element_words, is_histogram, responses
 from mdf_loop.run.outputs import Axis, Outputs
 from mdf_loop.run.recording.labels import element_names
 
@@ -45,7 +49,8 @@ Panel = tuple[str, Callable[[Axes], None]]
 
 def is_over_members(results: Outputs) -> bool:
     """Whether there are members of a sweep, and neither time nor trials."""
-    return bool(results.axes) and all(axis.is_swept for axis in results.axes)
+    each = {axis.name for axis in results.axes if not axis.is_swept} & {"time", "trial"}
+    return any(axis.is_swept for axis in results.axes) and not each
 
 
 def figure(results: Outputs, names: Sequence[str] | None, title: str) -> Plot:
@@ -67,12 +72,13 @@ def figure(results: Outputs, names: Sequence[str] | None, title: str) -> Plot:
 
 
 def _panels(results: Outputs, names: Sequence[str] | None) -> Iterator[Panel]:
-    if len(results.axes) > 2:
+    swept = [axis for axis in results.axes if axis.is_swept]
+    if len(swept) > 2:
         raise InputError(
-            f"a sweep over {len(results.axes)} axes cannot be drawn",
+            f"a sweep over {len(swept)} axes cannot be drawn",
             hint="save the results, and choose a plane of them: results.to_xarray().sel(...)",
         )
-    along = [_along(results, axis) for axis in results.axes]
+    along = [_along(results, axis) for axis in swept]
     for name in results if names is None else names:
         array = results[name]
         if isinstance(array, np.ndarray) and array.dtype.kind in "biuf" and array.size:
@@ -85,14 +91,33 @@ def _panels_of(
     results: Outputs, name: str, array: Array, along: Sequence[_Along]
 ) -> Iterator[Panel]:
     unit, front = results.units.get(name, ""), len(along)
-    shape = array.shape[front:]
+    words = element_words(results, name, array.shape[front:])
     rows = array.reshape(*array.shape[:front], -1)
-    if front == 1:
+    if front == 1 and is_histogram(results, name):
+        yield from _histograms(results, name, array, along[0])
+    elif front == 1:
         drawing = _lines if rows.shape[1] <= MOST_LINES else _image_of_elements
-        yield name, partial(drawing, along[0], label(name, unit), rows, places_in(shape))
-        return
-    for k, place in enumerate(places_in(shape)):
-        yield name + place, partial(_image, along, label(name + place, unit), rows[..., k])
+        yield name, partial(drawing, along[0], label(name, unit), rows, words)
+    else:
+        for k, word in enumerate(words):
+            if not word or word.startswith("["):
+                called, what = name + word, label(name + word, unit)
+            else:
+                called, what = f"{name} {word}", f"{label(name, unit)}\n{word}"
+            yield called, partial(_image, along, what, rows[..., k])
+
+
+def _histograms(results: Outputs, name: str, array: Array, along: _Along) -> Iterator[Panel]:
+    """An image for each response: what is swept to the right, the bins upwards."""
+    of, edges = name.rpartition(".")[0], np.asarray(results.told[name], np.float64)
+    said = label(of, results.units.get(of, ""))
+    for response, counts in zip(
+        responses(results) or [""],
+        array.reshape(len(array), -1, array.shape[-1]).swapaxes(0, 1),
+        strict=True,
+    ):
+        what = "\n".join(filter(None, ("trials", response)))
+        yield f"{name} {response}", partial(_image_of_bins, along, said, counts, edges, what)
 
 
 def places_in(shape: tuple[int, ...]) -> list[str]:
@@ -140,23 +165,29 @@ def _lines(along: _Along, what: str, rows: Array, places: Sequence[str], ax: Axe
 def _image_of_elements(
     along: _Along, what: str, rows: Array, places: Sequence[str], ax: Axes
 ) -> None:
-    _mesh(ax, along.places, np.arange(len(places)), rows.T, what)
+    _mesh(ax, _edges(along.places), np.arange(len(places) + 1) - 0.5, rows.T, what)
     ax.set_ylabel("element")
+    _write(ax.set_xlabel, ax.set_xticks, along)
+
+
+def _image_of_bins(
+    along: _Along, said: str, counts: Array, edges: Array, what: str, ax: Axes
+) -> None:
+    _mesh(ax, _edges(along.places), edges, counts.T, what)
+    ax.set_ylabel(said)
     _write(ax.set_xlabel, ax.set_xticks, along)
 
 
 def _image(along: Sequence[_Along], what: str, values: Array, ax: Axes) -> None:
     up, right = along
-    _mesh(ax, right.places, up.places, values, what)
+    _mesh(ax, _edges(right.places), _edges(up.places), values, what)
     _write(ax.set_xlabel, ax.set_xticks, right)
     _write(ax.set_ylabel, ax.set_yticks, up)
 
 
 def _mesh(ax: Axes, right: Array, up: Array, values: Array, what: str) -> None:
-    """Each value as a cell around its place."""
-    cells = ax.pcolormesh(
-        *map(_edges, (right, up)), values.astype(np.float64), rasterized=values.size > 1000
-    )
+    """Each value as a cell between edges."""
+    cells = ax.pcolormesh(right, up, values.astype(np.float64), rasterized=values.size > 1000)
     ax.grid(visible=False)
     ax.figure.colorbar(cells, ax=ax, label=what)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -19,6 +18,7 @@ from matplotlib.axes import Axes
 
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
+from mdf_loop.results.trial_words import by_axis, responses, said
 from mdf_loop.run.outputs import Outputs
 
 MOST_RESPONSES = 6
@@ -79,11 +79,7 @@ def _groups(array: Array, responses: Array | None, by: str | None) -> dict[str, 
     """The values of each response, by the words for it."""
     if responses is None or by is None:
         return {"": array}
-    return {_said(by, value): array[responses == value] for value in np.unique(responses)}
-
-
-def _said(by: str, value: Any) -> str:
-    return f"{by.rsplit('.', 1)[-1]} = {str(value).lower()}"
+    return {said(by, value): array[responses == value] for value in np.unique(responses)}
 
 
 def _histogram(ax: Axes, groups: dict[str, Array]) -> None:
@@ -108,21 +104,18 @@ def _steps(ax: Axes, counts: Array, edges: Array, label: str, k: int) -> None:
 
 
 def _told(results: Outputs, names: Sequence[str]) -> Iterator[Panel]:
-    axes = [axis for axis in results.axes if axis.name != "time"]
-    if any(axis.is_swept for axis in axes):
-        return  # each member of a sweep would need a picture of its own
-    by = axes[0].name if axes else ""
-    values = np.asarray(axes[0].coordinates[by]) if axes else np.empty(0)
-    labels = [_said(by, value) for value in values] or [""]
+    axis = by_axis(results)
+    by = "" if axis is None else axis.name
+    labels = responses(results) or [""]
     for name in names:
         of, _, word = name.rpartition(".")
         numbers, array = results.told.get(name), np.asarray(results[name])
-        if not numbers or array.ndim != len(axes) + 1:
+        if not numbers or array.ndim != 1 + bool(by):
             continue
         rows = array.reshape(-1, array.shape[-1])
         if word == "histogram":
             yield of, "trials", of, partial(_lines, rows=rows, edges=numbers, labels=labels)
-        elif f"{of}.count" in results and axes:
+        elif f"{of}.count" in results and by:
             counts = np.asarray(results[f"{of}.count"])
             draw = partial(_quantiles, rows=rows, counts=counts, probabilities=numbers)
             yield f"probability of {by.rsplit('.', 1)[-1]}", of, of, draw

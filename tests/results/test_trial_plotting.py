@@ -75,6 +75,58 @@ def test_quantiles_of_all_trials(compiled: Any) -> None:
     assert ax.lines[0].get_ydata().tolist() == made["rt.quantiles"].tolist()
 
 
+SWEPT = {"A.rt0": [0.1, 0.2, 0.4]}
+
+
+@pytest.fixture
+def shifted() -> Any:
+    parameters = {"rt0": {"value": 0.2, "metadata": {"units": "s"}}, **NODE["parameters"]}
+    parameters["rt"] = {"value": "rt0 + numpy.abs(z)"}
+    return mdf_loop.compile({"g": {"nodes": {"A": {**NODE, "parameters": parameters}}}})
+
+
+def test_statistics_of_a_sweep_are_lines_over_what_is_swept(shifted: Any) -> None:
+    asked = {"rt": ["mean", {"quantiles": QUANTILES}]}
+    made = shifted.run(trials=50, over_trials=asked, sweep=SWEPT)
+    means, quantiles = made.plot().axes
+    assert labels(made.plot()) == [
+        ("A.rt0 (s)", "rt.mean"),
+        ("A.rt0 (s)", "rt.quantiles"),
+    ]
+    assert means.lines[0].get_xdata().tolist() == SWEPT["A.rt0"]
+    assert means.lines[0].get_ydata().tolist() == made["rt.mean"].tolist()
+    assert legend(quantiles) == ["0.1", "0.5", "0.9"]
+    assert quantiles.lines[2].get_ydata().tolist() == made["rt.quantiles"][:, 2].tolist()
+
+
+def test_statistics_of_a_sweep_by_responses(shifted: Any) -> None:
+    asked = {"rt": ["mean", {"quantiles": [0.5, 0.9]}, {"histogram": EDGES}]}
+    made = shifted.run(trials=50, over_trials=asked, by="choice", sweep=SWEPT)
+    means, quantiles, *images = made.plot().axes
+    assert legend(means) == ["choice = false", "choice = true"]
+    assert legend(quantiles)[1] == "choice = false, 0.9"
+    assert quantiles.lines[1].get_ydata().tolist() == made["rt.quantiles"][:, 0, 1].tolist()
+    first, second, *bars = images
+    assert [ax.get_ylabel() for ax in (first, second)] == ["rt", "rt"]
+    assert [bar.get_ylabel() for bar in bars] == [
+        "trials\nchoice = false",
+        "trials\nchoice = true",
+    ]
+    cells = second.collections[0].get_array()
+    assert cells.tolist() == made["rt.histogram"][:, 1].T.tolist()
+    assert second.get_ylim() == (0.0, 4.0)
+
+
+def test_statistics_of_a_grid_are_images(shifted: Any) -> None:
+    grid = mdf_loop.grid({**SWEPT, "A.s": [0.0, 1.0]})
+    asked = {"rt": ["mean", {"quantiles": [0.5, 0.9]}]}
+    made = shifted.run(trials=20, over_trials=asked, sweep=grid)
+    mean, median, *_, last = made.plot().axes
+    assert mean.collections[0].get_array().tolist() == made["rt.mean"].tolist()
+    assert median.collections[0].get_array().tolist() == made["rt.quantiles"][..., 0].tolist()
+    assert last.get_ylabel() == "rt.quantiles\n0.9"
+
+
 def test_traces_of_many_trials_are_thinned(compiled: Any) -> None:
     made = compiled.run(trials=1000, steps=5, only=["A.s"])
     figure = made.plot()
