@@ -113,7 +113,7 @@ class Results(Outputs):
         return frame(self)
 
     def save(self, path: str | Path) -> None:
-        """Write outputs and coordinates to a `.npz`, `.json`, `.csv`, `.h5` or `.nc` file.
+        """Write outputs and coordinates to a `.npz`, `.json`, `.csv`, `.h5`, `.nc` or `.zarr` file.
 
         Raises:
             InputError: the file cannot be written; no half of it is left.
