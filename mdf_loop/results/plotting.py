@@ -193,7 +193,8 @@ def _distributions(found: list[Panel], results: Outputs, title: str) -> Plot:
     for ax, (along, up, name, draw) in zip(axes, drawn, strict=True):
         draw(ax)
         unit = results.units.get(name, "")
-        ax.set_xlabel(label(along, unit if along == name else ""))
+        if along:
+            ax.set_xlabel(label(along, unit if along == name else ""))
         ax.set_ylabel(label(up, unit if up == name else ""))
         if ax.get_legend_handles_labels()[1]:
             ax.legend()

@@ -10,6 +10,7 @@ axis is an image for each response.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +33,7 @@ FEW_POINTS = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Along:
+class SweptAxis:
     """What stands along an axis: its label, where its places are, and what is written at them.
 
     Texts are written where values cannot be places: where they do not rise or fall.
@@ -88,7 +89,7 @@ def _panels(results: Outputs, names: Sequence[str] | None) -> Iterator[Panel]:
 
 
 def _panels_of(
-    results: Outputs, name: str, array: Array, along: Sequence[_Along]
+    results: Outputs, name: str, array: Array, along: Sequence[SweptAxis]
 ) -> Iterator[Panel]:
     unit, front = results.units.get(name, ""), len(along)
     words = element_words(results, name, array.shape[front:])
@@ -107,7 +108,7 @@ def _panels_of(
             yield called, partial(_image, along, what, rows[..., k])
 
 
-def _histograms(results: Outputs, name: str, array: Array, along: _Along) -> Iterator[Panel]:
+def _histograms(results: Outputs, name: str, array: Array, along: SweptAxis) -> Iterator[Panel]:
     """An image for each response: what is swept to the right, the bins upwards."""
     of, edges = name.rpartition(".")[0], np.asarray(results.told[name], np.float64)
     said = label(of, results.units.get(of, ""))
@@ -117,7 +118,7 @@ def _histograms(results: Outputs, name: str, array: Array, along: _Along) -> Ite
         strict=True,
     ):
         what = "\n".join(filter(None, ("trials", response)))
-        yield f"{name} {response}", partial(_image_of_bins, along, said, counts, edges, what)
+        yield f"{name} {response}", partial(image_of_bins, along, said, (counts, edges), what)
 
 
 def places_in(shape: tuple[int, ...]) -> list[str]:
@@ -125,23 +126,32 @@ def places_in(shape: tuple[int, ...]) -> list[str]:
     return list(element_names("", shape))
 
 
-def _along(results: Outputs, axis: Axis) -> _Along:
+def _along(results: Outputs, axis: Axis) -> SweptAxis:
     """The swept number, or the number of the member where several, or no numbers, are swept."""
     named = [(name, np.asarray(values)) for name, values in axis.coordinates.items()]
     ((name, values), *others) = named
     if others or values.ndim > 1 or values.dtype.kind not in "iufb":
-        return _Along("member of the sweep", np.arange(axis.length))
+        return SweptAxis("member of the sweep", np.arange(axis.length))
     steps = np.diff(values.astype(np.float64))
     said = label(name, results.units.get(name, ""))
     if bool(np.isfinite(values).all()) and (bool((steps > 0).all()) or bool((steps < 0).all())):
-        return _Along(said, values.astype(np.float64))
-    return _Along(said, np.arange(axis.length), tuple(f"{value:.6g}" for value in values))
+        return SweptAxis(said, values.astype(np.float64))
+    return SweptAxis(said, np.arange(axis.length), tuple(f"{value:.6g}" for value in values))
+
+
+def along_members(results: Outputs) -> SweptAxis:
+    """What all members of a sweep stand along: what is swept, or in a grid their numbers."""
+    swept = [axis for axis in results.axes if axis.is_swept]
+    if len(swept) == 1:
+        return _along(results, swept[0])
+    count = math.prod(axis.length for axis in swept)
+    return SweptAxis("member of the sweep", np.arange(count))
 
 
 # --- drawing --------------------------------------------------------------------------------------
 
 
-def _lines(along: _Along, what: str, rows: Array, places: Sequence[str], ax: Axes) -> None:
+def _lines(along: SweptAxis, what: str, rows: Array, places: Sequence[str], ax: Axes) -> None:
     count = rows.shape[1]
     few = count <= MOST_IN_LEGEND
     shades = mpl.colormaps["tab10" if few else "viridis"]
@@ -163,22 +173,24 @@ def _lines(along: _Along, what: str, rows: Array, places: Sequence[str], ax: Axe
 
 
 def _image_of_elements(
-    along: _Along, what: str, rows: Array, places: Sequence[str], ax: Axes
+    along: SweptAxis, what: str, rows: Array, places: Sequence[str], ax: Axes
 ) -> None:
     _mesh(ax, _edges(along.places), np.arange(len(places) + 1) - 0.5, rows.T, what)
     ax.set_ylabel("element")
     _write(ax.set_xlabel, ax.set_xticks, along)
 
 
-def _image_of_bins(
-    along: _Along, said: str, counts: Array, edges: Array, what: str, ax: Axes
+def image_of_bins(
+    along: SweptAxis, said: str, binned: tuple[Array, Array], what: str, ax: Axes
 ) -> None:
+    """Histograms, `counts[member, bin]` and edges, as an image: members to the right, bins upwards."""
+    counts, edges = binned
     _mesh(ax, _edges(along.places), edges, counts.T, what)
     ax.set_ylabel(said)
     _write(ax.set_xlabel, ax.set_xticks, along)
 
 
-def _image(along: Sequence[_Along], what: str, values: Array, ax: Axes) -> None:
+def _image(along: Sequence[SweptAxis], what: str, values: Array, ax: Axes) -> None:
     up, right = along
     _mesh(ax, _edges(right.places), _edges(up.places), values, what)
     _write(ax.set_xlabel, ax.set_xticks, right)
@@ -203,7 +215,7 @@ def _edges(places: Array) -> Array:
     return ends
 
 
-def _write(name: Any, ticks: Any, along: _Along) -> None:
+def _write(name: Any, ticks: Any, along: SweptAxis) -> None:
     name(along.label)
     if along.texts:
         chosen = np.unique(np.linspace(0, len(along.texts) - 1, 10).astype(int))

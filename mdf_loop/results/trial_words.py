@@ -18,6 +18,23 @@ def said(by: str, value: Any) -> str:
     return f"{by.rsplit('.', 1)[-1]} = {f'{value:.6g}' if number else str(value).lower()}"
 
 
+def member_words(results: Outputs) -> list[str]:
+    """The members of a sweep: `threshold = 0.5, drift = 1`, or their numbers where arrays are swept."""
+    swept = [axis for axis in results.axes if axis.is_swept]
+    each = [_along_words(axis) for axis in swept]
+    return [", ".join(words) for words in product(*each)] if swept else []
+
+
+def _along_words(axis: Axis) -> list[str]:
+    named = {name: np.asarray(values) for name, values in axis.coordinates.items()}
+    if any(values.ndim > 1 for values in named.values()):
+        return [f"member {k}" for k in range(axis.length)]
+    return [
+        ", ".join(said(name, values[k]) for name, values in named.items())
+        for k in range(axis.length)
+    ]
+
+
 def by_axis(results: Outputs) -> Axis | None:
     """The axis of the values that statistics are told by."""
     found = (axis for axis in results.axes if not axis.is_swept and axis.name not in _OTHERS)
