@@ -5,7 +5,7 @@ It refuses nothing that can be outlined: also a model that cannot be compiled is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.classification import classify
@@ -29,6 +29,7 @@ from mdf_loop.outline import (
 from mdf_loop.outline.order import in_order
 from mdf_loop.outline.over_time import over_time
 from mdf_loop.outline.pseudocode import fixed, pseudocode
+from mdf_loop.outline.readers import readers
 from mdf_loop.outline.text import formulas, shortened, value_text
 from mdf_loop.outline.values import ArgumentOutline
 from mdf_loop.outline.words import delay_text, headline, selector_text, slice_text, sources
@@ -53,7 +54,7 @@ def explain(source: Source) -> str:
     document = open_document(source)
     graph = outline(document)
     (time,) = loops_of(over_time(graph, document))
-    blocks = (_block(block) for block in blocks_of(graph))
+    blocks = (_block(node, block) for node, block in owned_by(graph))
     has_loops = bool(time.carried) or any(node.loops for node in graph.nodes)
     asks = _says_more(graph) or bool(time.carried)
     program = _program(document, over_time=bool(time.carried)) if asks else None
@@ -81,10 +82,10 @@ def loops_of(graph: GraphOutline) -> Iterator[LoopOutline]:
         yield from node.loops
 
 
-def blocks_of(graph: GraphOutline) -> Iterator[Block]:
-    """The loops and choices of a graph, without those inside them."""
+def owned_by(graph: GraphOutline) -> Iterator[tuple[NodeOutline, Block]]:
+    """The loops and choices of a graph, each with its node, without those inside them."""
     for node in in_order(graph):
-        yield from node.blocks
+        yield from ((node, block) for block in node.blocks)
 
 
 # --- the graph --------------------------------------------------------------------------------
@@ -102,7 +103,7 @@ def _graph(graph: GraphOutline) -> Iterator[str]:
         yield from (f"  {'':<{width}}  {line}" for line in said[1:])
     yield from _surroundings(graph)
     yield from (f"  {sentence}" for sentence in graph.termination)
-    told = {note for block in blocks_of(graph) for note in block.notes}
+    told = {note for _, block in owned_by(graph) for note in block.notes}
     yield from (f"  note: {note}" for note in graph.notes if note not in told)
 
 
@@ -197,10 +198,10 @@ def _decisions(document: Document) -> Iterator[str]:
 # --- a loop or a choice -----------------------------------------------------------------------
 
 
-def _block(block: Block, indent: str = "") -> Iterator[str]:
+def _block(node: NodeOutline, block: Block, indent: str = "") -> Iterator[str]:
     yield f"{indent}{block.word.capitalize()} {block.full_name}: {block.kind}"
     inner = indent + "  "
-    sentences, facts = _said(block)
+    sentences, facts = _said(block, [*_takers(node, block)])
     yield from (inner + line for line in sentences)
     yield from (f"{inner}Not known: {note}" for note in block.notes)
     if not indent:  # the outermost one's code holds that of the inner ones
@@ -209,18 +210,26 @@ def _block(block: Block, indent: str = "") -> Iterator[str]:
         yield ""
     yield from (inner + line for line in facts)
     for body in block.bodies:
-        for nested in blocks_of(body):
+        for owner, nested in owned_by(body):
             yield ""
-            yield from _block(nested, inner)
+            yield from _block(owner, nested, inner)
 
 
-def _said(block: Block) -> tuple[Iterator[str], Iterator[str]]:
+def _said(block: Block, takers: Sequence[str]) -> tuple[Iterator[str], Iterator[str]]:
     """How it goes, in sentences; and what goes in and out, in lines."""
     match block:
         case LoopOutline():
-            return mode_sentences(block), _facts(block)
+            return mode_sentences(block), _facts(block, takers)
         case ChoiceOutline():
-            return _choice_sentences(block), _choice_facts(block)
+            return _choice_sentences(block), _choice_facts(block, takers)
+
+
+def _takers(node: NodeOutline, block: Block) -> Iterator[str]:
+    """What becomes of each result: `x_final`, `read by choice`, or nothing."""
+    for k, ports in enumerate(block.result_ports):
+        computing = ", ".join(readers(node, block, k))
+        said = (", ".join(ports), f"read by {computing}" if computing else "")
+        yield ", ".join(filter(None, said)) or "(not used)"
 
 
 def _choice_sentences(choice: ChoiceOutline) -> Iterator[str]:
@@ -233,11 +242,9 @@ def _choice_sentences(choice: ChoiceOutline) -> Iterator[str]:
     yield f"Computes the graph that {selector} names, from 0 to {count - 1}; for any other number {other}."
 
 
-def _choice_facts(choice: ChoiceOutline) -> Iterator[str]:
-    joined = [
-        _typed(f"{join.name} → {', '.join(join.ports) or '(not used)'}", join.type)
-        for join in choice.joins
-    ]
+def _choice_facts(choice: ChoiceOutline, takers: Sequence[str]) -> Iterator[str]:
+    pairs = zip(choice.joins, takers, strict=True)
+    joined = [_typed(f"{join.name} → {taken}", join.type) for join, taken in pairs]
     yield from _listed("results", joined)
     yield from _listed("captured", [_captured(capture) for capture in choice.captures])
 
@@ -296,15 +303,16 @@ def _remarks(loop: LoopOutline) -> Iterator[str]:
         yield f"The condition is always true, so {ends}."
 
 
-def _facts(loop: LoopOutline) -> Iterator[str]:
-    pairs = [_pair(pair) for pair in loop.carried]
+def _facts(loop: LoopOutline, takers: Sequence[str]) -> Iterator[str]:
+    finals, rows = takers[: len(loop.carried)], takers[len(loop.carried) :]
+    pairs = [*map(_pair, loop.carried, finals)]
     yield from _listed("carried", pairs or ([] if loop.kind == "map" else ["nothing"]))
     sliced = (
         f"{p.name or '?'} = {slice_text(p)}" + (f", {p.how}" if p.how else "") for p in loop.slices
     )
     yield from _listed("sliced", list(sliced))
     yield from _listed("delayed", [f"{d.name} = {delay_text(d)}" for d in loop.delays])
-    yield from _listed("recorded", [_recorded(r) for r in loop.recorded])
+    yield from _listed("recorded", [*map(_recorded, loop.recorded, rows)])
     yield from _listed(
         "captured",
         [_captured(capture) for capture in loop.captures],
@@ -318,17 +326,15 @@ def _listed(word: str, lines: list[str]) -> Iterator[str]:
         yield f"{word if k == 0 else '':<{_WORD}}{line}"
 
 
-def _pair(pair: CarriedOutline) -> str:
+def _pair(pair: CarriedOutline, final: str) -> str:
     start = "?" if pair.initial is None else value_text(pair.initial)
     value = fixed(ArgumentOutline(pair.initial, pair.initial_value))
     first = f"{start} = {value}" if value else start
-    final = ", ".join(pair.ports) or "(not used)"
     return _typed(f"{first} → {pair.enter or '?'} → {pair.leave or '?'} → {final}", pair.type)
 
 
-def _recorded(row: RecordedOutline) -> str:
-    how = row.how or "every iteration"
-    return _typed(f"{row.name}, {how} → {', '.join(row.ports) or '(not used)'}", row.type)
+def _recorded(row: RecordedOutline, taken: str) -> str:
+    return _typed(f"{row.name}, {row.how or 'every iteration'} → {taken}", row.type)
 
 
 def _typed(text: str, kind: str) -> str:

@@ -3,12 +3,14 @@
 import re
 from pathlib import Path
 
+import onnx
 import pytest
 
 from mdf_loop.errors import ModelError
 from mdf_loop.explanation import explain
 
 MODELS = Path(__file__).parent / "drawing" / "models"
+EXAMPLES = Path(__file__).parents[1] / "examples"
 
 SAMPLE = """\
 halving_net  (sample.yaml)
@@ -216,6 +218,56 @@ def test_several_loops_and_what_they_tell_about_the_run():
     assert text.index("Loop layer_1.steps: for\n") < text.index("Loop layer_2.settle: for-while\n")
     assert "ran = settle.iterations" in text
     assert "1.0 → change_in → change → (not used)" in text
+
+
+@pytest.mark.parametrize(
+    ("ports", "said"),
+    [
+        ({"up": "f > 0"}, "x → x_next → read by up"),
+        ({"up": "f[0] > 0"}, "x → x_next → read by up"),
+        ({"end": "f", "up": "f[0] > 0"}, "x → x_next → end, read by up"),
+        ({"time": "dt * f.iterations"}, "x → x_next → (not used)"),
+    ],
+)
+def test_a_final_value_that_expressions_read_is_used(ports, said):
+    step = {"input_ports": {"x": {}}, "output_ports": {"x_next": {"value": "x + 1"}}}
+    body = {
+        "nodes": {"step": step},
+        "metadata": {"inputs": ["i", "go", "x"], "outputs": ["go", "x_next"]},
+    }
+    call = {"function": "onnx::Loop", "args": {"M": 3, "v_initial": "start", "body": body}}
+    node = {
+        "parameters": {"start": {"value": 0.0}, "dt": {"value": 0.1}},
+        "functions": {"f": call},
+        "output_ports": {name: {"value": text} for name, text in ports.items()},
+    }
+    assert f"{said}   float64[]" in explain({"g": {"nodes": {"n": node}}})
+
+
+def test_a_final_value_that_another_loop_takes_is_used():
+    text = explain(EXAMPLES / "fitted_decision" / "model.yaml")
+    assert "start = 0 → x → x_next → read by choice" in text
+
+
+IMPORTED = """<ir_version: 8, opset_import: ["" : 16]> g (float x0) => (float xf)
+<int64 M = {200}, bool yes = {1}> {
+    xf = Loop (MAX, yes, x0) <body = b (int64 i, bool c, float x) => (bool more, float x2)
+        <float half = {0.5}, float least = {0.1}> {
+        x2 = Mul(x, half)
+        more = Greater(x2, least) }>
+}"""
+
+
+@pytest.mark.parametrize(
+    ("trips", "title"),
+    [("M", "for i in range(M=200) while more"), ("", "do … while more")],
+)
+def test_a_condition_that_an_edge_brings_from_a_constant_is_not_in_the_title(
+    trips, title, tmp_path
+):
+    text = IMPORTED.replace("MAX", trips or '""')
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    assert f"loop loop: {title}\n" in explain(tmp_path / "m.onnx")
 
 
 def test_a_recorded_value_that_has_the_name_of_its_port():

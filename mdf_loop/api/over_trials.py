@@ -131,6 +131,7 @@ def told_of(
     axes = [axis for axis in complete.axes if axis.name != "trial"]
     place = int(bool(axes) and axes[0].is_swept)
     axes[place:place] = made.axes
+    along = [name for axis in axes for name in axis.coordinates]
     arrays = made.arrays()
     return Results(
         arrays,
@@ -140,7 +141,7 @@ def told_of(
         axes=tuple(axes),
         reduced=[name for name in arrays if _has_no_time(complete, name)],
         units={
-            **{name: unit for name, unit in complete.units.items() if name == "time"},
+            **{name: complete.units[name] for name in along if name in complete.units},
             **_units(arrays, complete),
         },
         stopped_by=stopped_by,

@@ -19,6 +19,7 @@ from mdf_loop.ir import Gives, Loop, Program, Takes, loops
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading.binding import Bound, Inputs
+from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.reading.program import read_once
 from mdf_loop.recent import Recent
@@ -163,8 +164,14 @@ class Prepared:
 
     @cached_property
     def units(self) -> Mapping[str, str]:
-        """The unit of every `node.item` that has one, and that of `time`."""
-        return units_of(self.document)
+        """The unit of every `node.item` that has one, of all names of an input, and that of `time`."""
+        known = units_of(self.document)
+        called: dict[str, set[str]] = {}
+        for port in open_ports(self.document):
+            for name in port.names:
+                called.setdefault(name, set()).add(known.get(port.full_name, ""))
+        alike = {name: min(units) for name, units in called.items() if len(units) == 1}
+        return {name: unit for name, unit in {**alike, **known}.items() if unit}
 
     @cached_property
     def dims(self) -> Mapping[str, tuple[str, ...]]:

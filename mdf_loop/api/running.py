@@ -114,6 +114,7 @@ def _ended(
     results, error = compute(claim)
     results.read_from = prepared.document.files
     results.model = prepared.document
+    results.given, results.steps = asked.values, asked.steps
     try:
         if asked.output is not None:
             with finished(heard=results.stopped_by.is_asked):

@@ -114,13 +114,22 @@ def _arguments(site: Site, loop: ir.Loop | None) -> dict[str, Any]:
     trip_count = argument_of(written.get("M"), node, fixed)
     if trip_count is not None and literal_value(str(trip_count.expression)) == -1:
         trip_count = None
-    start = argument_of(written.get("cond"), node, None)
+    start = _start(site, loop)
     kind = kind_of(trip_count, start, sliced=bool(written.get("slices")))
     if start is None and written.get("exit") == "middle":
         kind = _TESTED[kind]  # the condition counts though none is given
     elif loop is not None and site.notes.always_true(loop):
         kind = _UNTESTED.get(kind, kind)
     return {"trip_count": trip_count, "start": start, "kind": kind}
+
+
+def _start(site: Site, loop: ir.Loop | None) -> ArgumentOutline | None:
+    """The start condition, with its value also where an edge brings a constant."""
+    written = site.args.get("cond")
+    brought = isinstance(written, str) and written in {port.id for port in site.node.input_ports}
+    fixed = site.notes.fixed(loop.condition) if brought and loop else None
+    start = argument_of(written, site.node, fixed)
+    return start and replace(start, brought=brought)
 
 
 _TESTED = {"for": "for-while", "sliced": "sliced-while", "endless": "while"}

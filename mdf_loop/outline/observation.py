@@ -63,14 +63,15 @@ class Observation:
 
     `time` is the loop over time, the empty name a whole evaluation.
 
-    `along` is the name of what `coordinates` count: `time` in seconds, or `step`; empty for one
-    evaluation. `numbers` are the places of the kept rows among all `count` of them. `members`
-    says which member of a sweep is told, where there are several.
+    `along` is the name of what `coordinates` count: `time`, which has the `unit` of the model, or
+    `step`; empty for one evaluation. `numbers` are the places of the kept rows among all `count`
+    of them. `members` says which member of a sweep is told, where there are several.
     """
 
     loops: Mapping[str, LoopObservation] = field(default_factory=dict)
     values: Mapping[str, ValueObservation] = field(default_factory=dict)
     along: str = ""
+    unit: str = ""
     coordinates: Array = field(default_factory=lambda: np.zeros(0))
     numbers: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     count: int = 0
@@ -101,6 +102,7 @@ def observe(results: Outputs) -> Observation:
         loops=dict(_loops(results)),
         values=dict(_values(results, numbers)),
         along=along,
+        unit=results.units.get(along, ""),
         coordinates=coordinates,
         numbers=numbers,
         count=count,

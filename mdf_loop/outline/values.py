@@ -12,10 +12,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ArgumentOutline:
-    """A trip count or a start condition: its expression, and its value if that is fixed."""
+    """A trip count or a start condition: its expression, and its value if that is fixed.
+
+    `brought` says that an edge brings it into the node: its name is that of a port.
+    """
 
     expression: Any
     value: Any | None = None
+    brought: bool = False
 
 
 @dataclass(frozen=True, slots=True)

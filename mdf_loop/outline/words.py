@@ -87,10 +87,14 @@ def _shown(argument: ArgumentOutline) -> str:
 
 
 def _condition(loop: LoopOutline) -> str:
-    """The start condition's name; where that is no name, the body's."""
-    written = loop.start.expression if loop.start is not None else ""
+    """The start condition's name; the body's where that is no name, or one of a constant elsewhere."""
+    if loop.start is None:
+        return loop.continue_name
+    written = loop.start.expression
     is_name = isinstance(written, str) and written.strip() not in ("True", "true")
-    return value_text(written, 40) if is_name else loop.continue_name or value_text(written, 40)
+    if is_name and not (loop.start.brought and loop.start.value is True):
+        return value_text(written, 40)
+    return loop.continue_name or value_text(written, 40)
 
 
 # --- choices ----------------------------------------------------------------------------------

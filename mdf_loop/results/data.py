@@ -16,6 +16,7 @@ from mdf_loop.paths import Files, noting
 from mdf_loop.results.json_text import as_plain, contents, in_parts
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.lengths import without_padding
+from mdf_loop.specification import Values
 from mdf_loop.visible import on_one_line
 
 if TYPE_CHECKING:
@@ -32,12 +33,16 @@ class Results(Outputs):
     Attributes:
         read_from: the files of the model, which nothing is saved over.
         model: the model, of which `draw` makes a picture; None where results were read from a file.
+        given: the inputs and parameters of the run, which that picture shows.
+        steps: how many time steps were asked for; None for one evaluation.
         store: the Zarr store that the outputs are read from where they are looked at, if a cluster
             has written one.
     """
 
     read_from: Files = frozenset()
     model: Document | None = None
+    given: Values = Values()
+    steps: int | None = None
     store: Path | None = None
 
     @property
@@ -108,7 +113,7 @@ class Results(Outputs):
         return frame(self)
 
     def save(self, path: str | Path) -> None:
-        """Write outputs and coordinates to a `.npz`, `.json`, `.csv`, `.h5` or `.nc` file.
+        """Write outputs and coordinates to a `.npz`, `.json`, `.csv`, `.h5`, `.nc` or `.zarr` file.
 
         Raises:
             InputError: the file cannot be written; no half of it is left.
@@ -131,6 +136,7 @@ class Results(Outputs):
         """
         from mdf_loop.drawing import draw
         from mdf_loop.outline import observe
+        from mdf_loop.reading.as_run import as_run
 
         if self.model is None:
             raise InputError(
@@ -139,7 +145,7 @@ class Results(Outputs):
             )
         timed = any(axis.name == "time" for axis in self.axes)
         options = {"over_time": timed, **options, "observation": observe(self)}
-        return draw(self.model, target, **options)
+        return draw(as_run(self.model, self.given, self.steps), target, **options)
 
     def plot(
         self,

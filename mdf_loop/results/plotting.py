@@ -23,7 +23,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
-from matplotlib.colors import Normalize
+from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -71,11 +71,11 @@ def plot(
 ) -> Figure:
     """The figure of the outputs over time; written to a file if there is a path."""
     with drawing(path) as drawn:
-        if is_over_trials(results):
-            drawn.figure = _distributions(panels(results, names), results, title)
-        elif is_over_members(results):
+        if is_over_members(results):
             whole = None if names is None else [_full_name(results, name) for name in names]
             drawn.figure = sweep_plotting.figure(results, whole, title)
+        elif is_over_trials(results):
+            drawn.figure = _distributions(panels(results, names), results, title)
         else:
             over_time = _panels(results, names), _along(results, "time"), _swept(results)
             drawn.figure = _figure(*over_time, title)
@@ -193,7 +193,8 @@ def _distributions(found: list[Panel], results: Outputs, title: str) -> Plot:
     for ax, (along, up, name, draw) in zip(axes, drawn, strict=True):
         draw(ax)
         unit = results.units.get(name, "")
-        ax.set_xlabel(label(along, unit if along == name else ""))
+        if along:
+            ax.set_xlabel(label(along, unit if along == name else ""))
         ax.set_ylabel(label(up, unit if up == name else ""))
         if ax.get_legend_handles_labels()[1]:
             ax.legend()
@@ -211,19 +212,11 @@ def _figure(found: list[_Panel], time: Labelled, swept: Labelled | None, title: 
     figure = Plot(figsize=(8, height * len(panels) + 0.4 * bool(title)))
     axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     for ax, panel in zip(axes, panels, strict=True):
-        lines = panel.array.shape[0 if swept is not None else 2]
-        is_raster = panel.array.dtype == bool and lines > LINES_OF_TRUTH
-        if swept is not None:
-            draw = _draw_marks_of_members if is_raster else _draw_members
-            draw(ax, panel, time.array, swept)
-        elif is_raster:
-            _draw_marks(ax, panel, time.array)
-        elif lines <= MOST_LINES:
-            _draw_lines(ax, panel, time.array)
-        else:
-            _draw_image(ax, panel, time.array)
-    if swept is not None:
-        colours = ScalarMappable(_range(swept.array))
+        _draw(ax, panel, time.array, swept)
+    if swept is not None and not (
+        swept.name == "trial" and all(map(_is_raster_of_members, panels))
+    ):
+        colours = ScalarMappable(_range(swept.array), _member_colours())
         figure.colorbar(colours, ax=list(axes), label=label(swept.name, swept.unit), aspect=30)
     if len(time.array) > 1:
         axes[-1].set_xlim(time.array[0], time.array[-1])
@@ -235,6 +228,25 @@ def _figure(found: list[_Panel], time: Labelled, swept: Labelled | None, title: 
     left_out(figure, [panel.name for panel in found[MOST_PANELS:]])
     figure.align_ylabels(axes)
     return figure
+
+
+def _draw(ax: Axes, panel: _Panel, time: Array, swept: Labelled | None) -> None:
+    """A panel, in the way of its array."""
+    elements = panel.array.shape[2]
+    if swept is not None:
+        draw = _draw_marks_of_members if _is_raster_of_members(panel) else _draw_members
+        draw(ax, panel, time, swept)
+    elif panel.array.dtype == bool and elements > LINES_OF_TRUTH:
+        _draw_marks(ax, panel, time)
+    elif elements <= MOST_LINES:
+        _draw_lines(ax, panel, time)
+    else:
+        _draw_image(ax, panel, time)
+
+
+def _is_raster_of_members(panel: _Panel) -> bool:
+    """Whether members of a sweep, or trials, are rows of marks where they are true."""
+    return bool(panel.array.dtype == bool) and len(panel.array) > LINES_OF_TRUTH
 
 
 def _draw_lines(ax: Axes, panel: _Panel, time: Array) -> None:
@@ -298,6 +310,7 @@ def _draw_members(ax: Axes, panel: _Panel, time: Array, swept: Labelled) -> None
         list(np.stack([np.broadcast_to(time, rows.shape), rows], axis=-1)),
         array=swept.array.astype(np.float64),
         norm=_range(swept.array),
+        cmap=_member_colours(),
         linewidths=0.9 if many else 1.6,
         alpha=0.7 if many else None,
         rasterized=rows.size > MANY_POINTS,
@@ -308,22 +321,27 @@ def _draw_members(ax: Axes, panel: _Panel, time: Array, swept: Labelled) -> None
 
 
 def _draw_marks_of_members(ax: Axes, panel: _Panel, time: Array, swept: Labelled) -> None:
-    """A row of marks for each member of a sweep, or for some of many trials, in its colour."""
-    chosen = np.unique(np.linspace(0, len(panel.array) - 1, MOST_TRACES).astype(int))
-    members, steps = np.nonzero(panel.array[chosen, :, 0])
+    """A row of marks for each member of a sweep in its colour, or for each of some trials in black."""
+    count = len(panel.array)
+    chosen = np.unique(np.linspace(0, count - 1, MOST_TRACES).astype(int))
+    rows, steps = np.nonzero(panel.array[chosen, :, 0])
+    numbers = swept.array[chosen]
+    coloured = {
+        "c": numbers[rows].astype(np.float64),
+        "norm": _range(numbers),
+        "cmap": _member_colours(),
+    }
     ax.scatter(
         time[steps],
-        members,
-        c=swept.array[chosen][members].astype(np.float64),
-        norm=_range(swept.array[chosen]),
+        chosen[rows],
         marker="|",
-        s=min(64, max(1, (120 / len(chosen)) ** 2)),
+        s=min(64, max(2, (180 / len(chosen)) ** 2)),
+        linewidths=1,
         rasterized=len(steps) > MANY_POINTS,
+        **({"color": "black"} if swept.name == "trial" else coloured),
     )
-    ax.set_ylim(-0.5, len(chosen) - 0.5)
-    ax.set_ylabel(f"{panel.label}\n{'trial' if swept.name == 'trial' else 'member'}")
-    places = np.unique(np.linspace(0, len(chosen) - 1, 5).astype(int))
-    ax.set_yticks(places, list(map(str, chosen[places])))
+    ax.set_ylim(-0.5, count - 0.5)
+    _label_elements(ax, f"{panel.label}\n{'trial' if swept.name == 'trial' else 'member'}")
 
 
 def _draw_marks(ax: Axes, panel: _Panel, time: Array) -> None:
@@ -369,6 +387,11 @@ def _elements(panel: _Panel) -> str:
     if len(panel.shape) < 2:
         return called
     return f"{called}\n({'×'.join(map(str, panel.shape))}, row by row)"
+
+
+def _member_colours() -> ListedColormap:
+    """The colours of members, none too pale to be seen as a thin line on white."""
+    return ListedColormap(mpl.colormaps["viridis"](np.linspace(0, 0.8, 256)))
 
 
 def _range(values: Array) -> Normalize:

@@ -3,10 +3,14 @@
 one axis             a line for each element over the swept value (over the number of the member, where
                      that is no number); more than 20 elements are an image
 two axes of a grid   an image for each element: the second axis to the right, the first upwards
+
+The elements of what is told of trials are responses, quantiles, bins of histograms: a histogram over one
+axis is an image for each response.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +23,7 @@ from matplotlib.axes import Axes
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.results.figures import MOST_PANELS, Plot, label, left_out, shown, within_reach
+from mdf_loop.results.trial_words import element_words, is_histogram, responses
 from mdf_loop.run.outputs import Axis, Outputs
 from mdf_loop.run.recording.labels import element_names
 
@@ -28,7 +33,7 @@ FEW_POINTS = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Along:
+class SweptAxis:
     """What stands along an axis: its label, where its places are, and what is written at them.
 
     Texts are written where values cannot be places: where they do not rise or fall.
@@ -45,7 +50,8 @@ Panel = tuple[str, Callable[[Axes], None]]
 
 def is_over_members(results: Outputs) -> bool:
     """Whether there are members of a sweep, and neither time nor trials."""
-    return bool(results.axes) and all(axis.is_swept for axis in results.axes)
+    each = {axis.name for axis in results.axes if not axis.is_swept} & {"time", "trial"}
+    return any(axis.is_swept for axis in results.axes) and not each
 
 
 def figure(results: Outputs, names: Sequence[str] | None, title: str) -> Plot:
@@ -67,12 +73,13 @@ def figure(results: Outputs, names: Sequence[str] | None, title: str) -> Plot:
 
 
 def _panels(results: Outputs, names: Sequence[str] | None) -> Iterator[Panel]:
-    if len(results.axes) > 2:
+    swept = [axis for axis in results.axes if axis.is_swept]
+    if len(swept) > 2:
         raise InputError(
-            f"a sweep over {len(results.axes)} axes cannot be drawn",
+            f"a sweep over {len(swept)} axes cannot be drawn",
             hint="save the results, and choose a plane of them: results.to_xarray().sel(...)",
         )
-    along = [_along(results, axis) for axis in results.axes]
+    along = [_along(results, axis) for axis in swept]
     for name in results if names is None else names:
         array = results[name]
         if isinstance(array, np.ndarray) and array.dtype.kind in "biuf" and array.size:
@@ -82,17 +89,36 @@ def _panels(results: Outputs, names: Sequence[str] | None) -> Iterator[Panel]:
 
 
 def _panels_of(
-    results: Outputs, name: str, array: Array, along: Sequence[_Along]
+    results: Outputs, name: str, array: Array, along: Sequence[SweptAxis]
 ) -> Iterator[Panel]:
     unit, front = results.units.get(name, ""), len(along)
-    shape = array.shape[front:]
+    words = element_words(results, name, array.shape[front:])
     rows = array.reshape(*array.shape[:front], -1)
-    if front == 1:
+    if front == 1 and is_histogram(results, name):
+        yield from _histograms(results, name, array, along[0])
+    elif front == 1:
         drawing = _lines if rows.shape[1] <= MOST_LINES else _image_of_elements
-        yield name, partial(drawing, along[0], label(name, unit), rows, places_in(shape))
-        return
-    for k, place in enumerate(places_in(shape)):
-        yield name + place, partial(_image, along, label(name + place, unit), rows[..., k])
+        yield name, partial(drawing, along[0], label(name, unit), rows, words)
+    else:
+        for k, word in enumerate(words):
+            if not word or word.startswith("["):
+                called, what = name + word, label(name + word, unit)
+            else:
+                called, what = f"{name} {word}", f"{label(name, unit)}\n{word}"
+            yield called, partial(_image, along, what, rows[..., k])
+
+
+def _histograms(results: Outputs, name: str, array: Array, along: SweptAxis) -> Iterator[Panel]:
+    """An image for each response: what is swept to the right, the bins upwards."""
+    of, edges = name.rpartition(".")[0], np.asarray(results.told[name], np.float64)
+    said = label(of, results.units.get(of, ""))
+    for response, counts in zip(
+        responses(results) or [""],
+        array.reshape(len(array), -1, array.shape[-1]).swapaxes(0, 1),
+        strict=True,
+    ):
+        what = "\n".join(filter(None, ("trials", response)))
+        yield f"{name} {response}", partial(image_of_bins, along, said, (counts, edges), what)
 
 
 def places_in(shape: tuple[int, ...]) -> list[str]:
@@ -100,23 +126,32 @@ def places_in(shape: tuple[int, ...]) -> list[str]:
     return list(element_names("", shape))
 
 
-def _along(results: Outputs, axis: Axis) -> _Along:
+def _along(results: Outputs, axis: Axis) -> SweptAxis:
     """The swept number, or the number of the member where several, or no numbers, are swept."""
     named = [(name, np.asarray(values)) for name, values in axis.coordinates.items()]
     ((name, values), *others) = named
     if others or values.ndim > 1 or values.dtype.kind not in "iufb":
-        return _Along("member of the sweep", np.arange(axis.length))
+        return SweptAxis("member of the sweep", np.arange(axis.length))
     steps = np.diff(values.astype(np.float64))
     said = label(name, results.units.get(name, ""))
     if bool(np.isfinite(values).all()) and (bool((steps > 0).all()) or bool((steps < 0).all())):
-        return _Along(said, values.astype(np.float64))
-    return _Along(said, np.arange(axis.length), tuple(f"{value:.6g}" for value in values))
+        return SweptAxis(said, values.astype(np.float64))
+    return SweptAxis(said, np.arange(axis.length), tuple(f"{value:.6g}" for value in values))
+
+
+def along_members(results: Outputs) -> SweptAxis:
+    """What all members of a sweep stand along: what is swept, or in a grid their numbers."""
+    swept = [axis for axis in results.axes if axis.is_swept]
+    if len(swept) == 1:
+        return _along(results, swept[0])
+    count = math.prod(axis.length for axis in swept)
+    return SweptAxis("member of the sweep", np.arange(count))
 
 
 # --- drawing --------------------------------------------------------------------------------------
 
 
-def _lines(along: _Along, what: str, rows: Array, places: Sequence[str], ax: Axes) -> None:
+def _lines(along: SweptAxis, what: str, rows: Array, places: Sequence[str], ax: Axes) -> None:
     count = rows.shape[1]
     few = count <= MOST_IN_LEGEND
     shades = mpl.colormaps["tab10" if few else "viridis"]
@@ -138,25 +173,33 @@ def _lines(along: _Along, what: str, rows: Array, places: Sequence[str], ax: Axe
 
 
 def _image_of_elements(
-    along: _Along, what: str, rows: Array, places: Sequence[str], ax: Axes
+    along: SweptAxis, what: str, rows: Array, places: Sequence[str], ax: Axes
 ) -> None:
-    _mesh(ax, along.places, np.arange(len(places)), rows.T, what)
+    _mesh(ax, _edges(along.places), np.arange(len(places) + 1) - 0.5, rows.T, what)
     ax.set_ylabel("element")
     _write(ax.set_xlabel, ax.set_xticks, along)
 
 
-def _image(along: Sequence[_Along], what: str, values: Array, ax: Axes) -> None:
+def image_of_bins(
+    along: SweptAxis, said: str, binned: tuple[Array, Array], what: str, ax: Axes
+) -> None:
+    """Histograms, `counts[member, bin]` and edges, as an image: members to the right, bins upwards."""
+    counts, edges = binned
+    _mesh(ax, _edges(along.places), edges, counts.T, what)
+    ax.set_ylabel(said)
+    _write(ax.set_xlabel, ax.set_xticks, along)
+
+
+def _image(along: Sequence[SweptAxis], what: str, values: Array, ax: Axes) -> None:
     up, right = along
-    _mesh(ax, right.places, up.places, values, what)
+    _mesh(ax, _edges(right.places), _edges(up.places), values, what)
     _write(ax.set_xlabel, ax.set_xticks, right)
     _write(ax.set_ylabel, ax.set_yticks, up)
 
 
 def _mesh(ax: Axes, right: Array, up: Array, values: Array, what: str) -> None:
-    """Each value as a cell around its place."""
-    cells = ax.pcolormesh(
-        *map(_edges, (right, up)), values.astype(np.float64), rasterized=values.size > 1000
-    )
+    """Each value as a cell between edges."""
+    cells = ax.pcolormesh(right, up, values.astype(np.float64), rasterized=values.size > 1000)
     ax.grid(visible=False)
     ax.figure.colorbar(cells, ax=ax, label=what)
 
@@ -172,7 +215,7 @@ def _edges(places: Array) -> Array:
     return ends
 
 
-def _write(name: Any, ticks: Any, along: _Along) -> None:
+def _write(name: Any, ticks: Any, along: SweptAxis) -> None:
     name(along.label)
     if along.texts:
         chosen = np.unique(np.linspace(0, len(along.texts) - 1, 10).astype(int))

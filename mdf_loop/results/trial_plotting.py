@@ -1,6 +1,8 @@
 """Distributions over trials as a picture.
 
     outputs of trials            a histogram for each number, one for each response where there are some
+    the same of a sweep          a panel for each response, in it a line for each member; of more than 10
+                                 members an image: members to the right, values upwards
     quantiles told by responses  each quantile over the probability of the response
     histograms told of trials    steps, one line for each response
 
@@ -11,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -19,15 +20,21 @@ from matplotlib.axes import Axes
 
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
+from mdf_loop.results import figures
+from mdf_loop.results.sweep_plotting import along_members, image_of_bins
+from mdf_loop.results.trial_words import by_axis, member_words, responses, said
 from mdf_loop.run.outputs import Outputs
 
 MOST_RESPONSES = 6
 """An output of more values is no response."""
 
 BINS = 40
+MOST_MEMBERS = 10
+"""The distributions of more members of a sweep are an image."""
 
 Panel = tuple[str, str, str, Callable[[Axes], None]]
-"""What stands along both axes, of which output that is, and what draws it."""
+"""What stands along both axes (nothing, if what draws it says so), of which output that is, and what
+draws it."""
 
 
 def is_over_trials(results: Outputs) -> bool:
@@ -64,11 +71,41 @@ def _of_trials(results: Outputs, names: Sequence[str]) -> Iterator[Panel]:
     }
     responses = {name for name, array in single.items() if _is_response(array)}
     by = next((name for name in single if name in responses), None)
+    words = member_words(results)
     for name, array in single.items():
         if name in responses and len(single) > len(responses):
             continue
         groups = _groups(array, None if by is None or by == name else single[by], by)
-        yield name, "trials", name, partial(_histogram, groups=groups)
+        if words:
+            yield from _of_members(results, name, array, groups, words)
+        else:
+            chosen = {label: array[those] for label, those in groups.items()}
+            yield name, "trials", name, partial(_histogram, groups=chosen)
+
+
+def _of_members(
+    results: Outputs, name: str, array: Array, groups: dict[str, Array], words: Sequence[str]
+) -> Iterator[Panel]:
+    """A panel for each response, in it the distribution of each member of a sweep."""
+    edges = _bins(array)
+    trials = len(array) // len(words)
+    for response, those in groups.items():
+        rows = np.stack(
+            [
+                _counted(values[chosen], edges)
+                for values, chosen in zip(
+                    array.reshape(-1, trials), those.reshape(-1, trials), strict=True
+                )
+            ]
+        )
+        what = f"trials, {response}" if response else "trials"
+        if len(words) <= MOST_MEMBERS:
+            draw = partial(_members, rows=rows, edges=edges, labels=words)
+            yield name, what, name, draw
+        else:
+            axis = figures.label(name, results.units.get(name, ""))
+            along = along_members(results)
+            yield "", name, name, partial(image_of_bins, along, axis, (rows, edges), what)
 
 
 def _is_response(array: Array) -> bool:
@@ -76,26 +113,36 @@ def _is_response(array: Array) -> bool:
 
 
 def _groups(array: Array, responses: Array | None, by: str | None) -> dict[str, Array]:
-    """The values of each response, by the words for it."""
+    """Where the values of each response are, by the words for it."""
     if responses is None or by is None:
-        return {"": array}
-    return {_said(by, value): array[responses == value] for value in np.unique(responses)}
-
-
-def _said(by: str, value: Any) -> str:
-    return f"{by.rsplit('.', 1)[-1]} = {str(value).lower()}"
+        return {"": np.ones(array.shape, bool)}
+    return {said(by, value): responses == value for value in np.unique(responses)}
 
 
 def _histogram(ax: Axes, groups: dict[str, Array]) -> None:
-    everything = np.concatenate([array[np.isfinite(array)] for array in groups.values()])
-    if everything.dtype.kind == "f":
-        edges = np.histogram_bin_edges(everything, BINS)
-    else:
-        values = np.unique(everything.astype(np.int64))
-        edges = np.append(values, values[-1:] + 1) - 0.5 if len(values) else np.arange(2.0)
+    edges = _bins(np.concatenate([*groups.values()]))
     for k, (label, array) in enumerate(groups.items()):
-        counts, _ = np.histogram(array[np.isfinite(array)].astype(np.float64), edges)
-        _steps(ax, counts, edges, label, k)
+        _steps(ax, _counted(array, edges), edges, label, k)
+
+
+def _bins(array: Array) -> Array:
+    """The edges of bins for all values; whole numbers and truth values have one each."""
+    finite = array[np.isfinite(array)]
+    if finite.dtype.kind == "f":
+        return np.asarray(np.histogram_bin_edges(finite, BINS))
+    values = np.unique(finite.astype(np.int64))
+    return np.append(values, values[-1:] + 1) - 0.5 if len(values) else np.arange(2.0)
+
+
+def _counted(array: Array, edges: Array) -> Array:
+    return np.histogram(array[np.isfinite(array)].astype(np.float64), edges)[0]
+
+
+def _members(ax: Axes, rows: Array, edges: Array, labels: Sequence[str]) -> None:
+    """The distribution of each member as a line, coloured by its place."""
+    shades = mpl.colormaps["viridis"](np.linspace(0, 0.8, len(rows)))
+    for counts, label, colour in zip(rows, labels, shades, strict=True):
+        ax.stairs(counts, edges, color=colour, label=label, linewidth=1.6)
 
 
 def _steps(ax: Axes, counts: Array, edges: Array, label: str, k: int) -> None:
@@ -108,21 +155,18 @@ def _steps(ax: Axes, counts: Array, edges: Array, label: str, k: int) -> None:
 
 
 def _told(results: Outputs, names: Sequence[str]) -> Iterator[Panel]:
-    axes = [axis for axis in results.axes if axis.name != "time"]
-    if any(axis.is_swept for axis in axes):
-        return  # each member of a sweep would need a picture of its own
-    by = axes[0].name if axes else ""
-    values = np.asarray(axes[0].coordinates[by]) if axes else np.empty(0)
-    labels = [_said(by, value) for value in values] or [""]
+    axis = by_axis(results)
+    by = "" if axis is None else axis.name
+    labels = responses(results) or [""]
     for name in names:
         of, _, word = name.rpartition(".")
         numbers, array = results.told.get(name), np.asarray(results[name])
-        if not numbers or array.ndim != len(axes) + 1:
+        if not numbers or array.ndim != 1 + bool(by):
             continue
         rows = array.reshape(-1, array.shape[-1])
         if word == "histogram":
             yield of, "trials", of, partial(_lines, rows=rows, edges=numbers, labels=labels)
-        elif f"{of}.count" in results and axes:
+        elif f"{of}.count" in results and by:
             counts = np.asarray(results[f"{of}.count"])
             draw = partial(_quantiles, rows=rows, counts=counts, probabilities=numbers)
             yield f"probability of {by.rsplit('.', 1)[-1]}", of, of, draw

@@ -123,6 +123,29 @@ SHARED_ID = graph(
 )
 
 
+@pytest.mark.parametrize("name", ["I", "cell.I"])
+@pytest.mark.parametrize("steps", [None, 3])
+def test_a_swept_input_has_its_unit_by_every_name(name, steps):
+    port = {"default_value": 0.0, "metadata": {"units": "pA"}}
+    cell = {"input_ports": {"I": port}, "output_ports": {"v": {"value": "2 * I"}}}
+    compiled = mdf_loop.compile({"g": {"nodes": {"cell": cell}}})
+    results = compiled.run(sweep={name: [1.0, 2.0]}, steps=steps)
+    assert results.units[name] == "pA"
+    assert compiled.run(sweep=mdf_loop.grid({name: [1.0, 2.0]})).units[name] == "pA"
+
+
+def test_an_id_of_ports_with_different_units_has_none():
+    nodes = {
+        name: {
+            "input_ports": {"I": {"default_value": 0.0, "metadata": {"units": unit}}},
+            "output_ports": {"v": {"value": "2 * I"}},
+        }
+        for name, unit in (("a", "pA"), ("b", "nA"))
+    }
+    results = mdf_loop.compile({"g": {"nodes": nodes}}).run(sweep={"I": [1.0, 2.0]})
+    assert "I" not in results.units
+
+
 def test_an_id_that_several_nodes_have_means_all_of_them():
     compiled = mdf_loop.compile(SHARED_ID, device="cpu")
     made = compiled.run(sweep={"x": [1.0, 2.0]})

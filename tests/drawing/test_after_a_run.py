@@ -28,6 +28,56 @@ def test_a_loop_says_how_often_it_ran_and_why_it_ended(root):
     assert "after a run · all of it was computed" in text
 
 
+CELL = {
+    "g": {
+        "nodes": {
+            "cell": {
+                "input_ports": {"I": {"default_value": 0.0}},
+                "parameters": {"gain": {"value": 2.0}},
+                "output_ports": {"v": {"value": "gain * I"}},
+            }
+        }
+    }
+}
+
+
+def drawn(**options):
+    return shown(mdf_loop.compile(CELL).run(**options).draw(level=3).dot)
+
+
+def test_inputs_are_those_of_the_run_not_the_defaults():
+    text = drawn(inputs={"I": 800.0})
+    assert "I = 800" in text
+    assert "I = 0" not in text
+    assert "I = 800" in drawn(inputs={"cell.I": 800.0}, steps=5)
+    assert "I = 0" in drawn()
+
+
+def test_a_page_has_the_inputs_of_the_run(tmp_path):
+    mdf_loop.compile(CELL).run({"I": 800.0}).draw(tmp_path / "run.html")
+    page = (tmp_path / "run.html").read_text()
+    assert "I = 800" in page
+    assert "I = 0" not in page
+
+
+def test_parameters_are_those_of_the_run():
+    assert "gain = 3" in drawn(set={"cell.gain": 3.0})
+
+
+def test_of_a_sweep_the_inputs_are_those_of_the_member_that_is_told():
+    text = drawn(sweep={"I": [7.0, 8.0]})
+    assert "I = 7" in text
+    assert "batch 1 of 2" in text
+
+
+def test_an_input_over_time_does_not_show_a_default_that_it_did_not_have():
+    text = drawn(inputs={"I": np.arange(5.0)}, steps=5)
+    assert "I = 0" not in text
+    assert "▸ I float64[]" in text
+    rows = np.ones((5, 3))
+    assert "▸ I float64[3]" in drawn(inputs={"I": rows}, steps=5)
+
+
 @pytest.mark.slow
 def test_a_native_loop_has_a_sign():
     text = shown(

@@ -193,6 +193,31 @@ def test_truth_values_of_five_members_are_a_raster_in_their_colours():
     assert (ax.get_ylabel(), bar.get_ylabel()) == ("A.v\nmember", "A.gain (nS)")
 
 
+def test_truth_values_of_trials_are_a_raster_in_black_with_round_numbers():
+    spikes = np.arange(100)[:, np.newaxis] / 100 * waves() > 0.4
+    trials = Axis("trial", {"trial": np.arange(100)})
+    (ax,) = sweep(spikes, trials).plot().axes
+    (marks,) = ax.collections
+    assert marks.get_facecolor().tolist() == [[0.0, 0.0, 0.0, 1.0]]
+    assert ax.get_ylabel() == "A.v\ntrial"
+    ax.figure.canvas.draw()
+    assert {tick % 10 for tick in ax.get_yticks()} == {0.0}
+
+
+def test_of_many_trials_a_raster_has_those_that_are_drawn_at_their_numbers():
+    trials = Axis("trial", {"trial": np.arange(1000)})
+    (ax,) = sweep(np.ones((1000, STEPS), bool), trials).plot().axes
+    rows = np.unique(ax.collections[0].get_offsets()[:, 1])
+    assert (len(rows), rows[0], rows[-1]) == (200, 0, 999)
+
+
+def test_no_colour_of_a_member_is_too_pale_to_be_seen():
+    (ax, _bar) = sweep(GAINS[:, np.newaxis] * waves()).plot().axes
+    (lines,) = ax.collections
+    red, green, blue, _ = lines.to_rgba(GAINS)[-1]
+    assert 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.8
+
+
 def test_a_sweep_of_arrays_has_a_panel_for_each_element():
     array = GAINS[:, np.newaxis, np.newaxis] * waves(2)
     *axes, _bar = sweep(array).plot().axes

@@ -75,6 +75,97 @@ def test_quantiles_of_all_trials(compiled: Any) -> None:
     assert ax.lines[0].get_ydata().tolist() == made["rt.quantiles"].tolist()
 
 
+SWEPT = {"A.rt0": [0.1, 0.2, 0.4]}
+
+
+@pytest.fixture
+def shifted() -> Any:
+    parameters = {"rt0": {"value": 0.2, "metadata": {"units": "s"}}, **NODE["parameters"]}
+    parameters["rt"] = {"value": "rt0 + numpy.abs(z)"}
+    return mdf_loop.compile({"g": {"nodes": {"A": {**NODE, "parameters": parameters}}}})
+
+
+def test_statistics_of_a_sweep_are_lines_over_what_is_swept(shifted: Any) -> None:
+    asked = {"rt": ["mean", {"quantiles": QUANTILES}]}
+    made = shifted.run(trials=50, over_trials=asked, sweep=SWEPT)
+    means, quantiles = made.plot().axes
+    assert labels(made.plot()) == [
+        ("A.rt0 (s)", "rt.mean"),
+        ("A.rt0 (s)", "rt.quantiles"),
+    ]
+    assert means.lines[0].get_xdata().tolist() == SWEPT["A.rt0"]
+    assert means.lines[0].get_ydata().tolist() == made["rt.mean"].tolist()
+    assert legend(quantiles) == ["0.1", "0.5", "0.9"]
+    assert quantiles.lines[2].get_ydata().tolist() == made["rt.quantiles"][:, 2].tolist()
+
+
+def test_statistics_of_a_sweep_by_responses(shifted: Any) -> None:
+    asked = {"rt": ["mean", {"quantiles": [0.5, 0.9]}, {"histogram": EDGES}]}
+    made = shifted.run(trials=50, over_trials=asked, by="choice", sweep=SWEPT)
+    means, quantiles, *images = made.plot().axes
+    assert legend(means) == ["choice = false", "choice = true"]
+    assert legend(quantiles)[1] == "choice = false, 0.9"
+    assert quantiles.lines[1].get_ydata().tolist() == made["rt.quantiles"][:, 0, 1].tolist()
+    first, second, *bars = images
+    assert [ax.get_ylabel() for ax in (first, second)] == ["rt", "rt"]
+    assert [bar.get_ylabel() for bar in bars] == [
+        "trials\nchoice = false",
+        "trials\nchoice = true",
+    ]
+    cells = second.collections[0].get_array()
+    assert cells.tolist() == made["rt.histogram"][:, 1].T.tolist()
+    assert second.get_ylim() == (0.0, 4.0)
+
+
+def test_statistics_of_a_grid_are_images(shifted: Any) -> None:
+    grid = mdf_loop.grid({**SWEPT, "A.s": [0.0, 1.0]})
+    asked = {"rt": ["mean", {"quantiles": [0.5, 0.9]}]}
+    made = shifted.run(trials=20, over_trials=asked, sweep=grid)
+    mean, median, *_, last = made.plot().axes
+    assert mean.collections[0].get_array().tolist() == made["rt.mean"].tolist()
+    assert median.collections[0].get_array().tolist() == made["rt.quantiles"][..., 0].tolist()
+    assert last.get_ylabel() == "rt.quantiles\n0.9"
+
+
+def test_trials_of_a_sweep_are_a_distribution_of_each_member(shifted: Any) -> None:
+    made = shifted.run(trials=60, sweep=SWEPT, only=["A.rt", "A.choice"])
+    figure = made.plot()
+    assert labels(figure) == [
+        ("A.rt", "trials, choice = false"),
+        ("A.rt", "trials, choice = true"),
+    ]
+    for ax, response in zip(figure.axes, (False, True), strict=True):
+        assert legend(ax) == ["rt0 = 0.1", "rt0 = 0.2", "rt0 = 0.4"]
+        counts = [int(sum(patch.get_data().values)) for patch in ax.patches]
+        assert counts == (made["A.choice"] == response).sum(axis=1).tolist()
+
+
+def test_trials_of_many_members_are_an_image(shifted: Any) -> None:
+    values = np.linspace(0.1, 0.5, 11)
+    made = shifted.run(trials=20, sweep={"A.rt0": values}, only=["A.rt"])
+    ax, bar = made.plot().axes
+    assert (ax.get_xlabel(), ax.get_ylabel(), bar.get_ylabel()) == ("A.rt0 (s)", "A.rt", "trials")
+    assert ax.collections[0].get_array().sum(axis=0).tolist() == [20] * 11
+
+
+def test_members_of_a_grid_are_told_by_all_that_is_swept(shifted: Any) -> None:
+    few = mdf_loop.grid({"A.rt0": [0.1, 0.2], "A.s": [0, 1]})
+    (ax,) = shifted.run(trials=20, sweep=few, only=["A.rt"]).plot().axes
+    assert legend(ax)[1] == "rt0 = 0.1, s = 1"
+    many = mdf_loop.grid({"A.rt0": [0.1, 0.2], "A.s": np.arange(8.0)})
+    ax, _bar = shifted.run(trials=20, sweep=many, only=["A.rt"]).plot().axes
+    assert ax.get_xlabel() == "member of the sweep"
+
+
+def test_responses_of_members_alone(shifted: Any) -> None:
+    made = shifted.run(trials=30, sweep=SWEPT, only=["A.choice"])
+    (ax,) = made.plot().axes
+    assert ax.patches[2].get_data().values.tolist() == [
+        int((~made["A.choice"][2]).sum()),
+        int(made["A.choice"][2].sum()),
+    ]
+
+
 def test_traces_of_many_trials_are_thinned(compiled: Any) -> None:
     made = compiled.run(trials=1000, steps=5, only=["A.s"])
     figure = made.plot()

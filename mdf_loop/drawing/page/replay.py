@@ -69,11 +69,10 @@ def _over_time(observation: Observation, numbers: Numbers) -> Iterator[dict[str,
         if value.rows is not None and name in numbers.values
     }
     if recorded:
-        unit = " s" if observation.along == "time" else ""
         yield {
             "label": observation.along,
             "frame": numbers.loops.get(OVER_TIME, 0),
-            "unit": unit,
+            "unit": f" {plain(observation.unit)}" if observation.unit else "",
             "at": _floats(observation.coordinates),
             "places": observation.numbers.tolist(),
             "series": [

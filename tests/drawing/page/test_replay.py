@@ -95,11 +95,12 @@ def test_what_a_loop_recorded_is_a_tape_of_its_iterations():
     assert (name, unit, size, rows) == ("adder.totals", "", 1, [[0.0], [0.0], [2.0]])
 
 
-def test_rows_over_time_are_a_tape_with_seconds():
+def test_rows_over_time_are_a_tape_with_their_times():
     rows = np.array([[0.5, np.nan, 1 / 3, 4.0, 5.0], [1.0, np.inf, 0.0, 4.0, 5.0]])
     observation = Observation(
         values={"double.twice": ValueObservation(rows[-1], rows, "mV")},
         along="time",
+        unit="s",
         coordinates=np.array([0.1, 0.2]),
         numbers=np.arange(2),
         count=2,
@@ -111,6 +112,21 @@ def test_rows_over_time_are_a_tape_with_seconds():
     assert end == ports(data)["double", "R", "twice"]
     assert (unit, size) == ("mV", 5)
     assert kept == [[0.5, None, 0.333333, 4.0], [1.0, None, 0.0, 4.0]]
+
+
+def test_the_times_of_a_tape_have_the_unit_of_the_model():
+    graph = {**COUNTER["counter"], "metadata": {"time_unit": "ms"}}
+    model = {"counter": graph}
+    results = mdf_loop.compile(model).run(steps=3, dt=0.5)
+    observation = observe(results)
+    (tape,) = Page(outline_over_time(model), observation=observation).data()["run"]["tapes"]
+    assert (tape["label"], tape["unit"], tape["at"]) == ("time", " ms", [0.0, 0.5, 1.0])
+
+
+def test_steps_of_a_tape_have_no_unit():
+    observation = observe(mdf_loop.compile(COUNTER).run(steps=3))
+    (tape,) = Page(outline_over_time(COUNTER), observation=observation).data()["run"]["tapes"]
+    assert (tape["label"], tape["unit"], tape["at"]) == ("step", "", [0, 1, 2])
 
 
 def test_of_many_rows_some_are_kept_with_the_first_and_the_last():

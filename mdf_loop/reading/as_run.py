@@ -1,0 +1,49 @@
+"""A document as a run had it: what was given stands where the document has its defaults.
+
+cell.I: {default_value: 0}, run({"I": 800.0})   ->   cell.I: {default_value: 800.0}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mdf_loop.document.changes import changed, with_graph
+from mdf_loop.document.document import Document
+from mdf_loop.lower.builder import Options
+from mdf_loop.reading.binding import Inputs
+from mdf_loop.reading.inputs import Given, open_ports
+from mdf_loop.reading.settings import with_defaults, with_values
+from mdf_loop.specification import Values
+
+
+def as_run(document: Document, values: Values, steps: int | None) -> Document:
+    """The document with the inputs and parameters of a run; of a sweep, with those of its first member.
+
+    An input over time has the type of its rows and no default, which is one value.
+    """
+    bound = Inputs(document, Options()).bound(values, steps)
+    given, named = bound.given, {*values.inputs, *values.sweep}
+    ports = [port for port in open_ports(document) if port.given_as(named) is not None]
+    rows = {(p.node, p.port.id): p.name for p in ports if p.name in given.over_time}
+    once = {p.name for p in ports if p.name not in given.over_time}
+    arrays = {name: given.arrays[name] for name in once if hasattr(given.arrays[name], "dtype")}
+    return _over_time(with_defaults(with_values(document, bound.settings), arrays), rows, given)
+
+
+def _over_time(document: Document, rows: Mapping[tuple[str, str], str], given: Given) -> Document:
+    """The document whose inputs over time have no default; `rows` are their names, by node and port."""
+    if not rows:
+        return document
+
+    def typed(node: Any, port: Any) -> Any:
+        if (node.id, port.id) not in rows:
+            return port
+        dtype, shape = given.type(rows[node.id, port.id])
+        return changed(port, default_value=None, type=dtype, shape=shape)
+
+    nodes = [
+        changed(node, input_ports=[typed(node, port) for port in node.input_ports])
+        for node in document.graph.nodes
+    ]
+    return with_graph(document, changed(document.graph, nodes=nodes))
