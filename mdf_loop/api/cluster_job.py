@@ -20,7 +20,7 @@ from mdf_loop.results.data import Results
 from mdf_loop.run.onnxruntime.session import use_threads
 from mdf_loop.run.recording.missing import dtype_with_nan
 from mdf_loop.run.recording.regions import COMPUTED, FAILED, Regions
-from mdf_loop.specification import RunControls, RunSpecification
+from mdf_loop.specification import RunControls, RunSpecification, Values
 from mdf_loop.sweeps import part_of, shape_of
 from mdf_loop.trials import Draws
 
@@ -119,7 +119,7 @@ class Job:
             member = int(np.ravel_multi_index([part.start for part in box], front))
             count = math.prod(part.stop - part.start for part in box)
             try:
-                pieces.append(Piece(member, count, run(self.prepared, self.asked_of(box))))
+                pieces.append(Piece(member, count, self._run(box)))
             except RunError as error:
                 if count == 1:
                     found = error.findings[0]
@@ -127,6 +127,12 @@ class Job:
                 else:
                     waiting += list(_halves(box))[::-1]
         return MadeBlock(tuple(pieces), tuple(failures))
+
+    def _run(self, box: Box) -> Results:
+        """The results of the members in a box, without what whoever asks for them has: model and inputs."""
+        made = run(self.prepared, self.asked_of(box))
+        made.model, made.given = None, Values()
+        return made
 
     def called(self, member: int) -> str:
         """A member with its values: `member 17 (cell.a = 0.3, trial 4)`."""
