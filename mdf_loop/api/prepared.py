@@ -17,6 +17,8 @@ from mdf_loop.ir import Gives, Loop, Program, loops
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading.binding import Bound, Inputs
+from mdf_loop.reading.inputs import stand_ins
+from mdf_loop.reading.names import refuse_without_outputs
 from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.reading.program import read_once
 from mdf_loop.recent import Recent
@@ -24,7 +26,7 @@ from mdf_loop.run.backend import PROGRAM_BACKENDS
 from mdf_loop.run.device import Device, Placement
 from mdf_loop.run.single_run import SingleRun
 from mdf_loop.run.time_session import TimeSession
-from mdf_loop.specification import RunSpecification
+from mdf_loop.specification import RunSpecification, Values
 
 SESSIONS = 64
 """For how many sets of input types a model is kept ready; the one not used for longest goes."""
@@ -114,6 +116,7 @@ class Prepared:
             if ready is None:
                 selection = specification.selection
                 program = read_once(self.document, bound, options, selection).program
+                refuse_without_outputs(self.document, program.outputs)
                 backend = PROGRAM_BACKENDS[specification.engine]
                 swept = bound.swept_in(program)
                 run = SingleRun(program, self.placement, swept, backend)
@@ -131,6 +134,7 @@ class Prepared:
             session = self._over_time.get(key)
             if session is None:
                 programs = read_over_time(self.document, bound, options, specification)
+                refuse_without_outputs(self.document, programs.recorded)
                 backend = PROGRAM_BACKENDS[specification.engine]
                 swept = bound.swept_in(programs.later)
                 session = TimeSession(programs, options, self.placement, swept, backend)
@@ -145,11 +149,16 @@ class Prepared:
 
     def of_own_values(self, *, over_time: bool) -> Program:
         """The program that runs for the model's own values, as it is read; nothing is run."""
-        asked = RunSpecification(steps=2 if over_time else None)
+        asked = self._of_defaults(steps=2 if over_time else None)
         bound = self.bound(asked)
         if over_time:
             return read_over_time(self.document, bound, self.options, asked).later
         return read_once(self.document, bound, self.options, asked.selection).program
+
+    def _of_defaults(self, steps: int | None = None) -> RunSpecification:
+        """Nothing is given, but what tells the types of inputs that must be."""
+        given = stand_ins(self.document, self.options.precision)
+        return RunSpecification(Values(inputs=given), steps=steps)
 
     @cached_property
     def units(self) -> Mapping[str, str]:
@@ -171,7 +180,7 @@ class Prepared:
     def latest(self) -> Evaluation:
         """What was evaluated last; a model not yet run is prepared for its defaults."""
         if self._latest is None:
-            asked = RunSpecification()
+            asked = self._of_defaults()
             return self.evaluation(asked, self.bound(asked))
         return self._latest
 

@@ -256,19 +256,26 @@ def bind_types(document: Document, given: Mapping[str, Any], options: Options) -
     """
     ports = {p.name: p for p in open_ports(document) if p.given_as(given) is None}
     types = {n: _open_type(p.port, options) for n, p in ports.items() if -1 in (p.port.shape or ())}
-    stand_ins = {
-        name: nothing(
-            port.port,
-            stated_dtype(port.port, options.precision),
-            tuple(1 if extent < 0 else extent for extent in port.port.shape or ()),
-            port.where,
-        )
-        for name, port in ports.items()
-        if port.required or name in types
-    }
+    asked = (port for name, port in ports.items() if port.required or name in types)
+    stand_ins = {port.name: _stand_in(port, options.precision) for port in asked}
     bound = bind(document, {**given, **stand_ins}, options)
     arrays = {name: None if name in types else data for name, data in bound.arrays.items()}
     return Given(arrays, bound.over_time, bound.dtypes, types)
+
+
+def stand_ins(document: Document, precision: str) -> dict[str, Data]:
+    """What tells the types of inputs that must be given, where these are known without a value."""
+    return {
+        port.name: _stand_in(port, precision)
+        for port in open_ports(document)
+        if port.required and -1 not in (port.port.shape or ())
+    }
+
+
+def _stand_in(port: OpenPort, precision: str) -> Data:
+    """Nothing in the type of a port, open extents being 1."""
+    shape = tuple(1 if extent < 0 else extent for extent in port.port.shape or ())
+    return nothing(port.port, stated_dtype(port.port, precision), shape, port.where)
 
 
 def _open_type(port: Any, options: Options) -> tuple[str, Shape]:

@@ -57,6 +57,14 @@ def test_reading_needs_no_values(cell: Path) -> None:
     assert len(reading.program.outputs) == 2
 
 
+def test_what_is_compiled_is_known_before_a_run() -> None:
+    text = CELL.replace("float[N]", "float[3]")
+    compiled = mdf_loop.compile(mdf_loop.from_onnx(onnx.parser.parse_model(text)))
+    assert len(compiled.program.inputs) == 3
+    with pytest.raises(InputError, match="is missing"):
+        compiled.run()
+
+
 def test_what_an_edge_brings_is_not_missing(cell: Path) -> None:
     model = mdf_loop.from_onnx(cell)
     graph = model.graphs[0]
