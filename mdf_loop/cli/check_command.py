@@ -52,7 +52,7 @@ def _check(model: str, options: Mapping[str, Any]) -> None:
     program = reading.program
     loops = [op for op in walk(program.ops) if isinstance(op, Loop)]
     inputs = [entry for entry in program.inputs if entry.role is Takes.PORT]
-    outputs = program.gives(Gives.RESULT)
+    outputs = [output for output in program.outputs if output.role is Gives.RESULT]
     counts = [("input", len(inputs)), ("output", len(outputs)), ("loop", len(loops))]
     if program.sites:
         counts.append(("stream of random numbers", len(program.sites)))
