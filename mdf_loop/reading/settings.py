@@ -17,6 +17,7 @@ from mdf_loop.document.changes import changed, with_graph
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
+from mdf_loop.ir.types import dtype_name, kind_of
 from mdf_loop.lower.syntax import number_of
 from mdf_loop.narrowing import narrowed
 from mdf_loop.outside import Ragged, array_of
@@ -162,7 +163,10 @@ def _attribute(parameter: Any, name: str, where: str) -> str:
 
 
 def _array(value: Any, written: Any, name: str, precision: str) -> Array:
-    """The value as an array; a whole number becomes one with a point if the model has one there."""
+    """The value as an array; a whole number becomes one with a point if the model has one there.
+
+    What says no size itself has that of floats which the document states.
+    """
     try:
         array = array_of(value, f"the value of '{name}'")
     except Ragged:
@@ -170,8 +174,14 @@ def _array(value: Any, written: Any, name: str, precision: str) -> Array:
     if array.dtype.kind not in "biuf":
         raise InputError(f"'{name}' must be set to a number or a list of numbers, not {value!r}")
     if array.dtype == np.float64 or (array.dtype.kind in "iu" and _has_point(written)):
-        array = narrowed(array, precision, f"the value of '{name}'")
+        array = narrowed(array, _stated_float(written) or precision, f"the value of '{name}'")
     return array
+
+
+def _stated_float(written: Any) -> str | None:
+    """The size of floats that the document states for an array, if it is not the usual one."""
+    stated = dtype_name(written) if isinstance(written, np.ndarray) else None
+    return stated if stated in ("float32", "float16", "bfloat16") else None
 
 
 def _has_point(written: Any) -> bool:
@@ -179,6 +189,6 @@ def _has_point(written: Any) -> bool:
     if isinstance(written, str):
         return isinstance(number_of(written), float)
     try:
-        return np.asarray(written).dtype.kind == "f"
+        return kind_of(dtype_name(np.asarray(written))) == "f"
     except ValueError:
         return False
