@@ -252,6 +252,7 @@ def _write_files(
 
 def _shown(compiled: Compiled, results: Results, options: Mapping[str, Any]) -> Iterable[str]:
     """What is printed, part by part."""
+    from mdf_loop.cli.never_ran import never_ran
     from mdf_loop.cli.text import as_json, as_text
 
     ran = results.execution_list if options["execution_list"] else None
@@ -259,4 +260,5 @@ def _shown(compiled: Compiled, results: Results, options: Mapping[str, Any]) -> 
         return as_json(results, ran)
     in_engine = options["engine"] == "modeci"
     reason = "modeci_mdf's engine" if in_engine else compiled.device_reason
-    return (as_text(results, reason, ran),)
+    notes = never_ran(compiled.document, results)
+    return ("\n".join((as_text(results, reason, ran), *notes)),)

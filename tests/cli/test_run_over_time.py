@@ -307,3 +307,16 @@ def test_what_is_not_needed_is_not_imported(neuron):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_node_that_never_runs_is_said(cli, tmp_path):
+    path = tmp_path / "model.yaml"
+    nodes = "{a: {output_ports: {y: {value: '1.0'}}}, b: {output_ports: {z: {value: '2.0'}}}}"
+    never = "node_specific: {b: {type: AtPass, kwargs: {n: 7}}}"
+    one = "termination: {environment_state_update: {type: AfterNPasses, kwargs: {n: 1}}}"
+    graph = f"{{nodes: {nodes}, conditions: {{{never}, {one}}}}}"
+    path.write_text(f"m: {{graphs: {{g: {graph}}}}}")
+    said = "note: the node 'b' has not run in any step, so b.z has no value of this run"
+    assert said in cli("run", path, "--steps", 3).out
+    path.write_text(path.read_text().replace("n: 7", "n: 0"))
+    assert "note:" not in cli("run", path, "--steps", 3).out
