@@ -143,9 +143,16 @@ def _find(document: Document, name: str) -> tuple[Any, str]:
 
 
 def _unknown_hint(document: Document, name: str, known: Collection[str]) -> str:
+    given = [port for port in open_ports(document) if name in port.names]
+    if given:
+        shown = given[0].name
+        return f"'{name}' is an input: give it as inputs={{'{shown}': ...}} (--input {shown}=...)"
     ports = {f"{node.id}.{port.id}" for node in document.graph.nodes for port in node.input_ports}
     if name in ports:
-        return f"'{name}' is an input port: give it as an input"
+        return f"'{name}' is an input port that an edge feeds: set what feeds it"
+    called = [entry for entry in known if entry.rpartition(".")[2] == name]
+    if called:
+        return "did you mean " + " or ".join(f"'{entry}'" for entry in called[:3]) + "?"
     return suggestion(name, known) or "name it as node.parameter"
 
 

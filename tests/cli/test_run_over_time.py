@@ -232,7 +232,7 @@ def test_an_order_that_changes_often_is_cut(cli, tmp_path):
         (("--steps", 3, "--every", "x"), "--every 'x' is neither a whole number of steps"),
         (("--execution-list",), "execution_list needs steps"),
         (("--set", "fn.q=1"), "the model has no parameter 'fn.q'"),
-        (("--set", "fn.I=1"), "'fn.I' is an input port: give it as an input"),
+        (("--set", "fn.I=1"), "'fn.I' is an input: give it as"),
         (("--set", "fn.a=x"), "the value of 'fn.a' is not a number"),
         (("--set", "fn.a"), "--set 'fn.a' is not NAME=VALUE"),
         (("--sweep", "fn.a=1"), "the sweep of 'fn.a' is no list of numbers: 1"),

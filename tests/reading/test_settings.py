@@ -168,9 +168,11 @@ COMPUTED = graph(
     [
         ({"n.f": 1}, "'n.f' has no value of its own that could be set"),
         ({"n.c": 1}, "'n.c' has no value of its own that could be set"),
-        ({"n.x": 1}, "'n.x' is an input port: give it as an input"),
+        ({"n.x": 1}, "'n.x' is an input: give it as inputs={'x': ...} (--input x=...)"),
+        ({"x": 1}, "'x' is an input: give it as inputs={'x': ...} (--input x=...)"),
         ({"n.b": 1}, "the model has no parameter 'n.b'"),
-        ({"a": 1}, "known here: 'n.f', 'n.c', 'n.a'"),
+        ({"a": 1}, "did you mean 'n.a'?"),
+        ({"q": 1}, "known here: 'n.f', 'n.c', 'n.a'"),
         ({"n.y": 1}, "the model has no parameter 'n.y'"),
         ({"n.a": "x"}, "'n.a' must be set to a number or a list of numbers, not 'x'"),
         ({"n.a": None}, "'n.a' must be set to a number"),
