@@ -226,12 +226,14 @@ def bind_members(
 def _in_shape(port: OpenPort, data: Data, name: str, leading: int) -> Data:
     """A value in the shape that its port states, behind `leading` axes (time, members).
 
-    One number stands for all elements; that of a port of one element stays what it is.
+    One number stands for all elements, also of a default_value where no shape is stated, which lets
+    arrays have any; that of a port of one element stays what it is.
     """
-    stated = tuple(port.port.shape or ())
-    if not stated or not isinstance(data, np.ndarray):  # MDF: no shape and that of a number are one
+    if not isinstance(data, np.ndarray):
         return data
-    own = data.shape[leading:]
+    stated, own = _own_shape(port.port), data.shape[leading:]
+    if not stated or (own and not port.port.shape):  # MDF: no shape and that of a number are one
+        return data
     if len(own) == len(stated) and all(e in (-1, o) for e, o in zip(stated, own, strict=True)):
         return data
     if own or -1 in stated:
