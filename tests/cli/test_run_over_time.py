@@ -320,3 +320,14 @@ def test_a_node_that_never_runs_is_said(cli, tmp_path):
     assert said in cli("run", path, "--steps", 3).out
     path.write_text(path.read_text().replace("n: 7", "n: 0"))
     assert "note:" not in cli("run", path, "--steps", 3).out
+
+
+def test_a_dt_of_the_model_that_is_not_that_of_the_run_is_said(cli, tmp_path):
+    path = tmp_path / "model.yaml"
+    parameters = "{dt: {value: 0.1}, v: {default_initial_value: 1.0, value: v - dt * v}}"
+    node = f"{{parameters: {parameters}, output_ports: {{v: {{value: v}}}}}}"
+    path.write_text(f"m: {{graphs: {{g: {{nodes: {{cell: {node}}}}}}}}}")
+    said = "note: the parameter 'cell.dt' is 0.1, but the dt of the run is 0.05"
+    assert said in cli("run", path, "--steps", 3, "--dt", 0.05).out
+    for fitting in (["--dt", 0.1], [], ["--dt", 0.05, "--set", "cell.dt=0.05"]):
+        assert "note:" not in cli("run", path, "--steps", 3, *fitting).out
