@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError
 from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.ir import (
@@ -43,6 +42,7 @@ from mdf_loop.reading.draws import is_count_of_draws
 from mdf_loop.reading.inputs import bind_types
 from mdf_loop.reading.memory import State, label
 from mdf_loop.reading.over_time import read_over_time
+from mdf_loop.reading.parameters import integrates
 from mdf_loop.specification import RunSpecification
 
 
@@ -84,7 +84,7 @@ def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[D
     options = Options(max_iterations=1)  # loops without an end are classified too
     given = bind_types(document, inputs or {}, options)
     try:
-        asked = RunSpecification(steps=1, dt=1.0 if _integrates(document) else None)
+        asked = RunSpecification(steps=1, dt=1.0 if integrates(document) else None)
         over_time = read_over_time(document, Bound.of(given), options, asked)
     except LoopError:
         over_time = None
@@ -93,11 +93,6 @@ def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[D
         return decisions(over_time.later, over_time.types, states)
     reading = read_annotated(document, inputs, options=options)
     return decisions(reading.program, reading.types)
-
-
-def _integrates(document: Document) -> bool:
-    nodes = document.graph.nodes
-    return any(p.time_derivative is not None for node in nodes for p in node.parameters)
 
 
 def decisions(

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.api.prepared import Prepared
+from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Gives, Program, Takes
 from mdf_loop.passes.rows_for_steps import rows_for_steps
 from mdf_loop.passes.whole import whole_run
 from mdf_loop.pipeline import PORTABLE, prepare
 from mdf_loop.reading import read
+from mdf_loop.reading.binding import Bound
+from mdf_loop.reading.inputs import bind_types
 from mdf_loop.reading.names import stated_shapes
 from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.specification import RunSpecification
@@ -38,7 +41,7 @@ def run_as_onnx(prepared: Prepared, asked: RunSpecification) -> Any:
     Raises:
         InputError: the model cannot be run so.
     """
-    bound = prepared.bound(asked)
+    bound = _bound(prepared, asked)
     programs = read_over_time(prepared.document, bound, prepared.options, asked)
     flags = programs.later.gives(Gives.HAS_RUN)
     recorded = (*programs.recorded, *(flags[n] for n in programs.recorded if n in flags))
@@ -48,6 +51,13 @@ def run_as_onnx(prepared: Prepared, asked: RunSpecification) -> Any:
     held = {**bound.drawing(program).arrays, **_controls(prepared, asked)}
     known = [e.value.name for e in program.inputs if e.role is not Takes.PORT]
     return _written(program, {name: held[name] for name in known}, {})
+
+
+def _bound(prepared: Prepared, asked: RunSpecification) -> Bound:
+    try:
+        return prepared.bound(asked)
+    except InputError:  # a value is missing, of which the type is enough; else it is raised again
+        return Bound.of(bind_types(prepared.document, asked.values.inputs, prepared.options))
 
 
 def _controls(prepared: Prepared, asked: RunSpecification) -> dict[str, Array]:

@@ -19,7 +19,8 @@ from mdf_loop.ir import Gives, Loop, Program, Takes, loops
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading.binding import Bound, Inputs
-from mdf_loop.reading.inputs import open_ports
+from mdf_loop.reading.inputs import open_ports, stand_ins
+from mdf_loop.reading.names import refuse_without_outputs
 from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.reading.program import read_once
 from mdf_loop.recent import Recent
@@ -27,7 +28,7 @@ from mdf_loop.run.backend import PROGRAM_BACKENDS
 from mdf_loop.run.device import Device, Placement
 from mdf_loop.run.single_run import SingleRun
 from mdf_loop.run.time_session import TimeSession
-from mdf_loop.specification import RunSpecification
+from mdf_loop.specification import RunSpecification, Values
 
 SESSIONS = 64
 """For how many sets of input types a model is kept ready; the one not used for longest goes."""
@@ -117,6 +118,7 @@ class Prepared:
             if ready is None:
                 selection = specification.selection
                 program = read_once(self.document, bound, options, selection).program
+                refuse_without_outputs(self.document, program.outputs)
                 backend = PROGRAM_BACKENDS[specification.engine]
                 swept = bound.swept_in(program)
                 run = SingleRun(program, self.placement, swept, backend)
@@ -134,6 +136,7 @@ class Prepared:
             session = self._over_time.get(key)
             if session is None:
                 programs = read_over_time(self.document, bound, options, specification)
+                refuse_without_outputs(self.document, programs.recorded)
                 backend = PROGRAM_BACKENDS[specification.engine]
                 swept = bound.swept_in(programs.later)
                 session = TimeSession(programs, options, self.placement, swept, backend)
@@ -148,7 +151,7 @@ class Prepared:
 
     def of_own_values(self, *, over_time: bool) -> Program:
         """The program that runs for the model's own values, as it is read; nothing is run."""
-        asked = RunSpecification(steps=2 if over_time else None)
+        asked = self._of_defaults(steps=2 if over_time else None)
         bound = self.bound(asked)
         if over_time:
             return read_over_time(self.document, bound, self.options, asked).later
@@ -156,11 +159,16 @@ class Prepared:
 
     def remembers(self) -> bool:
         """Whether an evaluation over time reads what the one before it has left."""
-        asked = RunSpecification(steps=2, dt=1.0)
+        asked = replace(self._of_defaults(steps=2), dt=1.0)
         with suppress(LoopError):  # it cannot be run over time
             programs = read_over_time(self.document, self.bound(asked), self.options, asked)
             return bool(programs.later.takes(Takes.STATE))
         return False
+
+    def _of_defaults(self, steps: int | None = None) -> RunSpecification:
+        """Nothing is given, but what tells the types of inputs that must be."""
+        given = stand_ins(self.document, self.options.precision)
+        return RunSpecification(Values(inputs=given), steps=steps)
 
     @cached_property
     def units(self) -> Mapping[str, str]:
@@ -188,7 +196,7 @@ class Prepared:
     def latest(self) -> Evaluation:
         """What was evaluated last; a model not yet run is prepared for its defaults."""
         if self._latest is None:
-            asked = RunSpecification()
+            asked = self._of_defaults()
             return self.evaluation(asked, self.bound(asked))
         return self._latest
 

@@ -40,7 +40,7 @@ def _check(model: str, options: Mapping[str, Any]) -> None:
     from mdf_loop.api.compiled import checked_options
     from mdf_loop.cli.inputs import read_inputs
     from mdf_loop.importing.opening import open_document
-    from mdf_loop.ir import Loop, Takes, walk
+    from mdf_loop.ir import Gives, Loop, Takes, walk
     from mdf_loop.reading.draws import carried_by_model
     from mdf_loop.verification.acceptance import accept
     from mdf_loop.verification.differences import differences
@@ -52,10 +52,11 @@ def _check(model: str, options: Mapping[str, Any]) -> None:
     program = reading.program
     loops = [op for op in walk(program.ops) if isinstance(op, Loop)]
     inputs = [entry for entry in program.inputs if entry.role is Takes.PORT]
-    counts = [("input", inputs), ("output", program.outputs), ("loop", loops)]
+    outputs = [output for output in program.outputs if output.role is Gives.RESULT]
+    counts = [("input", len(inputs)), ("output", len(outputs)), ("loop", len(loops))]
     if program.sites:
-        counts.append(("stream of random numbers", program.sites))
-    show("no problems: " + ", ".join(_counted(word, len(what)) for word, what in counts))
+        counts.append(("stream of random numbers", len(program.sites)))
+    show("no problems: " + ", ".join(_counted(word, number) for word, number in counts))
     for loop in loops:
         show(
             f"  {loop.name}: {loop.kind} loop, {carried_by_model(loop)} carried, "

@@ -100,7 +100,7 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     with finished(heard=signalled):
         failure = _write_files(compiled, results, options, failure)
         if not isinstance(failure, LoopError) or isinstance(failure, InputError | MemoryLimitError):
-            for part in _shown(compiled, results, options):
+            for part in _shown(compiled, results, options, asked):
                 show(part, end="")
             show()
     if failure is not None:
@@ -250,8 +250,11 @@ def _write_files(
     return failure
 
 
-def _shown(compiled: Compiled, results: Results, options: Mapping[str, Any]) -> Iterable[str]:
+def _shown(
+    compiled: Compiled, results: Results, options: Mapping[str, Any], asked: RunSpecification
+) -> Iterable[str]:
     """What is printed, part by part."""
+    from mdf_loop.cli.run_notes import never_ran, other_steps
     from mdf_loop.cli.text import as_json, as_text
 
     ran = results.execution_list if options["execution_list"] else None
@@ -259,4 +262,5 @@ def _shown(compiled: Compiled, results: Results, options: Mapping[str, Any]) -> 
         return as_json(results, ran)
     in_engine = options["engine"] == "modeci"
     reason = "modeci_mdf's engine" if in_engine else compiled.device_reason
-    return (as_text(results, reason, ran),)
+    notes = (*never_ran(compiled.document, results), *other_steps(compiled.document, asked))
+    return ("\n".join((as_text(results, reason, ran), *notes)),)

@@ -6,7 +6,9 @@ not there: other numbers, and no error. What a modeller notes belongs into `meta
 
 from __future__ import annotations
 
+import difflib
 import functools
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -74,6 +76,27 @@ def unread_entries(document: Mapping[str, Any]) -> Iterator[Finding]:
         is_part = key in _known("model")
         advice = f"indent it, so that it is part of '{name}'" if is_part else "remove it"
         yield _unread(f"the document has '{key}' beside the model '{name}'", "$", advice)
+
+
+def unread_time_unit(
+    graph: str, metadata: Mapping[str, Any], known: str, where: str
+) -> Iterator[Finding]:
+    """The same for what a graph's metadata calls nearly as they call its unit of time.
+
+    Everything else there is a note. So is this beside the unit itself, and where it is no text.
+    """
+    for key, value in metadata.items() if known not in metadata else ():
+        if isinstance(key, str) and isinstance(value, str) and _means_time_unit(key):
+            said = f"the metadata of the graph '{graph}' has the key '{key}'"
+            yield _unread(said, f"{where}.metadata", f"did you mean '{known}'?")
+
+
+_TIME_UNITS = ("timeunit", "unitoftime", "unittime")
+
+
+def _means_time_unit(key: str) -> bool:
+    letters = re.sub("[^a-z]", "", key.lower())
+    return bool(difflib.get_close_matches(letters, _TIME_UNITS, n=1, cutoff=0.85))
 
 
 def _advice(kind: str, key: Any, value: Any, known: Collection[str]) -> str:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import yaml
+
 from mdf_loop.document.spellings import graph_as_mdf, model_as_mdf
 from mdf_loop.document.structure import graph_findings, model_findings
+from mdf_loop.document.syntax_errors import no_json, no_yaml
 from mdf_loop.document.tensors import SideFiles, with_arrays
 from mdf_loop.document.texts import broken_texts
 from mdf_loop.errors import LoopError, ModelError, raise_findings
@@ -85,6 +89,10 @@ def clear_errors(what: str) -> Iterator[None]:
         raise
     except RecursionError:
         raise ModelError(f"{what} is nested too deeply to be read") from None
+    except yaml.MarkedYAMLError as error:
+        raise no_yaml(what, error) from None
+    except json.JSONDecodeError as error:
+        raise no_json(what, error) from None
     except Exception as error:  # noqa: BLE001 - every parser has errors of its own
         text = "; ".join(dict.fromkeys(_reasons(error)))[:400] or type(error).__name__
         raise ModelError(

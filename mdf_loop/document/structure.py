@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mdf_loop.document.keys import unread_entries, unread_keys, unread_weights
+from mdf_loop.document.keys import unread_entries, unread_keys, unread_time_unit, unread_weights
 from mdf_loop.document.stated_types import type_advice
 from mdf_loop.durations import SECONDS, UNIT_HINT, UNITS
 from mdf_loop.errors import Finding
@@ -106,7 +106,10 @@ def _common(kind: str, name: str, part: Mapping[str, Any], where: str) -> Iterat
 
 def _time_unit_findings(graph_id: str, metadata: Any, where: str) -> Iterator[Finding]:
     """What is wrong with the unit of time that a graph states."""
-    if not isinstance(metadata, Mapping) or TIME_UNIT not in metadata:
+    if not isinstance(metadata, Mapping):
+        return
+    yield from unread_time_unit(graph_id, metadata, TIME_UNIT, where)
+    if TIME_UNIT not in metadata:
         return
     unit = metadata[TIME_UNIT]
     if not isinstance(unit, str) or unit not in UNITS:

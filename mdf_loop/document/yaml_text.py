@@ -32,11 +32,11 @@ def read_yaml(file: TextIO) -> Any:
         ModelError: a mapping has a key twice or one that is no text, aliases spell out to a flood.
         yaml.YAMLError: it is no YAML.
     """
+    text = file.read()
     if _QUICK is not None:
         with contextlib.suppress(yaml.YAMLError, _TooDeep):  # the parser in Python says it better
-            return _read_quickly(file.read())
-        file.seek(0)
-    return _content(yaml.SafeLoader(file))
+            return _read_quickly(text)
+    return _content(yaml.SafeLoader(text))
 
 
 def _read_quickly(text: str) -> Any:

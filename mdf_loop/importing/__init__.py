@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mdf_loop.document.loading import model_of
-from mdf_loop.errors import ModelError
+from mdf_loop.errors import LoopError, ModelError
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.paths import noted, path_of
 
@@ -51,6 +51,8 @@ def _read(reader: Callable[[Path], Content], path: Path) -> Content:
         return reader(noted(path))
     except RecursionError:
         raise ModelError(f"'{path.name}' is nested too deeply to be read") from None
+    except LoopError:
+        raise
     except (OSError, ValueError) as error:
         why = "it is no text" if isinstance(error, UnicodeError) else error
         raise ModelError(

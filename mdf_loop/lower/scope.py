@@ -68,5 +68,12 @@ class Scope:
 
 
 def unknown_name(name: str, known: Iterable[str]) -> UnknownNameError:
-    """The error for a name that stands for nothing."""
-    return UnknownNameError(f"unknown name '{name}'", hint=suggestion(name, known))
+    """The error for a name that stands for nothing; without a near one it lists those of the node first."""
+    known = list(known)
+    listed = ", ".join(f"'{entry}'" for entry in known[:_LISTED])
+    hint = suggestion(name, known) or (f"known here: {listed}, ..." if known else "")
+    return UnknownNameError(f"unknown name '{name}'", hint=hint)
+
+
+_LISTED = 8
+"""Names that are listed, where there are too many for all."""

@@ -59,8 +59,26 @@ def parse(text: str) -> ast.Expression:
             f"cannot read the expression '{shortened(text)}'{place}{why}",
             hint=f"rename it where it is defined and wherever it is used, e.g. to '{word}_'"
             if word
-            else "expressions are Python arithmetic on the names of the node",
+            else _unit_hint(text) or "expressions are Python arithmetic on the names of the node",
         ) from None
+
+
+_WITH_UNIT = re.compile(
+    r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\W\d_][^\W_]*(?:\s*[/*^]\s*\w+)*|%)\s*"
+)
+
+
+def _unit_hint(text: str) -> str:
+    """What to write instead of a number with a unit, `20.0mV`; empty if it is none."""
+    found = _WITH_UNIT.fullmatch(text[:_LONGEST_EXPLAINED])
+    if found is None:
+        return ""
+    number, unit = found.groups()
+    written = unit if unit[0].isalpha() else f"'{unit}'"
+    return (
+        f"a unit belongs into the metadata: value: {number}, metadata: {{units: {written}}}; "
+        "a product is written with *"
+    )
 
 
 def _keyword_as_name(text: str) -> str:

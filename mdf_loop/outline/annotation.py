@@ -18,6 +18,7 @@ from mdf_loop.reading import read_annotated
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.inputs import bind_types
 from mdf_loop.reading.over_time import read_over_time
+from mdf_loop.reading.parameters import integrates
 from mdf_loop.reading.schedule.arguments import node_id
 from mdf_loop.reading.schedule.conditions import counts_in
 from mdf_loop.reading.schedule.plan import Schedule
@@ -92,9 +93,7 @@ def annotate_over_time(document: Document) -> Annotations:
     """
     notes = annotate(document).notes
     options = Options(max_iterations=1)
-    parameters = (p for node in document.graph.nodes for p in node.parameters)
-    passing = any(getattr(p, "time_derivative", None) is not None for p in parameters)
-    asked = RunSpecification(steps=2, dt=1.0 if passing else None)
+    asked = RunSpecification(steps=2, dt=1.0 if integrates(document) else None)
     try:
         bound = Bound.of(bind_types(document, {}, options))
         made = read_over_time(document, bound, options, asked)

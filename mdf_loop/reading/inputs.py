@@ -16,9 +16,9 @@ import numpy as np
 
 from mdf_loop.document.document import Document
 from mdf_loop.document.stated_types import stated_dtype
-from mdf_loop.errors import InputError
+from mdf_loop.errors import Finding, InputError, raise_findings
 from mdf_loop.ir import Array, Data, Shape
-from mdf_loop.ir.types import dtype_name, is_tensor
+from mdf_loop.ir.types import dtype_name, is_optional, is_tensor
 from mdf_loop.lower.builder import Options
 from mdf_loop.memory_limit import check
 from mdf_loop.reading.given import default_data, given_data, nothing
@@ -30,7 +30,7 @@ class OpenPort:
     """An input port that no edge feeds: it can be given from outside.
 
     `imported` ports are inputs of a file of ONNX or OpenVINO, which have their shape at any rate.
-    `others` are further names that a file has for it.
+    `others` are further names that a file has for it. `required` ones hold nothing unless given.
     """
 
     name: str
@@ -39,6 +39,7 @@ class OpenPort:
     where: str
     imported: bool = False
     others: tuple[str, ...] = ()
+    required: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -78,9 +79,20 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
             where=f"{document.where}.nodes['{node.id}'].input_ports['{port.id}']",
             imported=imported,
             others=tuple(name for name in others[port.id] if named[name] == 1 and not times[name]),
+            required=_is_required(graph, port),
         )
         for node, port in ports
     )
+
+
+def _is_required(graph: Any, port: Any) -> bool:
+    """Whether nothing stands for what is not given: in ONNX an input has no zeros of its own.
+
+    In MDF a port without default_value holds zeros, and what is optional may be absent.
+    """
+    dtype = stated_dtype(port, "float64")
+    optional = dtype is not None and is_optional(dtype)
+    return "onnx" in (graph.metadata or {}) and port.default_value is None and not optional
 
 
 def _other_names(port: Any) -> tuple[str, ...]:
@@ -153,6 +165,7 @@ def bind(
             f"the model has no input '{unknown[0]}'",
             hint=_unknown_input_hint(unknown[0], document, known),
         )
+    raise_findings(_missing(port) for port in ports if port.required and not port.given_as(given))
     arrays: dict[str, Data] = {}
     over_time: set[str] = set()
     for port in ports:
@@ -169,6 +182,18 @@ def bind(
     stated = {port.name: stated_dtype(port.port, options.precision) for port in ports}
     dtypes = {name: word for name, word in stated.items() if word and not is_tensor(word)}
     return Given(arrays, frozenset(over_time), dtypes)
+
+
+def _missing(port: OpenPort) -> Finding:
+    """That an input of an ONNX file was not given, with what it takes."""
+    extents = ", ".join("?" if extent < 0 else str(extent) for extent in port.port.shape or ())
+    return Finding(
+        "InputError",
+        f"the input '{port.name}' is missing: an input of an ONNX file has no value of its own",
+        port.where,
+        f"give it: inputs={{'{port.name}': ...}} (--input {port.name}=...); "
+        f"it takes {port.port.type or 'numbers'}[{extents}]",
+    )
 
 
 def _refuse_twice(port: OpenPort, given: Container[str]) -> None:
@@ -231,18 +256,26 @@ def bind_types(document: Document, given: Mapping[str, Any], options: Options) -
     """
     ports = {p.name: p for p in open_ports(document) if p.given_as(given) is None}
     types = {n: _open_type(p.port, options) for n, p in ports.items() if -1 in (p.port.shape or ())}
-    stand_ins = {
-        name: nothing(
-            ports[name].port,
-            dtype,
-            tuple(1 if isinstance(d, str) else d for d in shape or ()),
-            ports[name].where,
-        )
-        for name, (dtype, shape) in types.items()
-    }
+    asked = (port for name, port in ports.items() if port.required or name in types)
+    stand_ins = {port.name: _stand_in(port, options.precision) for port in asked}
     bound = bind(document, {**given, **stand_ins}, options)
     arrays = {name: None if name in types else data for name, data in bound.arrays.items()}
     return Given(arrays, bound.over_time, bound.dtypes, types)
+
+
+def stand_ins(document: Document, precision: str) -> dict[str, Data]:
+    """What tells the types of inputs that must be given, where these are known without a value."""
+    return {
+        port.name: _stand_in(port, precision)
+        for port in open_ports(document)
+        if port.required and -1 not in (port.port.shape or ())
+    }
+
+
+def _stand_in(port: OpenPort, precision: str) -> Data:
+    """Nothing in the type of a port, open extents being 1."""
+    shape = tuple(1 if extent < 0 else extent for extent in port.port.shape or ())
+    return nothing(port.port, stated_dtype(port.port, precision), shape, port.where)
 
 
 def _open_type(port: Any, options: Options) -> tuple[str, Shape]:

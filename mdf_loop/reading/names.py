@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,6 +103,33 @@ def output_names(document: Document) -> dict[str, str]:
     ports = [(n.id, p.id) for n in graph.nodes for p in n.output_ports]
     given = [port for port in ports if port not in sent] if ports else _parameters(graph)
     return {f"{node}.{part}": f"{node}.{part}" for node, part in given}
+
+
+def refuse_without_outputs(document: Document, outputs: Collection[Any]) -> None:
+    """Refuse a model of which a run gives nothing: no node has an output port, or all feed others.
+
+    Raises:
+        ModelError: what to add or to name.
+    """
+    if outputs:
+        return
+    graph = document.graph
+    ports = [f"{node.id}.{port.id}" for node in graph.nodes for port in node.output_ports]
+    if not ports:
+        raise ModelError(
+            f"there is nothing to compute: '{graph.id}' has no output ports",
+            document.where,
+            "add an output port, or name what a run is to give: record=['node.parameter'] "
+            "(--record node.parameter)",
+        )
+    shown = ", ".join(ports[:3]) + (", ..." if len(ports) > 3 else "")
+    raise ModelError(
+        f"there is nothing to compute: all output ports of '{graph.id}' feed nodes, so none is an "
+        "output of the graph",
+        document.where,
+        f"name the outputs in the metadata of the graph, metadata: {{outputs: [{shown}]}}, or "
+        f"what a run is to give, record=['{ports[0]}'] (--record {ports[0]})",
+    )
 
 
 def _parameters(graph: Any) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.document.document import Document
 from mdf_loop.document.structure import fields
 from mdf_loop.errors import ExpressionError
 from mdf_loop.lower import draws_numbers, names_in
@@ -35,6 +36,12 @@ def is_stateful(parameter: Any) -> bool:
         or parameter.default_initial_value is not None
         or (isinstance(parameter.value, str) and parameter.id in names_in(parameter.value))
     )
+
+
+def integrates(document: Document) -> bool:
+    """Whether a model has a time derivative, which a step of time `dt` integrates."""
+    nodes = document.graph.nodes
+    return any(p.time_derivative is not None for node in nodes for p in node.parameters)
 
 
 def further_expressions(item: Any) -> Iterator[Any]:

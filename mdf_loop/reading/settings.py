@@ -17,6 +17,7 @@ from mdf_loop.document.changes import changed, with_graph
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
+from mdf_loop.ir.types import dtype_name, kind_of
 from mdf_loop.lower.syntax import number_of
 from mdf_loop.narrowing import narrowed
 from mdf_loop.outside import Ragged, array_of
@@ -142,9 +143,16 @@ def _find(document: Document, name: str) -> tuple[Any, str]:
 
 
 def _unknown_hint(document: Document, name: str, known: Collection[str]) -> str:
+    given = [port for port in open_ports(document) if name in port.names]
+    if given:
+        shown = given[0].name
+        return f"'{name}' is an input: give it as inputs={{'{shown}': ...}} (--input {shown}=...)"
     ports = {f"{node.id}.{port.id}" for node in document.graph.nodes for port in node.input_ports}
     if name in ports:
-        return f"'{name}' is an input port: give it as an input"
+        return f"'{name}' is an input port that an edge feeds: set what feeds it"
+    called = [entry for entry in known if entry.rpartition(".")[2] == name]
+    if called:
+        return "did you mean " + " or ".join(f"'{entry}'" for entry in called[:3]) + "?"
     return suggestion(name, known) or "name it as node.parameter"
 
 
@@ -162,7 +170,10 @@ def _attribute(parameter: Any, name: str, where: str) -> str:
 
 
 def _array(value: Any, written: Any, name: str, precision: str) -> Array:
-    """The value as an array; a whole number becomes one with a point if the model has one there."""
+    """The value as an array; a whole number becomes one with a point if the model has one there.
+
+    What says no size itself has that of floats which the document states.
+    """
     try:
         array = array_of(value, f"the value of '{name}'")
     except Ragged:
@@ -170,8 +181,14 @@ def _array(value: Any, written: Any, name: str, precision: str) -> Array:
     if array.dtype.kind not in "biuf":
         raise InputError(f"'{name}' must be set to a number or a list of numbers, not {value!r}")
     if array.dtype == np.float64 or (array.dtype.kind in "iu" and _has_point(written)):
-        array = narrowed(array, precision, f"the value of '{name}'")
+        array = narrowed(array, _stated_float(written) or precision, f"the value of '{name}'")
     return array
+
+
+def _stated_float(written: Any) -> str | None:
+    """The size of floats that the document states for an array, if it is not the usual one."""
+    stated = dtype_name(written) if isinstance(written, np.ndarray) else None
+    return stated if stated in ("float32", "float16", "bfloat16") else None
 
 
 def _has_point(written: Any) -> bool:
@@ -179,6 +196,6 @@ def _has_point(written: Any) -> bool:
     if isinstance(written, str):
         return isinstance(number_of(written), float)
     try:
-        return np.asarray(written).dtype.kind == "f"
+        return kind_of(dtype_name(np.asarray(written))) == "f"
     except ValueError:
         return False

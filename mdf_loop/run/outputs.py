@@ -236,7 +236,10 @@ class Outputs(Mapping[str, Data]):
         matches = [full for full in self._arrays if full.endswith(f".{name}")]
         if len(matches) == 1:
             return matches[0]
-        raise KeyError(f"no output '{name}'; there are {', '.join(self._arrays)}")
+        raise KeyError(
+            f"no output '{name}'; there are {', '.join(self._arrays)}; what else a model computes a run "
+            "gives with record=['node.item'] (--record node.item)"
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._arrays)

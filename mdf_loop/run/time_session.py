@@ -11,7 +11,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from mdf_loop.emit.onnx_model import refuse_nothing
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Gives, Loop, Program, Takes, Value
 from mdf_loop.ir.types import numpy_dtype
@@ -66,7 +65,6 @@ class TimeSession:
         swept: Collection[str] = (),
         backend: Backend = PROGRAM_BACKENDS["onnxruntime"],
     ) -> None:
-        refuse_nothing(programs.first.name, programs.recorded)
         self.programs = programs
         self.options = options
         self.swept = frozenset(swept)

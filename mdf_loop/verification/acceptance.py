@@ -8,25 +8,43 @@ from typing import Any
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.lower.builder import Options
+from mdf_loop.outline.cycles import cycle_groups
 from mdf_loop.pipeline import CHECK, evaluation, prepare
 from mdf_loop.reading import Reading, bind
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.inputs import bind_types
+from mdf_loop.reading.names import refuse_without_outputs
+from mdf_loop.reading.over_time import read_over_time
+from mdf_loop.reading.parameters import integrates, is_stateful
 from mdf_loop.reading.program import read_once
 from mdf_loop.run.backend import PROGRAM_BACKENDS
 from mdf_loop.run.device import Placement
+from mdf_loop.specification import RunSpecification
 
 
 def accept(document: Document, inputs: Mapping[str, Any], options: Options) -> Reading:
     """What a run with these inputs would compute; it is prepared and loaded, and not run.
 
+    A model that remembers something is read over time, too, as a run of some steps would be.
+
     Raises:
         LoopError: everything that is wrong with the model, at once.
     """
     reading = read_for_run(document, inputs, options)
+    refuse_without_outputs(document, reading.program.outputs)
     ready = prepare(reading.program, CHECK, asked=evaluation())
     PROGRAM_BACKENDS["onnxruntime"].load(ready, Placement("cpu", native="off"))
+    if _remembers(document):
+        asked = RunSpecification(steps=2, dt=1.0 if integrates(document) else None)
+        read_over_time(document, _bound(document, inputs, options), options, asked)
     return reading
+
+
+def _remembers(document: Document) -> bool:
+    """Whether a model has states, or nodes that feed each other."""
+    graph = document.graph
+    states = any(is_stateful(parameter) for node in graph.nodes for parameter in node.parameters)
+    return states or bool(cycle_groups(graph))
 
 
 def read_for_run(document: Document, inputs: Mapping[str, Any], options: Options) -> Reading:
@@ -35,8 +53,11 @@ def read_for_run(document: Document, inputs: Mapping[str, Any], options: Options
     Raises:
         LoopError: everything that is wrong with the model, at once.
     """
+    return read_once(document, _bound(document, inputs, options), options)
+
+
+def _bound(document: Document, inputs: Mapping[str, Any], options: Options) -> Bound:
     try:
-        given = bind(document, inputs, options)
+        return Bound.of(bind(document, inputs, options))
     except InputError:  # a value is missing, of which the type is enough; else it is raised again
-        given = bind_types(document, inputs, options)
-    return read_once(document, Bound.of(given), options)
+        return Bound.of(bind_types(document, inputs, options))

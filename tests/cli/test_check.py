@@ -48,6 +48,46 @@ def test_what_nothing_reads_is_a_note(cli, tmp_path):
     ]
 
 
+def model(tmp_path, nodes, more=""):
+    path = tmp_path / "model.yaml"
+    path.write_text(f"m: {{graphs: {{g: {{nodes: {nodes}{more}}}}}}}")
+    return path
+
+
+def test_states_are_checked_over_time(cli, tmp_path):
+    """Each evaluation alone computes no derivative, and can be read."""
+    state = "{default_initial_value: 0.0, time_derivative: '1.0 - V / tau + x'}"
+    more = "{default_initial_value: '[0.0, 0.0, 0.0]', time_derivative: -x}"
+    parameters = f"tau: {{value: [144.0, 100.0]}}, x: {more}, V: {state}"
+    nodes = f"{{cell: {{parameters: {{{parameters}}}, output_ports: {{V: {{value: V}}}}}}}}"
+    path = model(tmp_path, nodes)
+    outcome = cli("check", path)
+    assert outcome.code == 2
+    assert outcome.err == cli("run", path, "--steps", 3, "--dt", 0.1).err
+    assert "onnx::Add cannot take (A: float64[2], B: float64[3])" in outcome.err
+
+
+def test_feedback_is_checked_over_time(cli, tmp_path):
+    """What comes back has another shape in every step."""
+    node = (
+        "{input_ports: {x: {default_value: [1.0]}}, output_ports: {y: {value: 'x @ [[1.0, 2.0]]'}}}"
+    )
+    edge = "{sender: a, receiver: a, sender_port: y, receiver_port: x}"
+    path = model(
+        tmp_path, f"{{a: {node}}}", f", edges: {{e: {edge}}}, metadata: {{outputs: [a.y]}}"
+    )
+    outcome = cli("check", path)
+    assert outcome.code == 2
+    assert outcome.err == cli("run", path, "--steps", 3).err
+
+
+def test_whether_a_node_has_run_is_no_output(cli, tmp_path):
+    nodes = "{a: {output_ports: {y: {value: '1.0'}}}, b: {output_ports: {z: {value: '2.0'}}}}"
+    conditions = "{node_specific: {b: {type: AfterNPasses, kwargs: {n: 1}}}}"
+    path = model(tmp_path, nodes, f", conditions: {conditions}")
+    assert cli("check", path).out.startswith("no problems: 0 inputs, 2 outputs, 0 loops")
+
+
 def test_several_models_are_checked_each(cli, sample, double):
     outcome = cli("check", sample, double)
     assert outcome.code == 0

@@ -232,7 +232,7 @@ def test_an_order_that_changes_often_is_cut(cli, tmp_path):
         (("--steps", 3, "--every", "x"), "--every 'x' is neither a whole number of steps"),
         (("--execution-list",), "execution_list needs steps"),
         (("--set", "fn.q=1"), "the model has no parameter 'fn.q'"),
-        (("--set", "fn.I=1"), "'fn.I' is an input port: give it as an input"),
+        (("--set", "fn.I=1"), "'fn.I' is an input: give it as"),
         (("--set", "fn.a=x"), "the value of 'fn.a' is not a number"),
         (("--set", "fn.a"), "--set 'fn.a' is not NAME=VALUE"),
         (("--sweep", "fn.a=1"), "the sweep of 'fn.a' is no list of numbers: 1"),
@@ -307,3 +307,27 @@ def test_what_is_not_needed_is_not_imported(neuron):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_node_that_never_runs_is_said(cli, tmp_path):
+    path = tmp_path / "model.yaml"
+    nodes = "{a: {output_ports: {y: {value: '1.0'}}}, b: {output_ports: {z: {value: '2.0'}}}}"
+    never = "node_specific: {b: {type: AtPass, kwargs: {n: 7}}}"
+    one = "termination: {environment_state_update: {type: AfterNPasses, kwargs: {n: 1}}}"
+    graph = f"{{nodes: {nodes}, conditions: {{{never}, {one}}}}}"
+    path.write_text(f"m: {{graphs: {{g: {graph}}}}}")
+    said = "note: the node 'b' has not run in any step, so b.z has no value of this run"
+    assert said in cli("run", path, "--steps", 3).out
+    path.write_text(path.read_text().replace("n: 7", "n: 0"))
+    assert "note:" not in cli("run", path, "--steps", 3).out
+
+
+def test_a_dt_of_the_model_that_is_not_that_of_the_run_is_said(cli, tmp_path):
+    path = tmp_path / "model.yaml"
+    parameters = "{dt: {value: 0.1}, v: {default_initial_value: 1.0, value: v - dt * v}}"
+    node = f"{{parameters: {parameters}, output_ports: {{v: {{value: v}}}}}}"
+    path.write_text(f"m: {{graphs: {{g: {{nodes: {{cell: {node}}}}}}}}}")
+    said = "note: the parameter 'cell.dt' is 0.1, but the dt of the run is 0.05"
+    assert said in cli("run", path, "--steps", 3, "--dt", 0.05).out
+    for fitting in (["--dt", 0.1], [], ["--dt", 0.05, "--set", "cell.dt=0.05"]):
+        assert "note:" not in cli("run", path, "--steps", 3, *fitting).out

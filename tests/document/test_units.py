@@ -136,3 +136,22 @@ def test_a_unit_that_is_no_time_is_refused(unit, said):
         "  at $.graphs[0].metadata\n"
         "  hint: units of time are ns, us, ms, s, min, h, d; without 'time_unit' it is s"
     )
+
+
+@pytest.mark.parametrize(
+    "key", ["time_units", "timeunit", "Unit of time", "time_uint", "units_of_time"]
+)
+def test_nearly_the_word_for_the_unit_of_time_is_refused(key):
+    with pytest.raises(
+        ModelError, match=f"graph 'g' has the key '{key}', which nothing reads"
+    ) as e:
+        open_document(Graph(id="g", metadata={key: "ms"}))
+    assert e.value.findings[0].hint == "did you mean 'time_unit'?"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [{"time_units": "ms", "time_unit": "ms"}, {"time_step": "1"}, {"time_units": ["s", "ms"]}],
+)
+def test_notes_are_notes(metadata):
+    open_document(Graph(id="g", metadata=metadata))

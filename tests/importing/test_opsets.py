@@ -389,7 +389,7 @@ REFUSED = [
      "QuantizeLinear of opset 23: precision is new in opset 23"),
     (6, XY, "y = Dropout(x)", "Dropout of opset 6: it is in training mode"),
     (7, "float[2,3] x => float[2,3] y, float[2,3] m", "y, m = Dropout(x)", "the mask is used"),
-    (17, XY, "y = other.Thing(x)", "operator 'Thing' belongs to the domain 'other'"),
+    (17, XY, "y = other.Thing(x)", "operator 'Thing' of the domain 'other' cannot be imported"),
 ]  # fmt: skip
 
 

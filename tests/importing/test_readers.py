@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx
 import pytest
 
 import mdf_loop
@@ -58,6 +59,23 @@ def test_what_a_reader_stumbles_over_is_an_error_of_the_file(
     with pytest.raises(ModelError, match=sentence) as caught:
         mdf_loop.compile(model)
     assert "is it a .xml file, and was it copied completely?" in str(caught.value)
+
+
+def test_what_an_importer_says_is_said_once(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.onnx"
+    cut.write_bytes(b"\x08\x08\x3a\x90\x01\x0a")
+    odd = tmp_path / "odd.onnx"
+    head = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y)'
+    onnx.save(onnx.parser.parse_model(head + " { y = Relu <alpha = 1.0> (x) }"), odd)
+    for path, sentence in (
+        (cut, "is not a whole ONNX file"),
+        (odd, "Relu has no attribute 'alpha'"),
+    ):
+        with pytest.raises(ModelError, match=sentence) as caught:
+            mdf_loop.compile(path)
+        said = str(caught.value)
+        assert said.count("ModelError") == 1
+        assert said.count("was it copied completely?") == (path is cut)
 
 
 def test_a_file_that_nests_too_deeply(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

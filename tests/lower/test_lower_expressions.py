@@ -413,6 +413,26 @@ def test_unknown_names_are_an_error_of_names():
         lowered("zz", a=1, b=2)
 
 
+def test_without_a_near_name_the_first_of_many_are_listed():
+    many = {f"p{k}": k for k in range(20)}
+    with pytest.raises(UnknownNameError, match=r"known here: 'p0', 'p1', .*'p7', \.\.\.$"):
+        lowered("tau_w + 1", **many)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("20.0mV", "value: 20.0, metadata: {units: mV}"),
+        ("-1.5e-3 uS/cm2", "value: -1.5e-3, metadata: {units: uS/cm2}"),
+        ("50 %", "value: 50, metadata: {units: '%'}"),
+    ],
+)
+def test_a_number_with_a_unit_is_told_where_units_go(text, said):
+    with pytest.raises(ExpressionError, match="cannot read the expression") as error:
+        lowered(text)
+    assert said in str(error.value)
+
+
 # --- random expressions ---------------------------------------------------------------------------
 
 

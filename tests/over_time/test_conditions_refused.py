@@ -321,3 +321,10 @@ def test_a_value_that_is_not_reached() -> None:
     source = model("chain", None, never)
     assert "it is not over after 400 passes" in _refusal(source, RunError)
     assert compare(source, 3) == "both fail"
+
+
+def test_a_condition_without_a_time_scale_says_which_have_one() -> None:
+    written = condition("EveryNCalls", dependency="A", n=2, time_scale="TimeScale.LIFE")
+    with pytest.raises(ConditionError, match="'time_scale', which nothing reads") as error:
+        mdf_loop.compile(model("chain", {"B": written})).run(steps=2)
+    assert "EveryNPasses and AtNCalls, AfterCall, AfterNCalls have a time_scale" in str(error.value)

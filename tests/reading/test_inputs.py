@@ -97,6 +97,29 @@ def test_equal_to_the_engine_given_row_by_row(model, name, shape, steps):
     assert mdf_loop.verify(model, {name: rows}, steps=steps, dt=0.25).equal
 
 
+@pytest.mark.parametrize("steps", [None, 2, 3])
+def test_one_number_stands_for_all_elements_of_a_stated_shape(steps):
+    """A constant current for all cells; the engine is given the same."""
+    stated = port(shape=[2])
+    made = mdf_loop.compile(stated, device="cpu").run({"x": 800.0}, steps=steps)["x"]
+    assert made.shape == ((2,) if steps is None else (steps, 2))
+    assert (made == 800.0).all()
+    assert mdf_loop.verify(stated, {"x": 800.0}, steps=steps).equal
+
+
+def test_one_number_in_place_of_a_list_is_one_number():
+    """A default_value states no shape; modeci_mdf takes what it is given."""
+    stated = port(default_value=[0.0, 0.0])
+    assert mdf_loop.compile(stated, device="cpu").run({"x": 800.0})["x"].shape == ()
+    assert mdf_loop.verify(stated, {"x": 800.0}).equal
+
+
+@pytest.mark.parametrize("given", [[1.0, 2.0, 3.0], [[1.0, 2.0]], [1.0]])
+def test_arrays_of_another_shape_than_the_default_are_taken_as_they_are(given):
+    made = mdf_loop.compile(port(default_value=[0.0, 0.0]), device="cpu").run({"x": given})["x"]
+    assert made.tolist() == given
+
+
 @pytest.mark.parametrize(
     ("stated", "given"),
     [

@@ -168,9 +168,11 @@ COMPUTED = graph(
     [
         ({"n.f": 1}, "'n.f' has no value of its own that could be set"),
         ({"n.c": 1}, "'n.c' has no value of its own that could be set"),
-        ({"n.x": 1}, "'n.x' is an input port: give it as an input"),
+        ({"n.x": 1}, "'n.x' is an input: give it as inputs={'x': ...} (--input x=...)"),
+        ({"x": 1}, "'x' is an input: give it as inputs={'x': ...} (--input x=...)"),
         ({"n.b": 1}, "the model has no parameter 'n.b'"),
-        ({"a": 1}, "known here: 'n.f', 'n.c', 'n.a'"),
+        ({"a": 1}, "did you mean 'n.a'?"),
+        ({"q": 1}, "known here: 'n.f', 'n.c', 'n.a'"),
         ({"n.y": 1}, "the model has no parameter 'n.y'"),
         ({"n.a": "x"}, "'n.a' must be set to a number or a list of numbers, not 'x'"),
         ({"n.a": None}, "'n.a' must be set to a number"),
@@ -183,3 +185,24 @@ def test_what_cannot_be_set(values, sentence, how):
     with pytest.raises(InputError) as caught:
         mdf_loop.compile(COMPUTED, device="cpu").run(set=values, **how)
     assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [2.5, 3, [2.5, 0.1], [3, 4], np.array([2.5, 0.1])])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_what_is_set_has_the_dtype_that_the_parameter_states(value, dtype):
+    parameter = {"value": [1.0, 2.0], "metadata": {"dtype": dtype}}
+    model = graph(n={"parameters": {"W": parameter}, "output_ports": {"y": {"value": "W * 2"}}})
+    compiled = mdf_loop.compile(model, device="cpu")
+    y = compiled.run(set={"n.W": value})["y"]
+    assert y.dtype == dtype
+    assert y.tolist() == (np.asarray(value, dtype) * np.asarray(2, dtype)).tolist()
+    swept = compiled.run(sweep={"n.W": [value, value]})["y"]
+    assert swept.dtype == dtype
+    assert swept[1].tolist() == y.tolist()
+
+
+def test_what_is_too_large_for_the_stated_dtype_is_refused():
+    parameter = {"value": [1.0], "metadata": {"dtype": "float32"}}
+    model = graph(n={"parameters": {"W": parameter}, "output_ports": {"y": {"value": "W * 2"}}})
+    with pytest.raises(InputError, match=r"the value of 'n\.W' is too large for float32"):
+        mdf_loop.compile(model, device="cpu").run(set={"n.W": [1e300]})

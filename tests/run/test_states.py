@@ -359,3 +359,22 @@ def test_a_model_that_gives_nothing_is_refused_over_time_too():
         mdf_loop.compile(silent, device="cpu").run(steps=3)
     made = mdf_loop.compile(silent, device="cpu").run(steps=3, record=["n.n"])
     assert made["n.n"].tolist() == [2, 2, 2]
+
+
+def test_a_model_whose_output_ports_all_feed_nodes_says_so():
+    node = {
+        "input_ports": {"x": {"default_value": 1.0}},
+        "output_ports": {"x": {"value": "x / 2"}},
+    }
+    ends = {"sender_port": "x", "receiver_port": "x"}
+    mutual = graph(left=node, right=node)
+    mutual["g"]["edges"] = {
+        "there": {"sender": "left", "receiver": "right", **ends},
+        "back": {"sender": "right", "receiver": "left", **ends},
+    }
+    for steps in (None, 3):
+        with pytest.raises(mdf_loop.LoopError, match="all output ports of 'g' feed nodes") as error:
+            mdf_loop.compile(mutual, device="cpu").run(steps=steps)
+        assert "metadata: {outputs: [left.x, right.x]}" in str(error.value)
+    mutual["g"]["metadata"] = {"outputs": ["left.x", "right.x"]}
+    assert mdf_loop.compile(mutual, device="cpu").run(steps=3)["left.x"].shape == (3,)

@@ -62,8 +62,9 @@ def open_inputs(source: Any) -> dict[str, Any]:
     """Values of the inputs that a run must be given: two rows along each open axis."""
     given = {}
     for port in open_ports(open_document(source)):
-        if port.port.default_value is None and -1 in (port.port.shape or ()):
-            shape = [2 if extent == -1 else extent for extent in port.port.shape]
+        is_open = port.port.default_value is None and -1 in (port.port.shape or ())
+        if port.required or is_open:
+            shape = [2 if extent == -1 else extent for extent in port.port.shape or ()]
             given[port.full_name] = np.zeros(shape, numpy_dtype(port.port.type or "float64"))
     return given
 

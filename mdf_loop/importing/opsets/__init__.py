@@ -12,6 +12,8 @@ which only the form is new. So opsets are converted here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import onnx
 from onnx import defs
 
@@ -125,8 +127,13 @@ def _refuse_foreign(model: onnx.ModelProto) -> None:
         for index, node in enumerate(graph.node):
             if node.domain and called(node) not in own:
                 raise UnsupportedError(
-                    f"operator '{node.op_type}' belongs to the domain '{node.domain}'; only "
-                    "ONNX's own operators can be imported",
+                    f"operator '{node.op_type}' of the domain '{node.domain}' cannot be imported",
                     node_place("$.graph", node, index),
-                    "export the model with plain ONNX operators",
+                    "export the model with operators of ONNX's own domain; of others those are read "
+                    f"that ONNX defines by its own, and {_listed(STEPS)} of {MACHINE_LEARNING}",
                 )
+
+
+def _listed(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}"

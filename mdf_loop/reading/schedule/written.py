@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,7 +159,7 @@ class Written(Arguments):
                 "ConditionError",
                 f"the condition '{self.type}' has the argument '{name}', which nothing reads",
                 self.where,
-                suggestion(name, self.asked) or "remove it",
+                _advice(name, self.asked),
             )
             for name in unread
         )
@@ -253,3 +253,13 @@ class Written(Arguments):
             self._float("rtol", numbers["rtol"] or 0),
             self.where,
         )
+
+
+def _advice(name: str, asked: Iterable[str]) -> str:
+    """What to do about an argument that nobody has asked for."""
+    if name == "time_scale":
+        return (
+            "remove it: this condition always counts within one evaluation; EveryNPasses and "
+            "AtNCalls, AfterCall, AfterNCalls have a time_scale"
+        )
+    return suggestion(name, asked) or "remove it"
