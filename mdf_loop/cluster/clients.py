@@ -51,6 +51,7 @@ def connected(cluster: Any) -> Iterator[Any]:
     if isinstance(cluster, distributed.Client):
         yield cluster
         return
+    logging.getLogger("distributed.batched").setLevel(logging.ERROR)  # each end of a connection
     target = _target(distributed, cluster)
     started = None if isinstance(target, str) else target
     try:
