@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.document.stated_types import stated_dtype, states_any_float
+from mdf_loop.document.stated_types import stated_dtype
 from mdf_loop.errors import InputError, LoopError, ModelError
 from mdf_loop.ir import Array, Data, Value
 from mdf_loop.ir.types import (
@@ -82,21 +82,14 @@ def nothing(port: Any, dtype: str | None, shape: tuple[int, ...], where: str) ->
 def default_value(b: ModelBuilder, port: Any, where: str) -> Value:
     """The default_value of a port that an edge, or the scope around a body, may bring another to.
 
-    A plain number is weak, whatever type the port states: its dtype is that of what it meets. Arrays
-    have the stated type where that has a size (`float32`) and is for such numbers; PsyNeuLink writes
-    `int64` on every port.
+    Numbers are as written, whatever type the port states, as those that are brought; a plain number
+    is weak.
     """
-    precision = b.options.precision
-    dtype = stated_dtype(port, precision)
+    dtype = stated_dtype(port, b.options.precision)
     if dtype is not None and (dtype == "string" or not is_tensor(dtype)):
-        return made_of(b, dtype, default_data(port, precision, where))
+        return made_of(b, dtype, default_data(port, b.options.precision, where))
     plain = isinstance(port.default_value, bool | int | float)
-    data = _default(port, None, precision, where)
-    if not plain and dtype is not None and not states_any_float(port):
-        whole = isinstance(data, np.ndarray) and data.dtype.kind in "iu"
-        if kind_of(dtype) == "f" or (kind_of(dtype) in "iu" and whole):
-            data = _default(port, dtype, precision, where)
-    return b.constant(data, weak=plain)
+    return b.constant(_default(port, None, b.options.precision, where), weak=plain)
 
 
 def _is_general(data: Data, dtype: str | None) -> bool:

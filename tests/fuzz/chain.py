@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 
 import mdf_loop
+from mdf_loop.document.stated_types import stated_dtype
 from mdf_loop.drawing import draw
 from mdf_loop.importing import READERS, read_foreign
 from mdf_loop.importing.writing import write_model
 from mdf_loop.ir import Constant, Loop, Program, results, walk
 from mdf_loop.reading import open_ports
+from mdf_loop.reading.given import nothing
 
 OPTIONS: dict[str, Any] = {"device": "cpu", "shapes": "dynamic", "max_iterations": 50}
 MOST_ITERATIONS = 10_000
@@ -97,14 +99,19 @@ def _compiled(path: Path) -> str:
 
 
 def _inputs(compiled: mdf_loop.Compiled) -> dict[str, Any]:
-    """Values for the inputs that have none of their own: their shapes are open."""
-    inputs = {}
+    """Values for the inputs that have none of their own: of ONNX files, and those with open shapes."""
+    inputs: dict[str, Any] = {}
     for port in open_ports(compiled.document):
         shape = port.port.shape or ()
-        if port.port.default_value is None and any(n < 0 for n in shape):
-            extents = [2 if n < 0 else min(n, MOST_ITERATIONS) for n in shape]
-            if np.prod(extents, dtype=float) <= LARGEST:
-                inputs[port.full_name] = np.ones(extents, np.int64)
+        is_open = port.port.default_value is None and any(n < 0 for n in shape)
+        extents = tuple(2 if n < 0 else min(n, MOST_ITERATIONS) for n in shape)
+        if np.prod(extents, dtype=float) > LARGEST:
+            continue
+        if is_open:
+            inputs[port.full_name] = np.ones(extents, np.int64)
+        elif port.required:
+            dtype = stated_dtype(port.port, "float64")
+            inputs[port.full_name] = nothing(port.port, dtype, extents, port.where)
     return inputs
 
 

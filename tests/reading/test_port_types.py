@@ -50,33 +50,6 @@ def test_states_that_arrive_are_not_cast_either():
     assert mdf_loop.verify(model, steps=3).bit_for_bit
 
 
-@pytest.mark.parametrize(
-    ("word", "default", "dtype"),
-    [
-        ("float32", [0.1, 0.2], "float32"),
-        ("float32", [1, 2], "float32"),
-        ("float16", [0.5, 0.25], "float16"),
-        ("float", [0.1, 0.2], "float64"),
-        ("int64", [0.1, 0.2], "float64"),  # PsyNeuLink writes it on every port
-        ("int32", [1, 2], "int32"),
-        (None, [1, 2], "int64"),
-    ],
-)
-def test_a_list_that_stands_until_an_edge_brings_something_has_the_stated_type(
-    word, default, dtype
-):
-    stated = {"default_value": default} | ({"type": word} if word else {})
-    model = graph(
-        {"e": edge("n", "x", "n", "x")},
-        n={"input_ports": {"x": stated}, "output_ports": {"x": {"value": "x"}}},
-    )
-    compiled = mdf_loop.compile(model, device="cpu")
-    for steps in (None, 3):
-        x = compiled.run(steps=steps, only=["n.x"])["n.x"]
-        assert x.dtype == dtype
-        np.testing.assert_array_equal(x, np.broadcast_to(np.array(default, dtype), x.shape))
-
-
 def body_port(stated: dict[str, Any], initial: Any = 0.5) -> dict[str, Any]:
     """A loop whose body's ports state a type: what is carried, what is captured."""
     body = {
