@@ -9,6 +9,7 @@ import ast
 import keyword
 import math
 import re
+import threading
 from typing import Any
 
 from mdf_loop.errors import ExpressionError
@@ -16,6 +17,9 @@ from mdf_loop.numbers_only import only_numbers
 
 LONGEST = 1_000_000
 """An expression of more characters is taken for a mistake."""
+
+_PARSING = threading.Lock()
+"""Python 3.11 counts how deep trees are for all threads together, and takes that for a mistake."""
 
 _LONGEST_EXPLAINED = 10_000
 """In one of more characters, keywords that stand where names belong are not looked for."""
@@ -44,7 +48,8 @@ def parse(text: str) -> ast.Expression:
     if not text.strip():
         raise ExpressionError("the expression is empty", hint="give a number, list or expression")
     try:
-        return ast.parse(text.strip(), mode="eval")
+        with _PARSING:
+            return ast.parse(text.strip(), mode="eval")
     except (RecursionError, MemoryError):
         raise ExpressionError(
             f"'{shortened(text)}' is nested too deeply",

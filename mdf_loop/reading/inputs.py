@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -79,20 +80,23 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
             where=f"{document.where}.nodes['{node.id}'].input_ports['{port.id}']",
             imported=imported,
             others=tuple(name for name in others[port.id] if named[name] == 1 and not times[name]),
-            required=_is_required(graph, port),
+            required=_is_required(document, port),
         )
         for node, port in ports
     )
 
 
-def _is_required(graph: Any, port: Any) -> bool:
-    """Whether nothing stands for what is not given: in ONNX an input has no zeros of its own.
+def _is_required(document: Document, port: Any) -> bool:
+    """Whether nothing stands for what is not given: an input of an ONNX file has no zeros of its own.
 
-    In MDF a port without default_value holds zeros, and what is optional may be absent.
+    In a document of MDF, also in one that an import has written, a port without default_value holds zeros
+    in every engine; and what is optional may be absent.
     """
+    if PurePath(document.name).suffix.lower() != ".onnx" or port.default_value is not None:
+        return False
     dtype = stated_dtype(port, "float64")
     optional = dtype is not None and is_optional(dtype)
-    return "onnx" in (graph.metadata or {}) and port.default_value is None and not optional
+    return "onnx" in (document.graph.metadata or {}) and not optional
 
 
 def _other_names(port: Any) -> tuple[str, ...]:

@@ -57,9 +57,9 @@ def test_reading_needs_no_values(cell: Path) -> None:
     assert len(reading.program.outputs) == 2
 
 
-def test_what_is_compiled_is_known_before_a_run() -> None:
-    text = CELL.replace("float[N]", "float[3]")
-    compiled = mdf_loop.compile(mdf_loop.from_onnx(onnx.parser.parse_model(text)))
+def test_what_is_compiled_is_known_before_a_run(tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(CELL.replace("float[N]", "float[3]")), tmp_path / "c.onnx")
+    compiled = mdf_loop.compile(tmp_path / "c.onnx")
     assert len(compiled.program.inputs) == 3
     with pytest.raises(InputError, match="is missing"):
         compiled.run()
@@ -78,6 +78,13 @@ def test_what_an_edge_brings_is_not_missing(cell: Path) -> None:
     )
     results = mdf_loop.compile(model).run({"x": X, "z": Z}, steps=2)
     assert results["after"].shape == (2, 1, 2)
+
+
+def test_in_a_document_that_an_import_has_written_it_holds_zeros(cell: Path) -> None:
+    """That is MDF, and modeci_mdf's engine runs it so."""
+    model = mdf_loop.from_onnx(cell)
+    made = mdf_loop.compile(model).run({"x": X, "z": Z})
+    np.testing.assert_allclose(made["after"], np.tanh(X + np.array([[0.5, 0.25]])), 1e-6)
 
 
 def test_in_mdf_a_port_without_default_holds_zeros() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.long_runs.helpers import Case, chunked, same_results, unbroken
+from tests.soak import some
 from tests.strategies.run_cases import (
     FAMILIES,
     MODELS,
@@ -47,12 +48,13 @@ def test_a_model_over_time(name: str) -> None:
     assert seen["in chunks"] >= 8, seen
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("dt", [None, 0.001])
 @pytest.mark.parametrize("name", shared_models())
 def test_a_shared_model_over_time(name: str, dt: float | None) -> None:
     asked = {"inputs": inputs_of(name), "dt": dt}
-    seen = Counter(check(case, 1, 2) for case in in_all_ways(SHARED / name, asked))
-    assert seen["in chunks"] >= 8, seen
+    seen = Counter(check(case, 1, 2) for case in some(in_all_ways(SHARED / name, asked), 2))
+    assert seen["in chunks"] >= 4, seen
 
 
 @pytest.mark.parametrize("name", shared_models())

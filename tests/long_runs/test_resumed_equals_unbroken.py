@@ -13,6 +13,7 @@ import pytest
 from mdf_loop.errors import InputError
 from mdf_loop.ir import StoppedBy
 from tests.long_runs.helpers import Case, resumed, same_results, unbroken
+from tests.soak import some
 from tests.strategies.run_cases import (
     FAMILIES,
     MODELS,
@@ -58,23 +59,24 @@ def check_streamed(case: Case, seed: int, folder: Path) -> str:
 def test_a_model_over_time(name: str, tmp_path: Path) -> None:
     cases = enumerate(in_all_ways(*MODELS[name]))
     seen = Counter(check(case, seed, tmp_path) for seed, case in cases)
-    assert seen["resumed"] >= 6, seen
+    assert seen["resumed"] >= 3, seen
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_over_time_that_is_streamed(name: str, tmp_path: Path) -> None:
     cases = enumerate(in_all_ways(*MODELS[name]))
     seen = Counter(check_streamed(case, seed, tmp_path) for seed, case in cases)
-    assert seen["resumed"] >= 6, seen
+    assert seen["resumed"] >= 3, seen
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("dt", [None, 0.001])
 @pytest.mark.parametrize("name", shared_models())
 def test_a_shared_model_over_time(name: str, dt: float | None, tmp_path: Path) -> None:
     asked = {"inputs": inputs_of(name), "dt": dt}
-    cases = enumerate(in_all_ways(SHARED / name, asked))
+    cases = enumerate(some(in_all_ways(SHARED / name, asked), 2))
     seen = Counter(check(case, seed, tmp_path) for seed, case in cases)
-    assert seen["resumed"] >= 6, seen
+    assert seen["resumed"] >= 3, seen
 
 
 @pytest.mark.parametrize("name", shared_models())

@@ -23,6 +23,7 @@ from tests.models.choices import program, repeat
 from tests.passes.gradient import stored_cases
 from tests.passes.gradient.both_ways import VALUE, Arrays, assert_agree, on_runtime
 from tests.passes.gradient.written import ARRAYS, Written, X, number, step, with_value
+from tests.soak import times
 from tests.strategies.differentiable import GIVEN, differentiable
 
 
@@ -174,11 +175,13 @@ def test_random_programs(seed: int) -> None:
 
 # --- stored cases -----------------------------------------------------------------------------------
 
-SLOW = {"hodgkin_huxley", "fn_over_time", "fn_initial_state"}
+SLOW = {"fn_over_time", "fn_initial_state"}
 CASES = [
-    pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
+    pytest.param(name, marks=[pytest.mark.slow, pytest.mark.soak]) if name in SLOW else name
     for name in stored_cases.names()
+    if name != "hodgkin_huxley" or times(0, 1)
 ]
+"""Hodgkin-Huxley takes the interpreter minutes; tests of stored cases by the runtime have it, too."""
 
 
 @pytest.mark.parametrize("name", CASES)
