@@ -27,7 +27,7 @@ from tests.strategies.noisy_models import noisy_models
 SOME = settings(
     max_examples=times(4, 400), suppress_health_check=[HealthCheck.too_slow], deadline=None
 )
-MANY = settings(SOME, max_examples=times(15, 2000))
+MANY = settings(SOME, max_examples=times(6, 2000))
 STEPS = 12
 SEEDS = st.sampled_from([0, 1, 2**64 - 1])
 
