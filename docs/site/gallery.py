@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from docs.site.pages import ROOT, contents, page
@@ -52,6 +53,11 @@ def example_page(name: str, source: Path) -> tuple[str, str]:
     )
 
 
+def grid(cards: Iterable[str]) -> str:
+    """Cards beside each other, as many as there is room for."""
+    return "::::{grid} 1 2 2 3\n:gutter: 3\n\n" + "\n".join(cards) + "::::\n"
+
+
 def gallery(pages: dict[str, str]) -> str:
     """The page that shows all examples by their pictures.
 
@@ -65,8 +71,7 @@ def gallery(pages: dict[str, str]) -> str:
         cards.append(_CARD.format(title=title, name=name, picture=picture[1], says=says))
     return (
         "# Examples\n\nEach is a model, a script that runs it, and a page.\n\n"
-        "::::{grid} 1 2 2 3\n:gutter: 3\n\n"
-        + "\n".join(cards)
-        + "::::\n\n"
+        + grid(cards)
+        + "\n"
         + contents([f"{name}.md" for _, name, _ in entries()])
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from docs.site.gallery import grid
 from docs.site.pages import ROOT
 from mdf_loop.drawing import Drawing, draw
 from tests.drawing.page.large import write
@@ -133,7 +134,7 @@ def pictures_page(source: Path) -> str:
         cards = [
             _picture(source, f"{title[0]}{k}".lower(), each) for k, each in enumerate(pictures)
         ]
-        text.append(f"## {title}\n\n{_grid(cards)}")
+        text.append(f"## {title}\n\n{grid(cards)}")
     text.append(
         "## Pages\n\nEach is one file, to [look around in](how-to/look-around.md): fold and open boxes, "
         f"search, follow a value.\n\n{_listed(source)}"
@@ -147,10 +148,6 @@ def _picture(source: Path, name: str, picture: Picture) -> str:
     return _CARD.format(
         says=picture.says, link=link, picture=f"{EXTRA}/{link}", source=picture.source
     )
-
-
-def _grid(cards: list[str]) -> str:
-    return "::::{grid} 1 2 2 3\n:gutter: 3\n\n" + "\n".join(cards) + "::::\n"
 
 
 def _listed(source: Path) -> str:

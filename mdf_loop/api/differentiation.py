@@ -15,7 +15,7 @@ from mdf_loop.errors import Finding, Findings, UnknownNameError, raise_findings
 from mdf_loop.ir import Array, Op, Program, walk
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.gradients import STOP
-from mdf_loop.passes.whole import whole_run
+from mdf_loop.passes.whole import controls, whole_run
 from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.inputs import open_ports
 from mdf_loop.reading.names import find_item, named_items
@@ -126,11 +126,7 @@ class Named:
 
     def controls(self, asked: RunSpecification) -> dict[str, Array]:
         """How far that program runs."""
-        if asked.steps is None:
-            return {}
-        steps = {"steps": np.array(asked.steps)}
-        precision = self.prepared.options.precision
-        return steps if asked.dt is None else {**steps, "dt": np.array(asked.dt, precision)}
+        return controls(asked.steps, asked.dt, self.prepared.options.precision)
 
     def _refuse_unread(self, program: Program) -> None:
         """Refuse ports that are to stop derivatives, and that nothing of the model is."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Gives, Program, Takes
 from mdf_loop.passes.rows_for_steps import rows_for_steps
-from mdf_loop.passes.whole import whole_run
+from mdf_loop.passes.whole import controls, whole_run
 from mdf_loop.pipeline import PORTABLE, prepare
 from mdf_loop.reading import read
 from mdf_loop.reading.binding import Bound
@@ -48,7 +46,10 @@ def run_as_onnx(prepared: Prepared, asked: RunSpecification) -> Any:
     rows = frozenset(bound.given.over_time)
     program = whole_run(programs.first, programs.later, recorded, rows)
     program = rows_for_steps(program, {name: name for name in sorted(rows)}, "steps")
-    held = {**bound.drawing(program).arrays, **_controls(prepared, asked)}
+    held = {
+        **bound.drawing(program).arrays,
+        **controls(asked.steps, asked.dt, prepared.options.precision),
+    }
     known = [e.value.name for e in program.inputs if e.role is not Takes.PORT]
     return _written(program, {name: held[name] for name in known}, {})
 
@@ -58,12 +59,6 @@ def _bound(prepared: Prepared, asked: RunSpecification) -> Bound:
         return prepared.bound(asked)
     except InputError:  # a value is missing, of which the type is enough; else it is raised again
         return Bound.of(bind_types(prepared.document, asked.values.inputs, prepared.options))
-
-
-def _controls(prepared: Prepared, asked: RunSpecification) -> dict[str, Array]:
-    steps = {"steps": np.array(asked.steps)}
-    precision = prepared.options.precision
-    return steps if asked.dt is None else {**steps, "dt": np.array(asked.dt, precision)}
 
 
 def _written(program: Program, defaults: Mapping[str, Array], stated: Mapping[str, Any]) -> Any:

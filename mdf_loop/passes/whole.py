@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from mdf_loop.build import Builder
-from mdf_loop.ir import Constant, Input, Program, Takes, Value, is_fixed
+from mdf_loop.ir import Array, Constant, Input, Program, Takes, Value, is_fixed
 from mdf_loop.ir.substitute import substitute
 from mdf_loop.ops.derivatives.shapes import shape_of, typed
 from mdf_loop.ops.words import cast, ints, scalar
@@ -72,6 +72,14 @@ def whole_run(
                 joined = b.op("Concat", row, rows, axis=0)
             outputs.append(replace(output, value=_along(b, joined, steps)))
     return Program(first.name, tuple(inputs), tuple(b.ops), tuple(outputs), later.sites)
+
+
+def controls(steps: int | None, dt: float | None, precision: str) -> dict[str, Array]:
+    """How far a whole run goes: what its inputs `steps` and `dt` are given; nothing for one evaluation."""
+    if steps is None:
+        return {}
+    given = {"steps": np.array(steps)}
+    return given if dt is None else {**given, "dt": np.array(dt, precision)}
 
 
 def _input(
