@@ -241,25 +241,18 @@ class Canvas:
         known = int(self._edges.get(key, {}).get("weight", "0"))
         self._edges[key] = {"style": "invis", "weight": str(max(weight, known))}
 
-    def in_order(self, first: str, frames: Sequence[str]) -> None:
-        """Keep frames in this order after a node; each is given by what stands first in it.
-
-        Graphviz keeps the order of nodes, but not of frames: a column of unseen points, one
-        before each frame, has it.
-        """
-        points = [self.name("order") for _ in frames]
+    def in_order(self, frames: Sequence[str]) -> None:
+        """Keep frames beside each other, in this order where Graphviz can; each by what stands first in it."""
         with self._here.subgraph() as rank:
             rank.attr(rank="same")
-            rank.node(first)
-            for point in points:
-                rank.node(point, shape="point", style="invis", width="0.01", height="0.01")
-            for tail, head in pairwise(points):
+            for frame in frames:
+                rank.node(frame)
+            for tail, head in pairwise(frames):
                 rank.edge(tail, head, style="invis")
-        for point, frame in zip(points, frames, strict=True):
-            self.hold(point, frame, 2)
 
     def _write_edges(self) -> None:
-        for (tail, head, _), attributes in self._edges.items():
+        """What holds comes first: of edges between the same nodes Graphviz straightens the first one."""
+        for (tail, head, _), attributes in sorted(self._edges.items(), key=_is_shown):
             self._here.edge(tail, head, **attributes)
             if attributes.get("constraint") != "false":
                 self._ranking.append((tail.partition(":")[0], head.partition(":")[0]))
@@ -271,6 +264,11 @@ class Canvas:
             self._root.attr("graph", **QUICK)
         self._root.attr("graph", label=f"<{legend}>" if legend else "")
         return self.dot
+
+
+def _is_shown(edge: tuple[tuple[str, str, str], dict[str, str]]) -> bool:
+    (_, _, kind), _ = edge
+    return kind != "hold"
 
 
 def _slug(text: str) -> str:

@@ -52,7 +52,7 @@ def draw_choice(
             _draw_branch(canvas, choice, branch, view, draw_graph, left, right)
             for branch in canvas.direction.stacked(choice.branches)
         ]
-        canvas.in_order(left.name, [line[0][0] for line in drawn])
+        canvas.in_order([line[0][0] for line in drawn])
         if drawn:
             straighten(canvas, left.name, right.name, drawn[len(drawn) // 2])
     entries = [Arrival(left.outer("c"), "data", tuple(choice.expressions))]

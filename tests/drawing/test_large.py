@@ -44,16 +44,13 @@ def checked(dot):
     layout = layout_of(dot)
     assert not ribbon(layout)
     assert list(back_edges_at_borders(layout)) == []
-    if "class=choice" not in dot:  # rails of a choice, and around one, stand beside its branches
-        assert list(crooked_rails(layout)) == []
+    assert list(crooked_rails(layout)) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("over_time", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 def test_pictures_of_models_fit_and_are_straight(name, over_time, models):
-    if (name, over_time) == ("imported", True):
-        pytest.skip("what reads an input as it is pulls the rails of the frame around it aside")
     checked(draw(models / f"{name}.yaml", over_time=over_time).dot)
 
 
@@ -61,6 +58,7 @@ def test_pictures_of_models_fit_and_are_straight(name, over_time, models):
 def test_pictures_of_examples_fit_and_are_straight():
     for path in sorted((Path(__file__).parents[2] / "examples").glob("*/model.yaml")):
         checked(draw(path).dot)
+        checked(draw(path, over_time=True).dot)
 
 
 @pytest.mark.slow
