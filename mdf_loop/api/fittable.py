@@ -61,7 +61,7 @@ class Fittable(Derivable):
             trials: how many runs with random numbers of their own tell a likelihood.
             objective: another number that shall be least: a function of the outputs of one run, by
                 name, or the words of `differentiate`, `{"cell.V": "mean"}`.
-            shared: free parameters that have one value for all subjects, of curves.
+            shared: free parameters that have one value for all subjects (or conditions).
             start: values from which to search, instead of many points within the bounds.
             method: `least_squares`, `gradient` (of an objective in words), or `differential_evolution`.
             points: how many points of a Sobol sequence are tried first.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from mdf_loop.api.derivable import Derivable
@@ -12,8 +14,8 @@ from mdf_loop.fitting.apart import refuse_apart
 from mdf_loop.fitting.around import as_found, settled
 from mdf_loop.fitting.free import Free
 from mdf_loop.fitting.observed import Table, column_of, read_table
-from mdf_loop.fitting.reaction_times import Likelihood, ReactionTimes
-from mdf_loop.fitting.search import Optimum, Searched, evolution, ranked, searched
+from mdf_loop.fitting.reaction_times import Decisions, Likelihood, ReactionTimes
+from mdf_loop.fitting.search import Optimum, evolution, ranked, searched
 from mdf_loop.fitting.uncertainty import Uncertainty
 from mdf_loop.fitting.unmoved import refuse_unmoved
 from mdf_loop.fitting.watch import Watch
@@ -42,13 +44,25 @@ def fit_times(model: Derivable, request: FitRequest, free: Free) -> Fit:
     Raises:
         LoopError: what is asked for does not fit; the sentence names it.
     """
-    times, outputs = observed_times(model, request)
-    refuse_few(len(free.elements), times.count)
+    size = len(free.elements)
+    part = decisions_of(model, request, free, np.arange(size))
     with Watch(request.progress, request.time_limit, model.prepared.document.name) as watch:
-        fitted = fitted_model(model, request, request.steps, outputs)
-        likelihood = Likelihood(fitted, free, times, outputs, watch)
-        found, uncertainty = _searched(likelihood, request)
-        return _told(Report(model, request, found, watch), likelihood, uncertainty)
+        likelihood = Likelihood([part], size, watch)
+        return told_of_times(
+            model, request, likelihood, lambda: evolved(likelihood, request).point
+        )[0]
+
+
+def decisions_of(model: Derivable, request: FitRequest, free: Free, own: Array) -> Decisions:
+    """The model beside the decisions of a subject.
+
+    Raises:
+        InputError: there are more parameters than data, or a column or an output is missing.
+    """
+    times, outputs = observed_times(model, request)
+    refuse_few(len(own), times.count)
+    fitted = fitted_model(model, request, request.steps, outputs)
+    return Decisions(fitted, free, times, outputs, own)
 
 
 def observed_times(model: Derivable, request: FitRequest) -> tuple[ReactionTimes, tuple[str, ...]]:
@@ -84,68 +98,73 @@ def _column(table: Table, word: str, output: str) -> Array:
     return column_of(table, (word,), f"'{output}'", f"rename the one of '{output}' to '{word}'")
 
 
-def _searched(likelihood: Likelihood, request: FitRequest) -> tuple[Searched, Uncertainty | None]:
-    """The best that evolution finds with one set of random numbers, settled with others."""
-    size, free = len(likelihood.free.elements), likelihood.free
-    sure: list[Uncertainty] = []
+def evolved(likelihood: Likelihood, request: FitRequest) -> Optimum:
+    """The best point of one subject that evolution finds with one set of random numbers.
 
-    def run() -> list[Optimum]:
-        begin = _begin(likelihood, request)
-        refuse_apart(
-            likelihood.times,
-            likelihood.trials,
-            begin[:2],
-            lambda: np.concatenate([begin, evenly(request.points, size, request.seed)]),
-        )
-        refuse_unmoved(free, begin[:2], likelihood.log_shares)
-        first = begin[: max(8 * size, FEWEST)]
-        found = evolution(likelihood.costs, size, request.seed, GENERATIONS, first)
-        point, uncertainty = settled(found.point, pooled, request.seed)
-        sure.append(uncertainty)
-        cost = float(pooled(point[None])[0])
-        return [as_found(point, cost, uncertainty, found.point)]
-
-    def pooled(points: Array) -> Array:
-        shares = likelihood.pooled(points, _redrawn(request))
-        return np.asarray(-(np.log(shares) @ likelihood.times.observed))
-
-    made = searched(run, likelihood.watch)
-    return made, sure[0] if sure else None
+    Raises:
+        InputError: the data are none of the model's, or a parameter changes nothing.
+    """
+    (part,), size = likelihood.parts, likelihood.size
+    begin = _begin(likelihood, request)
+    refuse_apart(
+        part.times,
+        part.trials,
+        begin[:2],
+        lambda: np.concatenate([begin, evenly(request.points, size, request.seed)]),
+    )
+    refuse_unmoved(part.free, begin[:2], part.log_shares)
+    first = begin[: max(8 * size, FEWEST)]
+    return evolution(likelihood.costs, size, request.seed, GENERATIONS, first)
 
 
 def _begin(likelihood: Likelihood, request: FitRequest) -> Array:
     """Points to begin with: those within the bounds, the best first, or a cloud around a start."""
-    size = len(likelihood.free.elements)
+    size = likelihood.size
     if request.start is None:
         return ranked(evenly(request.points, size, request.seed), likelihood.costs)
     cloud = np.random.default_rng(request.seed).normal(0, 0.1, (8 * size, size))
     cloud[0] = 0.0
-    begin: Array = np.clip(likelihood.free.point(request.start) + cloud, 0.0, 1.0)
+    begin: Array = np.clip(likelihood.parts[0].free.point(request.start) + cloud, 0.0, 1.0)
     return begin
 
 
-def _redrawn(request: FitRequest) -> Array:
-    """The seeds of other random numbers."""
-    return np.random.default_rng(request.seed).integers(0, 2**62, REDRAWN)
+def told_of_times(
+    model: Derivable, request: FitRequest, likelihood: Likelihood, start: Callable[[], Array]
+) -> list[Fit]:
+    """What is told of each subject: a start is searched for, and settled with other random numbers."""
+    seeds = np.random.default_rng(request.seed).integers(0, 2**62, REDRAWN)
+    sure: list[Uncertainty] = []
+
+    def run() -> list[Optimum]:
+        begun = start()
+        point, uncertainty = settled(begun, likelihood.terms(seeds), request.seed)
+        sure.append(uncertainty)
+        return [as_found(point, likelihood.pooled_cost(point, seeds), uncertainty, begun)]
+
+    report = Report(model, request, searched(run, likelihood.watch), likelihood.watch)
+    return [_of_part(report, part, sure[0] if sure else None, seeds) for part in likelihood.parts]
 
 
-def _told(report: Report, likelihood: Likelihood, uncertainty: Uncertainty | None) -> Fit:
-    best, free, count = report.found.best, likelihood.free, likelihood.times.count
+def _of_part(report: Report, part: Decisions, sure: Uncertainty | None, seeds: Array) -> Fit:
+    point = report.found.best.point[part.own]
+    shares = part.pooled(point[None], seeds)[0]
+    cost = -float(np.log(shares) @ part.times.observed)
     return report.of(
-        free,
-        uncertainty,
+        part.free,
+        sure and sure.of(part.own),
         "differential evolution of a binned likelihood",
-        **criteria(best.cost, len(free.elements), count),
-        distributions=_distributions(likelihood, best.point, _redrawn(report.request)),
+        part.own,
+        **criteria(cost, len(point), part.times.count),
+        distributions=_distributions(part, shares),
     )
 
 
-def _distributions(likelihood: Likelihood, point: Array, seeds: Array) -> tuple[Distribution, ...]:
+def _distributions(part: Decisions, shares: Array) -> tuple[Distribution, ...]:
     """The bins beside what the model expects in them."""
-    shares = likelihood.pooled(point[None], seeds)[0] * likelihood.times.count
+    expected = shares * part.times.count
     made, at = [], 0
-    for each in likelihood.times.bins:
-        expected = shares[at : at + len(each.observed)]
-        made.append(Distribution(each.choice, each.edges, each.observed, expected))
+    for each in part.times.bins:
+        here = expected[at : at + len(each.observed)]
+        made.append(Distribution(each.choice, each.edges, each.observed, here))
         at += len(each.observed)
     return tuple(made)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_curves import part_of, search, told
 from mdf_loop.api.fitted_report import Report
+from mdf_loop.api.fitted_times import decisions_of, evolved, told_of_times
 from mdf_loop.api.fitting_to_data import FitRequest, of_subject, subjects_of
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free
+from mdf_loop.fitting.reaction_times import Decisions, Likelihood
 from mdf_loop.fitting.search import Optimum, least_squares, ranked, searched
 from mdf_loop.fitting.squares import Squares, Subject
 from mdf_loop.fitting.watch import Watch
 from mdf_loop.ir import Array
 from mdf_loop.paths import noting
-from mdf_loop.results.fit import Fits
+from mdf_loop.results.fit import Fit, Fits
+
+_Part = TypeVar("_Part", Subject, Decisions)
 
 
 def fit_together(model: Derivable, request: FitRequest, free: Free) -> Fits:
@@ -28,48 +34,85 @@ def fit_together(model: Derivable, request: FitRequest, free: Free) -> Fits:
     Raises:
         LoopError: what is asked for does not fit; the sentence names it.
     """
-    if request.likelihood or request.objective is not None:
-        raise InputError("shared ties fits of curves alone", hint="fit the subjects one by one")
+    if request.objective is not None:
+        raise InputError("shared ties subjects, but an objective has none", hint="leave it out")
     if request.start is not None or request.method is not None:
         raise InputError("a fit with shared takes neither start nor method", hint="leave them out")
-    with noting(model.prepared.document.files) as files:
-        parts = _parts(model, request, free)
-    size = 1 + max(int(part.own.max()) for part in parts.values())
-    with Watch(request.progress, request.time_limit, model.prepared.document.name) as watch:
-        alone = _alone(parts, free, request, watch)
-        squares = Squares(list(parts.values()), size, watch)
-        begin = _starts(alone, [part.own for part in squares.parts], size)
-
-        def run() -> list[Optimum]:
-            best = ranked(begin, squares.costs)[: request.polish]
-            return [least_squares(p, squares.residuals, squares.jacobian) for p in best]
-
-        fits = told(Report(model, request, searched(run, watch), watch), squares)
-    return Fits(dict(zip(parts, fits, strict=True)), request.shared, frozenset(files))
-
-
-def _parts(model: Derivable, request: FitRequest, free: Free) -> dict[str, Subject]:
-    """The model beside the data of each subject."""
     places = _places(free, request.shared, len(request.data))
-    made = {}
-    for (name, each), own in zip(subjects_of(request), places, strict=True):
-        with of_subject(name):
-            made[name] = part_of(model, each, free, own)
-    return made
+    size = 1 + max(int(own.max()) for own in places)
+    way = _decisions if request.likelihood else _curves
+    with (
+        noting(model.prepared.document.files) as files,
+        Watch(request.progress, request.time_limit, model.prepared.document.name) as watch,
+    ):
+        fits = way(model, free, _Together(request, places, size, watch))
+    return Fits(dict(zip(request.data, fits, strict=True)), request.shared, frozenset(files))
 
 
-def _alone(
-    parts: Mapping[str, Subject], free: Free, request: FitRequest, watch: Watch
-) -> list[Array]:
-    """Where each subject's own sum is least; of the first ones alone, if the fit is ended."""
-    made: list[Array] = []
-    for name, part in parts.items():
+@dataclass(frozen=True, slots=True)
+class _Together:
+    """All subjects.
+
+    Attributes:
+        places: which numbers of a point are those of each.
+        size: how many there are.
+    """
+
+    request: FitRequest
+    places: Sequence[Array]
+    size: int
+    watch: Watch
+
+    def parts(self, of: Callable[[FitRequest, Array], _Part]) -> list[_Part]:
+        """The model beside the data of each."""
+        made = []
+        for (name, each), own in zip(subjects_of(self.request), self.places, strict=True):
+            with of_subject(name):
+                made.append(of(each, own))
+        return made
+
+    def starts(self, parts: Sequence[_Part], least: Callable[[_Part], Array]) -> Array:
+        """Points to begin with: where each one's own cost is least; of the first ones, if the fit is ended."""
+        alone: list[Array] = []
+        for name, part in zip(self.request.data, parts, strict=True):
+            with of_subject(name):
+                alone.append(least(part))
+            if self.watch.ended is not None:
+                break
+        return _starts(alone, self.places, self.size)
+
+
+def _curves(model: Derivable, free: Free, subjects: _Together) -> list[Fit]:
+    """The fits of curves."""
+    request, watch = subjects.request, subjects.watch
+    parts = subjects.parts(lambda each, own: part_of(model, each, free, own))
+
+    def least(part: Subject) -> Array:
         squares = Squares([part.alone], len(part.own), watch)
-        with of_subject(name):
-            made.append(search(squares, free, request, watch).best.point)
-        if watch.ended is not None:
-            break
-    return made
+        return search(squares, free, request, watch).best.point
+
+    squares = Squares(parts, subjects.size, watch)
+    begin = subjects.starts(parts, least)
+
+    def run() -> list[Optimum]:
+        best = ranked(begin, squares.costs)[: request.polish]
+        return [least_squares(p, squares.residuals, squares.jacobian) for p in best]
+
+    return told(Report(model, request, searched(run, watch), watch), squares)
+
+
+def _decisions(model: Derivable, free: Free, subjects: _Together) -> list[Fit]:
+    """The fits of decisions."""
+    request, watch = subjects.request, subjects.watch
+    parts = subjects.parts(lambda each, own: decisions_of(model, each, free, own))
+
+    def least(part: Decisions) -> Array:
+        likelihood = Likelihood([part.alone], len(part.own), watch)
+        return searched(lambda: [evolved(likelihood, request)], watch).best.point
+
+    likelihood = Likelihood(parts, subjects.size, watch)
+    begin = subjects.starts(parts, least)
+    return told_of_times(model, request, likelihood, lambda: ranked(begin, likelihood.costs)[0])
 
 
 def _places(free: Free, shared: Sequence[str], subjects: int) -> list[Array]:

@@ -5,12 +5,15 @@ are the same for all of them, so that little of what distinguishes points is noi
 is least the next ones are tried, as far around it as it tells. How much it bends gives the standard
 errors of a likelihood. Nothing is differentiated.
 
+A cost may be a sum whose terms have some of the numbers each, as those of subjects that share the
+others: then each term has a paraboloid of its own numbers, and they are added.
+
 Source: Box and Wilson, On the experimental attainment of optimum conditions (1951).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -41,21 +44,28 @@ FLAT = 1e-3
 """A paraboloid that is flatter than this part of its steepest direction says nothing there."""
 
 
-def settled(best: Array, costs: Callable[[Array], Array], seed: int) -> tuple[Array, Uncertainty]:
+Term = tuple[Array, Callable[[Array], Array]]
+"""A term of a cost: which numbers of a point it has, and what points of these alone cost."""
+
+
+def settled(best: Array, terms: Sequence[Term], seed: int) -> tuple[Array, Uncertainty]:
     """Where the cost is least near a point, and how sure that is.
 
     Args:
         best: the best point that is known.
-        costs: what points cost.
+        terms: of the cost.
         seed: that of the points.
     """
     rng = np.random.default_rng(seed)
     size = len(best)
-    count = 6 + 3 * _terms(size)
     radius, ways = np.full(size, FIRST), np.eye(size)
     for done in range(1, MOST_ROUNDS + 1):
-        points = _near(best, ways * radius, count, rng)
-        slope, bend = _paraboloid(points - best, costs(points))
+        slope, bend = np.zeros(size), np.zeros((size, size))
+        for own, costs in terms:
+            points = _near(best[own], _seen_by(own, ways * radius), rng)
+            more, bends = _paraboloid(points - best[own], costs(points))
+            slope[own] += more
+            bend[np.ix_(own, own)] += bends
         values, ways = np.linalg.eigh(bend)
         certain = values > max(FLAT * values[-1], 0.0)
         inverse = (ways[:, certain] / values[certain]) @ ways[:, certain].T
@@ -68,9 +78,19 @@ def settled(best: Array, costs: Callable[[Array], Array], seed: int) -> tuple[Ar
     return best, with_lost(inverse, ways[:, ~certain].T)
 
 
-def _near(best: Array, spread: Array, count: int, rng: np.random.Generator) -> Array:
-    """Points evenly in a ball that the spread stretches, within the bounds."""
+def _seen_by(own: Array, spread: Array) -> Array:
+    """What stretches a ball of some numbers alone as far as the spread does that of all."""
+    if len(own) == len(spread):
+        return spread[own]
+    ways, lengths, _ = np.linalg.svd(spread[own], full_matrices=False)
+    made: Array = ways * lengths
+    return made
+
+
+def _near(best: Array, spread: Array, rng: np.random.Generator) -> Array:
+    """Points evenly in a ball that the spread stretches, within the bounds; enough for a paraboloid."""
     size = len(best)
+    count = 6 + 3 * _terms(size)
     ways = rng.standard_normal((count, size))
     ways /= np.linalg.norm(ways, axis=1, keepdims=True)
     radii = rng.random((count, 1)) ** (1 / size)

@@ -12,12 +12,13 @@ distributions (2002); half a trial: Krichevsky and Trofimov (1981).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mdf_loop.errors import InputError
+from mdf_loop.fitting.around import Term
 from mdf_loop.fitting.free import Free
 from mdf_loop.fitting.model import Model
 from mdf_loop.fitting.watch import Watch
@@ -109,24 +110,32 @@ class ReactionTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Likelihood:
-    """A model of decisions beside what was observed of them."""
+class Decisions:
+    """A model and what was observed of its decisions; which of all points' numbers are its own."""
 
     model: Model
     free: Free
     times: ReactionTimes
     outputs: Sequence[str]
-    watch: Watch
+    own: Array
+
+    @property
+    def alone(self) -> Decisions:
+        """The same, of a point that has no other numbers."""
+        return replace(self, own=np.arange(len(self.own)))
 
     def costs(self, points: Array) -> Array:
-        """Minus the log likelihood at points, with the same random numbers at all of them."""
-        return self._noted(points, self.log_shares(points))
+        """Minus the log likelihood at points of its own numbers, with the same random numbers at all."""
+        return self._costs(self.log_shares(points))
+
+    def pooled_costs(self, points: Array, seeds: Array) -> Array:
+        """The same with the trials of several sets of random numbers put together."""
+        return self._costs(np.log(self.pooled(points, seeds)))
 
     def pooled(self, points: Array, seeds: Array) -> Array:
-        """The shares at points, of the trials of several sets of random numbers put together."""
+        """The shares of these trials in each bin."""
         each = np.repeat(points, len(seeds), axis=0)
         logs = self.log_shares(each, seed=np.tile(seeds, len(points)))
-        self._noted(each, logs)
         made: Array = np.exp(logs).reshape(len(points), len(seeds), -1).mean(axis=1)
         return made
 
@@ -140,7 +149,44 @@ class Likelihood:
         times, *choices = (np.asarray(made[name], float) for name in self.outputs)
         return times, choices[0] if choices else None
 
-    def _noted(self, points: Array, logs: Array) -> Array:
-        costs: Array = -(logs @ self.times.observed)
+    def _costs(self, logs: Array) -> Array:
+        made: Array = -(logs @ self.times.observed)
+        return made
+
+
+class Likelihood:
+    """Minus the log likelihood at points, of one model or of several that share parameters.
+
+    A point has a number for each of `size`; `parts` say which are theirs.
+    """
+
+    def __init__(self, parts: Sequence[Decisions], size: int, watch: Watch) -> None:
+        self.parts = tuple(parts)
+        self.size = size
+        self.watch = watch
+
+    def costs(self, points: Array) -> Array:
+        """What points cost, with the same random numbers at all of them."""
+        costs = self._summed(Decisions.costs, points)
         self.watch.seen(points, costs)
+        return costs
+
+    def pooled_cost(self, point: Array, seeds: Array) -> float:
+        """What a point costs by the trials of several sets of random numbers."""
+        return float(self._summed(lambda part, own: part.pooled_costs(own, seeds), point[None])[0])
+
+    def terms(self, seeds: Array) -> list[Term]:
+        """The same, subject by subject."""
+        return [(part.own, self._watched(part, seeds)) for part in self.parts]
+
+    def _summed(self, costs: Callable[[Decisions, Array], Array], points: Array) -> Array:
+        made: Array = np.sum([costs(part, points[:, part.own]) for part in self.parts], axis=0)
+        return made
+
+    def _watched(self, part: Decisions, seeds: Array) -> Callable[[Array], Array]:
+        def costs(points: Array) -> Array:
+            made = part.pooled_costs(points, seeds)
+            self.watch.ran(len(points) * len(seeds))
+            return made
+
         return costs

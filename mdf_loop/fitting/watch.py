@@ -81,10 +81,18 @@ class Watch(AbstractContextManager["Watch"]):
         Raises:
             Halted: it is enough.
         """
-        self.evaluations += len(costs)
         least = int(np.argmin(costs))
         if costs[least] < self.best[0]:
             self.best = (float(costs[least]), np.array(points[least]))
+        self.ran(len(costs))
+
+    def ran(self, runs: int) -> None:
+        """Note that there were so many runs, whose costs are a part of those of a point.
+
+        Raises:
+            Halted: it is enough.
+        """
+        self.evaluations += runs
         self._reporter.update(self.evaluations, f"best {self.best[0]:.6g}")
         told = FitProgress(self.evaluations, self.best[0], self.elapsed)
         if self.ended is None and self._told is not None and self._told(told) is False:

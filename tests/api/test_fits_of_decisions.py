@@ -20,8 +20,11 @@ def ddm() -> mdf_loop.Compiled:
     return compiled(DECISION)
 
 
-def observed(ddm: mdf_loop.Compiled, count: int = 1000) -> dict[str, np.ndarray]:
-    made = ddm.run(set=TRUE, trials=count, seed=77, progress=False)
+def observed(
+    ddm: mdf_loop.Compiled, count: int = 1000, seed: int = 77, **other: float
+) -> dict[str, np.ndarray]:
+    true = {**TRUE, **{f"ddm.{name}": value for name, value in other.items()}}
+    made = ddm.run(set=true, trials=count, seed=seed, progress=False)
     return {name: np.asarray(made[output]).astype(float) for name, output in OF.items()}
 
 
@@ -64,6 +67,70 @@ def test_times_without_choices_from_near(ddm: mdf_loop.Compiled) -> None:
     assert fit.estimates["ddm.threshold"] == pytest.approx(0.9, rel=0.05)
     (bins,) = fit.distributions
     assert bins.choice is None
+
+
+@pytest.fixture(scope="module")
+def conditions(ddm: mdf_loop.Compiled) -> dict[str, dict[str, np.ndarray]]:
+    return {
+        "hard": observed(ddm, 500, 1, drift=0.6),
+        "easy": observed(ddm, 500, 2, drift=1.8),
+    }
+
+
+@pytest.mark.slow
+def test_conditions_share_a_threshold(
+    ddm: mdf_loop.Compiled, conditions: dict[str, dict[str, np.ndarray]]
+) -> None:
+    words = {"likelihood": OF, "seed": 1, **FEW}
+    tied = ddm.fit(conditions, FREE, shared=["ddm.threshold"], **words)
+    assert tied.shared == ("ddm.threshold",)
+    hard, easy = tied["hard"], tied["easy"]
+    assert hard.estimates["ddm.threshold"] == easy.estimates["ddm.threshold"]
+    for fit, drift in ((hard, 0.6), (easy, 1.8)):
+        for name, true in (("ddm.drift", drift), ("ddm.threshold", 0.9)):
+            assert abs(fit.estimates[name] - true) < 3 * fit.standard_errors[name]
+        assert fit.converged
+        assert fit.count == 500
+        assert sum(each.expected.sum() for each in fit.distributions) == pytest.approx(500)
+    assert hard.cost == easy.cost == pytest.approx(-hard.log_likelihood - easy.log_likelihood)
+    alone = ddm.fit(conditions, FREE, **words)
+    errors = [each.standard_errors["ddm.threshold"] for each in (*alone.values(), hard)]
+    assert errors[2] < min(errors[:2])
+
+
+@pytest.mark.slow
+def test_all_shared_is_what_both_conditions_say_together(ddm: mdf_loop.Compiled) -> None:
+    halves = {"first": observed(ddm, 500, 3), "second": observed(ddm, 500, 4)}
+    words = {"likelihood": OF, "seed": 1, **FEW}
+    tied = ddm.fit(halves, FREE, shared=list(FREE), **words)
+    whole = {name: np.concatenate([half[name] for half in halves.values()]) for name in OF}
+    one = ddm.fit(whole, FREE, **words)
+    for name, error in one.standard_errors.items():
+        assert tied["second"].estimates == tied["first"].estimates
+        assert abs(tied["first"].estimates[name] - one.estimates[name]) < error
+
+
+def test_what_ends_one_search_ends_the_shared_fit(
+    ddm: mdf_loop.Compiled, conditions: dict[str, dict[str, np.ndarray]]
+) -> None:
+    def told(progress: mdf_loop.FitProgress) -> bool:
+        return progress.evaluations < 40
+
+    words = {"likelihood": OF, "shared": ["ddm.threshold"], "progress": told, **FEW}
+    fits = ddm.fit(conditions, FREE, **words)
+    for fit in fits.values():
+        assert not fit.converged
+        assert fit.stopped_by is mdf_loop.StoppedBy.INTERRUPTED
+        assert fit.standard_errors == {}
+        assert fit.estimates["ddm.threshold"] == fits["hard"].estimates["ddm.threshold"]
+
+
+def test_an_error_names_the_condition(
+    ddm: mdf_loop.Compiled, conditions: dict[str, dict[str, np.ndarray]]
+) -> None:
+    late = {**conditions, "late": {"rt": [0.5]}}
+    with pytest.raises(LoopError, match=r"subject 'late': the data have no column 'choice'"):
+        ddm.fit(late, FREE, likelihood=OF, shared=["ddm.threshold"], **FEW)
 
 
 @pytest.mark.parametrize(
