@@ -177,7 +177,7 @@ class Compiled(Fittable):
                 `"0.5ms"` is 0.0005 seconds. Without it no time passes.
             every: keep a row of every `every`-th evaluation only, the first among them.
             when: keep only the rows in which this is true: `node.port` and so on.
-            reduce: `mean`, `last`, `min` or `max` (or several: `mean,max`) of an output over all evaluations,
+            reduce: `mean`, `sum`, `last`, `min` or `max` (or several: `mean,max`) of an output over all evaluations,
                 given as `node.port.mean` instead of its rows.
             over_trials: what is given of an output over all trials instead of each: `mean`, `var`, `std`,
                 `min`, `max`, `count`, `{"quantiles": [0.1, 0.5, 0.9]}` or `{"histogram": edges}`, or a

@@ -26,7 +26,7 @@ def keeping_options(command: _F) -> _F:
             "--reduce",
             multiple=True,
             metavar="NAME=WORDS",
-            help="Give the mean, last, min or max over all steps instead of rows: v=mean,max.",
+            help="Give the mean, sum, last, min or max over all steps instead of rows: v=mean,max.",
         ),
         click.option("--when", metavar="NAME", help="Keep only the rows in which this is true."),
         click.option(

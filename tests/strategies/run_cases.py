@@ -33,7 +33,7 @@ MODELS_OVER_TIME = st.one_of(
     runs(Focus(nodes=(2, 4), edges=(2, 6))),
     runs(Focus(nodes=(1, 2), edges=(0, 2), kinds=("list", "list", "table"))),
 )
-WORDS = ("mean", "last", "min", "max")
+WORDS = ("mean", "sum", "last", "min", "max")
 MOST_STEPS = 80
 
 

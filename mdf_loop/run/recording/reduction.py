@@ -1,12 +1,13 @@
 """Reductions of rows, without keeping them. A new one is a class and a line below.
 
     mean   mean(rows, axis=time), in float64; floats come out in their own dtype
+    sum    sum(rows, axis=time), likewise
     last   rows[-1]
     min    min(rows, axis=time); nan if there is one
     max    max(rows, axis=time); nan if there is one
 
 They are the same bit for bit however the rows are cut into blocks, whatever else is in a row (other
-members of a sweep), and on every machine. For that the mean adds what the rows of a block of fixed
+members of a sweep), and on every machine. For that mean and sum add what the rows of a block of fixed
 length hold in the order of a binary tree, and block after block together with what rounding loses. A zero or a nan that is the least or the greatest
 has no sign.
 
@@ -207,7 +208,7 @@ class Maximum(_Extreme):
     of_two = np.maximum
 
 
-# --- mean -----------------------------------------------------------------------------------------
+# --- mean, sum ------------------------------------------------------------------------------------
 
 
 class Mean(Reduction):
@@ -251,10 +252,13 @@ class Mean(Reduction):
 
     def _result(self) -> Array:
         total, lost = self._total()
-        mean = np.asarray(np.where(np.isfinite(total), total + lost, total) / self.rows)
-        mean[np.isnan(mean)] = np.nan
+        made = np.asarray(self._of_sum(np.where(np.isfinite(total), total + lost, total)))
+        made[np.isnan(made)] = np.nan
         is_float = kind_of(str(self._dtype)) == "f"
-        return mean.astype(self._dtype) if is_float else mean
+        return made.astype(self._dtype) if is_float else made
+
+    def _of_sum(self, total: Array) -> Array:
+        return total / self.rows
 
     def _parts(self) -> dict[str, Array]:
         waiting = [self._waiting[level] for level in sorted(self._waiting)]
@@ -268,6 +272,13 @@ class Mean(Reduction):
         waiting = parts.array("waiting", "f", (len(levels), *shape))
         self._begin(shape)
         self._waiting = dict(zip(levels, waiting, strict=True))
+
+
+class Sum(Mean):
+    """The sum of each element: how often, of truths."""
+
+    def _of_sum(self, total: Array) -> Array:
+        return total
 
 
 def _added(total: Array, lost: Array, more: Array) -> tuple[Array, Array]:
@@ -284,6 +295,7 @@ def _added(total: Array, lost: Array, more: Array) -> tuple[Array, Array]:
 
 REDUCTIONS: Mapping[str, Callable[[], Reduction]] = {
     "mean": Mean,
+    "sum": Sum,
     "last": Last,
     "min": Minimum,
     "max": Maximum,

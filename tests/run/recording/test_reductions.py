@@ -17,7 +17,14 @@ from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.recording.reduction import REDUCTIONS
 from mdf_loop.run.recording.reductions import Reductions
 
-NUMPY = {"mean": np.mean, "min": np.min, "max": np.max, "last": lambda rows, axis: rows[-1]}
+CHOSEN = ("min", "max", "last")
+NUMPY = {
+    "mean": np.mean,
+    "sum": np.sum,
+    "min": np.min,
+    "max": np.max,
+    "last": lambda rows, axis: rows[-1],
+}
 DTYPES = (
     *("float64", "float32", "float16", ml_dtypes.bfloat16),
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint64"),
@@ -65,7 +72,7 @@ def trace(parts):
 # --- as numpy on the whole trace ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("word", ["min", "max", "last"])
+@pytest.mark.parametrize("word", CHOSEN)
 @pytest.mark.parametrize("odd", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
 def test_chosen_values_are_numpys(dtype, odd, word):
@@ -135,6 +142,24 @@ def test_a_mean_is_not_finite_only_where_its_rows_are_not():
 
 def test_half_floats_add_up_beyond_their_range():
     assert reduced("mean", [np.full(1000, 6e4, np.float16)]) == np.float16(6e4)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
+def test_the_sum_is_so_many_means(dtype):
+    rows = random_rows(4, dtype, (7,))
+    got = reduced("sum", cut(rows, 5))
+    wide = rows.astype(float)
+    is_float = rows.dtype.kind not in "biu"
+    expected = [math.fsum(column) for column in wide.T]
+    assert got.dtype == (rows.dtype if is_float else np.float64)
+    np.testing.assert_allclose(
+        got.astype(float), np.array(expected).astype(got.dtype).astype(float), rtol=1e-14
+    )
+
+
+def test_the_sum_of_truths_is_how_often():
+    spikes = np.random.default_rng(0).random((5000, 3)) < 0.01
+    assert reduced("sum", cut(spikes, 6)).tolist() == spikes.sum(axis=0).tolist()
 
 
 # --- independent of blocks ------------------------------------------------------------------------
@@ -229,7 +254,7 @@ def test_a_dtype_that_changes_is_that_of_the_trace(word, first, later):
             whole = trace(ordered)
             got = reduced(word, ordered)
             same_bits(got, reduced(word, [whole]))
-            if word != "mean":
+            if word in CHOSEN:
                 expected = np.asarray(NUMPY[word](whole, axis=0))
                 assert got.dtype == expected.dtype
                 assert float(got) == float(expected)
@@ -254,7 +279,12 @@ def test_rows_of_different_lengths_have_only_a_last_one(axis):
     with pytest.raises(InputError) as caught:
         made.add(of(1, 1), axis)
     said = "'A.x' has not the same length in all steps, so its rows have no "
-    assert [f.what.partition(said)[2] for f in caught.value.findings] == ["mean", "min", "max"]
+    assert [f.what.partition(said)[2] for f in caught.value.findings] == [
+        "mean",
+        "sum",
+        "min",
+        "max",
+    ]
     last = Reductions({"A.x": ["last"]})
     for part in (of(5, 3), of(1, 1), of(0, 7)):
         last.add(part, axis)
@@ -397,10 +427,10 @@ def test_the_last_of_texts(tmp_path):
 
 def test_unknown_words_are_all_named():
     with pytest.raises(InputError) as caught:
-        Reductions({"A.x": ("mean", "median"), "B.y": ("sum",)})
+        Reductions({"A.x": ("mean", "median"), "B.y": ("var",)})
     assert "'A.x' cannot be reduced to 'median'" in str(caught.value)
-    assert "'B.y' cannot be reduced to 'sum'" in str(caught.value)
-    assert "hint: the words are mean, last, min, max" in str(caught.value)
+    assert "'B.y' cannot be reduced to 'var'" in str(caught.value)
+    assert "hint: the words are mean, sum, last, min, max" in str(caught.value)
 
 
 def test_texts_have_no_mean():
