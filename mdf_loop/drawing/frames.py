@@ -65,7 +65,7 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
         margin="12",
     ):
         rows = rail_rows(loop, view)
-        passes = _schedule_words(loop) if view.detail.bodies else []
+        passes = schedule_words(loop) if view.detail.bodies else []
         left, right = draw_rails(canvas, loop, rows, rail_title(loop, [*said, *passes]))
         if loop.body is not None and view.detail.bodies:
             with _passes(canvas, loop, passes):
@@ -121,7 +121,7 @@ def _passes(canvas: Canvas, loop: LoopOutline, said: list[str]) -> Iterator[None
         yield
 
 
-def _schedule_words(loop: LoopOutline) -> list[str]:
+def schedule_words(loop: LoopOutline) -> list[str]:
     """When an evaluation ends and what is counted for it, of a model over time with conditions."""
     body = loop.body
     if body is None or loop.kind != "over time" or not body.scheduled:

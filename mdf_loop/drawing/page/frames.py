@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from mdf_loop.drawing.frames import block_name
+from mdf_loop.drawing.frames import block_name, schedule_words
 from mdf_loop.drawing.page.ends import End, Ends, Numbers, Pins, Recording
 from mdf_loop.drawing.page.fitting import fitted
 from mdf_loop.drawing.page.nodes import pill
@@ -92,6 +92,8 @@ class Frame:
     def _details(self) -> Iterator[tuple[str, str]]:
         yield "id", self.block.full_name
         yield from (("note", note) for note in self.block.notes)
+        if isinstance(self.block, LoopOutline):
+            yield from (("schedule", said) for said in schedule_words(self.block))
         for terminal in (t for pair in self.terminals.rows for t in pair if t is not None):
             said = " ".join(part for part in (terminal.name, terminal.below) if part)
             yield MARKS[terminal.kind].words, said

@@ -173,6 +173,13 @@ def test_details_have_paths_types_formulas_and_code():
     assert "for i in range(n):" in dict(by_title["for i in range(M=n)"].details)["code"]
 
 
+def test_details_of_a_run_say_when_an_evaluation_ends_and_what_is_counted():
+    scene = model_scene(outline_over_time(MODELS / "conditions.yaml"), Numbers())
+    said = [text for what, text in scene.boxes[0].details if what == "schedule"]
+    assert said[0].startswith("an evaluation ends")
+    assert said[1].startswith("counted: ")
+
+
 def test_frames_are_open_at_first_unless_depth_or_collapse_say_otherwise():
     graph = outline(EXAMPLES / "nested_triangular" / "model.yaml")
     assert len(Page(graph).data()["open"]) == 3
