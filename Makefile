@@ -41,11 +41,9 @@ quick: $(VENV)/installed-dev ## lint, types, the tests that are not slow
 	$(LINT)
 	$(QUICK_TESTS)
 
-# What is slow comes first, so that no core waits long at the end.
 test: $(VENV)/installed-dev ## lint, types, all tests (with documents and examples)
 	$(LINT)
-	$(PYTEST) -m slow
-	$(QUICK_TESTS)
+	$(PYTEST)
 
 # Apart from the tests, since it doubles their time.
 cover: $(VENV)/installed-dev ## which lines the tests run that are not slow; at least 95 %

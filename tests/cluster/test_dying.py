@@ -24,7 +24,7 @@ from mdf_loop.cluster import clients
 from mdf_loop.cluster.clients import connected
 from mdf_loop.errors import RunError
 from mdf_loop.ir import StoppedBy
-from tests.soak import times
+from tests.soak import some, times
 
 pytestmark = pytest.mark.slow  # processes are started
 
@@ -213,7 +213,8 @@ mdf_loop.compile(sys.argv[1]).run(
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.soak
+@pytest.mark.parametrize("how", some([signal.SIGKILL, signal.SIGINT], 2))
 def test_a_client_that_is_killed(
     neuron: Compiled, wanted: np.ndarray, tmp_path: Path, how: signal.Signals
 ) -> None:

@@ -11,7 +11,7 @@ from tests.long_runs.processes import ENDLESS, WALK, peak_of, saved
 
 pytestmark = pytest.mark.slow
 
-FEW, MANY, LONG = 1_000_000, 20_000_000, 3_000_000
+FEW, MANY, LONG = 500_000, 10_000_000, 1_500_000
 """Numbers of steps; already the few come in chunks of 8 MB."""
 
 MORE = 60.0

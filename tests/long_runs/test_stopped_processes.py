@@ -208,20 +208,22 @@ def test_its_cap_ends_it(endless):
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", ["50ms", "2s"])  # at once in segments; first tried whole
 def test_a_time_limit_ends_it(endless, limit):
-    ended = run(endless, "--time-limit", limit, "--output", "rows.npz")
+    words = ("--native", "off")  # so few rows that they are soon read
+    ended = run(endless, *words, "--time-limit", limit, "--output", "rows.npz")
     assert (ended.code, ended.err) == (0, "")
     reached, why = said(ended)
     assert why == SENTENCES["time_limit"]
     assert f"loop A.loop: {reached} iterations; {why}" in ended.out
     rows = loop_rows(endless.parent / "rows.npz")
     assert len(rows) == reached
-    assert run(endless, "--max-iterations", reached, "--output", "capped.npz").code == 0
+    words = (*words, "--max-iterations", reached)
+    assert run(endless, *words, "--output", "capped.npz").code == 0
     same(rows, loop_rows(endless.parent / "capped.npz"))
 
 
 @pytest.mark.slow
 def test_a_time_limit_in_json(endless):
-    made = run(endless, "--time-limit", "200ms", "--json").json
+    made = run(endless, "--time-limit", "200ms", "--native", "off", "--json").json  # few rows
     count = made["outputs"]["A.n"]["data"]
     assert made["stopped_by"] == "time_limit"
     assert made["reason"] == f"{count} iterations of A.loop; {SENTENCES['time_limit']}"
@@ -259,7 +261,8 @@ def test_ctrl_c_ends_it_and_it_goes_on(endless):
 
 
 def test_ctrl_c_in_json(endless):
-    ended = interrupted(endless, "--max-iterations", FOREVER, "--json")
+    words = ("--native", "off", "--json")  # so few rows that they are soon read
+    ended = interrupted(endless, "--max-iterations", FOREVER, *words)
     made = ended.json
     count = made["outputs"]["A.n"]["data"]
     assert (ended.code, made["stopped_by"]) == (130, "interrupted")

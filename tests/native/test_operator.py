@@ -245,7 +245,7 @@ def test_code_leaves_little() -> None:
     for number in range(10):
         open_and_close(float(number))
     gc.collect()
-    before, count = resident(), times(500, 10_000)
+    before, count = resident(), times(150, 10_000)
     for number in range(count):
         open_and_close(10.5 + number)
     gc.collect()

@@ -113,7 +113,7 @@ _WRAPPED = (
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", SIMPLE)
 def test_it_holds_when_the_engine_says_so(kind: str) -> None:
-    verdicts = Counter(compare(source, STEPS) for source in some(_models(kind), 4))
+    verdicts = Counter(compare(source, STEPS) for source in some(_models(kind), 8))
     assert verdicts["equal"] > sum(verdicts.values()) / 4
     assert not verdicts["we refuse"]
     assert not verdicts["engine fails"]
@@ -123,7 +123,7 @@ def test_it_holds_when_the_engine_says_so(kind: str) -> None:
 @pytest.mark.parametrize("kind", SIMPLE)
 def test_the_same_decided_while_running(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     decide_while_running(monkeypatch)
-    for source in some(list(_models(kind))[:8], 3):
+    for source in some(list(_models(kind))[:8], 6):
         assert compare(source, 8) in ("equal", "both fail", "engine fails")
 
 
@@ -142,7 +142,7 @@ _PARTS = [
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", ["All", "And", "Any", "Or"])
 def test_pairs(kind: str) -> None:
-    for left, right in some(product(_PARTS, _PARTS), 4):
+    for left, right in some(product(_PARTS, _PARTS), 8):
         written = condition(kind, dependencies=[left, condition("Not", condition=right)])
         source = model("chain", {"B": written, "C": condition("Always")}, PASSES_3)
         assert compare(source, STEPS) == "equal"
@@ -183,7 +183,7 @@ _ASKED = [
 @pytest.mark.parametrize("scale", ["environment_state_update", "ENVIRONMENT_SEQUENCE"])
 def test_ends_that_change_by_being_asked(ending: Model, scale: str) -> None:
     """Ends are asked before a pass, before each layer, and that of the sequence after all."""
-    for shape in some(SHAPES, 2):
+    for shape in some(SHAPES, 4):
         assert compare(model(shape, None, {scale: ending}), STEPS) in ("equal", "both fail")
 
 

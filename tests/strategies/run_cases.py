@@ -21,7 +21,7 @@ from mdf_loop.importing.opening import open_document
 from tests.long_runs.helpers import Case, unbroken
 from tests.models import timed as timed_models
 from tests.over_time.schedules import short_patience
-from tests.soak import times
+from tests.soak import some, times
 from tests.strategies import condition_trees
 from tests.strategies import loops as programs
 from tests.strategies.models_over_time import Focus, Run, runs
@@ -141,17 +141,17 @@ def varied(source: Any, asked: Mapping[str, Any], seed: int) -> Case | None:
     return case
 
 
-def in_all_ways(source: Any, asked: Mapping[str, Any], seed: int = 0) -> Iterator[Case]:
-    """A run of a model, each other one of which one thing more is asked, and some of several."""
-    rng = np.random.default_rng(seed)
+def in_all_ways(source: Any, asked: Mapping[str, Any], one_in: int = 1) -> Iterator[Case]:
+    """A run of a model, others of which one thing more is asked, and some of several: one in so many."""
+    rng = np.random.default_rng(0)
     case = whole_case(source, {**asked, "steps": MOST_STEPS})
     assert case is not None
     whole = unbroken(case)
     yield case
-    for way in WAYS:
+    for way in some(WAYS, one_in):
         if (more := with_more(case, way, rng, whole)) is not None:
             yield more
-    for other in range(3):
+    for other in some(range(3), one_in):
         if (more := varied(source, asked, other)) is not None:
             yield more
 

@@ -121,7 +121,7 @@ def test_close_to_the_true_value(name):
 @pytest.mark.soak
 @pytest.mark.parametrize("name", OWN)
 def test_close_to_the_true_value_everywhere(name):
-    _close(name, times(2_000, 100_000))
+    _close(name, times(800, 100_000))
 
 
 def _close(name: str, count: int) -> None:
@@ -197,7 +197,7 @@ def test_powers_are_close_to_the_true_value():
 @pytest.mark.slow
 @pytest.mark.soak
 def test_powers_are_close_to_the_true_value_everywhere():
-    _powers_are_close(times(2_000, 100_000))
+    _powers_are_close(times(800, 100_000))
 
 
 def _powers_are_close(count: int) -> None:
