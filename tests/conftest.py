@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 from collections.abc import Callable, Mapping
@@ -25,6 +26,9 @@ settings.load_profile("ci")
 
 # A job in the background ignores Ctrl-C, and so would the processes that tests send it to.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Thousands of tests are kept anyway: to look through them for garbage takes an eighth of all time.
+gc.set_threshold(100_000, 50, 100)
 
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-2}
 """Relative difference up to which two engines' kernels may round apart."""

@@ -12,6 +12,7 @@ shape, and may not be there.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -71,7 +72,13 @@ def dtype_of(code: int) -> str:
 
 def dtype_name(array: Array) -> str:
     """The dtype of an array in our words (any kind of text is `string`)."""
-    return "string" if array.dtype.kind in "USOT" else str(array.dtype)
+    return _name_of(array.dtype)
+
+
+@functools.lru_cache(maxsize=256)
+def _name_of(dtype: np.dtype[Any]) -> str:
+    """Remembered: numpy puts the text together each time."""
+    return "string" if dtype.kind in "USOT" else str(dtype)
 
 
 def numpy_dtype(word: str) -> np.dtype[Any]:

@@ -86,6 +86,22 @@ def test_reaction_times(cli: Cli, folder: Path) -> None:
     assert json.loads(done.out)["estimates"]["ddm.drift"] == pytest.approx(1.0, abs=0.3)
 
 
+@pytest.mark.slow
+def test_conditions_share_a_threshold(cli: Cli, folder: Path) -> None:
+    (folder / "ddm.yaml").write_text(yaml.safe_dump(document_of(DECISION)))
+    for name, drift in (("hard", 0.5), ("easy", 1.5)):
+        made = compiled(DECISION).run(set={"ddm.drift": drift}, trials=300, progress=False)
+        rows = np.column_stack([made["ddm.rt"], made["ddm.choice"]])
+        np.savetxt(f"{name}.csv", rows, "%.6g", ",", header="rt,choice", comments="")
+    words = "--free ddm.drift=0..3 --free ddm.threshold=0.4..2 --shared ddm.threshold"
+    words += " --rt ddm.rt --choice ddm.choice --trials 300 --points 16 --json"
+    done = cli("fit", *f"ddm.yaml --subject hard=hard.csv --subject easy=easy.csv {words}".split())
+    assert done.code == 0, done.err
+    hard, easy = (each["estimates"] for each in json.loads(done.out)["subjects"].values())
+    assert hard["ddm.threshold"] == easy["ddm.threshold"]
+    assert hard["ddm.drift"] < easy["ddm.drift"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

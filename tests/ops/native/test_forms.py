@@ -18,6 +18,7 @@ from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
 from tests.placements import REQUIRED, STANDARD
+from tests.soak import some
 from tests.strategies.native_operations import Call, calls, combined, hard, same_bits
 
 CLOSE = {"float64": 1e-12, "float32": 2e-6}
@@ -31,10 +32,13 @@ WITH_FORM = calls()
 
 
 def each(found: Iterable[Call]) -> pytest.MarkDecorator:
-    """A test of each call; those of unusual dtypes are many."""
-    slow = pytest.mark.slow
-    params = [pytest.param(c, id=str(c), marks=[] if c.is_usual else slow) for c in found]
-    return pytest.mark.parametrize("call", params)
+    """A test of each call; of unusual dtypes, which are many, only of some."""
+    every, rare = list(found), [pytest.mark.slow, pytest.mark.soak]
+    usual = [pytest.param(c, id=str(c)) for c in every if c.is_usual]
+    others = some([c for c in every if not c.is_usual], 3)
+    return pytest.mark.parametrize(
+        "call", [*usual, *(pytest.param(c, id=str(c), marks=rare) for c in others)]
+    )
 
 
 def rows_of(call: Call, given: list[np.ndarray]) -> Program:

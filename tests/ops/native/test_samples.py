@@ -19,6 +19,7 @@ from mdf_loop.run.device import Placement
 from mdf_loop.run.onnxruntime.session import Session
 from tests.ops.operator_samples import SAMPLES, WHOLE, F
 from tests.placements import REQUIRED, STANDARD, kernels_checked
+from tests.soak import some
 
 CLOSE = {"float64": 1e-12, "float32": 3e-6}
 """Relative difference of sums and functions that are rounded apart."""
@@ -85,7 +86,16 @@ class Sample:
 
 
 def samples() -> Iterator[object]:
-    """All that there is to try; of unusual dtypes seldom."""
+    """What there is to try; of unusual dtypes only some."""
+    usual = [each for each in _all() if each[1] == "float64"]
+    others = some([each for each in _all() if each[1] != "float64"], 3)
+    for name, dtype, computed in (*usual, *others):
+        marks = [] if dtype == "float64" else [pytest.mark.slow, pytest.mark.soak]
+        given = "computed" if computed else "known"
+        yield pytest.param(name, dtype, computed, id=f"{name}-{dtype}-{given}", marks=marks)
+
+
+def _all() -> Iterator[tuple[str, str, bool]]:
     for name, dtype, computed in itertools.product(sorted(SAMPLES), DTYPES, (False, True)):
         if row_of(name).random or name in OF_TEXTS:
             continue
@@ -93,9 +103,7 @@ def samples() -> Iterator[object]:
             each for each in SAMPLES[name].inputs if each is not None and not isinstance(each, F)
         ]
         if not computed or own:
-            marks = [] if dtype == "float64" else pytest.mark.slow
-            given = "computed" if computed else "known"
-            yield pytest.param(name, dtype, computed, id=f"{name}-{dtype}-{given}", marks=marks)
+            yield name, dtype, computed
 
 
 @pytest.mark.parametrize(("name", "dtype", "computed"), [*samples()])
