@@ -36,7 +36,7 @@ help: ## show this list
 demo: $(VENV)/installed ## run and draw three models; results in demo-output/
 	$(BIN)/mdf-loop demo
 
-# Again and again while one works: two minutes on two cores.
+# Again and again while one works: seven minutes on two cores.
 quick: $(VENV)/installed-dev ## lint, types, the tests that are not slow
 	$(LINT)
 	$(QUICK_TESTS)
