@@ -56,6 +56,7 @@ def check_streamed(case: Case, seed: int, folder: Path) -> str:
     return "resumed" if ends.all else "in one"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_over_time(name: str, tmp_path: Path) -> None:
     cases = enumerate(in_all_ways(*MODELS[name], 2))
