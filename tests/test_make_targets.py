@@ -37,7 +37,8 @@ def test_the_readme_and_ci_use_these_targets():
     readme, ci = (ROOT / "README.md").read_text(), (ROOT / ".ci" / "run").read_text()
     for target in ("make demo", "make test"):
         assert target in readme
-    assert "\nmake test\nmake lowest\n" in ci
+    assert "\nmake test\n" in ci
+    assert re.search(r"\nmake lowest &\nmake release\n(.*\n)*wait \$!\n", ci)
     assert re.search(r"git clone .*\nmake -C .* demo\n", ci)
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
