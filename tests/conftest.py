@@ -183,5 +183,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What asks for native loops needs llvmlite; all else passes without it."""
     if find_spec("llvmlite") is None:
         for item in items:
-            if "native" in item.path.relative_to(Path(__file__).parent).parts:
+            folders = item.path.relative_to(Path(__file__).parent).parts
+            if "native" in folders or item.get_closest_marker("native"):
                 item.add_marker(pytest.mark.skip(reason="llvmlite is not installed"))

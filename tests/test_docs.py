@@ -36,10 +36,18 @@ LONG = (
 )
 """How documents begin whose runs take long."""
 
+
+def marks(name):
+    """Those of a document."""
+    slow, native = (
+        [pytest.mark.slow] * name.startswith(LONG),
+        [pytest.mark.native] * ("native" in name),
+    )
+    return [*slow, *native]
+
+
 SHOWN = [
-    pytest.param(name, marks=[pytest.mark.slow] if name.startswith(LONG) else [])
-    for name in DOCUMENTS
-    if name not in MEASURED_ELSEWHERE
+    pytest.param(name, marks=marks(name)) for name in DOCUMENTS if name not in MEASURED_ELSEWHERE
 ]
 
 

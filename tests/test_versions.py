@@ -35,7 +35,13 @@ def test_a_dependency_without_one_is_named() -> None:
         lowest.floors(broken)
 
 
-@pytest.mark.parametrize("floor", lowest.floors(STATED))
+@pytest.mark.parametrize(
+    "floor",
+    [
+        pytest.param(floor, marks=pytest.mark.native if floor.startswith("llvmlite") else [])
+        for floor in lowest.floors(STATED)
+    ],
+)
 def test_what_is_installed_is_allowed(floor: str) -> None:
     name, _, number = floor.partition("==")
     assert numbers(version(name)) >= numbers(number)

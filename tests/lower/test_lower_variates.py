@@ -86,15 +86,25 @@ def test_all_are_called() -> None:
     assert {call.partition("(")[0] for call in CALLS} == VARIATES.keys()
 
 
+def same_bits(expression: str, *engines: str, native: str) -> None:
+    """The numbers of the reference, by these engines."""
+    expected = [reference(expression, turn) for turn in range(STEPS)]
+    with patch.object(choice, "LITTLE", 0.0), patch.object(time_session, "LITTLE", 0.0):
+        compiled = mdf_loop.compile(model(expression), native=native)
+        for engine in engines:
+            made = compiled.run(steps=STEPS, engine=engine)["y"]
+            np.testing.assert_array_equal(made, expected, strict=True)
+
+
 @pytest.mark.parametrize("expression", CALLS)
 def test_the_reference_and_all_engines_have_the_same_bits(expression: str) -> None:
-    expected = [reference(expression, turn) for turn in range(STEPS)]
-    kept = model(expression)
-    with patch.object(choice, "LITTLE", 0.0), patch.object(time_session, "LITTLE", 0.0):
-        for form, engine in (("off", None), ("off", "interpreter"), ("require", None)):
-            compiled = mdf_loop.compile(kept, native=form)
-            made = compiled.run(steps=STEPS, **({"engine": engine} if engine else {}))["y"]
-            np.testing.assert_array_equal(made, expected, strict=True)
+    same_bits(expression, "onnxruntime", "interpreter", native="off")
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("expression", CALLS)
+def test_native_loops_have_the_same_bits(expression: str) -> None:
+    same_bits(expression, "onnxruntime", native="require")
 
 
 @pytest.mark.parametrize("expression", CALLS)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from mdf_loop.api.running import run
 from mdf_loop.specification import specify
 from tests.models.fitted import CELL, compiled
 
 
+@pytest.mark.native
 def test_short_runs_are_native_if_there_are_many() -> None:
     prepared = compiled(CELL).prepared
     asked = specify(steps=300, dt=0.1, only=["cell.V"], progress=False)

@@ -39,6 +39,7 @@ def test_rows_are_turned_to_the_front() -> None:
     same_bits(rows_in_front, program, **GIVEN, kicks=np.arange(8.0).reshape(2, 4))
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("backward", [True, False])
 @pytest.mark.parametrize(("axis", "shape"), [(1, (2, 4)), (1, (1, 4, 2)), (2, (1, 2, "rows"))])
 def test_they_are_native(axis: int, shape: tuple[int, ...], backward: bool) -> None:

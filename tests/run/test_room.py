@@ -59,6 +59,7 @@ def test_rows_are_the_same_whether_copied_or_not(
         assert there[name].dtype == array.dtype
 
 
+@pytest.mark.native
 def test_rows_are_written_where_they_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     add = Rows.add
