@@ -79,6 +79,7 @@ def test_an_input_over_time_does_not_show_a_default_that_it_did_not_have():
 
 
 @pytest.mark.slow
+@pytest.mark.native
 def test_a_native_loop_has_a_sign():
     text = shown(
         mdf_loop.compile(EXAMPLES.format("newton_sqrt"), native="require").run().draw().dot
