@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -28,9 +29,18 @@ def build(target: Path, options: Sequence[str]) -> int:
     with TemporaryDirectory() as folder:
         source, doctrees = Path(folder) / "source", Path(folder) / "doctrees"
         lay_out(source)
+        _quiet_kernels(Path(folder) / "ipython")
         ours = ["-W", "--keep-going", "-q", "-c", str(CONF), "-d", str(doctrees)]
         ours += ["-D", f"html_extra_path={source / EXTRA}"]
         return main([*ours, *options, str(source), str(target)])
+
+
+def _quiet_kernels(folder: Path) -> None:
+    """Let kernels of notebooks say nothing but errors: that they listen on this machine is no news."""
+    settings = folder / "profile_default" / "ipython_kernel_config.py"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("c.IPKernelApp.log_level = 40\n")  # logging.ERROR
+    os.environ["IPYTHONDIR"] = str(folder)
 
 
 if __name__ == "__main__":
