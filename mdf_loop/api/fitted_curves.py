@@ -56,7 +56,7 @@ def part_of(model: Derivable, request: FitRequest, free: Free, own: Array) -> Su
     refuse_few(len(own), observations.count)
     outputs = [each.output for each in observations.parts]
     return Subject(
-        fitted_model(model, request, observations.steps, outputs), free, observations, own
+        fitted_model(model, request, observations.steps, outputs), free, own, observations
     )
 
 

@@ -62,7 +62,7 @@ def decisions_of(model: Derivable, request: FitRequest, free: Free, own: Array) 
     times, outputs = observed_times(model, request)
     refuse_few(len(own), times.count)
     fitted = fitted_model(model, request, request.steps, outputs)
-    return Decisions(fitted, free, times, outputs, own)
+    return Decisions(fitted, free, own, times, outputs)
 
 
 def observed_times(model: Derivable, request: FitRequest) -> tuple[ReactionTimes, tuple[str, ...]]:

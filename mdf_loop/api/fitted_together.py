@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
@@ -18,12 +17,11 @@ from mdf_loop.fitting.free import Free
 from mdf_loop.fitting.reaction_times import Decisions, Likelihood
 from mdf_loop.fitting.search import Optimum, least_squares, ranked, searched
 from mdf_loop.fitting.squares import Squares, Subject
+from mdf_loop.fitting.summands import AnySummand
 from mdf_loop.fitting.watch import Watch
 from mdf_loop.ir import Array
 from mdf_loop.paths import noting
 from mdf_loop.results.fit import Fit, Fits
-
-_Part = TypeVar("_Part", Subject, Decisions)
 
 
 def fit_together(model: Derivable, request: FitRequest, free: Free) -> Fits:
@@ -63,7 +61,7 @@ class _Together:
     size: int
     watch: Watch
 
-    def parts(self, of: Callable[[FitRequest, Array], _Part]) -> list[_Part]:
+    def parts(self, of: Callable[[FitRequest, Array], AnySummand]) -> list[AnySummand]:
         """The model beside the data of each."""
         made = []
         for (name, each), own in zip(subjects_of(self.request), self.places, strict=True):
@@ -71,7 +69,7 @@ class _Together:
                 made.append(of(each, own))
         return made
 
-    def starts(self, parts: Sequence[_Part], least: Callable[[_Part], Array]) -> Array:
+    def starts(self, parts: Sequence[AnySummand], least: Callable[[AnySummand], Array]) -> Array:
         """Points to begin with: where each one's own cost is least; of the first ones, if the fit is ended."""
         alone: list[Array] = []
         for name, part in zip(self.request.data, parts, strict=True):

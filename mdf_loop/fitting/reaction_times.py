@@ -13,15 +13,13 @@ distributions (2002); half a trial: Krichevsky and Trofimov (1981).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.around import Term
-from mdf_loop.fitting.free import Free
-from mdf_loop.fitting.model import Model
-from mdf_loop.fitting.watch import Watch
+from mdf_loop.fitting.summands import Summand, Summands
 from mdf_loop.ir import Array
 
 MOST_BINS = 10
@@ -110,19 +108,11 @@ class ReactionTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Decisions:
-    """A model and what was observed of its decisions; which of all points' numbers are its own."""
+class Decisions(Summand):
+    """A model and what was observed of its decisions."""
 
-    model: Model
-    free: Free
     times: ReactionTimes
     outputs: Sequence[str]
-    own: Array
-
-    @property
-    def alone(self) -> Decisions:
-        """The same, of a point that has no other numbers."""
-        return replace(self, own=np.arange(len(self.own)))
 
     def costs(self, points: Array) -> Array:
         """Minus the log likelihood at points of its own numbers, with the same random numbers at all."""
@@ -154,16 +144,8 @@ class Decisions:
         return made
 
 
-class Likelihood:
-    """Minus the log likelihood at points, of one model or of several that share parameters.
-
-    A point has a number for each of `size`; `parts` say which are theirs.
-    """
-
-    def __init__(self, parts: Sequence[Decisions], size: int, watch: Watch) -> None:
-        self.parts = tuple(parts)
-        self.size = size
-        self.watch = watch
+class Likelihood(Summands[Decisions]):
+    """Minus the log likelihood at points, of one model or of several."""
 
     def costs(self, points: Array) -> Array:
         """What points cost, with the same random numbers at all of them."""

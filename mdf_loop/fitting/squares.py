@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free
-from mdf_loop.fitting.model import Model
 from mdf_loop.fitting.observed import Observations, Observed
-from mdf_loop.fitting.watch import Watch
+from mdf_loop.fitting.summands import Summand, Summands
 from mdf_loop.ir import Array
 
 WORST = 1e150
@@ -19,13 +18,10 @@ WORST = 1e150
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """A model and what was observed of it; which of all points' numbers are its own."""
+class Subject(Summand):
+    """A model and what was observed of it."""
 
-    model: Model
-    free: Free
     observations: Observations
-    own: Array
 
     def residuals(self, points: Array) -> Array:
         """The residuals at points of its own numbers: model minus data, weighted."""
@@ -34,26 +30,13 @@ class Subject:
         return np.concatenate(rows, axis=1)
 
     @property
-    def alone(self) -> Subject:
-        """The same, of a point that has no other numbers."""
-        return replace(self, own=np.arange(len(self.own)))
-
-    @property
     def factors(self) -> Array:
         """What each residual is multiplied by."""
         return np.concatenate([_factors(each) for each in self.observations.parts])
 
 
-class Squares:
-    """Squared residuals at points, of one model or of several that share parameters.
-
-    A point has a number for each of `size`; `parts` say which are theirs.
-    """
-
-    def __init__(self, parts: Sequence[Subject], size: int, watch: Watch) -> None:
-        self.parts = tuple(parts)
-        self.size = size
-        self._watch = watch
+class Squares(Summands[Subject]):
+    """Squared residuals at points, of one model or of several."""
 
     def costs(self, points: Array) -> Array:
         """The sum at each of some points; infinite where the model fails."""
@@ -61,13 +44,13 @@ class Squares:
         with np.errstate(over="ignore"):
             sums = np.sum(made * made, axis=1)
         costs: Array = np.where(np.abs(made).max(axis=1, initial=0) >= WORST, np.inf, sums)
-        self._watch.seen(points, costs)
+        self.watch.seen(points, costs)
         return costs
 
     def residuals(self, point: Array) -> Array:
         """Each residual at a point."""
         made: Array = self.rows(point[None])[0]
-        self._watch.seen(point[None], np.array([made @ made]))
+        self.watch.seen(point[None], np.array([made @ made]))
         return made
 
     def jacobian(self, point: Array) -> Array:
