@@ -54,7 +54,7 @@ def test_a_model_over_time(name: str) -> None:
 def test_a_shared_model_over_time(name: str, dt: float | None) -> None:
     asked = {"inputs": inputs_of(name), "dt": dt}
     seen = Counter(check(case, 1, 2) for case in in_all_ways(SHARED / name, asked, 4))
-    assert seen["in chunks"] >= 1, seen
+    assert seen["in chunks"] >= seen.total() / 4, seen
 
 
 @pytest.mark.soak

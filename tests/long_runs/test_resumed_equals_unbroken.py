@@ -78,7 +78,7 @@ def test_a_shared_model_over_time(name: str, dt: float | None, tmp_path: Path) -
     asked = {"inputs": inputs_of(name), "dt": dt}
     cases = enumerate(in_all_ways(SHARED / name, asked, 4))
     seen = Counter(check(case, seed, tmp_path) for seed, case in cases)
-    assert seen["resumed"] >= 1, seen
+    assert seen["resumed"] >= seen.total() / 5, seen
 
 
 @pytest.mark.soak
