@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mdf_loop.bits import bits
 from mdf_loop.errors import LoopError
@@ -48,8 +49,7 @@ _Words: TypeAlias = tuple[str, ...]
 """What is known of a constant besides its numbers; equal constants of other words are others."""
 
 
-@dataclass(slots=True)
-class Shared:
+class Shared(Struct):
     """What all builders of one program share."""
 
     names: set[str] = field(default_factory=set)

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.errors import LoopError
 from mdf_loop.importing.opening import Source, open_document
@@ -46,8 +47,7 @@ from mdf_loop.reading.parameters import integrates
 from mdf_loop.specification import RunSpecification
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """Something that decides what runs: a trip count, a condition, an index.
 
     `value` is what it is if it is constant; `reads` says what it depends on if it is not.

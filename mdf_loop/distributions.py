@@ -12,10 +12,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from onnx import helper
 
 from mdf_loop import streams
@@ -25,8 +26,7 @@ from mdf_loop.variates import VARIATES, Variate
 Size: TypeAlias = "int | Sequence[int] | None"
 
 
-@dataclass(frozen=True, slots=True)
-class SiteTurn:
+class SiteTurn(Struct, frozen=True):
     """The numbers that a call takes in one turn: of a site by its name, and a seed."""
 
     site: str

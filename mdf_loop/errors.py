@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from mdf_loop.visible import visible, without_middle
 
@@ -17,8 +19,7 @@ LONGEST = 1500
 """Characters of a sentence that anyone reads; what is longer is shortened in its middle."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that is wrong: its kind, the sentence, the place in the model, the advice."""
 
     kind: str
@@ -29,7 +30,7 @@ class Finding:
     def __post_init__(self) -> None:
         for part in ("what", "where", "hint"):
             text = visible(without_middle(getattr(self, part), LONGEST))
-            object.__setattr__(self, part, text)
+            force_setattr(self, part, text)
 
     def __str__(self) -> str:
         lines = [f"{self.kind}: {self.what}"]

@@ -6,10 +6,10 @@ losses({"cell.V": "mean", "cell.W": {"sse": data}})
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop import arguments
 from mdf_loop.arguments import is_whole
@@ -24,8 +24,7 @@ WITH_DATA = ("sse", "weighted")
 _HINT = 'give of={"node.port": "mean"}, "sum", "last", {"sse": data} or {"weighted": weights}'
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
+class Loss(Struct, frozen=True):
     """A sum over an output; `data` is what it is compared with, or weighted by."""
 
     output: str

@@ -77,8 +77,13 @@ def is_too_wide(array: Array) -> bool:
     return size > _WIDEST.get(array.dtype.kind, size)
 
 
+def _is_special(value: Any) -> bool:
+    """Whether it is an array, and no plain one; others need no `np.ma`, which takes long to import."""
+    return type(value) is not np.ndarray and isinstance(value, np.ndarray)
+
+
 def _is_masked(value: Any, depth: int = 0) -> bool:
     """Whether it is a masked array, or a list that holds one."""
     if not isinstance(value, list | tuple) or depth == _DEEPEST or only_numbers(value):
-        return isinstance(value, np.ma.MaskedArray)
+        return _is_special(value) and isinstance(value, np.ma.MaskedArray)
     return any(_is_masked(part, depth + 1) for part in value)

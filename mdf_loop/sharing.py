@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop import arguments
 from mdf_loop.arguments import is_whole
@@ -15,8 +16,7 @@ RETRIES = 5
 """How often a block is run again whose worker has died, if nothing else is said."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sharing:
+class Sharing(Struct, frozen=True):
     """Who computes the members of a sweep, and trials; see `Compiled.run` for the words.
 
     Members are cut into blocks, of so many if it is said. One whose worker dies is run again, so often.

@@ -8,12 +8,13 @@ It knows no model. Names are as they were given, words and numbers are checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from operator import is_
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mdf_loop import arguments
 from mdf_loop.durations import STEP_HINT, seconds
@@ -39,8 +40,7 @@ Progressing: TypeAlias = "bool | Callable[[Any], Any] | None"
 """Whether a run shows how far it is, or who is told (see `run.control.progress`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Values:
+class Values(Struct, frozen=True):
     """What a model is given: values of inputs and parameters, lists of them to sweep over.
 
     `state` is what an earlier run has carried to its end, `draws` which random numbers are drawn.
@@ -53,8 +53,7 @@ class Values:
     draws: Draws = USUAL
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """What a run gives: the model's outputs, or `only` these; `record` besides; which rows of them.
 
     A row is kept of every `every`-th step, if what is called `when` is true in it; of what is to
@@ -80,8 +79,7 @@ class Selection:
         return (*self.record, *self.reduce, *condition)
 
 
-@dataclass(frozen=True, slots=True)
-class RunControls:
+class RunControls(Struct, frozen=True):
     """What is watched, what stops a run, and how it goes on; see `Compiled.run` for the words."""
 
     time_limit: float | None = None
@@ -118,8 +116,7 @@ class RunControls:
 _ALL, _USUAL = Selection(), RunControls()
 
 
-@dataclass(frozen=True, slots=True)
-class RunSpecification:
+class RunSpecification(Struct, frozen=True):
     """What a run is asked for; see `Compiled.run` for the words.
 
     Without `steps` it is one evaluation. `dt` is the time between one evaluation and the next, in the

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from mdf_loop import arguments
 from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
 
 
-@dataclass(frozen=True, slots=True)
-class Draws:
+class Draws(Struct, frozen=True):
     """Which random numbers a model draws: those of a seed, for one run or for each of these trials."""
 
     seed: int = 0
@@ -29,16 +28,14 @@ class Draws:
 USUAL = Draws()
 
 
-@dataclass(frozen=True, slots=True)
-class Statistic:
+class Statistic(Struct, frozen=True):
     """What is told of an output over all trials: a word, with the numbers that belong to it."""
 
     word: str
     numbers: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OverTrials:
+class OverTrials(Struct, frozen=True):
     """What is told of outputs over all trials instead of these; `by` an output apart for each of its values."""
 
     statistics: Mapping[str, tuple[Statistic, ...]] = field(default_factory=dict)

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop import gamma, streams
 from mdf_loop.errors import OperandError
@@ -238,8 +238,7 @@ def _wald(site: CallSite, size: Shape, mean: Any, scale: Any) -> Any:
 # --- as expressions call them ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Variate:
+class Variate(Struct, frozen=True):
     """How a distribution is called, and what it draws.
 
     Attributes:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.running import run
@@ -48,8 +48,7 @@ _NEURON = {
 """A neuron of FitzHugh and Nagumo."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerReport:
+class WorkerReport(Struct, frozen=True):
     """A worker: where it is, how many threads it has, its form, and steps of a neuron in a second."""
 
     address: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.api.over_trials import of_each_trial
 from mdf_loop.api.prepared import Prepared
@@ -28,8 +29,7 @@ _MANY = 1 << 20
 """How many runs of one kind there will be: machine code is worth making."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Results of members from `first` on."""
 
     first: int
@@ -37,8 +37,7 @@ class Piece:
     results: Results
 
 
-@dataclass(frozen=True, slots=True)
-class FailedMember:
+class FailedMember(Struct, frozen=True):
     """A member whose run has failed, and how."""
 
     member: int
@@ -46,8 +45,7 @@ class FailedMember:
     finding: Finding
 
 
-@dataclass(frozen=True, slots=True)
-class MadeBlock:
+class MadeBlock(Struct, frozen=True):
     """What became of the members of a block."""
 
     pieces: tuple[Piece, ...]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.api.cluster_job import Job, MadeBlock, flat
 from mdf_loop.cluster.cutting import Cut, MemberBlock
@@ -28,8 +28,7 @@ _LANES = 64
 """Members that machine code runs at once: fewer tell little about the speed of many."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pilot:
+class Pilot(Struct, frozen=True):
     """How members are cut, and what the first block gave."""
 
     cut: Cut

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from threading import Event
 from typing import Any
+
+from msgspec.structs import replace
 
 from mdf_loop.api.cluster_job import FailedMember, Job, MadeBlock, on_worker
 from mdf_loop.api.cluster_pilot import pilot

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from time import perf_counter
+
+from msgspec.structs import replace
 
 from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_curves import fit_curves
@@ -77,7 +79,7 @@ def _one(model: Derivable, request: FitRequest, free: Free) -> Fit:
         way = fit_objective
     with noting(model.prepared.document.files) as files:
         found = way(model, request, free)
-    return replace(found, read_from=frozenset(files))
+    return dataclasses.replace(found, read_from=frozenset(files))
 
 
 # --- on a cluster ---------------------------------------------------------------------------------
@@ -101,7 +103,7 @@ def _side_by_side(model: Derivable, request: FitRequest, free: Free) -> dict[str
                     with of_subject(subject):
                         raise outcome.error
                 assert outcome.result is not None
-                found[subject] = replace(outcome.result, read_from=frozenset(files))
+                found[subject] = dataclasses.replace(outcome.result, read_from=frozenset(files))
                 if not reporter.update(len(found)):
                     stopping.ask(StoppedBy.INTERRUPTED)
     if not found and stopping.reason is not None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop.api.differentiation import Named
 from mdf_loop.api.jacobian import Jacobian, jacobian_of

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitting_to_data import FitRequest
@@ -21,8 +21,7 @@ from mdf_loop.results.fit import Fit
 from mdf_loop.results.fit_data import FitStart
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """A search that is done, of a model, and what is told of it."""
 
     model: Derivable

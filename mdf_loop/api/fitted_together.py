@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_curves import part_of, search, told
@@ -47,8 +47,7 @@ def fit_together(model: Derivable, request: FitRequest, free: Free) -> Fits:
     return Fits(dict(zip(request.data, fits, strict=True)), request.shared, frozenset(files))
 
 
-@dataclass(frozen=True, slots=True)
-class _Together:
+class _Together(Struct, frozen=True):
     """All subjects.
 
     Attributes:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mdf_loop import arguments
 from mdf_loop.api.derivable import Derivable
@@ -36,8 +37,7 @@ from mdf_loop.specification import RunSpecification, specify
 METHODS = ("least_squares", "gradient", "differential_evolution")
 
 
-@dataclass(frozen=True, slots=True)
-class FitRequest:
+class FitRequest(Struct, frozen=True):
     """What a fit is asked for; see `Compiled.fit` for the words.
 
     `client` is the connection to the cluster, once there is one.

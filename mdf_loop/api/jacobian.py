@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop.api.differentiation import Named
 from mdf_loop.errors import InputError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mdf_loop.errors import InputError, LoopError
 from mdf_loop.ir import StoppedBy

@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.document.dims import dims_of
 from mdf_loop.document.document import Document
@@ -34,8 +36,7 @@ SESSIONS = 64
 """For how many sets of input types a model is kept ready; the one not used for longest goes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Struct, frozen=True):
     """One evaluation of a model for some input types: its program, and that ready to run.
 
     Attributes:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop.api.engine_run import engine_results
 from mdf_loop.api.gathering import laid_out, member_axes, results_of, seed_of

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from mdf_loop.cli.ending import exit_code
 from mdf_loop.cli.long_run_options import keeping_options, long_run_arguments, stopping_options

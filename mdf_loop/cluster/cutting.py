@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class MemberBlock:
+class MemberBlock(Struct, frozen=True):
     """Members from `first` to before `last`; `number` tells it apart."""
 
     number: int
@@ -31,8 +30,7 @@ class MemberBlock:
         return self.last - self.first
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """How members of this `shape` are cut.
 
     Attributes:

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from mdf_loop.cluster.needed import needed
 from mdf_loop.errors import InputError
@@ -38,8 +38,7 @@ _NOT_OF_A_FILE = {
 _EXAMPLE = "see docs/how-to/run-on-a-cluster.md for an example"
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(Struct, frozen=True):
     """A cluster as a file describes it: `kind` is `slurm` or `ssh`, `arguments` are those of its class."""
 
     path: Path

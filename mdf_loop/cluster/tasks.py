@@ -12,9 +12,10 @@ import queue
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from mdf_loop.errors import RunError
 from mdf_loop.stopped_by import StoppedBy
@@ -40,8 +41,7 @@ class WorkerDiedError(RunError):
     """The worker of an item has died, again and again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome(Generic[T, R]):
+class Outcome(Struct, Generic[T, R], frozen=True):
     """What became of an item: a result, or an error."""
 
     item: T

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Demo:
+
+class Demo(Struct, frozen=True):
     """A model, what it shows, and the inputs it is run with."""
 
     name: str

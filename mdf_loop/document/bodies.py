@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.document.graph_functions import BODIES, graph_function
 from mdf_loop.document.loading import graph_of
@@ -37,8 +38,7 @@ def named_by_node(node: Any) -> set[str]:
     return named
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenBody:
+class WrittenBody(Struct, frozen=True):
     """How a body is written, before it is looked up or read.
 
     `value` is a graph, its dict, the id of another graph, or None; `parameters` are those of the

@@ -6,8 +6,9 @@ port = changed(port, value="2 * x")
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mdf_loop.document.document import Document
 

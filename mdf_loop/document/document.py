@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from mdf_loop.document.bodies import named_bodies
 from mdf_loop.errors import Finding, ModelError, raise_findings
 from mdf_loop.paths import Files
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """One graph to work on, with the other graphs of its model by id, and that model if any.
 
     `files` are those that it was read from.

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.drawing.bands import length_of
 from mdf_loop.drawing.canvas import Canvas
@@ -39,8 +41,7 @@ BAND = 150.0
 _TRIES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class PictureForm:
+class PictureForm(Struct, frozen=True):
     """How a picture is drawn, and what is said of what was chosen."""
 
     view: View
@@ -52,8 +53,7 @@ Build = Callable[[PictureForm], Canvas]
 """Draws a form, so that its extent is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """What the caller asks for; None is left to the size."""
 
     level: int | str | None

@@ -11,8 +11,9 @@ in each band where it arrives.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from itertools import count
+
+from msgspec import Struct
 
 from mdf_loop.drawing.flow import Flow
 
@@ -20,8 +21,7 @@ LINE, AROUND, BETWEEN = 11.0, 8.0, 16.0
 """Height of a line of a box, what it has around its lines, and room between boxes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bands:
+class Bands(Struct, frozen=True):
     """The band of each run, and the number of each run that feeds another band."""
 
     of: tuple[int, ...]

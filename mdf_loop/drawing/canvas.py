@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
+
+from msgspec import Struct, field
 
 from mdf_loop.drawing.extent import DENSE, ROOMY, Extent, Sized, extent_of
 from mdf_loop.drawing.theme import (
@@ -25,8 +26,7 @@ from mdf_loop.drawing.theme import (
 from mdf_loop.visible import on_one_line, without_middle
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """An end of an edge: a drawn node, perhaps a port of it and the side."""
 
     name: str
@@ -37,8 +37,7 @@ class End:
         return ":".join(part for part in (self.name, self.port, self.side) if part)
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(Struct, frozen=True):
     """A place where values arrive: the end, the stroke, and the expressions that it shows."""
 
     end: End
@@ -46,8 +45,7 @@ class Arrival:
     expressions: tuple[Any, ...] = ()
 
 
-@dataclass(slots=True)
-class Wires:
+class Wires(Struct):
     """Where the values of a drawn node arrive and leave.
 
     `inputs` are by port; `reads` by the name of a value from outside that a formula uses. What

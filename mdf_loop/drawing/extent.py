@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from xml.etree import ElementTree
+
+from msgspec import Struct
 
 _LETTER, _LINE = 0.53, 1.2
 """Width of an average letter and height of a line, in parts of the size of the font."""
@@ -20,8 +21,7 @@ _BOX = (16.0, 8.0)
 """What a box has around its text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(Struct, frozen=True):
     """Room between ranks, between nodes of a rank, and for an edge that passes a rank."""
 
     ranks: float
@@ -36,8 +36,7 @@ _MARGIN, _WORDS = 20.0, 90.0
 """What is around all: paper, the title and the legend."""
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(Struct, frozen=True):
     """Width and height in points."""
 
     width: float
@@ -49,8 +48,7 @@ class Extent:
         return max(self.width / self.height, self.height / self.width)
 
 
-@dataclass(frozen=True, slots=True)
-class Sized:
+class Sized(Struct, frozen=True):
     """A drawn node as its size is guessed: its label, and the band and the frames that it is in.
 
     A box has `least` points at least and room around its label; what is plain has neither.

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from mdf_loop.outline import GraphOutline, NodeOutline
 
@@ -22,8 +23,7 @@ LONGEST_RUN = 8
 """Nodes in one box."""
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
+class Flow(Struct, frozen=True):
     """Runs of nodes, each at least one, in the order of the graph's first nodes, and their links.
 
     `links` are pairs of places in `runs`, each once; `back` those that bring an older value. `folded`

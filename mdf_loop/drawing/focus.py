@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mdf_loop.drawing.view import all_nodes
 from mdf_loop.errors import UnknownNameError

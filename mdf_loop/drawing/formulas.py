@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from mdf_loop.lower import names_in
 from mdf_loop.outline import ItemOutline, NodeOutline
 from mdf_loop.outline.text import formulas, value_text
 
 
-@dataclass(frozen=True, slots=True)
-class OwnFormula:
+class OwnFormula(Struct, frozen=True):
     """Something that the node computes outside of its frames."""
 
     id: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mdf_loop.drawing.canvas import STRAIGHT, Arrival, Canvas, End, Wires
 from mdf_loop.drawing.labels import bold, lines, small, styled, wrapped
@@ -35,8 +36,7 @@ GraphDrawer = Callable[[Canvas, GraphOutline, View], dict[str, Wires]]
 """Draws the nodes and edges of a graph and says where their values arrive and leave."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """A drawn loop or choice: what it reads, and where each of its results leaves."""
 
     first: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
 from mdf_loop.drawing.labels import bold, cell, lines, row, small, styled, table, wrapped
@@ -103,8 +104,7 @@ def draw_table(canvas: Canvas, node: NodeOutline, view: View) -> Wires:
     return wires
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
+class _Parts(Struct, frozen=True):
     """The cells of a node's table."""
 
     header: str

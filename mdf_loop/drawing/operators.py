@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mdf_loop.drawing.bands import Bands, cut
 from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
@@ -51,8 +52,7 @@ def draw_operators(
     return wires
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """What is drawn: the graph, how, the place of each node's run, and the edges of each band."""
 
     graph: GraphOutline

@@ -7,8 +7,9 @@ number of rows of the same height, so a pair stands on one line.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import zip_longest
+
+from msgspec import Struct
 
 from mdf_loop.drawing.canvas import Canvas, End
 from mdf_loop.drawing.labels import badge, bold, cell, lines, row, small, styled, table
@@ -28,8 +29,7 @@ from mdf_loop.outline.text import named, shortened, value_text
 from mdf_loop.outline.words import delay_text, slice_text
 
 
-@dataclass(frozen=True, slots=True)
-class Terminal:
+class Terminal(Struct, frozen=True):
     """A row of a rail: its kind, a key for its ports, a name, and what is said below it."""
 
     kind: str
@@ -183,8 +183,7 @@ def _captures(found: Iterable[CaptureOutline], detail: Detail) -> Iterable[Termi
 # --- drawing ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Rail:
+class Rail(Struct, frozen=True):
     """A drawn rail; terminals are reached by kind and key from outside and from inside."""
 
     name: str

@@ -8,7 +8,8 @@ reads it, where it is a result, and where several nodes share many numbers.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mdf_loop.drawing.canvas import Arrival, Canvas, End, Wires
 from mdf_loop.drawing.labels import lines, small, styled

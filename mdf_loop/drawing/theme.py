@@ -7,8 +7,9 @@ read in black and white and by colour-blind readers (colours after Okabe and Ito
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 _T = TypeVar("_T")
 
@@ -37,8 +38,7 @@ ROW = 40
 BADGE = 24
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A sign on a coloured ground, and what it means in the legend."""
 
     sign: str
@@ -69,8 +69,7 @@ MARKS: dict[str, Mark] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Stroke:
+class Stroke(Struct, frozen=True):
     """How an edge is drawn, and what it means in the legend."""
 
     attributes: dict[str, str]
@@ -111,8 +110,7 @@ STROKES: dict[str, Stroke] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Direction:
+class Direction(Struct, frozen=True):
     """The sides of things for one reading direction."""
 
     rankdir: str
@@ -137,8 +135,7 @@ DIRECTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Detail:
+class Detail(Struct, frozen=True):
     """How much a level shows; `rows` and `width` limit the formulas of a node.
 
     `operators` says that of nodes only the operators are shown, chains of them in one box.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.drawing.theme import LEVELS, OPERATORS, Detail
 from mdf_loop.outline import GraphOutline, NodeOutline, Observation
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """How to draw; `depth` is how many frames inside frames may still be opened (None: all).
 
     `bands` is into how many bands the operators of a large graph are cut; `weights` says whether

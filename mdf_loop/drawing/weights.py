@@ -8,7 +8,7 @@ is left out of the rails, and of all rails inside of them.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from mdf_loop.drawing.view import View
 from mdf_loop.outline import Block, CaptureOutline, GraphOutline, NodeOutline

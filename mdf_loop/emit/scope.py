@@ -6,10 +6,10 @@ A `OnnxScope` is one graph, the main one or a body; the `Writer` is what all gra
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct, field
 
 from mdf_loop.bits import bits
 from mdf_loop.ir import Array, Guard, Loop, Operation, Program, Recorded, Shape, Value
@@ -33,8 +33,7 @@ def tensor_shape(shape: Shape) -> oir.Shape | None:
     return None if shape is None else oir.Shape(list(shape))
 
 
-@dataclass(frozen=True, slots=True)
-class Nodes:
+class Nodes(Struct, frozen=True):
     """What nodes of a model do for a program, by their names: all that the runtime's messages tell.
 
     `guards` fail for one of these, `rows` where the rows of a record differ in shape, and `loops`

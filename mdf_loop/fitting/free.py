@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop import arguments
 from mdf_loop.errors import Finding, InputError, raise_findings
@@ -20,8 +20,7 @@ from mdf_loop.ir import Array
 _HINT = "give the least and the largest value: free={'cell.a': (0.2, 1.2)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A parameter and between which values it lies."""
 
     name: str
@@ -37,8 +36,7 @@ class Parameter:
         return [f"{self.name}[{','.join(map(str, place))}]" for place in places]
 
 
-@dataclass(frozen=True)
-class Free:
+class Free(Struct, frozen=True, dict=True):
     """Free parameters; a point says where each of their numbers is between its bounds."""
 
     parameters: tuple[Parameter, ...]

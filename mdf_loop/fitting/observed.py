@@ -7,11 +7,11 @@ time,cell.V,sd           cell.V: at steps 0, 1, 3 ... these values, weights 1 / 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.archives import read_arrays
 from mdf_loop.columns import read_columns
@@ -27,8 +27,7 @@ Table = Mapping[str, Array]
 """Columns by name, a row for each observation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(Struct, frozen=True):
     """Values of an output.
 
     Attributes:
@@ -51,8 +50,7 @@ class Observed:
         return made
 
 
-@dataclass(frozen=True, slots=True)
-class Observations:
+class Observations(Struct, frozen=True):
     """All that was observed of a run of so many steps; None of one evaluation, whose rows are elements.
 
     Attributes:

@@ -13,9 +13,9 @@ distributions (2002); half a trial: Krichevsky and Trofimov (1981).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.around import Term
@@ -32,8 +32,7 @@ FLOOR = 0.5
 """Trials that each bin has besides those that fall into it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bins:
+class Bins(Struct, frozen=True):
     """Bins of the times of one choice (None where there are none), and how many data lie in each."""
 
     choice: float | None
@@ -65,8 +64,7 @@ def _counts(edges: Array, times: Array) -> Array:
     return made[:, :-1]
 
 
-@dataclass(frozen=True, slots=True)
-class ReactionTimes:
+class ReactionTimes(Struct, frozen=True):
     """What was observed of decisions: bins by choice, and all times."""
 
     bins: tuple[Bins, ...]
@@ -107,8 +105,7 @@ class ReactionTimes:
         return made
 
 
-@dataclass(frozen=True, slots=True)
-class Decisions(Summand):
+class Decisions(Summand, frozen=True):
     """A model and what was observed of its decisions."""
 
     times: ReactionTimes

@@ -10,9 +10,10 @@ scipy's optimisers, imported when a fit begins. Points lie between 0 and 1 in ea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.watch import Halted, Watch
@@ -34,8 +35,7 @@ Numbers = Callable[[Array], Array]
 """Residuals, or their derivatives, at a point."""
 
 
-@dataclass(frozen=True, slots=True)
-class Optimum:
+class Optimum(Struct, frozen=True):
     """Where a search has ended: the point and its cost, from which point, and whether it is done."""
 
     point: Array
@@ -121,8 +121,7 @@ def evolution(
     return Optimum(made.x, float(made.fun), made.x, bool(made.success), str(made.message))
 
 
-@dataclass(frozen=True, slots=True)
-class Searched:
+class Searched(Struct, frozen=True):
     """All that a search has found, the best first, and what has ended it."""
 
     found: tuple[Optimum, ...]

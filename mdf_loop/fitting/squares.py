@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,8 +16,7 @@ WORST = 1e150
 """The residual of a run that fails, or is no number: its square is finite."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subject(Summand):
+class Subject(Summand, frozen=True):
     """A model and what was observed of it."""
 
     observations: Observations

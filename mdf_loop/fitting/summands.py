@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Generic, Self, TypeVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.fitting.free import Free
 from mdf_loop.fitting.model import Model
@@ -14,8 +15,7 @@ from mdf_loop.fitting.watch import Watch
 from mdf_loop.ir import Array
 
 
-@dataclass(frozen=True, slots=True)
-class Summand:
+class Summand(Struct, frozen=True):
     """A model and its free parameters; which of all points' numbers are its own."""
 
     model: Model

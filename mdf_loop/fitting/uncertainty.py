@@ -9,9 +9,8 @@ Source: Seber and Wild, Nonlinear regression (1989), chapters 2 and 5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.ir import Array
 
@@ -25,8 +24,7 @@ LEVEL = 0.95
 """How often an interval holds what is true."""
 
 
-@dataclass(frozen=True, slots=True)
-class Uncertainty:
+class Uncertainty(Struct, frozen=True):
     """How sure numbers are.
 
     Attributes:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mdf_loop.errors import ModelError, ScopeError, UnknownNameError
 from mdf_loop.folding.flat import Content, Flat, Port, port_named
 from mdf_loop.suggestion import suggestion
 
 
-@dataclass(frozen=True, slots=True)
-class Carry:
+class Carry(Struct, frozen=True):
     """A value and the inputs that it is in the next iteration.
 
     With `delays` the source is such an input itself: the value it has in this iteration.

@@ -7,8 +7,9 @@ one of them gets its value over an edge from a node that only passes values on (
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.errors import ScopeError, UnsupportedError
 from mdf_loop.folding.flat import Content, Edge, Flat, Port, fresh
@@ -17,8 +18,7 @@ RELAY = "entering"
 """What the node is called that passes values on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entrance:
+class Entrance(Struct, frozen=True):
     """One value that enters: the inner ports that hold it, the edges that bring it from outside.
 
     `key` says what makes it one: where it comes from, or that it is carried.
@@ -30,8 +30,7 @@ class Entrance:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Boundary:
+class Boundary(Struct, frozen=True):
     """The edges of a graph, seen from a set of its nodes."""
 
     inside: tuple[Edge, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from mdf_loop.document.content import content_of
 from mdf_loop.document.loading import model_of
@@ -18,8 +19,7 @@ Port: TypeAlias = tuple[str, str]
 Content: TypeAlias = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Struct, frozen=True):
     """An edge, with all that is written of it."""
 
     id: str
@@ -38,8 +38,7 @@ class Edge:
         return {**self.content, **ends}
 
 
-@dataclass(frozen=True, slots=True)
-class Flat:
+class Flat(Struct, frozen=True):
     """One graph of a model, as plain content."""
 
     model: Content

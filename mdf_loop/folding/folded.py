@@ -15,8 +15,9 @@ Source: NNC (liuliu/ccv), `ccv_nnc_symbolic_graph_while` and its carry-over map.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.arguments import mapping, names
 from mdf_loop.document.loading import graph_of
@@ -40,8 +41,7 @@ _FUNCTION = "rounds"
 """What the loop is called inside its node."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     """What is to be folded, with names resolved."""
 
     graph: Flat

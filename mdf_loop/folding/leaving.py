@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.folding.carried import Carry
 from mdf_loop.folding.entering import Boundary
 from mdf_loop.folding.flat import Flat, Port
 
 
-@dataclass(frozen=True, slots=True)
-class Leaving:
+class Leaving(Struct, frozen=True):
     """The outputs of the loop node: `finals` of carried values, and values of the `last` round.
 
     `made` is every output of the set.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.document.bodies import parameters_with_bodies
 from mdf_loop.document.content import content_of
@@ -23,8 +23,7 @@ from mdf_loop.reading.signature import Signature, find_signature
 from mdf_loop.suggestion import suggestion
 
 
-@dataclass(frozen=True, slots=True)
-class Unfolded:
+class Unfolded(Struct, frozen=True):
     """A loop of `count` iterations. `own_names` are those that its node has inside."""
 
     node: str

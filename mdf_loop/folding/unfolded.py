@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.arguments import text
 from mdf_loop.errors import ModelError, UnsupportedError
@@ -47,8 +48,7 @@ def unfold(source: Source, loop: str, *, most: int = _MOST) -> Any:
     return _Copies(graph, found).model()
 
 
-@dataclass(frozen=True, slots=True)
-class _Round:
+class _Round(Struct, frozen=True):
     """Where the carried values come from that enter one iteration, by the names in the body."""
 
     number: int

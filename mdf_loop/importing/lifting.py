@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.importing.graph_writer import Content
 from mdf_loop.importing.writing import LARGEST_WRITTEN
@@ -32,8 +32,7 @@ _KINDS: dict[type, np.dtype[Any]] = {
 """What numbers of a list are -> the dtype that holds all of them with every bit."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Lifted:
+class Lifted(Struct, frozen=True, eq=False):
     """An array, where it stood, and whether it stood there as a list."""
 
     path: Path

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 from graphlib import CycleError as Circle
 from graphlib import TopologicalSorter
 
 import onnx
+from msgspec import Struct
 from onnx import defs
 
 from mdf_loop.errors import CycleError, ModelError, UnsupportedError
@@ -16,8 +16,7 @@ Key = tuple[str, str, str]
 _MOST_NODES = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
+class Library(Struct, frozen=True):
     """The opset of every domain, and the functions of the file."""
 
     opsets: dict[str, int]

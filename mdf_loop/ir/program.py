@@ -18,12 +18,12 @@ from outside is captured; captures are computed (`captures`), never declared.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from mdf_loop.stopped_by import StoppedBy as StoppedBy  # the word of programs, too
 
@@ -54,8 +54,7 @@ def type_text(dtype: str, shape: Shape) -> str:
     return f"{dtype}[{'*' if shape is None else ', '.join(map(str, shape))}]"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Value:
+class Value(Struct, frozen=True, eq=False):
     """A label unique in its program, dtype, shape, and where in the MDF it comes from.
 
     A dtype like `float64` is that of a tensor; for others see `onnx_types`.
@@ -75,16 +74,14 @@ class Value:
         return f"%{self.name}: {self.type}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Constant:
+class Constant(Struct, frozen=True, eq=False):
     """A value known when the program is read."""
 
     value: Value
     array: Array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Op:
+class Op(Struct, frozen=True, eq=False):
     """One ONNX operation; an input that is None is an optional input left out."""
 
     op_type: str
@@ -94,8 +91,7 @@ class Op:
     where: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Guard:
+class Guard(Struct, frozen=True, eq=False):
     """A value, as long as a truth holds; where it does not and the value is read, the run fails.
 
         if not ok: raise RunError(sentence, where)
@@ -111,8 +107,7 @@ class Guard:
     where: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Carried:
+class Carried(Struct, frozen=True, eq=False):
     """A loop-carried value: `enter` is `initial` first, then the last iteration's `leave`.
 
     `name` is what the document calls the body output.
@@ -132,8 +127,7 @@ class Carried:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Recorded:
+class Recorded(Struct, frozen=True, eq=False):
     """A scan output: the `row` of every iteration, stacked on a new axis 0.
 
     `name` is what the document calls the body output.
@@ -144,8 +138,7 @@ class Recorded:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Scanned:
+class Scanned(Struct, frozen=True, eq=False):
     """A scan input: in every iteration the body is given the next `row` of `rows`.
 
         row = np.take(rows, -1 - i if backward else i, axis)
@@ -160,8 +153,7 @@ class Scanned:
     backward: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Loop:
+class Loop(Struct, frozen=True, eq=False):
     """A body run again and again.
 
         i, go = 0, condition
@@ -226,16 +218,14 @@ class Loop:
                 return "endless"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Branch:
+class Branch(Struct, frozen=True, eq=False):
     """One body of an `If`: it is given nothing, what it reads it captures."""
 
     ops: tuple[Operation, ...]
     leaves: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class If:
+class If(Struct, frozen=True, eq=False):
     """One of two bodies, chosen by a truth value when it is reached; only that one is computed.
 
         outputs = then() if condition else otherwise()
@@ -257,8 +247,7 @@ class If:
 Operation: TypeAlias = Constant | Op | Guard | Loop | If
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Body:
+class Body(Struct, frozen=True, eq=False):
     """A scope inside an operation: the values that it is given, its operations, what it gives."""
 
     inputs: tuple[Value, ...]
@@ -278,8 +267,7 @@ class Takes(Enum):
     CHANGE = "how much a number changes with an output, or an input by itself"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Input:
+class Input(Struct, frozen=True, eq=False):
     """A program input: the value, the ports it feeds (`node.port`), what it is when not given.
 
     `of` is whose it is: the name of a parameter or of a state.
@@ -306,8 +294,7 @@ class Gives(Enum):
     CHANGE = "how much a number changes with an input, or an output with inputs"
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """A program output: its name, the value, what it is.
 
     `of` is whose it is: the name of a result, a state, a loop. Where a program computes many
@@ -321,8 +308,7 @@ class Output:
     members: int | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Program:
+class Program(Struct, frozen=True, eq=False):
     """A whole model: inputs, operations in order, outputs; names are for people (`node.port`).
 
     `sites` are the calls that draw random numbers, in the order of their keys.

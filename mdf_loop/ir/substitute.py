@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from typing import Any, TypeVar, cast
+
+from msgspec.structs import replace
 
 from mdf_loop.ir.program import (
     Branch,
@@ -37,7 +38,7 @@ def _substituted(node: object, swaps: Mapping[Value, Value]) -> object:
         parts = tuple(_substituted(part, swaps) for part in node)
         return parts if any(p is not q for p, q in zip(parts, node, strict=True)) else node
     if isinstance(node, (Op, Guard, Loop, Carried, Recorded, Scanned, If, Branch, Output)):
-        old = {f.name: getattr(node, f.name) for f in fields(node)}
+        old = {name: getattr(node, name) for name in node.__struct_fields__}
         new = {name: _substituted(part, swaps) for name, part in old.items()}
         changed = {name: part for name, part in new.items() if part is not old[name]}
         return replace(node, **cast(dict[str, Any], changed)) if changed else node

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
 from typing import Any, Self
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder, Shared
 from mdf_loop.errors import Finding, Findings
@@ -19,8 +21,7 @@ from mdf_loop.ir import Array, Shape, Value
 from mdf_loop.ops.registry import same_bits
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """What the caller decides about a compilation; `stops` are ports that derivatives take for constants."""
 
     precision: str = "float64"
@@ -30,8 +31,7 @@ class Options:
     stops: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class SitePlace:
+class SitePlace(Struct, frozen=True):
     """What is read now, by ids alone: what streams of random numbers are named by.
 
     `graph` is the graph, with all that it stands in; `item` the part of a node in it, and what of that
@@ -51,7 +51,6 @@ class SitePlace:
         return f"{self.graph}.{self.item}#{self.call}"
 
 
-@dataclass(slots=True)
 class _Reading(Shared):
     """What all builders of one model share."""
 

@@ -15,8 +15,9 @@ shape it is cheaper.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from mdf_loop.errors import ArityError, JoinError, Poisoned
 from mdf_loop.ir import Branch, If, Shape, Value
@@ -32,16 +33,14 @@ Join: TypeAlias = Callable[[Shape, Shape], Shape]
 """The shape that two become together (`mdf_loop.ir.shape_join`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(Struct, frozen=True):
     """What errors and programs call the two sides, and each of the values (None: all alike)."""
 
     sides: tuple[str, str] = ("the then branch", "the else branch")
     value: Callable[[int], str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
+class _Side(Struct, frozen=True):
     """A branch while it is read."""
 
     b: ModelBuilder

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mdf_loop.errors import ExpressionError, LoopError, UnknownNameError
 from mdf_loop.ir import Value

@@ -9,10 +9,10 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.errors import UnknownFunctionError, UnsupportedError
 from mdf_loop.lower.arguments import Argument, Parameters
@@ -22,8 +22,7 @@ from mdf_loop.lower.terms import Term
 _F = TypeVar("_F", bound=Callable[..., Term])
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(Struct, frozen=True):
     """A function of an expression under one of its names."""
 
     lower: Callable[..., Term]

@@ -10,12 +10,12 @@ Source: psyneulink.core.components.functions (0.21).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True, slots=True)
-class Formula:
+
+class Formula(Struct, frozen=True):
     """A function: its arguments, what it computes, the options for which it does.
 
     `parts` have names, by which later ones and the text read them.

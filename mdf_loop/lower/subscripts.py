@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import EllipsisType
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.errors import ArityError, ExpressionError, OperandError
 from mdf_loop.ir import Value
@@ -16,8 +16,7 @@ from mdf_loop.lower.terms import Term, promote, tensor
 from mdf_loop.ops.words import cast, extents, ints, is_scalar, kind, rank
 
 
-@dataclass(frozen=True, slots=True)
-class SliceIndex:
+class SliceIndex(Struct, frozen=True):
     """`start:stop:step`; None stands for an end left out."""
 
     start: Value | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from mdf_loop.ir import Loop, Op, Recorded, Scanned, Value
 from mdf_loop.native.loop_text import ITERATIONS, TAKEN, extent_at
@@ -15,8 +15,7 @@ LINE, MANY = 64, 256
 """Bytes of a line of the cache; so many lanes have rows that are written past it."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaneBlock:
+class LaneBlock(Struct, frozen=True):
     """How many lanes are computed at once: `copies` vectors of `width`."""
 
     width: int = 1

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mdf_loop.ir import Loop, Value
 from mdf_loop.native.loop_text import ITERATIONS, extent_at
@@ -58,8 +59,7 @@ def bounds_of(code: Code, loop: Loop, extents: Callable[[Value], Extents]) -> Bo
     return _Checked(code, loop, extents) if os.environ.get(VARIABLE) == "1" else Bounds()
 
 
-@dataclass(frozen=True, slots=True)
-class _Memory:
+class _Memory(Struct, frozen=True):
     """Where an array begins, and what around it must be as large: a room, an array that it is a part of."""
 
     value: Value

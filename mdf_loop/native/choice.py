@@ -10,8 +10,9 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import Array, Loop, Op, Operation, Program, Value, bodies, walk
@@ -35,8 +36,7 @@ LITTLE = 10_000.0
 """Microseconds that all iterations together take ONNX Runtime, at least: machine code takes longer to make."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Natives:
+class Natives(Struct, frozen=True, eq=False):
     """What was decided.
 
     Attributes:

@@ -8,8 +8,9 @@ ONNX Runtime's own loop keeps its kernels: this is done of a loop only when its 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import LoopError
@@ -21,8 +22,7 @@ from mdf_loop.passes.legal.safe_divisions import safe_divisions
 from mdf_loop.passes.rewrite import rewrite
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Composed:
+class Composed(Struct, frozen=True, eq=False):
     """A loop with compositions in place of what has no code.
 
     Attributes:

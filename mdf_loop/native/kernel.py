@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mdf_loop.native import machine
 from mdf_loop.native.lanes import write_lanes
@@ -20,8 +21,7 @@ _MADE: Recent[machine.Machine] = Recent(MOST)
 _LOCK = threading.Lock()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Kernel:
+class Kernel(Struct, frozen=True, eq=False):
     """A loop that is ready to be run: its text says what is to be known to call its code.
 
     Attributes:

@@ -7,7 +7,7 @@ Source: `Loop` and `Call` of trampoline.c.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from mdf_loop.ops.native.code import Failure
 
@@ -38,8 +38,7 @@ def extent_at(place: int) -> int:
     return -2 - place
 
 
-@dataclass(frozen=True, slots=True)
-class LoopText:
+class LoopText(Struct, frozen=True):
     """The text of a loop's code, and why it may fail.
 
     Attributes:

@@ -6,8 +6,9 @@ import functools
 import platform
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 _LOCK = threading.Lock()
 
@@ -84,8 +85,7 @@ def problem() -> str | None:
     return None if found == 2.5 * 2.5 - 1.5 else f"a sample gives {found} instead of 4.75"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Machine:
+class Machine(Struct, frozen=True, eq=False):
     """Code that runs as long as this lives."""
 
     engine: Any

@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mdf_loop.ir import Array, Constant, Loop, Op, Value, operands
 from mdf_loop.ir.substitute import substitute

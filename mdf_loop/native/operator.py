@@ -13,9 +13,10 @@ import sys
 import threading
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.ir import Shape, Value
 from mdf_loop.ir.types import element_type
@@ -58,14 +59,13 @@ class _Operator(ctypes.Structure):
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NativeLoop:
+class NativeLoop(Struct, frozen=True, eq=False):
     """A loop's operator: its name, and all that must live while a session uses it."""
 
     name: str
     kernel: Kernel
-    structure: _Operator = field(repr=False)
-    kept: tuple[Any, ...] = field(repr=False)
+    structure: _Operator
+    kept: tuple[Any, ...]
 
     @property
     def failures(self) -> Sequence[Failure]:

@@ -8,7 +8,9 @@ then its writer says whether each operation has code.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.ir import (
     Array,
@@ -37,8 +39,7 @@ STOP = Value("told to stop", "int64", ())
 """Where a number is that is 0 as long as loops are to go on: its address."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Form:
+class Form(Struct, frozen=True, eq=False):
     """A loop as machine code computes it.
 
     Attributes:

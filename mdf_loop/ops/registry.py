@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from onnx import defs
 
 from mdf_loop.ir import OPSET, Array, Data, Op, Shape, Value
@@ -110,8 +110,7 @@ ELEMENT = 0.0002
 """Microseconds for an element of an addition (measured; see `passes.simplify.costs`)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Row:
+class Row(Struct, frozen=True, kw_only=True, eq=False):
     """What is known of one operation; what a row does not say is taken to be the worst.
 
     Attributes:

@@ -7,8 +7,9 @@ notes are what its modeller should know.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError
@@ -25,8 +26,7 @@ from mdf_loop.reading.schedule.plan import Schedule
 from mdf_loop.specification import RunSpecification
 
 
-@dataclass(frozen=True, slots=True)
-class Annotations:
+class Annotations(Struct, frozen=True):
     """Types by MDF path, loops by MDF path, fixed values, notes, and what conditions have counted."""
 
     types: Mapping[str, Any] = field(default_factory=dict)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mdf_loop.document.bodies import WrittenBody, written_bodies, written_body
 from mdf_loop.errors import LoopError

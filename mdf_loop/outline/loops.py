@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop import ir
 from mdf_loop.errors import LoopError
@@ -22,8 +24,7 @@ from mdf_loop.reading.signature import Signature, find_signature
 RESULT_NAMES = ("iterations", "condition", "stopped_by")
 
 
-@dataclass(frozen=True, slots=True)
-class PartialSignature:
+class PartialSignature(Struct, frozen=True):
     """A body's signature as far as it is known; an unknown name is empty."""
 
     iteration: str

@@ -11,9 +11,9 @@ or of trials, the first member is told.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from mdf_loop.ir import Array
 from mdf_loop.run.outputs import LoopReport, Outputs
@@ -26,8 +26,7 @@ MOST_NUMBERS = 100_000
 """Of rows with more numbers than this together fewer rows are kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoopObservation:
+class LoopObservation(Struct, frozen=True):
     """How a loop went, in words: `6 iterations`, `its condition became false`.
 
     `native` is `native`, or `standard: ` and why, or empty; `seconds` is None where nobody has
@@ -45,8 +44,7 @@ class LoopObservation:
         return self.native.startswith("native")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ValueObservation:
+class ValueObservation(Struct, frozen=True, eq=False):
     """What an output gave: its last value, and of a run over time `rows[row, ...]`.
 
     `rows` are those of `Observation.numbers`; None where the output has no axis of time.
@@ -57,8 +55,7 @@ class ValueObservation:
     unit: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Observation:
+class Observation(Struct, frozen=True, eq=False):
     """What a run says; loops are by `node.function`, values by `node.port`.
 
     `time` is the loop over time, the empty name a whole evaluation.

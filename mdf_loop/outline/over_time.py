@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.document.document import Document
 from mdf_loop.importing.opening import Source, open_document
@@ -138,8 +140,7 @@ def _stacked(type_: str) -> str:
 # --- states -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(Struct, frozen=True):
     """A carried pair, where it enters the body, and the node and port that it leaves from."""
 
     pair: CarriedOutline

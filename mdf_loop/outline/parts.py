@@ -7,10 +7,11 @@ it is empty where nothing is known. `path` is the place in the MDF document.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.ir import Array
 from mdf_loop.lower import draws_numbers
@@ -26,8 +27,7 @@ from mdf_loop.outline.values import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PortOutline:
+class PortOutline(Struct, frozen=True):
     """An input port (with its default) or an output port (with its value expression)."""
 
     id: str
@@ -37,8 +37,7 @@ class PortOutline:
     value: Any | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ItemOutline:
+class ItemOutline(Struct, frozen=True):
     """A parameter or a function of a node: what computes."""
 
     id: str
@@ -61,8 +60,7 @@ class ItemOutline:
         return self.value is not None and not changes
 
 
-@dataclass(frozen=True, slots=True)
-class LoopOutline:
+class LoopOutline(Struct, frozen=True):
     """A loop: mode, arguments, carried values, recorded values, captures, body.
 
     `kind` is one of the five operating modes: for, while, do-while, for-while, endless. With
@@ -136,8 +134,7 @@ class LoopOutline:
         return frozenset(port for ports in (*self.result_ports, *told) for port in ports)
 
 
-@dataclass(frozen=True, slots=True)
-class BranchOutline:
+class BranchOutline(Struct, frozen=True):
     """A branch: when it is taken, its graph, and its outputs in the order of the results.
 
     Without a graph it passes on the values that its outputs name.
@@ -149,8 +146,7 @@ class BranchOutline:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceOutline:
+class ChoiceOutline(Struct, frozen=True):
     """One of several graphs, chosen by a condition ("if") or by a number ("case").
 
     `captures` are those of all branches together; `notes` say what is not known.
@@ -212,8 +208,7 @@ BodyChange: TypeAlias = "Callable[[GraphOutline], GraphOutline]"
 """Makes another graph of a body."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeOutline:
+class NodeOutline(Struct, frozen=True):
     """A node: ports, what computes in it, its blocks (what owns graphs), and when it may run.
 
     `condition` are the scheduler's words; `before_test` marks a body's node that its loop's
@@ -262,8 +257,7 @@ class NodeOutline:
         return tuple(body for block in self.blocks for body in block.bodies)
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeOutline:
+class EdgeOutline(Struct, frozen=True):
     """An edge between two ports; `feedback` if it brings the value of the pass before."""
 
     id: str
@@ -276,8 +270,7 @@ class EdgeOutline:
     feedback: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class InputOutline:
+class InputOutline(Struct, frozen=True):
     """A value that comes from outside the graph into a node: into a port, or into a formula.
 
     `source` says what it is: given (a model input), iteration, condition, carried, sliced,
@@ -294,8 +287,7 @@ class InputOutline:
     weight: Any | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OutputOutline:
+class OutputOutline(Struct, frozen=True):
     """A value that leaves the graph: an output port, or (no node) an input passed through."""
 
     name: str
@@ -305,8 +297,7 @@ class OutputOutline:
     type: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GraphOutline:
+class GraphOutline(Struct, frozen=True):
     """A graph or a loop body; the outputs of a body are in the order of its signature.
 
     `cycles` are groups of nodes that feed each other; `termination` are the scheduler's words

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
+
+from msgspec.structs import replace
 
 from mdf_loop.document.bodies import written_body
 from mdf_loop.errors import LoopError

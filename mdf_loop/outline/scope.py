@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from mdf_loop.document.graph_functions import BODIES, graph_function
 from mdf_loop.lower import names_in
@@ -18,8 +19,7 @@ from mdf_loop.outline.values import CaptureOutline
 from mdf_loop.reading.parameters import condition_fields
 
 
-@dataclass(frozen=True, slots=True)
-class OutlineScope:
+class OutlineScope(Struct, frozen=True):
     """The names of a node or of a body's signature, with the place around it behind them."""
 
     names: Mapping[str, CaptureOutline] = field(default_factory=dict)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from mdf_loop.document.document import Document
 from mdf_loop.outline.annotation import Annotations
@@ -19,8 +20,7 @@ BodyReader: TypeAlias = Callable[
 """Outlines a body: graph, path, what its inputs are, names of its outputs, the place around it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """A function or parameter of a node, both with their paths, and how to outline its graphs."""
 
     item: Any

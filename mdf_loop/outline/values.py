@@ -6,12 +6,12 @@ a result; `type` is a text such as `float64[time, n]`, empty where nothing is kn
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class ArgumentOutline:
+
+class ArgumentOutline(Struct, frozen=True):
     """A trip count or a start condition: its expression, and its value if that is fixed.
 
     `brought` says that an edge brings it into the node: its name is that of a port.
@@ -22,8 +22,7 @@ class ArgumentOutline:
     brought: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CarriedOutline:
+class CarriedOutline(Struct, frozen=True):
     """A carried value: `enter` is `initial` first, then what the last iteration's `leave` was.
 
     `ports` are the output ports of the node that give the final value.
@@ -37,8 +36,7 @@ class CarriedOutline:
     initial_value: Any | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedOutline:
+class RecordedOutline(Struct, frozen=True):
     """A scan output: the body's output of every iteration, stacked on a new first axis.
 
     `how` says in words what is different: `axis 1`, `last iteration first`, `padded to 10`.
@@ -50,8 +48,7 @@ class RecordedOutline:
     how: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SliceOutline:
+class SliceOutline(Struct, frozen=True):
     """A sliced value: in iteration i, `name` is `source[indices]`, such as `x[:, i]`.
 
     `how` says in words what is different: `backwards`, `parts of 2`.
@@ -63,8 +60,7 @@ class SliceOutline:
     how: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DelayOutline:
+class DelayOutline(Struct, frozen=True):
     """A delayed value: `name` is what `of` was `back` iterations ago, at first rows of `initial`."""
 
     name: str
@@ -73,8 +69,7 @@ class DelayOutline:
     initial: Any | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureOutline:
+class CaptureOutline(Struct, frozen=True):
     """A value that the body reads from outside: where it comes from, its value if it is fixed.
 
     `kind` says what it is there: input port, parameter, function, argument, carried value,
@@ -89,16 +84,14 @@ class CaptureOutline:
     type: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ResultOutline:
+class ResultOutline(Struct, frozen=True):
     """Something else that a loop tells and a port takes, such as the iterations run."""
 
     name: str
     ports: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class JoinOutline:
+class JoinOutline(Struct, frozen=True):
     """A result of a choice: each branch has an output for it; `ports` of the node take it."""
 
     name: str

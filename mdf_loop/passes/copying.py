@@ -8,8 +8,10 @@ Where `a` stands for `x`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Constant, Guard, Operation, Value, bodies, results, with_bodies
@@ -34,8 +36,7 @@ def copied(
     return copies.of(ops), copies.new
 
 
-@dataclass(frozen=True, slots=True)
-class _Copies:
+class _Copies(Struct, frozen=True):
     b: Builder
     new: dict[Value, Value]
     extents: Mapping[str, str]

@@ -11,9 +11,8 @@ Keeps: the rows, bit for bit those of the full record with numbers every-1, 2*ev
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Carried, Input, Loop, Program, Recorded, Scanned, Takes, Value

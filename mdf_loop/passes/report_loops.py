@@ -11,7 +11,7 @@ Keeps: results bit for bit.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from mdf_loop.ir import Gives, If, Loop, Output, Program, Value, loops, walk
 from mdf_loop.passes.simplify.drop_unused import drop_unused

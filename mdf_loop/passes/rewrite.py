@@ -16,8 +16,9 @@ later operations and outputs. Only where a rule answers with a value that was th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import (

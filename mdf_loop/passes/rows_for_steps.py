@@ -10,7 +10,8 @@ Results stay the same bit for bit. What this library runs itself it has checked 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Constant, Program, Value

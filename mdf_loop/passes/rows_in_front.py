@@ -12,7 +12,8 @@ Keeps: results bit for bit.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import (

@@ -8,9 +8,9 @@ later:  ys, s = loop(steps, s, xs)            ->            ys, s = loop(steps -
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Array, Constant, Input, Program, Takes, Value, is_fixed

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.document.document import Document
 from mdf_loop.document.loading import graph_of
@@ -39,8 +39,7 @@ BODIES_KEPT = 128
 """Bodies kept of those that `loop(...)` was called with."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
+class _Ready(Struct, frozen=True):
     """A loop compiled for some types: its session, and where each input comes from.
 
     An input is a value by name, or a part of one by positions: `x`, `x[0]`, `x[0][1]`.

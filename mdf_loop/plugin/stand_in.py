@@ -12,10 +12,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from graphlib import CycleError as GraphCycleError
 from graphlib import TopologicalSorter
 from typing import Any
+
+from msgspec import Struct, field
 
 from mdf_loop.document.bodies import parameters_with_bodies
 from mdf_loop.document.changes import changed
@@ -27,16 +28,14 @@ from mdf_loop.reading.node import LOOP_RESULTS
 from mdf_loop.reading.parameters import condition_fields
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """Something asked of a loop in an expression: `loop.iterations`, `loop[0]`."""
 
     loop: str
     what: str | int
 
 
-@dataclass(slots=True)
-class StandIn:
+class StandIn(Struct):
     """The copy of a node, and what its added names stand for."""
 
     node: Any

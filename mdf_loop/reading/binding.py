@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
@@ -52,8 +53,7 @@ class InputTypes:
         return isinstance(other, InputTypes) and self._content == other._content
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """Values that are given, as arrays of one run, and rows of members where they are swept.
 
     `swept` maps inputs of the program to their rows; `members` the names that the user gave.
@@ -197,8 +197,7 @@ _PLAIN = frozenset((np.ndarray,))
 _DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """How arrays of some types are bound.
 
     Attributes:

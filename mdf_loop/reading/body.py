@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.document.document import Document
 from mdf_loop.errors import ConditionError, Poisoned, SignatureError
@@ -21,8 +22,7 @@ from mdf_loop.reading.signature import Signature
 from mdf_loop.reading.slices import Slice, SlicedRows
 
 
-@dataclass(frozen=True, slots=True)
-class Scopes:
+class Scopes(Struct, frozen=True):
     """What a body may read from outside: the names of its node, and those the loop binds for it."""
 
     node: Scope
@@ -33,8 +33,7 @@ class Scopes:
         return Scope(self.bound) if form.owned.strict else self.node.inner(self.bound)
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """What enters one iteration of a loop that is written out (`reading.unrolled`).
 
     `number` is its number, of `most` that there may be.
@@ -47,8 +46,7 @@ class Known:
     carried: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Entering:
+class Entering(Struct, frozen=True):
     """What enters a body: carried values (those of histories last), slices, delays.
 
     `rows` are those of slices that are scanned; the others are made by the iteration number.
@@ -61,8 +59,7 @@ class Entering:
     known: Known | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReadBody:
+class ReadBody(Struct, frozen=True):
     """A body that was read: values in the body's scope, ready to become a `Loop`.
 
     `delayed` is what each history holds the past of, `early` what is known when the condition is.

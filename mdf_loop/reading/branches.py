@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.document.bodies import WrittenBody, written_bodies, written_body
 from mdf_loop.document.document import Document
@@ -96,8 +96,7 @@ class _Branch(Protocol):
         """Append it, for what names outside of it stand for; its values."""
 
 
-@dataclass(frozen=True, slots=True)
-class _GraphBranch:
+class _GraphBranch(Struct, frozen=True):
     """A branch that is a graph; it is looked up only when it is needed."""
 
     choice: _Choice
@@ -124,8 +123,7 @@ class _GraphBranch:
             return [inner.value(name) for name in names]
 
 
-@dataclass(frozen=True, slots=True)
-class _Passed:
+class _Passed(Struct, frozen=True):
     """A default that passes values of the node through."""
 
     choice: _Choice
@@ -350,8 +348,7 @@ class _Choice:
         return tuple(every.read(b, self.scope))
 
 
-@dataclass(frozen=True, slots=True)
-class _Among:
+class _Among(Struct, frozen=True):
     """Some of the branches of a case_of: found by halves."""
 
     choice: _Choice

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.errors import ModelError
 from mdf_loop.lower.syntax import number_of
@@ -19,8 +20,7 @@ LARGEST = 2**62
 """Whole numbers up to this can be added to extents in 64 bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamedEntry:
+class NamedEntry(Struct, frozen=True):
     """One name with what is written for it."""
 
     name: str

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from mdf_loop.document.document import Document
 from mdf_loop.document.stated_types import stated_dtype
@@ -26,8 +26,7 @@ from mdf_loop.reading.given import default_data, given_data, nothing
 from mdf_loop.suggestion import suggestion
 
 
-@dataclass(frozen=True, slots=True)
-class OpenPort:
+class OpenPort(Struct, frozen=True):
     """An input port that no edge feeds: it can be given from outside.
 
     `imported` ports are inputs of a file of ONNX or OpenVINO, which have their shape at any rate.
@@ -110,8 +109,7 @@ def is_imported(graph: Any) -> bool:
     return not {"onnx", "openvino"}.isdisjoint(graph.metadata or {})
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """What all inputs hold, by name.
 
     `over_time` are those that have a row for every step; `dtypes` has those that are no arrays;

@@ -6,10 +6,10 @@ Source: ONNX Loop-13 and the MDF forms of `loop_forms`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop.document.document import Document
 from mdf_loop.errors import (

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from mdf_loop.document.bodies import written_body
 from mdf_loop.document.document import Document
@@ -23,8 +24,7 @@ from mdf_loop.reading.slices import SliceForm, slice_forms
 from mdf_loop.suggestion import suggestion
 
 
-@dataclass(frozen=True, slots=True)
-class LoopForm:
+class LoopForm(Struct, frozen=True):
     """A loop as the document writes it: expressions, body, signature; nothing computed yet.
 
     `initial` is a tuple of expressions, or a mapping from body input names to expressions.

@@ -9,9 +9,9 @@ recordings  ->  operations on the stacked rows
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.document.document import Document
 from mdf_loop.ir import (
@@ -40,8 +40,7 @@ from mdf_loop.reading.signature import Signature
 from mdf_loop.reading.slices import Slice, SlicedRows
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
+class Arguments(Struct, frozen=True):
     """What a loop is given."""
 
     trip_count: Value | None

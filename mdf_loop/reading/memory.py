@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import numpy as np
+from msgspec import Struct, field
 
 from mdf_loop.errors import CarryShapeError, CarryTypeError, Poisoned
 from mdf_loop.ir import Carried, Gives, Input, Output, Shape, Takes, Value, is_fixed
@@ -62,8 +62,7 @@ _WIDENINGS = 10
 """How often one type may widen: a few dtypes, a few axes. What goes on widening has no type."""
 
 
-@dataclass
-class Types:
+class Types(Struct):
     """Dtype and shape of everything that is carried: those that hold before and after a step."""
 
     of: dict[State, tuple[str, Shape]] = field(default_factory=dict)

@@ -14,9 +14,10 @@ Source: NNC (liuliu/ccv), `ccv_nnc_symbolic_graph_while`; SCF's `while` has the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.errors import CarryTypeError, UnsupportedError
 from mdf_loop.ir import (
@@ -40,8 +41,7 @@ from mdf_loop.reading.extents import Extents
 from mdf_loop.reading.loop_forms import LoopForm
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Split:
+class Split(Struct, frozen=True, eq=False):
     """A body, and the positions of those rows that only full rounds give."""
 
     body: ReadBody

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.document.bodies import parameters_with_bodies
 from mdf_loop.document.document import Document
@@ -21,8 +22,7 @@ KINDS: dict[str, Kind] = {
 """What can be given by name; where ids clash, the first of these is meant."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """An output port, parameter or function of a node."""
 
     kind: str

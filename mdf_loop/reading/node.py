@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.document.bodies import parameters_with_bodies
 from mdf_loop.document.document import Document
@@ -54,8 +55,7 @@ LOOP_RESULTS = ("iterations", "condition", "stopped_by")
 """Names after the dot: iterations run, the last condition, why it stopped (see `StoppedBy`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """What surrounds a graph: its document, the names outside of it; its `place` by ids alone."""
 
     document: Document
@@ -63,8 +63,7 @@ class Context:
     place: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """When a node is executed.
 
     `ran` says whether it has been executed before, `old` gives what a parameter held then; `dt` is

@@ -20,10 +20,10 @@ Extents that the model states stay known: what cannot be for any input is refuse
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.errors import Finding, Poisoned
 from mdf_loop.ir import Op, Shape, Value
@@ -105,8 +105,7 @@ class OpenBranch:
         return b.op("Reshape", cast(b, other, "int64"), ints(b, 1))
 
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
+class _Attempt(Struct, frozen=True):
     """What reading a branch gave, and what was wrong."""
 
     leaves: Sequence[Value] | None

@@ -9,7 +9,7 @@ Source: ONNX operators, Loop-16 (its test with an optional sequence), which lets
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from mdf_loop.ir import Value
 from mdf_loop.ir.types import optional_of

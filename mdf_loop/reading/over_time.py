@@ -14,8 +14,10 @@ Source: modeci_mdf.execution_engine.EvaluableGraph.evaluate (0.4.15), called aga
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.document.document import Document
 from mdf_loop.errors import Finding, raise_findings
@@ -40,8 +42,7 @@ def _executed(sets: Value) -> Output:
     return Output("executed", sets, Gives.EXECUTED)
 
 
-@dataclass(frozen=True, slots=True)
-class OverTime:
+class OverTime(Struct, frozen=True):
     """The two programs of a model over time.
 
     `first` gives recorded values, then states; `later` takes inputs, states, `steps` and `dt`, and

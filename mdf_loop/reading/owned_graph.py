@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.document.bodies import WrittenBody
 from mdf_loop.document.document import Document, graph_by_id
@@ -14,8 +14,7 @@ from mdf_loop.document.loading import graph_of
 from mdf_loop.errors import ModelError, SignatureError
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(Struct, frozen=True):
     """What errors call a graph and its owner: the `part` of `owner`, which is of this `kind`."""
 
     argument: str = "body"
@@ -38,8 +37,7 @@ class Role:
 LOOP_BODY = Role()
 
 
-@dataclass(frozen=True, slots=True)
-class OwnedGraph:
+class OwnedGraph(Struct, frozen=True):
     """A graph with its path, and what its metadata say; those beside its name come first.
 
     `inputs` and `outputs` are None where they are not written. Values enter a `strict` graph

@@ -14,10 +14,10 @@ Source: graph_scheduler.Scheduler.run (1.2.2).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.errors import ConditionError, LoopError
 from mdf_loop.ir import Loop, Recorded, Value
@@ -57,8 +57,7 @@ def count_state(key: Key) -> State:
     return ("flag" if isinstance(key, JustRan) else "count", "", str(key))
 
 
-@dataclass(frozen=True, slots=True)
-class _Ends:
+class _Ends(Struct, frozen=True):
     """One pass: its number, whether passes go on after it, and which nodes ran in each layer."""
 
     iteration: Value

@@ -6,10 +6,10 @@ Source: modeci_mdf.execution_engine.EvaluableInput and EvaluableGraph.evaluate_e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.document.stated_types import stated_dtype
 from mdf_loop.errors import ModelError
@@ -33,8 +33,7 @@ _COMBINE: Mapping[str, Callable[[ModelBuilder, Value, Value], Value]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
+class Ports(Struct, frozen=True):
     """The input ports of a graph; `arriving` are the edges that lead to each port that is fed."""
 
     arriving: Mapping[tuple[str, str], Sequence[Any]]

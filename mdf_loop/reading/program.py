@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop import arguments
 from mdf_loop.document.document import Document
@@ -35,8 +37,7 @@ from mdf_loop.reading.widened import widened_findings
 from mdf_loop.specification import Selection
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """A program, what each place of the model became in it, what a modeller should know."""
 
     program: Program

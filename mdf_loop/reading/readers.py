@@ -6,8 +6,9 @@ A reader is marked `@reads(name)` in a file of its own, which `reading/__init__.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
 
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
@@ -15,8 +16,7 @@ from mdf_loop.lower import Scope, Term
 from mdf_loop.lower.builder import ModelBuilder
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What such a function gives: its results, and what else can be asked for by `name.key`."""
 
     term: Term

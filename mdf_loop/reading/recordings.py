@@ -14,10 +14,10 @@ Source: OpenVINO, Loop-5, port_map of outputs; MXNet, `while_loop`, max_iteratio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.errors import ModelError, OperandError, RecordShapeError
 from mdf_loop.ir import Value
@@ -33,8 +33,7 @@ from mdf_loop.suggestion import suggestion
 _KEYS = ("axis", "concat", "reverse", "keep", "length", "pad")
 
 
-@dataclass(frozen=True, slots=True)
-class RecordingForm:
+class RecordingForm(Struct, frozen=True):
     """A recording as the document writes it; `length` and `pad` are expressions."""
 
     name: str

@@ -13,8 +13,9 @@ Source: ONNX operators, SequenceMap-17 (its function body).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.document.bodies import written_body
 from mdf_loop.document.document import Document
@@ -98,8 +99,7 @@ def _given(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
     return values
 
 
-@dataclass(frozen=True, slots=True)
-class _Map:
+class _Map(Struct, frozen=True):
     """A sequence map that was read as far as its body."""
 
     name: str

@@ -8,10 +8,10 @@ Setting a parameter that keeps a state sets what it starts from.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from mdf_loop.document.changes import changed, with_graph
 from mdf_loop.document.document import Document
@@ -26,8 +26,7 @@ from mdf_loop.reading.parameters import is_stateful
 from mdf_loop.suggestion import suggestion
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """Arrays by the name of the parameter that is set: `node.parameter`."""
 
     arrays: Mapping[str, Array] = field(default_factory=dict)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.errors import ArityError, SignatureError
 from mdf_loop.ops.onnx_schema import operator_names, schema
@@ -23,8 +24,7 @@ _HINT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(Struct, frozen=True):
     """Names of the body's inputs and outputs in ONNX's order.
 
     An unused input may be None; a body without a condition output has "" and

@@ -15,10 +15,10 @@ Source: OpenVINO, Loop-5 and TensorIterator-1, port_map of inputs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.errors import ModelError, Poisoned, TripCountError
 from mdf_loop.ir import Scanned, Value
@@ -35,8 +35,7 @@ LARGEST_PART = 10_000_000
 _KEYS = ("of", "axis", "start", "end", "stride", "part_size")
 
 
-@dataclass(frozen=True, slots=True)
-class SliceForm:
+class SliceForm(Struct, frozen=True):
     """A slice as the document writes it; without `part` the axis is dropped."""
 
     name: str
@@ -94,8 +93,7 @@ def _form(entry: NamedEntry) -> SliceForm:
     return form
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SlicedRows:
+class SlicedRows(Struct, frozen=True, eq=False):
     """What a loop scans for a slice: one element for each iteration, without the axis."""
 
     values: Value
@@ -109,8 +107,7 @@ class SlicedRows:
         return Scanned(self.values, row, self.axis, self.backward)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Slice:
+class Slice(Struct, frozen=True, eq=False):
     """A slice whose source was read: where its parts begin, and how many there are.
 
     Parts of one element are rows that a loop scans. Longer ones, and those of a loop that is

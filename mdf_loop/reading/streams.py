@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop import streams
 from mdf_loop.ir import Array
 
 
-@dataclass(frozen=True, slots=True)
-class Streams:
+class Streams(Struct, frozen=True):
     """Random numbers of a seed, or of one for each member of a sweep; in one trial, or in several.
 
     Members of a sweep share the numbers of a trial, unless their seeds differ. Trials are the members

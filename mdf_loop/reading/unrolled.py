@@ -15,9 +15,9 @@ Source: MindSpore, network in graph mode, which unrolls constant loops; its limi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop.errors import CarryTypeError, RecordShapeError, TripCountError
 from mdf_loop.ir import StoppedBy, Value

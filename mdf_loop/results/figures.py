@@ -8,13 +8,13 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
+from msgspec import Struct
 
 from mdf_loop.files import checked_place, checked_target, write_whole
 from mdf_loop.ir import Array
@@ -71,8 +71,7 @@ def check_picture(path: str | Path) -> Path:
     return target
 
 
-@dataclass
-class Drawn:
+class Drawn(Struct):
     """A figure that is being drawn."""
 
     figure: Figure

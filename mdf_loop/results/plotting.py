@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
@@ -55,8 +56,7 @@ MANY_POINTS = 20_000
 """A line of more points is drawn as pixels in a svg or pdf, which could not be opened otherwise."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Panel:
+class _Panel(Struct, frozen=True, eq=False):
     """What is drawn in one pair of axes: `array[member, time, element]`."""
 
     name: str

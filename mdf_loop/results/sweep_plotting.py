@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from msgspec import Struct
 
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
@@ -32,8 +32,7 @@ FEW_POINTS = 40
 """So many points of a line are marked."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SweptAxis:
+class SweptAxis(Struct, frozen=True, eq=False):
     """What stands along an axis: its label, where its places are, and what is written at them.
 
     Texts are written where values cannot be places: where they do not rise or fall.

@@ -8,7 +8,9 @@ what reads such rows is not computed. The rows themselves are given, as many as 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Data, Loop, Output, Program, Value, reads, results
@@ -16,8 +18,7 @@ from mdf_loop.passes.simplify.drop_unused import drop_unused
 from mdf_loop.run.backend import Runnable
 
 
-@dataclass(slots=True)
-class Incomplete:
+class Incomplete(Struct):
     """What loops that were stopped have left behind.
 
     Attributes:

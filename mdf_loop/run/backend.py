@@ -13,9 +13,10 @@ above it. modeci_mdf's engine knows no programs: it computes documents, whole, a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
+
+from msgspec import Struct
 
 from mdf_loop.document.document import Document
 from mdf_loop.ir import Data, Program
@@ -70,8 +71,7 @@ class Load(Protocol):
         """The program where it is to be computed; it may be a segment of a `whole`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(Struct, frozen=True):
     """What computes programs.
 
     Attributes:
@@ -83,8 +83,7 @@ class Backend:
     load: Load
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentBackend:
+class DocumentBackend(Struct, frozen=True):
     """What computes documents as they are written.
 
     Attributes:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """Where, and how, a program is to be computed.
 
     Attributes:
@@ -24,8 +23,7 @@ USUAL = Placement()
 """Where it is fastest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """A device that was taken, and why."""
 
     name: str

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.emit.loop_node import ENDLESS
 from mdf_loop.emit.row_shapes import rows_differ
@@ -28,8 +28,7 @@ from mdf_loop.run.outputs import LoopReport
 from mdf_loop.run.recording.rows import Rows
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _State:
+class _State(Struct, frozen=True, eq=False):
     """Where a loop is: iterations run, what goes on from there, the last condition.
 
     Where members stop each for itself, each has its own condition and its own count of iterations.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.durations import SECONDS
 from mdf_loop.ir import Array, Data, StoppedBy
@@ -89,8 +90,7 @@ class LoopReport:
         return codes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Axis:
+class Axis(Struct, frozen=True, eq=False):
     """An axis that all outputs have in front.
 
     `name` is `time`, `batch` or `trial`, or what a grid is over; `coordinates` are what stands along it:

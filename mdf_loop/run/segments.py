@@ -15,10 +15,10 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.ir import (
     Array,
@@ -177,8 +177,7 @@ def _inputs(program: Program) -> tuple[Value, ...]:
     return tuple(entry.value for entry in program.inputs)
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
+class Reached(Struct, frozen=True):
     """What an evaluation has come to.
 
     Attributes:

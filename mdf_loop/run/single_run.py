@@ -11,7 +11,8 @@ import math
 import threading
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mdf_loop.errors import MemoryLimitError, RunError
 from mdf_loop.ir import Array, Data, Program, StoppedBy, bodies, is_fixed, loops, results

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mdf_loop.errors import InputError, RunError
 from mdf_loop.ir import Data, StoppedBy
@@ -21,8 +22,7 @@ from mdf_loop.run.time_stepper import TimeStepper
 from mdf_loop.signals import ending
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(Struct, frozen=True):
     """What a run gave: rows of outputs, reductions without an axis of time, and how it went.
 
     `lengths` are those of rows that may have different ones.

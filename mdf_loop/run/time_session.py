@@ -6,10 +6,10 @@ import math
 import sys
 import threading
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Gives, Loop, Program, Takes, Value

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mdf_loop.errors import InputError, RecordShapeError
 from mdf_loop.ir import Array
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
     from mdf_loop.specification import RunSpecification
 
 
-@dataclass(frozen=True, slots=True)
-class _Reached:
+class _Reached(Struct, frozen=True):
     """Where a run is; `ran` is where its order of execution is.
 
     `alike` is how many rows are expected to be of one shape, `shapes` are those of the last ones.

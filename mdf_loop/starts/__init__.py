@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Start:
+
+class Start(Struct, frozen=True):
     """A model to start from: its kind, what it is, and words for a first run of it."""
 
     kind: str

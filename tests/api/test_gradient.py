@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import mdf_loop
 from mdf_loop.errors import GradientError, InputError, LoopError, UnknownNameError, UnsupportedError

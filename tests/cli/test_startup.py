@@ -32,7 +32,7 @@ HEAVY = {
         "scipy",
         "sympy",
     ),
-    *("torch", "xarray", "zarr", "onnx.reference", "modeci_mdf.execution_engine"),
+    *("torch", "xarray", "zarr", "numpy.ma", "onnx.reference", "modeci_mdf.execution_engine"),
     *("mdf_loop.cluster", "mdf_loop.drawing", "mdf_loop.fitting", "mdf_loop.passes.gradient"),
 }
 """What takes a tenth of a second to import, or much of it, and is not needed for a small model."""

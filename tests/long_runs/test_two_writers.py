@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 import zarr
 from click.testing import CliRunner
+from msgspec.structs import asdict, replace
 
 from mdf_loop.cli import cli
 from mdf_loop.run.recording.lock import SILENT, this_process

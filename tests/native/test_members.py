@@ -130,7 +130,9 @@ def test_it_can_be_stopped() -> None:
     model = counting()
     del model["model"]["graphs"]["graph"]["nodes"]["A"]["functions"]["loop"]["args"]["M"]
     compiled = mdf_loop.compile(model, device="cpu", native="require")
-    compiled.run(sweep={"last": [3.0, 5.0, 7.0]})  # what the limit holds for is the loop, not making its kernel
+    compiled.run(
+        sweep={"last": [3.0, 5.0, 7.0]}
+    )  # what the limit holds for is the loop, not making its kernel
     made = compiled.run(sweep={"last": [3.0, np.inf, 7.0]}, time_limit=1)
     assert made["r0"][[0, 2]].tolist() == [3.0, 7.0]
     assert made.loops["A.loop"].iterations[1] > 1000

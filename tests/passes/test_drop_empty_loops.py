@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import mdf_loop
 from mdf_loop.ir import Carried, Loop, Program, Recorded

@@ -185,7 +185,7 @@ def test_endless_loops_stay() -> None:
     b = ModelBuilder()
     go, x = b.new("bool", (), "go"), b.new("float64", (N,), "x")
     finals, _ = repeat(b, 50, [x], lambda b, i, enters: [b.op("Sqrt", enters[0])])
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from mdf_loop.ir import Loop
 

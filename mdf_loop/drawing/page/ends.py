@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from itertools import count
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mdf_loop.drawing.page.scene import Pin, Wire
 
@@ -11,8 +13,7 @@ End = tuple[int, str]
 """The number of a port or a box, and the stroke of what arrives there."""
 
 
-@dataclass(slots=True)
-class Ends:
+class Ends(Struct):
     """Of one drawn node: where its ports and the names that its formulas read arrive and leave.
 
     A name may arrive in several places; what no port is for arrives at `whole`.
@@ -33,8 +34,7 @@ class Ends:
         return self.outputs.get(port, self.whole)
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """A right terminal with a row for each iteration: its frame and loop, its output `node.port`."""
 
     end: int
@@ -43,8 +43,7 @@ class Recording:
     name: str
 
 
-@dataclass(slots=True)
-class Numbers:
+class Numbers(Struct):
     """Gives every box and port its number, and remembers which value of the model leaves where.
 
     Of the graph that is run, `level` graphs deep, `values` has the ports by `node.port`, `loops` the

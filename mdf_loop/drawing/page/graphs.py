@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from mdf_loop.drawing.page.ends import Ends, Numbers
 from mdf_loop.drawing.page.fitting import fitted
@@ -39,8 +39,7 @@ def model_scene(graph: GraphOutline, numbers: Numbers) -> Scene:
     return fitted(Scene(tuple(boxes), tuple(wires)), numbers)
 
 
-@dataclass(frozen=True, slots=True)
-class _Maker:
+class _Maker(Struct, frozen=True):
     """Makes scenes of graphs with one row of numbers."""
 
     numbers: Numbers

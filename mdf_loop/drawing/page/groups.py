@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 
 import networkx as nx
+from msgspec import Struct
 
 from mdf_loop.drawing.page.ends import Numbers
 from mdf_loop.drawing.page.scene import Box, Pin, Scene, Wire
@@ -31,8 +31,7 @@ NAME = 40
 _PILLS = ("input", "output")
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """Boxes that become a group, or a box that stays alone; `scope` is the beginning of their ids."""
 
     boxes: tuple[Box, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mdf_loop.drawing.formulas import OwnFormula, own_formulas
 from mdf_loop.drawing.page.ends import End, Ends, Numbers, Pins

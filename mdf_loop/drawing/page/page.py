@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.drawing.page.ends import Numbers
 from mdf_loop.drawing.page.graphs import model_scene
@@ -19,8 +20,7 @@ FIRST = 50
 _VALUES = "a value"
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """What a page is made from.
 
     `depth` is how many frames inside frames are open at first, `collapse` are nodes that are not;

@@ -7,7 +7,8 @@ Constant -> Reshape -> Add  Add alone, the others among its details
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mdf_loop.drawing.page.ends import Numbers
 from mdf_loop.drawing.page.scene import Box, Scene

@@ -8,8 +8,9 @@ wire outside and wires inside. The page asks nothing of names; they are texts to
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.outline.text import shortened
 from mdf_loop.visible import on_one_line, visible
@@ -18,8 +19,7 @@ LONGEST = 4000
 """Of a longer text a page has its beginning."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(Struct, frozen=True):
     """Where values enter or leave a box; `passes` if what leaves it is the value that came."""
 
     id: int
@@ -29,8 +29,7 @@ class Pin:
     passes: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
+class Wire(Struct, frozen=True):
     """A value on its way; `kind` is a stroke of the legend."""
 
     source: int
@@ -39,8 +38,7 @@ class Wire:
     label: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(Struct, frozen=True):
     """A node, or something that holds others (`inner`).
 
     `left[k]` and `right[k]` stand in one row; `back` are the wires that lead from a right port to a
@@ -71,8 +69,7 @@ class Box:
         yield from (port.id for port in self.ports)
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(Struct, frozen=True):
     """Boxes beside each other, and the wires between them."""
 
     boxes: tuple[Box, ...]

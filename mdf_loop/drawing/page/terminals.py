@@ -9,8 +9,9 @@ back    v0 -> v0
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.drawing.rails import Rows, choice_rows, rail_rows, tested
 from mdf_loop.drawing.theme import LEVELS
@@ -22,8 +23,7 @@ ALL = View(LEVELS[-1])
 """A page has all that a picture of the highest level says."""
 
 
-@dataclass(frozen=True, slots=True)
-class Intake:
+class Intake(Struct, frozen=True):
     """A terminal of the left rail that reads expressions of the surroundings."""
 
     key: str
@@ -31,8 +31,7 @@ class Intake:
     kind: str = "data"
 
 
-@dataclass(frozen=True, slots=True)
-class Terminals:
+class Terminals(Struct, frozen=True):
     """The rails of a block, and what meets them outside and inside.
 
     `takes` is what each left terminal reads; `ports` which right terminal gives an output port of the

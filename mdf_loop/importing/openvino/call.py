@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.openvino.elements import Extents, numpy_dtype, whole, wholes
@@ -50,8 +50,7 @@ def unary(op_type: str) -> Translator:
     return lambda call: op(op_type, call.input(0))
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A layer and the place it stands in."""
 
     layer: Layer

@@ -11,9 +11,8 @@ Source: OpenVINO, Loop-5 and TensorIterator-1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
+from msgspec import Struct, field
 
 from mdf_loop.errors import ConditionError, EndlessLoopError, ModelError
 from mdf_loop.importing.graph_writer import Content, GraphWriter
@@ -35,8 +34,7 @@ def write_loop(layer: Layer, place: Place) -> None:
     _LoopWriter(layer, place, network, ports).write()
 
 
-@dataclass(slots=True)
-class _Written:
+class _Written(Struct):
     """The arguments of the loop and the signature of its body, as they come together."""
 
     args: Content = field(default_factory=dict)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import graphlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import TypeVar
 from xml.etree.ElementTree import Element
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.errors import CycleError, ModelError, UnsupportedError
 from mdf_loop.importing.openvino.elements import (
@@ -23,8 +25,7 @@ PortKey = tuple[int, int]
 """(layer id, port id)"""
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
+class Port(Struct, frozen=True):
     """A port of a layer: what it carries, and the names of that value."""
 
     id: int
@@ -33,8 +34,7 @@ class Port:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Layer:
+class Layer(Struct, frozen=True, eq=False):
     """An operation; `element` is what the file says of it."""
 
     id: int
@@ -48,8 +48,7 @@ class Layer:
     where: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Network:
+class Network(Struct, frozen=True, eq=False):
     """Layers in an order in which they can be computed, by id as written, and who feeds whom."""
 
     layers: tuple[Layer, ...]

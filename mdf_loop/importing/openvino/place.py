@@ -7,10 +7,10 @@ becomes an attribute and leaves no node.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from onnx import defs
 
 from mdf_loop.errors import ModelError
@@ -34,8 +34,7 @@ SMALL = 4096
 """Constants up to this size are followed through Convert, to be read as axes and orders."""
 
 
-@dataclass(frozen=True, eq=False)
-class OnnxOp:
+class OnnxOp(Struct, frozen=True, eq=False):
     """An ONNX operator of values; without `outputs` it gives one."""
 
     type: str
@@ -47,8 +46,7 @@ class OnnxOp:
         return Part(self, index)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One output of an operator that gives several."""
 
     op: OnnxOp

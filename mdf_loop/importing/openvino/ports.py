@@ -6,16 +6,16 @@ Source: OpenVINO, Loop-5 and TensorIterator-1.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from xml.etree.ElementTree import Element
+
+from msgspec import Struct
 
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.openvino.elements import whole
 from mdf_loop.importing.openvino.network import Layer, Network, child
 
 
-@dataclass(frozen=True, slots=True)
-class Tie:
+class Tie(Struct, frozen=True):
     """A port of the owner tied to a Parameter or Result of its body; the port is -1 for none."""
 
     port: int
@@ -71,8 +71,7 @@ class Tie:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class BodyPorts:
+class BodyPorts(Struct, frozen=True):
     """What enters and leaves the body of a loop."""
 
     sliced: tuple[Tie, ...]

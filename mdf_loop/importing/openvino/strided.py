@@ -10,9 +10,9 @@ Source: OpenVINO, StridedSlice-1.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.openvino.call import Call, Result, layer, whole_list
@@ -22,8 +22,7 @@ from mdf_loop.importing.openvino.shapes import joined, one
 _FAR = np.iinfo(np.int64).max
 
 
-@dataclass(slots=True)
-class _Cuts:
+class _Cuts(Struct):
     """Slices of the value's axes, then which of them go, then where new ones come."""
 
     axes: list[int] = field(default_factory=list)

@@ -7,8 +7,10 @@ which some have that axis. Most operators need no more than their axes counted o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Array, Op, Shape, Value
@@ -23,8 +25,7 @@ if TYPE_CHECKING:
 HINT = "run the values one after the other"
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """What an operation reads: `member` is the value of one run alone, `value` that of all runs.
 
     If it is `batched`, `value` has the axis of the runs in front of the axes of `member`.
@@ -43,8 +44,7 @@ class Operand:
 Operands: TypeAlias = Sequence["Operand | None"]
 
 
-@dataclass(slots=True)
-class Lane:
+class Lane(Struct):
     """Where a rule builds: the scope at hand, the outermost one, the axis of the runs.
 
     `count` is the number of runs as an array of one element. What an operand becomes is made in

@@ -6,10 +6,10 @@ Source: ONNX operators, RNN-14, GRU-14, LSTM-14.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Carried, Loop, Op, Recorded, Value
@@ -89,8 +89,7 @@ def _activation(
 # --- cells: one step --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Weights:
+class _Weights(Struct, frozen=True):
     """What one direction computes with, made before the loop.
 
     `recurrent` meets the state, and after it `late_bias`; `candidate` meets a GRU's reset state.

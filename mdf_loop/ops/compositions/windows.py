@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 _END = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True, slots=True)
-class Windows:
+class Windows(Struct, frozen=True):
     """How windows lie on the spatial axes: one number for each axis."""
 
     kernel: tuple[int, ...]

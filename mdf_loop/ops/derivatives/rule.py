@@ -11,8 +11,9 @@ from those of its results; None stands for zeros. A cotangent has the shape of w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
+
+from msgspec import Struct
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
@@ -33,8 +34,7 @@ Transposed: TypeAlias = "Callable[[Builder, Op, Changes, int], Value | None]"
 """The cotangent of the operand at a position, for those of all results."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pointwise:
+class Pointwise(Struct, frozen=True):
     """Of what is computed element by element: a `side` for each operand; None: it changes nothing."""
 
     sides: Callable[[Op], Sequence[Side | None]]
@@ -68,16 +68,14 @@ class Pointwise:
         return fitted(b, made, x)
 
 
-@dataclass(frozen=True, slots=True)
-class General:
+class General(Struct, frozen=True):
     """Any other: both directions said."""
 
     tangents: Callable[[Builder, Op, Changes], Changes]
     cotangent: Transposed
 
 
-@dataclass(frozen=True, slots=True)
-class Through:
+class Through(Struct, frozen=True):
     """As that of other operations, which make the same results."""
 
     composition: Callable[[Builder, Op], Value | tuple[Value | None, ...]]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop.ir import Op, Value, is_fixed
 from mdf_loop.ir.substitute import substitute

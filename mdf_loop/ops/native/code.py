@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from msgspec import Struct, field
 
 from mdf_loop.errors import LoopError, RunError
 from mdf_loop.ir import Array, Op, Value
@@ -52,8 +52,7 @@ class NotNative(Exception):  # noqa: N818 - no error: the loop is standard
     op: Op | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """A value: registers (one, if it is a single number), or the pointer to an array.
 
     Lanes have a register for each vector of a block, arrays in steps have some for a few whole numbers.
@@ -71,8 +70,7 @@ COUNT_OF_NUMBERS, NUMBERS = 3, 4
 """Where in `Call` of trampoline.c a failure's numbers are, in words of 8 bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """Why a run fails: the sentence, the place in the model, what to do, which error that is."""
 
     sentence: str
@@ -161,8 +159,7 @@ class Arrays(Protocol):
         """Code for each `step`-th number from `begin` on, below `end`."""
 
 
-@dataclass(slots=True)
-class Text:
+class Text(Struct):
     """What is written: lines of the function, places in its frame, functions that it calls.
 
     Where the k-th of `failures` happens the function ends with -(k + 1).
@@ -180,8 +177,7 @@ class Text:
         return f"{stem}{self.count}"
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(Struct, frozen=True):
     """Writes operations for `width` lanes at once.
 
     Attributes:

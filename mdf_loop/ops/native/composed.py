@@ -8,10 +8,11 @@ are computed alike: in float64, rounded once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Array, Op, Value
@@ -49,8 +50,7 @@ def composed(code: Code, op: Op, *registers: str) -> str:
     return converted(code, "float64", written.registers[made], op.outputs[0].dtype)
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
+class _Written(Struct, frozen=True):
     """What a composition takes for a builder: each operation is written at once.
 
     Attributes:

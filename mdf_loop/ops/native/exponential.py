@@ -7,9 +7,8 @@ log(2) in two parts), and of one polynomial for exp(r), found by Remez' exchange
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.ops.native.formula import (
     Number,
@@ -58,8 +57,7 @@ FLAT = 20.0
 """From here on tanh(x) is 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reduced:
+class Reduced(Struct, frozen=True):
     """`x = k log(2) + r + rest`; where |x| is larger than exp can use this means nothing."""
 
     biased: Number

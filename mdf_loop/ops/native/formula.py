@@ -10,13 +10,13 @@ processor without it calls the system's library, which gives the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mdf_loop.ops.native.code import Code, Text, is_float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Number:
+class Number(Struct, frozen=True, eq=False):
     """A register in formulas: of floats, of whole numbers (which wrap) or of truth values."""
 
     code: Code

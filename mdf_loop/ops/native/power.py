@@ -10,9 +10,8 @@ itself. The form is that of FreeBSD's msun (`e_pow.c`); the polynomial was found
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.ops.native.exponential import EXP, LARGE, far, reduced
 from mdf_loop.ops.native.formula import Number, called, choose, exceeds, fma, polynomial, where_rare
@@ -34,8 +33,7 @@ TWO_THIRDS = (float.fromhex("0x1.5555555555555p-1"), float.fromhex("0x1.55555555
 """2 / 3, and what that leaves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """A sum of a large and a small number: twice as many digits."""
 
     large: Number

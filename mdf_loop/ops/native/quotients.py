@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.ops.native.code import Code
 
@@ -26,8 +26,7 @@ FEWEST = 4
 """Lanes from which on a processor multiplies and adds in one instruction, and it pays."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(Struct, frozen=True):
     """A dtype.
 
     Attributes:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mdf_loop.ops.native.code import Code, Text
 from mdf_loop.ops.native.formula import Number, all_where_rare, choose, exceeds, fma, polynomial
@@ -55,8 +56,7 @@ FAR = 2.0**24
 """Up to here n has 24 bits: its product with the second part of pi / 2 is exact, with the third negligible."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reduced:
+class Reduced(Struct, frozen=True):
     """`n pi / 2 + r + rest`, of n its last bits."""
 
     n: Number

@@ -8,7 +8,8 @@ every other   [n, m] -> [n / 2, m]    axes (n / 2, 2 m), (m, 1)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mdf_loop.ir import Value
 from mdf_loop.ops.native.code import BYTES, Arrays, Cell, Code, Extent, Extents
@@ -17,8 +18,7 @@ from mdf_loop.ops.native.extents import Factors, alike, product
 ONE, NOTHING = alike((1,)), alike((0,))
 
 
-@dataclass(frozen=True, slots=True)
-class Stride:
+class Stride(Struct, frozen=True):
     """How many elements, and how far one lies from the next: products."""
 
     extent: Factors

@@ -21,7 +21,8 @@ Source: jax.vmap (Bradbury et al. 2018), on our operations.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import CarryShapeError, Findings, Poisoned, UnknownNameError

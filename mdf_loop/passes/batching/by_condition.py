@@ -14,7 +14,8 @@ A last condition that does not end the loop is carried. Keeps: results bit for b
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError

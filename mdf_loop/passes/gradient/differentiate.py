@@ -12,7 +12,8 @@ What `y` is part of changes with `x` by `change of x`, where it changes with `y`
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Gives, Input, Output, Program, Takes

@@ -15,9 +15,9 @@ Source: forward accumulation (Wengert 1964).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError

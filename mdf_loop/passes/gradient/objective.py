@@ -12,9 +12,10 @@ A mean may be a part of one over more rows: a factor, `data` without axes, says 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import Finding, raise_findings
@@ -28,8 +29,7 @@ VALUE = "value"
 """What the output is called that gives the number."""
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(Struct, frozen=True):
     """A sum over an output, by its word; a `scaled` one has a factor. `number` tells it from others.
 
     The data of one that is `alike` are one number for all elements.

@@ -6,9 +6,10 @@ Where derivatives are truncated, it is the last iterations of it: what these beg
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Carried, Loop, Op, Operation, Recorded, Scanned, Value
@@ -21,8 +22,7 @@ from mdf_loop.passes.gradient.rows_that_ran import rows_that_ran
 _ALL = int(np.iinfo(np.int64).max)
 
 
-@dataclass(frozen=True, slots=True)
-class RanLoop:
+class RanLoop(Struct, frozen=True):
     """A loop with as many rows as it had iterations.
 
     Attributes:

@@ -10,8 +10,10 @@ Source: reverse accumulation (Linnainmaa 1970), checkpoint by recomputing the bo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError
@@ -42,8 +44,7 @@ Through: TypeAlias = "Callable[[Reverse, Sweep, Loop], None]"
 """Gives what a loop reads what it gets of the cotangents of its results."""
 
 
-@dataclass(slots=True)
-class Reverse:
+class Reverse(Struct):
     """What is known of a program while it is differentiated.
 
     Attributes:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Loop, Op, Operation, Scanned, Value, captures

@@ -7,7 +7,7 @@ Keeps: the values of the definition, but for the last bits.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Program, Value, walk

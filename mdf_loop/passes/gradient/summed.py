@@ -8,7 +8,8 @@ sum over i of  (u[i] + v[i]).T   =  (sum of u[i] + sum of v[i]).T
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Operation, Value, is_fixed
@@ -41,8 +42,7 @@ def summed_over(
     return {value: sums.of(value) for value in values}
 
 
-@dataclass(slots=True)
-class _Sums:
+class _Sums(Struct):
     b: Builder
     makers: Mapping[Value, Op]
     count: Value

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Carried, Loop, Operation, Recorded, Value, captures
@@ -13,8 +14,7 @@ from mdf_loop.ops.derivatives.sweep import Sweep
 from mdf_loop.passes.gradient.reverse import Reverse
 
 
-@dataclass(frozen=True, slots=True)
-class Transposed:
+class Transposed(Struct, frozen=True):
     """One iteration backward, on values of its own.
 
     Attributes:

@@ -9,7 +9,7 @@ float32 holds every bfloat16 exactly, so nothing is lost on the way in and out.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from mdf_loop.ir import Input, Op, Output, Program, Value
 from mdf_loop.ir.types import element_type

@@ -14,9 +14,8 @@ given that goes on. Keeps: results bit for bit.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Carried, Loop, Operation, Value, captures, walk

@@ -15,9 +15,9 @@ Source: the processor's own division traps where the quotient overflows (Intel S
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Constant, Loop, Op, Operation, Program, Value, walk
@@ -65,8 +65,7 @@ def _divided(b: Builder, op: Op) -> Value:
     return b.op("Mul", quotient, b.op("Where", turns, minus_one, one))
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(Struct):
     """Values that are never -1, values that never hold the smallest number of their dtype."""
 
     never_minus_one: set[Value] = field(default_factory=set)

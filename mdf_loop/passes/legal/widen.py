@@ -7,7 +7,7 @@ Keeps: the values of ONNX's definition; whole numbers wrap as numpy's do, floats
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import UnsupportedError

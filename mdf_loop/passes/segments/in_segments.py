@@ -21,8 +21,10 @@ segment to segment: only arrays can be kept for later.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import (
@@ -42,8 +44,7 @@ from mdf_loop.ir.types import is_tensor
 from mdf_loop.passes.segments.loop_segment import LoopSegment, loop_segment
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Straight:
+class Straight(Struct, frozen=True, eq=False):
     """What lies between two loops."""
 
     program: Program

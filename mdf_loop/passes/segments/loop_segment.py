@@ -12,9 +12,10 @@ results bit for bit, names and places.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import (
@@ -38,8 +39,7 @@ from mdf_loop.ir.types import element_type, kind_of
 from mdf_loop.ops.words import ints
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LoopSegment:
+class LoopSegment(Struct, frozen=True, eq=False):
     """Some further iterations of a loop.
 
     Attributes:

@@ -14,9 +14,9 @@ loop, and so does a final value whose type says less than that of its initial va
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop.ir import (
     Array,

@@ -7,7 +7,7 @@ Keeps: results bit for bit. Needs a trip count or a bound, else the loop would b
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from mdf_loop.ir import (
     Loop,

@@ -9,7 +9,8 @@ Keeps: results bit for bit. ONNX Runtime runs dead operations of a body and stac
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mdf_loop.ir import (
     Branch,

@@ -10,7 +10,7 @@ invariants before itself, in the branch. ONNX Runtime hoists nothing.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from mdf_loop.ir import (
     Constant,

@@ -23,7 +23,9 @@ tenth more. (Not measured on a GPU, where an `If` waits for its condition.)
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import (
@@ -99,8 +101,7 @@ def _is_choice(op: Op) -> bool:
     return same and condition.shape == ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
+class _Side(Struct, frozen=True):
     """What one side of choices reads, and the positions of what only it needs."""
 
     leaves: tuple[Value, ...]

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Hashable, MutableMapping
-from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop.bits import bits
 from mdf_loop.ir import Guard, Op, Operation, Program, Value, bodies, with_bodies

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.errors import ConditionError, UnsupportedError
 from mdf_loop.reading.schedule.arguments import COMPOSITE, INSIDE, Arguments, type_and_arguments
@@ -35,8 +36,7 @@ _MS = {"s": Fraction(1000), "ms": Fraction(1), "us": Fraction(1, 10**3), "ns": F
 _UNITS = {"second": "s", "millisecond": "ms", "microsecond": "us", "nanosecond": "ns"}
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
+class Points(Struct, frozen=True):
     """The times that a condition names, in milliseconds."""
 
     repeat: Fraction | None
@@ -52,8 +52,7 @@ class Points:
         return [time for time, inclusive in ends if inclusive and time is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class AbsoluteTime:
+class AbsoluteTime(Struct, frozen=True):
     """The clock of a graph with conditions on absolute time, in milliseconds.
 
     `used` says whether there are such conditions at all.
@@ -129,7 +128,7 @@ def _found(written: Any, where: str) -> Iterable[Points]:
     if kind in _ABSOLUTE:
         yield _points(kind, arguments, where)
     elif kind in COMPOSITE:
-        for _, part in Arguments(kind, arguments).parts():
+        for _, part in Arguments(type=kind, arguments=arguments).parts():
             yield from _found(part, where)
     elif INSIDE in arguments:
         for _ in _found(arguments[INSIDE], where):

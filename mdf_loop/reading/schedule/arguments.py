@@ -6,8 +6,9 @@ What compiles conditions and what puts them into words read them here alike.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 ABOUT = ("dependency", "dependencies", "node", "args")
 """Names of the argument that says which node, or which nodes, a condition is about."""
@@ -19,8 +20,7 @@ INSIDE = "condition"
 """The argument of `Not` and `NWhen`: the condition that they are made of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
+class Arguments(Struct, frozen=True, eq=False, kw_only=True):
     """The type of a condition, and its arguments as they are written.
 
     `asked` are the names of arguments that were asked for.
@@ -28,7 +28,7 @@ class Arguments:
 
     type: str
     arguments: Mapping[str, Any]
-    asked: dict[str, None] = field(default_factory=dict, kw_only=True, compare=False)
+    asked: dict[str, None] = field(default_factory=dict)
 
     def get(self, *names: str) -> Any:
         """The argument of the first of these names that is there; None if none is."""

@@ -7,9 +7,10 @@ used yet, how often a unit of time has passed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 
 class TimeScale(IntEnum):
@@ -29,8 +30,7 @@ def _words(scale: TimeScale) -> str:
     return scale.name.lower().replace("_", " ")
 
 
-@dataclass(frozen=True, slots=True)
-class Calls:
+class Calls(Struct, frozen=True):
     """How often a node has run within the current unit of time."""
 
     node: str
@@ -45,8 +45,7 @@ class Calls:
         return self.scale > EVALUATION
 
 
-@dataclass(frozen=True, slots=True)
-class Unused:
+class Unused(Struct, frozen=True):
     """How often a node has run since its reader ran last (in this evaluation)."""
 
     node: str
@@ -57,8 +56,7 @@ class Unused:
         return f"runs of {self.node} not used by {self.reader}"
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(Struct, frozen=True):
     """How many units of time have passed within the current longer one."""
 
     unit: TimeScale
@@ -76,36 +74,31 @@ class Times:
 Count: TypeAlias = Calls | Unused | Times
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
+class Fixed(Struct, frozen=True):
     """A condition that always, or never, holds."""
 
     holds: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AllOf:
+class AllOf(Struct, frozen=True):
     """Every part holds; looked at in order, up to the first that does not."""
 
     parts: tuple[Condition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(Struct, frozen=True):
     """One part holds; looked at in order, up to the first that does."""
 
     parts: tuple[Condition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(Struct, frozen=True):
     """The part does not hold."""
 
     part: Condition
 
 
-@dataclass(frozen=True, slots=True)
-class FirstTimes:
+class FirstTimes(Struct, frozen=True):
     """The part holds, and has been found so less than `n` times; `place` tells two apart."""
 
     part: Condition
@@ -116,8 +109,7 @@ class FirstTimes:
         return f"times found at {self.place}"
 
 
-@dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(Struct, frozen=True):
     """`sum(counts) <sign> number`."""
 
     counts: tuple[Count, ...]
@@ -125,8 +117,7 @@ class Compare:
     number: int | float
 
 
-@dataclass(frozen=True, slots=True)
-class EveryNth:
+class EveryNth(Struct, frozen=True):
     """`(count - offset) % n == 0`."""
 
     count: Count
@@ -134,8 +125,7 @@ class EveryNth:
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class JustRan:
+class JustRan(Struct, frozen=True):
     """The node was in the last set of nodes that ran together."""
 
     node: str
@@ -144,8 +134,7 @@ class JustRan:
         return f"{self.node} just ran"
 
 
-@dataclass(frozen=True, slots=True)
-class Reaches:
+class Reaches(Struct, frozen=True):
     """A value of a node compared with a threshold; (nearly) equal for `==` and `!=`."""
 
     node: str

@@ -7,8 +7,10 @@ inside a loop. Only what some condition asks for is counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mdf_loop.ir import Value
 from mdf_loop.lower.builder import ModelBuilder
@@ -55,8 +57,7 @@ def _refuse_to_look(condition: Reaches) -> Truth:
     raise NotKnown
 
 
-@dataclass
-class Counters:
+class Counters(Struct):
     """All counts at one point of the schedule.
 
     `held` maps what is kept to its number or truth value; None stands for one not known.

@@ -8,8 +8,9 @@ are asked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.errors import ConditionError, EndlessLoopError, Findings, UnknownNameError
 from mdf_loop.reading.schedule.absolute import absolute_time
@@ -49,8 +50,7 @@ Sets = tuple[tuple[str, ...], ...]
 """Nodes that run together, one set after the other (an empty one where nothing could run)."""
 
 
-@dataclass(frozen=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """Layers of nodes, the condition of each node, and when an evaluation ends."""
 
     layers: Sets

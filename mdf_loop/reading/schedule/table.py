@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.errors import ConditionError, UnsupportedError
 from mdf_loop.reading.schedule import wording as say
@@ -46,8 +47,7 @@ def _sequence(compare: Callable[[int | float], bool]) -> Callable[[Written], Con
     return lambda w: Fixed(compare(w.number()))
 
 
-@dataclass(frozen=True, slots=True)
-class Type:
+class Type(Struct, frozen=True):
     """One type of conditions: what it comes down to, and how it is said."""
 
     read: Callable[[Written], Condition]
@@ -174,7 +174,9 @@ def read_condition(
         raise ConditionError(
             f"there is no scheduler condition '{kind}'", where, suggestion(kind, COMPILED)
         )
-    condition = Written(kind, arguments, owner, where, nodes, absolute, read_condition)
+    condition = Written(
+        owner, where, nodes, absolute, read_condition, type=kind, arguments=arguments
+    )
     made = TYPES[kind].read(condition)
     condition.refuse_unread()
     return made
@@ -183,7 +185,7 @@ def read_condition(
 def condition_text(written: Any) -> str:
     """A condition in a few words, also one that cannot be compiled; an unknown one as a call."""
     kind, arguments = type_and_arguments(written)
-    said = say.Said(str(kind), arguments, condition_text)
+    said = say.Said(condition_text, type=str(kind), arguments=arguments)
     return TYPES[kind].words(said) if kind in TYPES else say.as_call(said)
 
 

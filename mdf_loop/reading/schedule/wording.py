@@ -11,14 +11,12 @@ Source: graph-scheduler's condition classes (1.2.2), read as modeci_mdf's `parse
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from mdf_loop.reading.schedule.arguments import INSIDE, Arguments, node_id, scale_name
 
 
-@dataclass(frozen=True, slots=True)
-class Said(Arguments):
+class Said(Arguments, frozen=True, eq=False):
     """A condition to be put into words; `say` does that for those inside it.
 
     It need not be one that can be compiled: what it lacks is a question mark.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.errors import (
@@ -53,8 +52,7 @@ Read = Callable[[Any, str | None, str, Sequence[str], Intervals], Condition]
 """As `table.read_condition` reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written(Arguments):
+class Written(Arguments, frozen=True, eq=False):
     """One condition as the document has it: type, arguments, the node that it governs.
 
     `owner` is None for a termination condition; `absolute` reads conditions on absolute time,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct, field
 
 from mdf_loop.ir import Array, Data
 from mdf_loop.run.control.snapshot import Snapshot
@@ -15,8 +16,7 @@ Numbers: TypeAlias = "range | Array"
 """The number of the step of each row; steps count from 0 over the whole run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """Rows that some further steps gave: `[time, ...]`, in a sweep `[members, time, ...]`.
 
     `watched` are the floats that are watched for nan, in the order in which they are computed.

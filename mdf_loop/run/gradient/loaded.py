@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.ir import Gives, Program
 from mdf_loop.native.choice import NATIVE, said_before, unavailable
@@ -17,8 +19,7 @@ from mdf_loop.run.device import Placement
 from mdf_loop.run.members import Members
 
 
-@dataclass(frozen=True, slots=True)
-class Differentiation:
+class Differentiation(Struct, frozen=True):
     """What is differentiated: the terms of a number, by inputs of a program.
 
     Attributes:

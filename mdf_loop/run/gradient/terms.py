@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Program, Value
@@ -25,8 +26,7 @@ def whole_terms(losses: Sequence[Loss], names: Mapping[str, str]) -> tuple[Term,
     return tuple(Term(names[loss.output], loss.word, number=k) for k, loss in enumerate(losses))
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """What terms are given: arrays with a row for each step, or none, and how many steps there are."""
 
     terms: tuple[Term, ...]

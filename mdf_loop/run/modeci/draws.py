@@ -13,10 +13,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop.distributions import FUNCTIONS, SiteTurn
 from mdf_loop.document.changes import changed

@@ -16,10 +16,10 @@ Source: modeci_mdf.execution_engine.EvaluableGraph.evaluate (0.4.15).
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError, RunError
@@ -43,8 +43,7 @@ def only_given(document: Document, names: Container[str], given: Given) -> Given
     return Given(arrays, given.over_time, given.dtypes)
 
 
-@dataclass(frozen=True, slots=True)
-class EngineRun:
+class EngineRun(Struct, frozen=True):
     """What modeci_mdf's engine made of a model.
 
     Attributes:

@@ -6,8 +6,9 @@ ONNX Runtime falls back to the CPU without a word; here that is an error that sa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mdf_loop.emit import SessionModel
 from mdf_loop.errors import DeviceError
@@ -27,8 +28,7 @@ rows (see `emit.scan_node`) are left out."""
 _CUDA = "CUDAExecutionProvider"
 
 
-@dataclass(frozen=True, eq=False)
-class Placed:
+class Placed(Struct, frozen=True, eq=False):
     """A model that the runtime has on a device."""
 
     session: Any

@@ -10,8 +10,9 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from mdf_loop.emit import SessionModel
 from mdf_loop.errors import DeviceError
@@ -137,8 +138,7 @@ class _TooSlow(Exception):  # noqa: N818 - no error: the race is over
     """A run was told to stop; the text says when."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
+class _Work(Struct, frozen=True):
     """A piece of work that may be done again and again."""
 
     names: Sequence[str]

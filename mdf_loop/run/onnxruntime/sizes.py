@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mdf_loop.ir import Program, Value, results, walk
 from mdf_loop.ir.types import is_tensor, numpy_dtype
 from mdf_loop.memory_limit import limit, too_large
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(Struct, frozen=True):
     """The most elements of a value, and the largest of those that are computed at any rate."""
 
     most_elements: int

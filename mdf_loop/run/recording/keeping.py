@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
@@ -13,8 +15,7 @@ from mdf_loop.run.recording.lengths import OpenRows
 from mdf_loop.specification import Selection
 
 
-@dataclass(frozen=True, slots=True)
-class Keeping:
+class Keeping(Struct, frozen=True):
     """What is kept of each step: rows of the `traces`, and of the rest what it is reduced to.
 
     `selection` is what was asked for, by the names that results have. `open` are those whose rows

@@ -16,10 +16,10 @@ What is swept may be arrays. Then the members are numbered, and the values stand
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, StoppedBy
@@ -29,8 +29,7 @@ from mdf_loop.run.recording.ticks import Ticks
 from mdf_loop.version import __version__
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Labelled:
+class Labelled(Struct, frozen=True, eq=False):
     """An array with its name, the names of its dimensions, and its unit (or none).
 
     Times (`Ticks`) are made when they are looked at, a part of them with `array[first:last]`.

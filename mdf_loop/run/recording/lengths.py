@@ -11,10 +11,10 @@ Rows of several axes have a length for each of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.ir import Array, Shape, is_fixed
 
@@ -22,8 +22,7 @@ OpenRows: TypeAlias = "Mapping[str, int | None]"
 """Outputs whose rows may have other shapes in other steps, and how many axes their rows have."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowShapes:
+class RowShapes(Struct, frozen=True):
     """What is known of rows before the run, from their shapes in the first step and in later ones.
 
     Attributes:

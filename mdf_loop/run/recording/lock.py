@@ -22,11 +22,13 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from mdf_loop.errors import InputError
 from mdf_loop.files import not_written, real_place
@@ -55,8 +57,7 @@ _NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 # --- owners ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """A run that writes a store, or the rows of a region of it.
 
     `system` tells hosts apart, and what counts processes on them; `began` is when the process did,

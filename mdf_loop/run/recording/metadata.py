@@ -12,11 +12,11 @@ import math
 import struct
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 METADATA = "zarr.json"
 
@@ -84,8 +84,7 @@ def parsed(data: bytes) -> Any:
 # --- an array -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """An array: its dtype, and along each dimension its name, the extent, and that of a chunk.
 
     `is_open` is True where it is nan wherever nothing was written. `name` is the output's.
@@ -237,8 +236,7 @@ def _check(holds: bool, sentence: str) -> None:
 # --- a store --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """The arrays of a store that grows, by the names of their folders.
 
     `along` is the coordinate that grows with the rows, `dim` its dimension, which is also one of

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.errors import InputError, RunError
 from mdf_loop.files import beside
@@ -41,8 +41,7 @@ Along: TypeAlias = Callable[[int, int], Array]
 """What stands along an axis, from one place to before another."""
 
 
-@dataclass(frozen=True, slots=True)
-class Regions:
+class Regions(Struct, frozen=True):
     """A store at `place` with the members of a `run`, which have axes of this `shape`.
 
     `flags` is the name of what says which members are computed.

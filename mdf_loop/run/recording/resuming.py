@@ -19,11 +19,11 @@ import math
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
@@ -43,8 +43,7 @@ from mdf_loop.run.recording.metadata import (
 _ANEW = "put back the store as it was, or begin anew: leave resume (--resume) out"
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """What a checkpoint keeps of a store: its metadata, and the rows of chunks that are not full."""
 
     document: Mapping[str, Any]

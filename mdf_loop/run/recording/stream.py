@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.errors import DiskFullError
 from mdf_loop.files import NO_SPACE, checked_target, real_place, sync
@@ -40,8 +40,7 @@ ROOM = 1 << 15
 """How many bytes of a disk each array may need besides its rows, while they are written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """An output: the dtype and the shape that all its rows can have, and its unit or none.
 
     `length_of` is the output whose rows' lengths it is; rows of that one may become longer.

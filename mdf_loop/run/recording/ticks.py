@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.ir import Array
 from mdf_loop.run.control.stepper import Numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(Struct, frozen=True):
     """The time of each step: `number * dt` as long as dt has been the same, from step 0 on.
 
     `step` is the number of a step whose time is known, `dt` None where no time passes.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 
 from mdf_loop.ir import Array
 from mdf_loop.run.control.stepper import Block
@@ -15,8 +15,7 @@ _AT_ONCE = 1 << 16
 """Elements that are looked at at once: as many as stay in the processor's cache."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A value that is not finite: in the `row` of its block, the number of the step, its name.
 
     In a sweep `member` is the first one that has it, counted from 0.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Constant, Input, Op, Output, Program, Value

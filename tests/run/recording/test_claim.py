@@ -11,13 +11,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import zarr
+from msgspec.structs import asdict, replace
 
 import mdf_loop
 from mdf_loop.errors import InputError

@@ -10,12 +10,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict, replace
 
 from mdf_loop.errors import InputError
 from mdf_loop.run.recording import lock as lock_module
