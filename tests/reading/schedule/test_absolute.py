@@ -31,7 +31,7 @@ def _clock(layers: list[str], *written: dict[str, Any]) -> AbsoluteTime:
 
 def _read(clock: AbsoluteTime, owner: str, kind: str = "TimeInterval", **written: Any) -> Condition:
     return clock.condition(
-        Written(kind, written, owner, "here", "AB", clock.condition, read_condition)
+        Written(owner, "here", "AB", clock.condition, read_condition, type=kind, arguments=written)
     )
 
 
