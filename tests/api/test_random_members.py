@@ -13,7 +13,7 @@ from tests.run.segment_running import same_bits
 from tests.soak import times
 from tests.strategies.members import noisy_loop
 
-SEEDS = times(20, 2000)
+SEEDS = times(12, 2000)
 
 
 def alone(compiled: Any, sweep: dict[str, Any], member: int, trial: int) -> Any:

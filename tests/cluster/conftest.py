@@ -1,4 +1,4 @@
-"""Two processes that compute for all tests of a file, and a neuron."""
+"""Two processes that compute for all tests, and a neuron."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdf_loop.cluster.clients import connected
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "parameter_sweep" / "model.yaml"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def client() -> Iterator[Any]:
     """A client of two processes."""
     with connected(2) as found:

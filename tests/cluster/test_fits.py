@@ -14,7 +14,7 @@ from mdf_loop.errors import InputError
 pytestmark = pytest.mark.slow  # processes are started
 
 FREE = {"fn.a": (0.5, 0.9), "current": (0.2, 1.2)}
-WORDS = {"against": "v", "dt": 0.5, "points": 16, "polish": 1, "progress": False}
+WORDS = {"against": "v", "dt": 0.5, "points": 8, "polish": 1, "progress": False}
 
 
 def data_of(model: Compiled, count: int) -> dict[str, dict[str, np.ndarray]]:

@@ -51,7 +51,7 @@ def test_every_word_is_what_it_is_to_pyyaml(word: str) -> None:
 
 @pytest.mark.soak
 @settings(
-    suppress_health_check=[HealthCheck.too_slow], max_examples=times(100, 5_000), deadline=None
+    suppress_health_check=[HealthCheck.too_slow], max_examples=times(60, 5_000), deadline=None
 )
 @given(DOCUMENTS)
 @example("{1: a, 1.0: b}")

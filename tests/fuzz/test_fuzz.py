@@ -39,7 +39,7 @@ def test_what_is_broken_ends_in_a_result_or_a_clean_error(target: str) -> None:
 @pytest.mark.parametrize("reader", READERS)
 def test_the_models_that_are_broken_are_sound_before(reader: str, tmp_path: Path) -> None:
     said = []
-    for k, seed in enumerate(some(corpus(reader), 10)):
+    for k, seed in enumerate(some(corpus(reader), 30)):
         folder = tmp_path / str(k)
         folder.mkdir()
         said.append(outcome(seed().write(folder)))

@@ -140,7 +140,7 @@ def test_kills_of_a_run_that_streams(server, unbroken, tmp_path):
         return safe
 
     words = {"steps": STEPS, "output": "rows.zarr"}
-    for _ in _kill_and_resume(server, model, times(6, 100), 1, look, **words):
+    for _ in _kill_and_resume(server, model, times(4, 100), 1, look, **words):
         _same(stored_rows(store, "walk.x"), rows)
         assert _state(tmp_path) == state
         assert {path.name for path in tmp_path.iterdir()} == FILES | {"rows.zarr"}

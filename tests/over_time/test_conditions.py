@@ -113,7 +113,7 @@ _WRAPPED = (
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", SIMPLE)
 def test_it_holds_when_the_engine_says_so(kind: str) -> None:
-    verdicts = Counter(compare(source, STEPS) for source in some(_models(kind), 8))
+    verdicts = Counter(compare(source, STEPS) for source in some(_models(kind), 14))
     assert verdicts["equal"] > sum(verdicts.values()) / 4
     assert not verdicts["we refuse"]
     assert not verdicts["engine fails"]
@@ -123,7 +123,7 @@ def test_it_holds_when_the_engine_says_so(kind: str) -> None:
 @pytest.mark.parametrize("kind", SIMPLE)
 def test_the_same_decided_while_running(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     decide_while_running(monkeypatch)
-    for source in some(list(_models(kind))[:8], 6):
+    for source in some(list(_models(kind))[:8], 8):
         assert compare(source, 8) in ("equal", "both fail", "engine fails")
 
 
@@ -142,7 +142,7 @@ _PARTS = [
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", ["All", "And", "Any", "Or"])
 def test_pairs(kind: str) -> None:
-    for left, right in some(product(_PARTS, _PARTS), 8):
+    for left, right in some(product(_PARTS, _PARTS), 14):
         written = condition(kind, dependencies=[left, condition("Not", condition=right)])
         source = model("chain", {"B": written, "C": condition("Always")}, PASSES_3)
         assert compare(source, STEPS) == "equal"

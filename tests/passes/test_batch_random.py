@@ -14,7 +14,7 @@ from tests.strategies.loops import GIVEN, loops, opened
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 
-@settings(max_examples=times(25, 1500), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(14, 1500), suppress_health_check=[HealthCheck.too_slow])
 @given(loops(), st.sets(st.sampled_from(GIVEN), min_size=1), st.integers(0, 2**32 - 1))
 def test_random_loops(loop: dict[str, object], wanted: set[str], seed: int) -> None:
     program, arrays = opened(loop)

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 
 @settings(
-    max_examples=times(25, 1500),
+    max_examples=times(15, 1500),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(programs())
@@ -31,7 +31,7 @@ def test_all_engines_agree(made: Program) -> None:
 
 
 @settings(
-    max_examples=times(12, 500),
+    max_examples=times(8, 500),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(programs())

@@ -30,7 +30,7 @@ def agree(left: np.ndarray, right: np.ndarray) -> None:
     np.testing.assert_allclose(left, right, rtol=1e-12, atol=1e-14)
 
 
-@settings(max_examples=times(25, 1500), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(15, 1500), suppress_health_check=[HealthCheck.too_slow])
 @given(loops())
 def test_all_engines_agree(loop: dict[str, object]) -> None:
     expected = by_python(loop)
@@ -52,7 +52,7 @@ def test_all_engines_agree(loop: dict[str, object]) -> None:
             assert made[name].dtype == array.dtype
 
 
-@settings(max_examples=times(12, 600), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(6, 600), suppress_health_check=[HealthCheck.too_slow])
 @given(loops())
 @pytest.mark.parametrize("apply", SIMPLIFY, ids=lambda p: p.__name__)
 def test_each_pass_keeps_results_and_rests(apply, loop) -> None:

@@ -214,7 +214,7 @@ def test_a_piece_computes_on_as_many_threads_as_the_whole() -> None:
 
 @pytest.mark.slow
 @pytest.mark.soak
-@settings(max_examples=times(25, 1500), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(15, 1500), suppress_health_check=[HealthCheck.too_slow])
 @given(random_loops(), st.integers(0, 2**32 - 1), st.sampled_from(["float64", "float32"]))
 def test_random_loops(loop: dict[str, object], seed: int, precision: str) -> None:
     program, arrays = opened(graph(loop), Options(precision))
@@ -223,7 +223,7 @@ def test_random_loops(loop: dict[str, object], seed: int, precision: str) -> Non
 
 @pytest.mark.slow
 @pytest.mark.soak
-@settings(max_examples=times(12, 600), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(8, 600), suppress_health_check=[HealthCheck.too_slow])
 @given(blocks, st.integers(-5, 9), st.integers(-5, 9), st.integers(0, 2**32 - 1))
 def test_random_control(block: Sequence[Any], a: int, b: int, seed: int) -> None:
     program, arrays = opened(document(block), a=a, b=b)
@@ -232,7 +232,7 @@ def test_random_control(block: Sequence[Any], a: int, b: int, seed: int) -> None
 
 @pytest.mark.slow
 @pytest.mark.soak
-@settings(max_examples=times(12, 600), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(8, 600), suppress_health_check=[HealthCheck.too_slow])
 @given(random_loops(), st.sampled_from(["a", "b", "x_0"]), st.integers(0, 2**32 - 1))
 def test_random_loops_for_many_values(loop: dict[str, object], name: str, seed: int) -> None:
     program, arrays = opened_for_many(loop)

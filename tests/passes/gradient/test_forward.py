@@ -168,20 +168,24 @@ JUMPS = {4, 13, 31}
 """Seeds of programs that jump where they are computed: differences know nothing there."""
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(times(28, 50)))
 def test_random_programs(seed: int) -> None:
     assert_agree(differentiable(seed), GIVEN, list(GIVEN), smooth=seed not in JUMPS)
 
 
 # --- stored cases -----------------------------------------------------------------------------------
 
-SLOW = {"fn_over_time", "fn_initial_state"}
+DEAR = {"hodgkin_huxley", "fn_over_time"}
+"""They take the interpreter long, which `make soak` has; tests of stored cases by the runtime have them, too."""
+
 CASES = [
-    pytest.param(name, marks=[pytest.mark.slow, pytest.mark.soak]) if name in SLOW else name
+    pytest.param(name, marks=[pytest.mark.slow, pytest.mark.soak])
+    if name in DEAR | {"fn_initial_state"}
+    else name
     for name in stored_cases.names()
-    if name != "hodgkin_huxley" or times(0, 1)
+    if name not in DEAR or times(0, 1)
 ]
-"""Hodgkin-Huxley takes the interpreter minutes; tests of stored cases by the runtime have it, too."""
 
 
 @pytest.mark.parametrize("name", CASES)
