@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import signal
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -29,6 +30,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Thousands of tests are kept anyway: to look through them for garbage takes an eighth of all time.
 gc.set_threshold(100_000, 50, 100)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than cores: many tests wait for processes that they have started."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (cores or 1) + 1
+
 
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-2}
 """Relative difference up to which two engines' kernels may round apart."""

@@ -124,13 +124,3 @@ def test_links_of_a_notebook_lead_somewhere(path):
     links = re.findall(r"\]\(([^)#]+)", text)
     assert links
     assert not [link for link in links if not (path.parent / link).exists()]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs(path, tmp_path):
-    import nbformat
-    from nbclient import NotebookClient
-
-    notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()

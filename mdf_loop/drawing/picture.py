@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-
-from msgspec import Struct
 
 from mdf_loop.arguments import flag, names
 from mdf_loop.drawing.auto import PictureForm, Wish, drawn
@@ -29,7 +28,8 @@ from mdf_loop.paths import Files, noting
 MOST_BANDS = 100
 
 
-class Drawing(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Drawing:
     """A picture: its DOT text, and pixels or a page when they are asked for.
 
     `read_from` are the files of the model, which nothing is saved over.

@@ -2,9 +2,9 @@
 
 import importlib
 import sys
+from dataclasses import replace
 
 import pytest
-from msgspec.structs import replace
 
 from mdf_loop.drawing import draw, renderer
 from mdf_loop.errors import UnsupportedError

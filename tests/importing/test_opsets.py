@@ -18,6 +18,7 @@ from mdf_loop.importing.opsets import at_our_opset
 from mdf_loop.importing.opsets.table import DEFINED, NEWER, OLDER
 from mdf_loop.ir import OPSET
 from tests.importing.opset_models import at_17, model, results, same
+from tests.soak import some
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 B2 = np.array([10.0, 20.0], dtype=np.float32)
@@ -229,9 +230,12 @@ def test_onnx_tests_of_every_translation(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_all_onnx_tests() -> None:
     agreed, wrong = 0, []
-    for name, case in onnx_tests().items():
+    every = onnx_tests().items()
+    cases = some(every, 4)
+    for name, case in cases:
         if any(o.version == OPSET for o in case.model.opset_import):
             continue
         try:
@@ -241,7 +245,7 @@ def test_all_onnx_tests() -> None:
         agreed += verdict is True
         if verdict is False and not same_untranslated(case):
             wrong.append(name)
-    assert agreed > 1300
+    assert agreed > 1300 * len(cases) / len(every)
     assert not [name for name in wrong if "bernoulli" not in name]
 
 

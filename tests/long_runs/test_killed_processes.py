@@ -148,6 +148,7 @@ def test_kills_of_a_run_that_streams(server, unbroken, tmp_path):
         (tmp_path / "run.checkpoint").unlink()
 
 
+@pytest.mark.soak
 def test_kills_of_a_run_in_memory(server, unbroken, tmp_path):
     rows, state = unbroken
     model = saved(tmp_path, WALK)
@@ -164,7 +165,7 @@ def test_kills_of_a_run_in_memory(server, unbroken, tmp_path):
 
     words = {"steps": STEPS, "output": "rows.npz", "only": ["walk.x"]}
     words |= {"reduce": {"walk.x": ["max", "last"]}}
-    for _ in _kill_and_resume(server, model, 25, 2, look, **words):
+    for _ in _kill_and_resume(server, model, times(8, 100), 2, look, **words):
         with np.load(tmp_path / "rows.npz") as arrays:
             _same(arrays["walk.x"], rows)
             assert (arrays["walk.x.max"], arrays["walk.x.last"]) == (rows.max(), rows[-1])
@@ -174,6 +175,7 @@ def test_kills_of_a_run_in_memory(server, unbroken, tmp_path):
         (tmp_path / "run.checkpoint").unlink()
 
 
+@pytest.mark.soak
 def test_kills_of_a_while_loop(server, tmp_path):
     model = saved(tmp_path, ENDLESS)
     words = {"options": {"max_iterations": STEPS}, "output": "rows.npz"}
@@ -193,7 +195,7 @@ def test_kills_of_a_while_loop(server, tmp_path):
         _same(rows, whole["A.r1"][:safe])
         return safe
 
-    for _ in _kill_and_resume(server, model, 15, 3, look, **words):
+    for _ in _kill_and_resume(server, model, times(6, 60), 3, look, **words):
         with np.load(path) as arrays:
             assert list(arrays) == list(whole)
             for name, array in whole.items():

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from mdf_loop.errors import InputError
 from mdf_loop.ir import StoppedBy
@@ -59,30 +59,30 @@ def check_streamed(case: Case, seed: int, folder: Path) -> str:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_over_time(name: str, tmp_path: Path) -> None:
-    cases = enumerate(in_all_ways(*MODELS[name], 2))
+    cases = enumerate(in_all_ways(*MODELS[name], 4))
     seen = Counter(check(case, seed, tmp_path) for seed, case in cases)
-    assert seen["resumed"] >= 2, seen
+    assert seen["resumed"] >= 1, seen
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_over_time_that_is_streamed(name: str, tmp_path: Path) -> None:
-    cases = enumerate(in_all_ways(*MODELS[name], 3))
+    cases = enumerate(in_all_ways(*MODELS[name], 7))
     seen = Counter(check_streamed(case, seed, tmp_path) for seed, case in cases)
     assert seen["resumed"] >= 1, seen
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("name", "dt"), some(product(shared_models(), [None, 0.001]), 4))
+@pytest.mark.parametrize(("name", "dt"), some(product(shared_models(), [None, 0.001]), 6))
 def test_a_shared_model_over_time(name: str, dt: float | None, tmp_path: Path) -> None:
     asked = {"inputs": inputs_of(name), "dt": dt}
-    cases = enumerate(in_all_ways(SHARED / name, asked, 4))
+    cases = enumerate(in_all_ways(SHARED / name, asked, 6))
     seen = Counter(check(case, seed, tmp_path) for seed, case in cases)
     assert seen["resumed"] >= seen.total() / 5, seen
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", some(shared_models(), 3))
+@pytest.mark.parametrize("name", some(shared_models(), 5))
 def test_a_shared_model(name: str, tmp_path: Path) -> None:
     asked = {"inputs": inputs_of(name)}
     once = whole_case(SHARED / name, asked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import h5py
 import numpy as np
 import pytest
 import xarray
-from msgspec.structs import replace
 
 import mdf_loop
 from mdf_loop.errors import InputError, NotFiniteError, UnsupportedError

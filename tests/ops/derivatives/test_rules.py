@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 
 from mdf_loop.ir import Op
 from mdf_loop.ir.check import check

@@ -88,7 +88,7 @@ class Sample:
 def samples() -> Iterator[object]:
     """What there is to try; of unusual dtypes only some."""
     usual = [each for each in _all() if each[1] == "float64"]
-    others = some([each for each in _all() if each[1] != "float64"], 3)
+    others = some([each for each in _all() if each[1] != "float64"], 6)
     for name, dtype, computed in (*usual, *others):
         marks = [] if dtype == "float64" else [pytest.mark.slow, pytest.mark.soak]
         given = "computed" if computed else "known"

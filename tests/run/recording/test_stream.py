@@ -20,6 +20,7 @@ from mdf_loop.errors import DiskFullError, InputError
 from mdf_loop.run.outputs import Axis
 from mdf_loop.run.recording import stream as stream_module
 from mdf_loop.run.recording.stream import Column, Stream
+from tests.soak import times
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -318,7 +319,8 @@ def checked(path: Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(times(2, 50)))
 def test_readers_and_a_kill_at_any_moment(tmp_path, seed):
     path = tmp_path / "x.zarr"
     with subprocess.Popen(
@@ -398,9 +400,7 @@ def may_mount() -> bool:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not may_mount(), reason="needs a user namespace")
-@pytest.mark.parametrize(
-    ("size", "block"), [(2048, 1000), (2048, 17), (2048, 20_000), (12_000, 5000)]
-)
+@pytest.mark.parametrize(("size", "block"), [(2048, 17), (12_000, 5000)])
 def test_a_full_disk_keeps_all_rows(tmp_path, size, block):
     run = ["unshare", "-Urm", sys.executable, "-c", FULL, str(tmp_path), str(size), str(block)]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
