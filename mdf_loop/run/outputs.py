@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
@@ -63,8 +64,9 @@ class LoopReport:
     @property
     def reasons(self) -> list[StoppedBy]:
         """Why it ended, each reason once, the most frequent first."""
-        counts = {reason: int(np.sum(self.stopped_by == reason)) for reason in StoppedBy}
-        return sorted(filter(counts.get, counts), key=lambda reason: -counts[reason])
+        counted = Counter(_identities(self.stopped_by))
+        there = [reason for reason in StoppedBy if id(reason) in counted]
+        return sorted(there, key=lambda reason: -counted[id(reason)])
 
     @property
     def why(self) -> str:
@@ -84,10 +86,14 @@ class LoopReport:
         """The reasons as numbers."""
         if isinstance(self.stopped_by, StoppedBy):
             return self.stopped_by.code
-        codes = np.zeros(self.stopped_by.shape, np.int64)
-        for reason in self.reasons:
-            codes[self.stopped_by == reason] = reason.code
-        return codes
+        code_of = {id(reason): reason.code for reason in StoppedBy}
+        codes = [code_of[identity] for identity in _identities(self.stopped_by)]
+        return np.array(codes, np.int64).reshape(self.stopped_by.shape)
+
+
+def _identities(reasons: StoppedBy | Array) -> Iterator[int]:
+    """What tells reasons apart, of which there is one object each: to compare them takes long."""
+    return map(id, np.asarray(reasons, object).ravel().tolist())
 
 
 class Axis(Struct, frozen=True, eq=False):
