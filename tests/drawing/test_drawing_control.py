@@ -1,10 +1,10 @@
 """What a picture shows of choices, scans, slices, and models of other systems."""
 
 import time
-from dataclasses import fields
 
 import numpy as np
 import pytest
+from msgspec.structs import asdict
 
 from mdf_loop.document.loading import model_of
 from mdf_loop.drawing import draw
@@ -28,7 +28,7 @@ def test_what_owns_graphs_is_drawn_by_the_element_of_its_outline(models, monkeyp
 
     def outline_repeat(site):
         made = outline_loop(site)
-        return Repeat(**{field.name: getattr(made, field.name) for field in fields(made)})
+        return Repeat(**asdict(made))
 
     def draw_repeat(canvas, repeat, view, draw_graph):
         drawn.append(repeat.full_name)

@@ -113,7 +113,7 @@ _WRAPPED = (
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", SIMPLE)
 def test_it_holds_when_the_engine_says_so(kind: str) -> None:
-    verdicts = Counter(compare(source, STEPS) for source in some(_models(kind), 14))
+    verdicts = Counter(compare(source, STEPS) for source in some(_models(kind), 8))
     assert verdicts["equal"] > sum(verdicts.values()) / 4
     assert not verdicts["we refuse"]
     assert not verdicts["engine fails"]
