@@ -53,6 +53,7 @@ class Shared(Struct):
     """What all builders of one program share."""
 
     names: set[str] = field(default_factory=set)
+    numbers: dict[str, int] = field(default_factory=dict)  # the first that may be free, of a name
     constants: dict[Value, Array] = field(default_factory=dict)
     pool: dict[tuple[_PoolKey, _Words], Value] = field(default_factory=dict)
     adopted: dict[tuple[str, tuple[int, ...]], list[Constant]] = field(default_factory=dict)
@@ -127,16 +128,20 @@ class Builder:
 
     def name(self, wanted: str) -> str:
         """A label nobody has yet, as near to `wanted` as can be."""
-        name, k = wanted, 1
-        while name in self._shared.names:
+        names, numbers = self._shared.names, self._shared.numbers
+        k = numbers.get(wanted, 1)
+        while (name := wanted if k == 1 else f"{wanted}_{k}") in names:
             k += 1
-            name = f"{wanted}_{k}"
-        self._shared.names.add(name)
+        numbers[wanted] = k
+        names.add(name)
         return name
 
     def release(self, values: Iterable[Value]) -> None:
         """Give up values that stand in no program: their names can be given again."""
-        self._shared.names.difference_update(value.name for value in values)
+        released = {value.name for value in values}
+        if released:
+            self._shared.names -= released
+            self._shared.numbers.clear()
 
     def discard(self, ops: Iterable[Operation]) -> None:
         """Give up operations that stand in no program, with all that is made in their bodies."""

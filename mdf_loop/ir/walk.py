@@ -1,4 +1,7 @@
-"""Looking at a program: what operations read and make, their bodies, loops, captures."""
+"""Looking at a program: what operations read and make, their bodies, loops, captures.
+
+Programs are looked at so often that kinds are told by `type`: `isinstance` takes three times as long.
+"""
 
 from __future__ import annotations
 
@@ -25,28 +28,28 @@ _Operation = TypeVar("_Operation", bound=Operation)
 
 def operands(operation: Operation) -> Iterator[Value]:
     """The values an operation reads in its own scope: not those that only its bodies read."""
-    if isinstance(operation, Op):
+    if type(operation) is Op:
         yield from (value for value in operation.inputs if value is not None)
-    elif isinstance(operation, Loop):
+    elif type(operation) is Loop:
         control = (operation.trip_count, operation.condition, operation.first)
         yield from (value for value in control if value is not None)
         yield from (carried.initial for carried in operation.carried)
         yield from (scanned.rows for scanned in operation.scanned)
-    elif isinstance(operation, Guard):
+    elif type(operation) is Guard:
         yield from (operation.value, operation.ok)
-    elif isinstance(operation, If):
+    elif type(operation) is If:
         yield operation.condition
 
 
 def results(operation: Operation) -> Iterator[Value]:
     """The values an operation makes in the scope that it stands in."""
-    if isinstance(operation, Constant):
-        yield operation.value
-    elif isinstance(operation, Guard):
-        yield operation.made
-    elif isinstance(operation, (Op, If)):
+    if type(operation) is Op or type(operation) is If:
         yield from operation.outputs
-    else:
+    elif type(operation) is Constant:
+        yield operation.value
+    elif type(operation) is Guard:
+        yield operation.made
+    elif type(operation) is Loop:
         yield from (carried.final for carried in operation.carried)
         yield from (recorded.stack for recorded in operation.recorded)
         yield from (v for v in (operation.count, operation.last_condition) if v is not None)
@@ -74,9 +77,9 @@ def body_outputs(loop: Loop) -> tuple[Value, ...]:
 
 def bodies(operation: Operation) -> tuple[Body, ...]:
     """The scopes inside an operation: a loop has one, an `If` two, any other operation none."""
-    if isinstance(operation, Loop):
+    if type(operation) is Loop:
         return (Body(body_inputs(operation), operation.ops, body_outputs(operation)),)
-    if isinstance(operation, If):
+    if type(operation) is If:
         branches = (operation.then, operation.otherwise)
         return tuple(Body((), branch.ops, branch.leaves) for branch in branches)
     return ()

@@ -8,8 +8,8 @@ next, with another sign or without nan.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,9 +20,6 @@ from mdf_loop.ir.types import dtype_name, element_type
 from mdf_loop.ops.onnx_schema import exact_numbers, node_of
 from mdf_loop.ops.opset import opset_of
 from mdf_loop.ops.registry import row_of
-
-if TYPE_CHECKING:
-    from onnx.reference import ReferenceEvaluator
 
 
 def evaluate(
@@ -41,16 +38,22 @@ def evaluate(
             made = own(*arrays, **attributes)
             outputs = made if isinstance(made, tuple) else (made,)
             return [np.asarray(o) if isinstance(o, np.generic) else o for o in outputs]
-        node = node_of(op_type, [array is not None for array in arrays], n_outputs, attributes)
         types = tuple(None if a is None else (dtype_name(a), np.shape(a)) for a in arrays)
         opset = opset_of(op_type, types, attributes)
         dtypes = tuple(None if entry is None else entry[0] for entry in types)
-        text = node.SerializeToString(deterministic=True)
+        text = _text(op_type, dtypes, n_outputs, attributes) if attributes else b""
         exact = tuple((k, _hashable(v)) for k, v in exact_numbers(op_type, attributes))
-        evaluator = _evaluator(op_type, dtypes, n_outputs, text, exact, opset)
-        feeds = {f"i{k}": array for k, array in enumerate(arrays) if array is not None}
-        given = evaluator.run(None, feeds)
-    return [np.asarray(array) for array in given]
+        given = _reference(op_type, dtypes, n_outputs, text, exact, opset)(*arrays)
+    return [np.asarray(array) for array in given[:n_outputs]]  # some give all that they have
+
+
+def _text(
+    op_type: str, types: tuple[str | None, ...], n_outputs: int, attributes: Mapping[str, Any]
+) -> bytes:
+    """The text of an operation's node."""
+    node = node_of(op_type, [dtype is not None for dtype in types], n_outputs, attributes)
+    text: bytes = node.SerializeToString(deterministic=True)
+    return text
 
 
 def _hashable(value: Any) -> Any:
@@ -58,20 +61,24 @@ def _hashable(value: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _evaluator(
+def _reference(
     op_type: str,
     types: tuple[str | None, ...],
     n_outputs: int,
     text: bytes,
     exact: tuple[tuple[str, Any], ...],
     opset: int,
-) -> ReferenceEvaluator:
-    """What computes the node of a `text`, with the `exact` numbers among its attributes."""
+) -> Callable[..., Sequence[Data]]:
+    """What computes the node of a `text`, with the `exact` numbers among its attributes.
+
+    Without attributes no text is needed. The node is run by itself: around it the evaluator takes
+    as long as the node does.
+    """
     from onnx.reference import (
         ReferenceEvaluator,  # reads all schemas of ONNX: many runs ask for nothing
     )
 
-    node = onnx.NodeProto.FromString(text)
+    node = onnx.NodeProto.FromString(text or _text(op_type, types, n_outputs, {}))
     inputs = [
         helper.make_tensor_value_info(f"i{k}", element_type(dtype), None)
         for k, dtype in enumerate(types)
@@ -80,7 +87,8 @@ def _evaluator(
     outputs = [helper.make_empty_tensor_value_info(f"o{k}") for k in range(n_outputs)]
     graph = helper.make_graph([node], op_type, inputs, outputs)
     imports = [helper.make_opsetid("", opset)]
-    evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports))
+    (made,) = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports)).rt_nodes_
     for name, value in exact:
-        setattr(evaluator.rt_nodes_[0], name, value)
-    return evaluator
+        setattr(made, name, value)
+    run: Callable[..., Sequence[Data]] = made.run
+    return run
