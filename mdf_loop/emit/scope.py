@@ -201,7 +201,7 @@ WriteOps: TypeAlias = Callable[[OnnxScope, Iterable[Operation]], None]
 
 def _tensor(array: Array, name: str | None = None) -> oir.TensorProtocol:
     if dtype_name(array) != "string":
-        return oir.tensor(array, name=name)
+        return oir.Tensor(array, name=name)
     texts = [str(text).encode() for text in array.flat]
     return oir.StringTensor(texts, shape=oir.Shape(array.shape), name=name)
 

@@ -42,7 +42,8 @@ def evaluate(
         opset = opset_of(op_type, types, attributes)
         dtypes = tuple(None if entry is None else entry[0] for entry in types)
         text = _text(op_type, dtypes, n_outputs, attributes) if attributes else b""
-        exact = tuple((k, _hashable(v)) for k, v in exact_numbers(op_type, attributes))
+        numbers = exact_numbers(op_type, attributes) if attributes else ()
+        exact = tuple((k, _hashable(v)) for k, v in numbers)
         given = _reference(op_type, dtypes, n_outputs, text, exact, opset)(*arrays)
     return [np.asarray(array) for array in given[:n_outputs]]  # some give all that they have
 
