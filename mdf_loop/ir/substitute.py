@@ -22,6 +22,8 @@ from mdf_loop.ir.program import (
 
 _Node = TypeVar("_Node")
 
+_WITH_VALUES = frozenset({Op, Guard, Loop, Carried, Recorded, Scanned, If, Branch, Output})
+
 
 def substitute(node: _Node, swaps: Mapping[Value, Value]) -> _Node:
     """The operation with values exchanged, read or made, also inside its body.
@@ -31,15 +33,19 @@ def substitute(node: _Node, swaps: Mapping[Value, Value]) -> _Node:
     return cast(_Node, _substituted(node, swaps)) if swaps else node
 
 
-def _substituted(node: object, swaps: Mapping[Value, Value]) -> object:
-    if isinstance(node, Value):
+def _substituted(node: Any, swaps: Mapping[Value, Value]) -> Any:
+    kind = type(node)
+    if kind is Value:
         return swaps.get(node, node)
-    if isinstance(node, tuple):
+    if kind is tuple:
         parts = tuple(_substituted(part, swaps) for part in node)
         return parts if any(p is not q for p, q in zip(parts, node, strict=True)) else node
-    if isinstance(node, (Op, Guard, Loop, Carried, Recorded, Scanned, If, Branch, Output)):
-        old = {name: getattr(node, name) for name in node.__struct_fields__}
-        new = {name: _substituted(part, swaps) for name, part in old.items()}
-        changed = {name: part for name, part in new.items() if part is not old[name]}
-        return replace(node, **cast(dict[str, Any], changed)) if changed else node
+    if kind in _WITH_VALUES:
+        changed = {}
+        for name in node.__struct_fields__:
+            part = getattr(node, name)
+            new = _substituted(part, swaps)
+            if new is not part:
+                changed[name] = new
+        return replace(node, **changed) if changed else node
     return node
