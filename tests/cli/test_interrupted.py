@@ -224,10 +224,11 @@ def test_what_is_being_saved_is_finished(started, decay, tmp_path):
 
 @pytest.mark.slow
 def test_a_signal_sent_again_while_the_program_ends(started, decay, tmp_path):
+    patient = "from mdf_loop import signals\nsignals.ECHO = 60\n"  # machines may be slow
     process = started(
         *(decay, "--steps", LONG, "--checkpoint", tmp_path / "checkpoint", "--every", "20ms"),
         *("--native", "off", "--output", tmp_path / "a.npz"),
-        before=AT_EXIT + "from mdf_loop import signals\nsignals.ECHO = 60\n",  # machines may be slow
+        before=AT_EXIT + patient,
     )
     process.wait_for_file(tmp_path / "checkpoint")
     process.interrupt(signal.SIGTERM)
