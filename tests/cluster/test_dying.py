@@ -141,7 +141,7 @@ def _doubled(_: Any, item: int) -> int:
 
 @contextmanager
 def scheduler(port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A scheduler with a worker, as people start them."""
+    """A scheduler with a worker, or two in `make soak`, as people start them."""
     address = f"tcp://127.0.0.1:{port}"
     dask = [sys.executable, "-m", "dask"]
     options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -149,16 +149,17 @@ def scheduler(port: int) -> Iterator[subprocess.Popen[bytes]]:
         [*dask, "scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"],
         **options,  # type: ignore[call-overload]
     )
-    worker = subprocess.Popen(
-        [*dask, "worker", address, "--nthreads", "1", "--no-dashboard", "--death-timeout", "60"],
-        **options,  # type: ignore[call-overload]
-    )
+    command = [*dask, "worker", address, "--nthreads", "1", "--no-dashboard"]
+    workers = [
+        subprocess.Popen([*command, "--death-timeout", "60"], **options)  # type: ignore[call-overload]
+        for _ in range(times(1, 2))
+    ]
     try:
         yield head
     finally:
-        for process in (worker, head):
+        for process in (*workers, head):
             process.terminate()
-        for process in (worker, head):
+        for process in (*workers, head):
             process.wait(timeout=30)
 
 
@@ -169,6 +170,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+@pytest.mark.soak
 def test_a_scheduler_that_is_killed(neuron: Compiled, wanted: np.ndarray, tmp_path: Path) -> None:
     store, port = tmp_path / "s.zarr", free_port()
     given = {**LONG, "cluster": f"tcp://127.0.0.1:{port}", "block": BLOCK, "output": store}

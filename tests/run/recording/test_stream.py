@@ -20,7 +20,7 @@ from mdf_loop.errors import DiskFullError, InputError
 from mdf_loop.run.outputs import Axis
 from mdf_loop.run.recording import stream as stream_module
 from mdf_loop.run.recording.stream import Column, Stream
-from tests.soak import times
+from tests.soak import some, times
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -399,8 +399,11 @@ def may_mount() -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.skipif(not may_mount(), reason="needs a user namespace")
-@pytest.mark.parametrize(("size", "block"), [(2048, 17), (12_000, 5000)])
+@pytest.mark.parametrize(
+    ("size", "block"), some([(2048, 1000), (2048, 17), (2048, 20_000), (12_000, 5000)], 2)
+)
 def test_a_full_disk_keeps_all_rows(tmp_path, size, block):
     run = ["unshare", "-Urm", sys.executable, "-c", FULL, str(tmp_path), str(size), str(block)]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
