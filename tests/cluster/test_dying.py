@@ -235,8 +235,10 @@ def test_a_run_that_is_stopped_keeps_what_is_done(
     neuron: Compiled, wanted: np.ndarray, client: Any
 ) -> None:
     given = {**LONG, "cluster": client, "block": BLOCK}
-    for more in ({"progress": lambda p: p.done < 100}, {"time_limit": 0.7}):
-        made = neuron.run(**{**given, **more})
+    limits = ({"time_limit": 0.5 * 2**k} for k in range(8))  # machines may be slow
+    for asked in ([{"progress": lambda p: p.done < 100}], limits):
+        runs = (neuron.run(**{**given, **more}) for more in asked)
+        made = next(made for made in runs if not np.isnan(np.asarray(made["v"])).all())
         assert made.stopped_by in (StoppedBy.INTERRUPTED, StoppedBy.TIME_LIMIT)
         rows = np.asarray(made["v"])
         there = ~np.isnan(rows[:, 0])

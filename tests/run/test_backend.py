@@ -100,7 +100,7 @@ def test_over_time(neuron, words) -> None:
 def test_a_run_is_stopped_with_what_it_has_reached() -> None:
     endless = loop_model({"cond": True, "v_initial": "(0,)"}, {"x_next": "x + 1"}, carried="x")
     compiled = mdf_loop.compile(endless, device="cpu")
-    results = compiled.run(engine="interpreter", time_limit=0.2)
+    results = compiled.run(engine="interpreter", time_limit=1)
     assert results.stopped_by is StoppedBy.TIME_LIMIT
     assert results["r0"] == results["n"] > 0
 
