@@ -359,11 +359,45 @@ def test_dark_is_dark_and_the_button_turns_it(opened):
     assert bright.js(paper) == "rgb(255, 255, 255)"
 
 
+COUNTED = """
+    window.layouts = 0;
+    window.pauses = [];
+    const post = Worker.prototype.postMessage;
+    window.wait = window.setTimeout;
+    Worker.prototype.postMessage = function (message) {
+      if (message.cmd === "layout") window.layouts += 1;
+      return post.call(this, message);
+    };
+    window.setTimeout = (then, ms, ...more) =>
+      ms < 500 ? wait(then, ms, ...more) : window.pauses.push(then);
+"""
+
+
+def test_the_layout_is_rehearsed_until_something_is_asked_for(opened):
+    tab = opened(NESTED)
+    tab.call("Page.addScriptToEvaluateOnNewDocument", source=COUNTED)
+    tab.call("Page.reload")
+    for layouts in (1, 2):
+        tab.wait("window.pauses?.length === 1")
+        assert tab.js("window.layouts") == layouts
+        seen = tab.js("document.querySelector('#world').innerHTML")
+        tab.js("window.pauses.shift()()")
+    tab.wait("window.layouts === 3")
+    assert tab.js("document.querySelector('#world').innerHTML") == seen
+    assert tab.js("window.pauses.length") == 0
+    tab.call("Page.reload")
+    tab.wait("window.pauses?.length === 1 && window.layouts === 1")
+    tab.js("document.querySelector('#fold').click()")
+    tab.settled()
+    tab.js("window.pauses.shift()()")
+    assert tab.js("new Promise((done) => wait(() => done(window.layouts), 50))") == 2
+
+
 def test_without_scripts_there_is_a_picture(opened, browser):
     tab = opened(Page(outline(NESTED)).html("<svg xmlns='http://www.w3.org/2000/svg'/>"))
     tab.call("Emulation.setScriptExecutionDisabled", value=True)
     tab.call("Page.reload")
-    time.sleep(0.3)
+    time.sleep(1)
     tab.call("Emulation.setScriptExecutionDisabled", value=False)
     assert tab.js("document.querySelector('noscript img').alt") == "triangular"
 

@@ -141,6 +141,7 @@ function ask(message) {
 }
 
 let wires = new Map(); // name of an edge of elkjs -> wire
+let latest = null; // what elkjs was asked to place last
 
 // Places what is open: {out: the graph with places, shapes: by box, wires: by edge}.
 async function placed(aspect) {
@@ -150,6 +151,20 @@ async function placed(aspect) {
   const root = { id: "root", layoutOptions: { ...LAYERED, ...rows } };
   const graph = elkScene(model, shapes, root, aspect);
   const drawn = wires;
-  const out = await ask({ cmd: "layout", graph, layoutOptions: {}, options: {} });
+  latest = { cmd: "layout", graph, layoutOptions: {}, options: {} };
+  const out = await ask(latest);
   return { out, shapes, wires: drawn };
 }
+
+// A browser compiles what has run a few times: so while nobody waits, elkjs places once more what is shown,
+// and what is folded first takes half as long. Nobody looks at the answers; once something is asked for, it ends.
+async function rehearse() {
+  for (let round = 0, seen = asked; round < ROUNDS; round += 1, seen += 1) {
+    await new Promise((resolve) => setTimeout(resolve, PAUSE));
+    if (asked !== seen) return;
+    await ask(latest);
+  }
+}
+
+const ROUNDS = 2;
+const PAUSE = 800; // ms in which a reader has done nothing

@@ -30,6 +30,7 @@ async function main() {
   addEventListener("hashchange", follow);
   await follow();
   byId("busy").hidden = true;
+  rehearse();
 }
 
 main().catch((error) => {
