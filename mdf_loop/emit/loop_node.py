@@ -141,7 +141,7 @@ class _Rows:
         self.loop = loop
         self.repeated = _repeated(loop)
         self.kept = tuple(r for r in loop.recorded if r not in self.repeated)
-        self.watched = row_shapes.watched(self.kept)
+        self.watched = [r for r in row_shapes.watched(loop) if r not in self.repeated]
         self.raw: dict[Recorded, oir.Value] = {}
         self.shapes: dict[Recorded, oir.Value] = {}
 

@@ -5,28 +5,37 @@
                                         stack = Reshape(raw, [n (+ 1 if there is one), *other])
 
 Without a difference the Reshape changes nothing and copies nothing; with one it cannot be done,
-and the runtime's message holds both shapes. Only rows whose shape is not known before the run
+and the runtime's message holds both shapes. Only rows whose shape is not known before the loop begins
 are watched, so ordinary recordings cost nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from mdf_loop.emit.scope import Nodes
 from mdf_loop.errors import RecordShapeError
-from mdf_loop.ir import Recorded, is_fixed
+from mdf_loop.ir import Loop, Recorded, reads
 from mdf_loop.onnx_writer import oir
 
 Whole: TypeAlias = Callable[..., oir.Value]
 """Appends a node with one output of whole numbers: op type, inputs, attributes."""
 
 
-def watched(recorded: Iterable[Recorded]) -> tuple[Recorded, ...]:
-    """Recorded outputs whose rows have a shape that is known only at run time."""
-    return tuple(each for each in recorded if not is_fixed(each.row.shape))
+def watched(loop: Loop) -> tuple[Recorded, ...]:
+    """Recorded outputs whose rows may have a shape of their own in each iteration.
+
+    An extent is the same in all of them where a value from outside has it, too.
+    """
+    outside = {extent for value in reads(loop) for extent in value.shape or ()}
+    return tuple(
+        each
+        for each in loop.recorded
+        if each.row.shape is None
+        or any(isinstance(extent, str) and extent not in outside for extent in each.row.shape)
+    )
 
 
 def checked_shape(
@@ -64,7 +73,7 @@ def row_error(message: str, name: str, where: str, nodes: Nodes) -> RecordShapeE
     else:
         found = _COUNTED.search(message)
         if name in nodes.loops:
-            meant = watched(nodes.loops[name].recorded)
+            meant = watched(nodes.loops[name])
     if found is None:
         return None
     first, other = (f"[{extents.replace(',', ', ')}]" for extents in found.groups())
