@@ -49,6 +49,16 @@ def over():
 LATE = SLOW_DISK.replace('write(b"half")', "flush()").replace(
     "time.sleep(60)", "sys.stdin.readline()\n    whole(stream, arrays)"
 )
+BEGUN = """
+from mdf_loop.run.control.stopping import Stopping
+
+def begins(self, *computation, whole=Stopping.begins):
+    whole(self, *computation)
+    print("begun", file=sys.stderr, flush=True)
+    Stopping.begins = whole
+
+Stopping.begins = begins
+"""
 ENDS = {
     signal.SIGINT: (130, "interrupted", "the run was interrupted"),
     signal.SIGTERM: (143, "terminated", "the run was terminated (SIGTERM)"),
@@ -125,8 +135,10 @@ def decay(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_loop_gives_what_it_has_reached(started, endless):
-    process = started(endless, "--max-iterations", 2**62, "--device", "cpu", "--json")
-    time.sleep(1)
+    words = ("--max-iterations", 2**62, "--device", "cpu", "--json")
+    process = started(endless, *words, before=BEGUN)
+    process.wait_for("begun")
+    time.sleep(0.3)
     assert process.running.poll() is None, "the loop should still run"
     process.interrupt()
     code, out, err = process.ended()

@@ -9,7 +9,6 @@ all outputs have their names, dtypes, shapes and, within the tolerance of the ca
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from mdf_loop.errors import LoopError
 from mdf_loop.importing import from_onnx
 from mdf_loop.onnx_session import inference_session, session_options
 from tests.importing.opset_models import same
+from tests.onnx_cases import node_cases
 from tests.soak import some
 
 pytestmark = [
@@ -95,13 +95,11 @@ SHARED = [("node", share) for share in range(SHARES)] + [(kind, 0) for kind in P
 
 @functools.cache
 def cases(kind: str) -> list[Any]:
-    from onnx.backend.test.case.node import collect_testcases
     from onnx.backend.test.loader import load_model_tests
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = collect_testcases(None) if kind == "node" else load_model_tests(kind=kind)
-    return sorted(found, key=lambda case: case.name)
+    if kind == "node":
+        return list(node_cases().values())
+    return sorted(load_model_tests(kind=kind), key=lambda case: case.name)
 
 
 def model_of(case: Any) -> onnx.ModelProto:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-import warnings
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import defs, helper, numpy_helper, parser
-from onnx.backend.test.case.node import collect_testcases
 
 from mdf_loop.errors import LoopError, UnsupportedError
 from mdf_loop.importing.opsets import at_our_opset
 from mdf_loop.importing.opsets.table import DEFINED, NEWER, OLDER
 from mdf_loop.ir import OPSET
 from tests.importing.opset_models import at_17, model, results, same
+from tests.onnx_cases import node_cases
 from tests.soak import some
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
@@ -182,13 +180,6 @@ SAMPLE = (
 )  # fmt: skip
 
 
-@functools.cache
-def onnx_tests() -> dict[str, Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return {case.name: case for case in collect_testcases(None)}
-
-
 def agrees(case: Any) -> bool | None:
     """Whether the translated model gives what ONNX's test says; None: it does not run here."""
     inputs, outputs = case.data_sets[0]
@@ -216,7 +207,7 @@ def _all_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
 
 @pytest.mark.slow
 def test_onnx_tests_of_control_flow() -> None:
-    cases = {name: case for name, case in onnx_tests().items() if owns_control(case)}
+    cases = {name: case for name, case in node_cases().items() if owns_control(case)}
     assert len(cases) >= 44
     verdicts = {name: agrees(case) for name, case in cases.items()}
     unreadable = {name for name, verdict in verdicts.items() if verdict is None}
@@ -226,14 +217,14 @@ def test_onnx_tests_of_control_flow() -> None:
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_onnx_tests_of_every_translation(name: str) -> None:
-    assert agrees(onnx_tests()[name])
+    assert agrees(node_cases()[name])
 
 
 @pytest.mark.slow
 @pytest.mark.soak
 def test_all_onnx_tests() -> None:
     agreed, wrong = 0, []
-    every = onnx_tests().items()
+    every = node_cases().items()
     cases = some(every, 4)
     for name, case in cases:
         if any(o.version == OPSET for o in case.model.opset_import):

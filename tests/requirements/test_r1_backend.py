@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 import mdf_loop
 from mdf_loop.importing.onnx_model import content_of_onnx
 from mdf_loop.importing.writing import write_model
+from tests.onnx_cases import node_cases
 
 NAMES = [
     "affine_grid_2d_align_corners_expanded",
@@ -63,15 +62,9 @@ NAMES = [
 ]
 
 
-@functools.cache
 def cases() -> dict[str, Any]:
     """onnx's own tests by name, those that the installed version has."""
-    from onnx.backend.test.case.node import collect_testcases
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = collect_testcases(None)
-    return {case.name.removeprefix("test_"): case for case in found}
+    return {name.removeprefix("test_"): case for name, case in node_cases().items()}
 
 
 def assert_same(given: Any, expected: Any, rtol: float, atol: float) -> None:
