@@ -22,7 +22,7 @@ from tests.soak import some, times
 
 pytestmark = pytest.mark.slow
 
-MANY = times(8, 1000)
+MANY = times(5, 1000)
 
 
 @pytest.mark.soak

@@ -43,14 +43,15 @@ def check(case: Case, *seeds: int) -> str:
     return "in chunks" if max(count for _, count in ways) > 2 else "in one"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_over_time(name: str) -> None:
-    seen = Counter(check(case, 1, 2, 3) for case in in_all_ways(*MODELS[name]))
-    assert seen["in chunks"] >= 8, seen
+    seen = Counter(check(case, 1, 2, 3) for case in in_all_ways(*MODELS[name], 2))
+    assert seen["in chunks"] >= 5, seen
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("name", "dt"), some(product(shared_models(), [None, 0.001]), 6))
+@pytest.mark.parametrize(("name", "dt"), some(product(shared_models(), [None, 0.001]), 9))
 def test_a_shared_model_over_time(name: str, dt: float | None) -> None:
     asked = {"inputs": inputs_of(name), "dt": dt}
     seen = Counter(check(case, 1, 2) for case in in_all_ways(SHARED / name, asked, 4))

@@ -140,7 +140,7 @@ def test_kills_of_a_run_that_streams(server, unbroken, tmp_path):
         return safe
 
     words = {"steps": STEPS, "output": "rows.zarr"}
-    for _ in _kill_and_resume(server, model, times(4, 100), 1, look, **words):
+    for _ in _kill_and_resume(server, model, times(3, 100), 1, look, **words):
         _same(stored_rows(store, "walk.x"), rows)
         assert _state(tmp_path) == state
         assert {path.name for path in tmp_path.iterdir()} == FILES | {"rows.zarr"}
@@ -165,7 +165,7 @@ def test_kills_of_a_run_in_memory(server, unbroken, tmp_path):
 
     words = {"steps": STEPS, "output": "rows.npz", "only": ["walk.x"]}
     words |= {"reduce": {"walk.x": ["max", "last"]}}
-    for _ in _kill_and_resume(server, model, times(8, 100), 2, look, **words):
+    for _ in _kill_and_resume(server, model, times(5, 100), 2, look, **words):
         with np.load(tmp_path / "rows.npz") as arrays:
             _same(arrays["walk.x"], rows)
             assert (arrays["walk.x.max"], arrays["walk.x.last"]) == (rows.max(), rows[-1])
@@ -195,7 +195,7 @@ def test_kills_of_a_while_loop(server, tmp_path):
         _same(rows, whole["A.r1"][:safe])
         return safe
 
-    for _ in _kill_and_resume(server, model, times(6, 60), 3, look, **words):
+    for _ in _kill_and_resume(server, model, times(4, 60), 3, look, **words):
         with np.load(path) as arrays:
             assert list(arrays) == list(whole)
             for name, array in whole.items():

@@ -59,7 +59,7 @@ def check_streamed(case: Case, seed: int, folder: Path) -> str:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_over_time(name: str, tmp_path: Path) -> None:
-    cases = enumerate(in_all_ways(*MODELS[name], 4))
+    cases = enumerate(in_all_ways(*MODELS[name], 6))
     seen = Counter(check(case, seed, tmp_path) for seed, case in cases)
     assert seen["resumed"] >= 2, seen
 
@@ -67,13 +67,13 @@ def test_a_model_over_time(name: str, tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_over_time_that_is_streamed(name: str, tmp_path: Path) -> None:
-    cases = enumerate(in_all_ways(*MODELS[name], 7))
+    cases = enumerate(in_all_ways(*MODELS[name], 12))
     seen = Counter(check_streamed(case, seed, tmp_path) for seed, case in cases)
     assert seen["resumed"] >= 1, seen
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("name", "dt"), some(product(shared_models(), [None, 0.001]), 6))
+@pytest.mark.parametrize(("name", "dt"), some(product(shared_models(), [None, 0.001]), 9))
 def test_a_shared_model_over_time(name: str, dt: float | None, tmp_path: Path) -> None:
     asked = {"inputs": inputs_of(name), "dt": dt}
     cases = enumerate(in_all_ways(SHARED / name, asked, 6))
@@ -82,7 +82,7 @@ def test_a_shared_model_over_time(name: str, dt: float | None, tmp_path: Path) -
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", some(shared_models(), 5))
+@pytest.mark.parametrize("name", some(shared_models(), 8))
 def test_a_shared_model(name: str, tmp_path: Path) -> None:
     asked = {"inputs": inputs_of(name)}
     once = whole_case(SHARED / name, asked)
@@ -147,11 +147,12 @@ def test_an_order_of_execution_that_was_not_asked_for_then(tmp_path: Path) -> No
         compiled.run(steps=9, resume=file, execution_list=True)
 
 
-@pytest.mark.parametrize("output", [None, "rows.zarr"])
+@pytest.mark.soak
+@pytest.mark.parametrize("output", some([None, "rows.zarr"], 2))
 def test_time_limits_and_chunks_as_they_are(output: str | None, tmp_path: Path) -> None:
     """Nothing is changed for the test: the run is stopped again and again until it is done."""
     model, more = MODELS["neuron"]
-    asked = {**more, "steps": 20_000_000, "every": 1000, "reduce": {"fn.v": ["mean", "max"]}}
+    asked = {**more, "steps": 10_000_000, "every": 1000, "reduce": {"fn.v": ["mean", "max"]}}
     case = Case(model, asked)
     stored = {} if output is None else {"output": tmp_path / output}
     file, stops = tmp_path / "run.checkpoint", 0

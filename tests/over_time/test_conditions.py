@@ -113,14 +113,14 @@ _WRAPPED = (
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", SIMPLE)
 def test_it_holds_when_the_engine_says_so(kind: str) -> None:
-    verdicts = Counter(compare(source, STEPS) for source in some(_models(kind), 8))
+    verdicts = Counter(compare(source, STEPS) for source in some(_models(kind), 10))
     assert verdicts["equal"] > sum(verdicts.values()) / 4
     assert not verdicts["we refuse"]
     assert not verdicts["engine fails"]
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", SIMPLE)
+@pytest.mark.parametrize("kind", some(SIMPLE, 2))
 def test_the_same_decided_while_running(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     decide_while_running(monkeypatch)
     for source in some(list(_models(kind))[:8], 8):
@@ -142,7 +142,7 @@ _PARTS = [
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", ["All", "And", "Any", "Or"])
 def test_pairs(kind: str) -> None:
-    for left, right in some(product(_PARTS, _PARTS), 14):
+    for left, right in some(product(_PARTS, _PARTS), 28):
         written = condition(kind, dependencies=[left, condition("Not", condition=right)])
         source = model("chain", {"B": written, "C": condition("Always")}, PASSES_3)
         assert compare(source, STEPS) == "equal"
@@ -162,8 +162,11 @@ def test_of_nothing(kind: str) -> None:
     assert compare(source, STEPS) == "equal"
 
 
-@pytest.mark.parametrize("n", [{}, {"n": 0}, {"n": 1}, {"n": 1.5}, {"n": 7}])
-@pytest.mark.parametrize("part", _PARTS, ids=[p["type"] for p in _PARTS])
+_TIMES = [{}, {"n": 0}, {"n": 1}, {"n": 1.5}, {"n": 7}]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("n", "part"), some(product(_TIMES, _PARTS), 3))
 def test_nwhen_counts_over_evaluations(n: dict[str, Any], part: Model) -> None:
     written = condition("NWhen", condition=part, **n)
     source = model("no edges", {"B": written, "C": condition("Always")}, PASSES_3)
@@ -212,8 +215,11 @@ _INTERVALS = [
 ]
 
 
-@pytest.mark.parametrize("interval", _INTERVALS)
-@pytest.mark.parametrize("shape", ["one", "no edges", "two that feed themselves"])
+_INTERVAL_SHAPES = ["one", "no edges", "two that feed themselves"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("interval", "shape"), some(product(_INTERVALS, _INTERVAL_SHAPES), 2))
 def test_time_intervals(interval: dict[str, Any], shape: str) -> None:
     ids = SHAPES[shape][0]
     written = {ids[-1]: condition("TimeInterval", **interval)}

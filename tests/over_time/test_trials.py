@@ -17,6 +17,7 @@ import mdf_loop
 from mdf_loop.errors import InputError, NotFiniteError, UnsupportedError
 from mdf_loop.run.recording import rows as rows_module
 from tests.long_runs.helpers import Case, chunked, resumed, same_results, unbroken
+from tests.soak import some
 
 CLOCK = {"parameters": {"n": {"value": "n + 1"}}, "output_ports": {"n": {"value": "n"}}}
 M = [1, 3, 1, 3, 2, 0, 1, 1, 1, 9, 9, 1]
@@ -163,7 +164,8 @@ def test_chunks_and_checkpoints_change_nothing(way, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", [way for way in WAYS if way != "the last"])
+@pytest.mark.soak
+@pytest.mark.parametrize("way", some([way for way in WAYS if way != "the last"], 2))
 def test_rows_on_the_disk_are_the_same(way, tmp_path):
     case = Case(with_long(), {**ASKED, **WAYS[way]})
     whole = unbroken(case)

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.soak import times
+
 FAILING = """
 import errno, io, sys
 import numpy as np
@@ -33,7 +35,7 @@ whole = Failing()
 write(results, whole)
 count = 10**9 - whole.left
 assert count > 10
-for left in range(count):
+for left in range(0, count, int(sys.argv[2])):
     stream = Failing()
     stream.left = left
     try:
@@ -50,9 +52,10 @@ print("lives")
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("write", ["_h5", "_nc"])
 def test_a_stream_that_fails_at_any_place(write):
-    run = [sys.executable, "-c", FAILING, write]
+    run = [sys.executable, "-c", FAILING, write, str(times(5, 1))]
     ended = subprocess.run(run, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (0, "lives\n"), ended.stderr[-2000:]
     assert ended.stderr == ""

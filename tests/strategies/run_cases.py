@@ -45,7 +45,7 @@ def few_passes() -> Iterator[None]:
         yield
 
 
-PARTS = times(1, 50)
+PARTS = times(1, 67)
 """So many tests share many random programs, so that they can run beside each other."""
 
 
@@ -94,7 +94,7 @@ def nested_control(draw: st.DrawFn) -> Case:
     return Case(source, {"inputs": {name: draw(st.integers(-5, 9)) for name in "ab"}})
 
 
-FAMILIES = {"loops": 16, "nested control flow": 8, "models over time": 8, "schedules": 6}
+FAMILIES = {"loops": 12, "nested control flow": 6, "models over time": 6, "schedules": 4}
 """What random cases are of, and how many make a part."""
 
 

@@ -35,7 +35,7 @@ def each(found: Iterable[Call]) -> pytest.MarkDecorator:
     """A test of each call; of unusual dtypes, which are many, only of some."""
     every, rare = list(found), [pytest.mark.slow, pytest.mark.soak]
     usual = [pytest.param(c, id=str(c)) for c in every if c.is_usual]
-    others = some([c for c in every if not c.is_usual], 6)
+    others = some([c for c in every if not c.is_usual], 10)
     return pytest.mark.parametrize(
         "call", [*usual, *(pytest.param(c, id=str(c), marks=rare) for c in others)]
     )
