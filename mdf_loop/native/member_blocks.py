@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mdf_loop.ir import Value
+from mdf_loop.native.apart import Element
 from mdf_loop.native.blocks import LaneBlock, LaneBlocks
 from mdf_loop.native.loop_text import TAKEN
 from mdf_loop.native.support import Form
@@ -91,11 +92,11 @@ class MemberBlocks(LaneBlocks):
 
     def _given_to_all(self) -> Cells:
         """Single numbers that the loop is given."""
-        return {
-            value: self._loaded(value, self.memory[value], "0")
-            for value in self.form.arrays
-            if is_single(value)
-        }
+        cells = {}
+        for value in filter(is_single, self.form.given):
+            place = self.form.place(value)
+            cells[value] = self._loaded(value, self.memory[place.array], str(place.number))
+        return cells
 
     def _iterate(self, cells: Cells, kept: dict[Value, Place], has: Cell) -> tuple[Cell, Cell]:
         """One iteration of all lanes: their conditions, and which go on."""
@@ -155,11 +156,10 @@ class MemberBlocks(LaneBlocks):
 
     def _give(self, lane: str) -> None:
         """Write what the member of a lane has become."""
-        loop, place = self.form.loop, self._of_lane(self._member, lane)
+        loop, member = self.form.loop, self._of_lane(self._member, lane)
         for value, carried in self._carried.items():
-            register = self._of_lane(value, lane)
-            self.store(self.one, value.dtype, register, self.stacks[carried.final], place)
-        self._tell(place, self._of_lane(self._number, lane), self._of_lane(self._last, lane))
+            self._gives(carried.final, self._of_lane(value, lane), member)
+        self._tell(member, self._of_lane(self._number, lane), self._of_lane(self._last, lane))
         assert loop.condition is not None
         self._put(self._has, lane, "false")
         self._count_alive(-1)
@@ -189,8 +189,7 @@ class MemberBlocks(LaneBlocks):
         code.line(f"br i1 {code.binary('and', 'bool', goes, some)}, label %{begins}, label %{ends}")
         code.label(ends)
         for carried in loop.carried:
-            first = self._first(carried.initial, member)
-            self.store(code, carried.enter.dtype, first, self.stacks[carried.final], member)
+            self._gives(carried.final, self._first(carried.initial, member), member)
         self._tell(member, "0", goes)
         code.line(f"br label %{again}")
         code.label(begins)
@@ -207,10 +206,24 @@ class MemberBlocks(LaneBlocks):
 
     def _first(self, value: Value, member: str) -> str:
         """What the loop is given of a member."""
-        place = "0" if is_single(value) else member
         if value in self.form.numbers:
             return self.cell(value, {}).registers[0]
-        return self.load(self.one, value.dtype, self.memory[value], place)
+        place = self.form.place(value)
+        at = str(place.number) if is_single(value) else self._at_member(place, member)
+        return self.load(self.one, value.dtype, self.memory[place.array], at)
+
+    def _gives(self, final: Value, register: str, member: str) -> None:
+        """Write what a member gives."""
+        place = self.form.place(final)
+        stack, at = self.stacks[place.array], self._at_member(place, member)
+        self.store(self.one, final.dtype, register, stack, at)
+
+    def _at_member(self, place: Element, member: str) -> str:
+        """Where an element of a member is in its array."""
+        if place.count == 1:
+            return member
+        first = self.one.put(f"mul i64 {member}, {place.count}")
+        return self.one.put(f"add i64 {first}, {place.number}")
 
     def _count_alive(self, more: int) -> None:
         alive = self.one.put(f"load i64, ptr {self._alive}")

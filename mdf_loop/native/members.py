@@ -1,40 +1,72 @@
-"""A loop whose members stop each for itself, as lanes compute it: each member has an iteration of its own.
+"""A loop whose members stop each for itself, as lanes compute it: of each member only single numbers.
 
-%i: int64[]          ->   %i: int64[batch]
-%y: int64[] = Add(%i, 1)  %y: int64[batch] = Add(%i, 1)
+%i: int64[]                              ->   %i: int64[batch]
+carry %x: float64[batch, 2] from %x0          carry %x 0, %x 1: float64[batch] from %x0[:, 0], %x0[:, 1]
+%s: float64[batch] = ReduceSum(%x, -1)        %s: float64[batch] = Add(%x 0, %x 1)
+%y: float64[batch, 2] = Add(%x, %a)           %y 0 = Add(%x 0, %a[0]); %y 1 = Add(%x 1, %a[1])
+
+Small arrays of a member are taken apart: each element is a value of its own (see `apart`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from mdf_loop.ir import Array, Constant, Loop, Op, Value, operands
-from mdf_loop.ir.substitute import substitute
-from mdf_loop.ops.native.code import NotNative, is_single
+from mdf_loop.ir import Array, Carried, Constant, Loop, Op, Value, body_outputs
+from mdf_loop.native.apart import Apart, Element, elements_read
+from mdf_loop.ops.native.code import NotNative
 from mdf_loop.passes.failing import first_that_may_fail, name_of
 
 
-def of_members(loop: Loop, known: Mapping[Value, Array]) -> Loop:
+class MemberLoop(Struct, frozen=True, eq=False):
+    """A loop of single numbers.
+
+    Attributes:
+        known: all constants, also those that elements of constant arrays are.
+        places: of what enters, is captured or gives an array, where in it each element is.
+    """
+
+    loop: Loop
+    known: Mapping[Value, Array]
+    places: Mapping[Value, Element]
+
+
+def of_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
     """The loop, with the types that its values have in lanes.
 
     Raises:
         NotNative: it is none that lanes can compute; the text says why.
     """
-    _refuse(loop, known)
+    _refuse(loop)
     assert loop.members is not None
-    swaps = {loop.iteration: replace(loop.iteration, shape=(loop.members,))}
-    ops = []
-    for operation in loop.ops:
-        if isinstance(operation, Op) and any(value in swaps for value in operands(operation)):
-            made = (value for value in operation.outputs if is_single(value))
-            swaps.update((value, replace(value, shape=(loop.members,))) for value in made)
-        ops.append(substitute(operation, swaps))
-    return substitute(replace(loop, ops=tuple(ops)), swaps)
+    assert loop.condition_out is not None
+    apart = Apart(loop.members, known)
+    number = replace(loop.iteration, shape=(loop.members,))
+    apart.enter(loop.iteration, [number])
+    enters = [apart.entering(carried.enter) for carried in loop.carried]
+    for op in _read(loop):
+        apart.take(op)
+    _refuse_failing(apart)
+    carried = tuple(
+        Carried(*parts, name=each.name)
+        for each, own in zip(loop.carried, enters, strict=True)
+        for parts in zip(
+            apart.fitting(each.initial, each.enter),
+            own,
+            apart.fitting(each.leave, each.enter),
+            apart.given(each.final),
+            strict=True,
+        )
+    )
+    (out,) = apart.of(loop.condition_out)
+    made = replace(loop, iteration=number, carried=carried, condition_out=out, ops=tuple(apart.ops))
+    return MemberLoop(made, apart.known, apart.places)
 
 
-def _refuse(loop: Loop, known: Mapping[Value, Array]) -> None:
+def _refuse(loop: Loop) -> None:
     if loop.recorded:
         raise NotNative("each member has a number of rows of its own")
     if loop.scanned:
@@ -42,6 +74,22 @@ def _refuse(loop: Loop, known: Mapping[Value, Array]) -> None:
     for operation in loop.ops:
         if not isinstance(operation, Op | Constant):
             raise NotNative(f"members stop each for itself, and {name_of(operation)} is in it")
-    failing = first_that_may_fail(loop.ops, lambda value: known.get(value) if value else None)
+
+
+def _refuse_failing(apart: Apart) -> None:
+    failing = first_that_may_fail(
+        apart.ops, lambda value: apart.known.get(value) if value else None
+    )
     if failing is not None:
         raise NotNative(f"members stop each for itself, and {name_of(failing)} may fail")
+
+
+def _read(loop: Loop) -> list[Op]:
+    """The operations whose numbers are read, not only their shapes."""
+    wanted = {*body_outputs(loop)}
+    found = []
+    for op in reversed(loop.ops):
+        if isinstance(op, Op) and wanted.intersection(op.outputs):
+            found.append(op)
+            wanted.update(elements_read(op))
+    return found[::-1]

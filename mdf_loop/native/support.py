@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mdf_loop.ir import (
@@ -25,6 +25,7 @@ from mdf_loop.ir import (
     results,
     walk,
 )
+from mdf_loop.native.apart import Element, elements_read
 from mdf_loop.native.members import of_members
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import TYPES, NotNative, is_single
@@ -50,6 +51,7 @@ class Form(Struct, frozen=True, eq=False):
         captured: what the body reads from outside, and arrays that are constants inside.
         many: whether it computes with arrays, whatever their extents; rows that it only gives on are none.
         steps: whether it is run in steps, since arrays read each other.
+        places: of single numbers that are elements of arrays outside, where they are.
     """
 
     loop: Loop
@@ -59,6 +61,11 @@ class Form(Struct, frozen=True, eq=False):
     captured: tuple[Value, ...]
     many: bool
     steps: bool = False
+    places: Mapping[Value, Element] = field(default_factory=dict)
+
+    def place(self, value: Value) -> Element:
+        """The array outside that a value is of, which may be itself, and where it is in it."""
+        return self.places.get(value) or Element(value)
 
     @property
     def counts(self) -> bool:
@@ -66,13 +73,18 @@ class Form(Struct, frozen=True, eq=False):
         return self.loop.condition is not None and bool(self.loop.recorded)
 
     @property
-    def arrays(self) -> tuple[Value, ...]:
-        """What it is given whole: captured, and what enters the first iteration."""
+    def given(self) -> tuple[Value, ...]:
+        """What it has from outside but rows: captured, and what enters the first iteration."""
         loop = self.loop
         control = (value for value in (loop.condition, loop.first) if value is not None)
         initials = (carried.initial for carried in loop.carried)
         given = (*control, *self.captured, *initials)
         return tuple(dict.fromkeys(value for value in given if value not in self.numbers))
+
+    @property
+    def arrays(self) -> tuple[Value, ...]:
+        """The same as it stands outside, whole."""
+        return tuple(dict.fromkeys(self.place(value).array for value in self.given))
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -84,7 +96,8 @@ class Form(Struct, frozen=True, eq=False):
     def outputs(self) -> tuple[tuple[Value, bool], ...]:
         """What it gives, each with whether it is rows."""
         loop = self.loop
-        finals = tuple((carried.final, False) for carried in loop.carried)
+        arrays = dict.fromkeys(self.place(carried.final).array for carried in loop.carried)
+        finals = tuple((array, False) for array in arrays)
         stacks = tuple((recorded.stack, True) for recorded in loop.recorded)
         told = (loop.count, loop.last_condition)
         return (*finals, *stacks, *((value, False) for value in told if value is not None))
@@ -104,12 +117,14 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
     for operation in walk((loop,)):
         if isinstance(operation, Loop):
             _check_loop(operation)
+    places: Mapping[Value, Element] = {}
     if loop.members is not None:
-        loop = of_members(loop, known)
+        members = of_members(loop, known)
+        loop, known, places = members.loop, members.known, members.places
     numbers = {value: array for value, array in known.items() if array.size == 1}
     made = dict.fromkeys(_made(loop))
     rows = {scanned.rows for scanned in loop.scanned}
-    captured = tuple(v for v in _read(loop, _elements) if v not in made and v not in numbers)
+    captured = tuple(v for v in _read(loop, elements_read) if v not in made and v not in numbers)
     if any(v.shape is None for v in rows):
         raise NotNative("the shape of what it scans is known only when it runs")
     shapes = {bare(value) for value in (*made, *captured, *_around(loop))} - {()}
@@ -117,7 +132,8 @@ def form_of(loop: Loop, known: Mapping[Value, Array]) -> Form:
     by_number = all(map(_is_by_number, operations))
     has_rows = any(map(_has_rows, walk(loop.ops)))
     if len(shapes) < 2 and by_number and not has_rows and _keeps_shapes(loop):
-        form = Form(loop, next(iter(shapes), ()), known, numbers, captured, bool(shapes))
+        lanes = next(iter(shapes), ())
+        form = Form(loop, lanes, known, numbers, captured, bool(shapes), places=places)
         if {extent for extent in form.lanes if isinstance(extent, str)} <= {*extent_names(form)}:
             return form
     if loop.members is not None:
@@ -190,13 +206,6 @@ def _read(loop: Loop, operands: Callable[[Operation], Iterable[Value]]) -> Itera
     for body in bodies(loop):
         found.update(dict.fromkeys(body.outputs))
     return found
-
-
-def _elements(operation: Operation) -> tuple[Value, ...]:
-    """What an operation reads the elements of: not what only says a shape."""
-    operands = tuple(reads(operation))
-    says = isinstance(operation, Op) and row_of(operation.op_type).in_order
-    return operands[:1] if says else operands
 
 
 def bare(value: Value) -> Extents:

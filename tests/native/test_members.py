@@ -114,25 +114,12 @@ def test_what_is_not_native(body: dict[str, str], recorded: str, why: str) -> No
     assert made.loops["A.loop"].iterations.shape == (2,)
 
 
-def test_arrays_of_members_are_not_native() -> None:
-    model = loop_model(
-        {"cond": True, "v_initial": "([0.0, 1.0],)"},
-        {"x_next": "x + step"},
-        given={"step": 1.0},
-        carried="x",
-        go="numpy.sum(x) < 9",
-    )
-    with pytest.raises(UnsupportedError, match="members stop each for itself"):
-        mdf_loop.compile(model, device="cpu", native="require").run(sweep={"step": [1.0, 2.0]})
-
-
 def test_it_can_be_stopped() -> None:
     model = counting()
     del model["model"]["graphs"]["graph"]["nodes"]["A"]["functions"]["loop"]["args"]["M"]
     compiled = mdf_loop.compile(model, device="cpu", native="require")
-    compiled.run(
-        sweep={"last": [3.0, 5.0, 7.0]}
-    )  # what the limit holds for is the loop, not making its kernel
+    # What the limit holds for is the loop, not making its kernel.
+    compiled.run(sweep={"last": [3.0, 5.0, 7.0]})
     made = compiled.run(sweep={"last": [3.0, np.inf, 7.0]}, time_limit=1)
     assert made["r0"][[0, 2]].tolist() == [3.0, 7.0]
     assert made.loops["A.loop"].iterations[1] > 1000

@@ -25,7 +25,7 @@ def noisy_loop(seed: int, *, records: bool = True) -> tuple[dict[str, Any], dict
     def one(*words: str) -> str:
         return str(rng.choice(words))
 
-    ends, vector = str(rng.choice(ENDS)), rng.random() < 0.3 and records
+    ends, vector = str(rng.choice(ENDS)), rng.random() < 0.3
     draw = one(*DRAWS)
     if vector:
         draw = one("numpy.random.uniform(-1.0, 1.0, size=3)", "numpy.random.normal(size=3)")

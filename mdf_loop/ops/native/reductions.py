@@ -36,6 +36,15 @@ def _smallest(code: Code, dtype: str, a: str, b: str) -> str:
     return of_two(code, dtype, "lt", a, b)
 
 
+JOINS = {
+    "ReduceSum": "Add",
+    "ReduceMean": "Add",
+    "ReduceProd": "Mul",
+    "ReduceMax": "Max",
+    "ReduceMin": "Min",
+}
+"""What makes one number of two, where these are values of their own."""
+
 Neutral = Callable[[str], float]
 """What a dtype has nothing of: 0 for a sum."""
 

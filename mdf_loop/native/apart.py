@@ -1,0 +1,304 @@
+"""Arrays of members, taken apart into their elements: each is a value of its own.
+
+    apart = Apart("batch", known)
+    apart.take(op)                  # %y: float64[batch, 2] = Mul(%x, %x): two operations of single numbers
+    apart.of(y)                     # %y 0, %y 1: float64[batch]
+
+What is computed number by number is computed for each element; what only moves elements is nothing but
+other names for them; sums and extremes join them in the order that arrays have in native loops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mdf_loop.ir import Array, Op, Operation, Shape, Value, is_fixed, reads
+from mdf_loop.ops import row_of
+from mdf_loop.ops.meaning import evaluate
+from mdf_loop.ops.native.code import NotNative, is_float
+from mdf_loop.ops.native.products import PARTS
+from mdf_loop.ops.native.reductions import JOINS
+from mdf_loop.ops.registry import title
+
+Elements = npt.NDArray[Any]
+"""The elements of one member, as values, in its shape."""
+
+MOST, MOST_OPS = 32, 4000
+"""Elements of an array that is taken apart, and operations of the loop that is made."""
+
+
+def elements_read(operation: Operation) -> tuple[Value, ...]:
+    """What an operation reads the elements of: not what only says a shape."""
+    operands = tuple(reads(operation))
+    says = isinstance(operation, Op) and row_of(operation.op_type).in_order
+    return operands[:1] if says else operands
+
+
+class Element(Struct, frozen=True):
+    """Where an element is: in an array, of whose elements a member has so many."""
+
+    array: Value
+    number: int = 0
+    count: int = 1
+
+
+class Apart:
+    """The values of a loop's body, by their elements.
+
+    Attributes:
+        known: constants, and elements of constant arrays.
+        places: where elements are of arrays that the loop is given, or gives.
+        ops: what computes the elements.
+    """
+
+    def __init__(self, members: str, known: Mapping[Value, Array]) -> None:
+        self.known = dict(known)
+        self.places: dict[Value, Element] = {}
+        self.ops: list[Op] = []
+        self._members = members
+        self._elements: dict[Value, Elements] = {}
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def of(self, value: Value) -> list[Value]:
+        """The elements, in order."""
+        return list(self._of(value).flat)
+
+    def enter(self, value: Value, elements: Sequence[Value]) -> None:
+        """Let a value have these elements."""
+        made = np.empty(len(elements), object)
+        made[:] = elements
+        self._elements[value] = made.reshape(self._own(value))
+
+    def entering(self, value: Value) -> list[Value]:
+        """New elements of a value that the body is given."""
+        made = self._named(value, self._axis(value))
+        self.enter(value, made)
+        return made
+
+    def given(self, value: Value) -> list[Value]:
+        """Elements of a value that stands outside of the loop, with their places in it."""
+        made = self._named(value, self._axis(value))
+        for number, element in enumerate(made):
+            if element is not value:
+                self.places[element] = Element(value, number, len(made))
+        return made
+
+    def fitting(self, value: Value, enter: Value) -> list[Value]:
+        """The elements of what is carried, which are as many as those that enter.
+
+        Raises:
+            NotNative: they are not.
+        """
+        if self._own(value) != self._own(enter):
+            raise NotNative(f"'{enter.name}' changes its shape")
+        return self.of(value)
+
+    def _of(self, value: Value) -> Elements:
+        if value not in self._elements:
+            array = self.known.get(value)
+            if array is None or array.size == 1:
+                self.enter(value, self.given(value) if array is None else [value])
+            else:
+                made = self._named(value, ())
+                self.known.update(zip(made, np.ravel(array), strict=True))
+                self.enter(value, made)
+        return self._elements[value]
+
+    def _named(self, value: Value, shape: Shape) -> list[Value]:
+        """New values for elements, each of this shape; the value itself where it has it."""
+        own = self._own(value)
+        if own == () and value.shape == shape:
+            return [value]
+        names = (f"{value.name} {number}" for number in range(math.prod(own)))
+        return [Value(name, value.dtype, shape) for name in names]
+
+    def _axis(self, value: Value) -> Shape:
+        """The axis of members, where a value has it."""
+        return value.shape[:1] if self._is_apart(value) and value.shape else ()
+
+    def _is_apart(self, value: Value) -> bool:
+        return bool(value.shape) and value.shape is not None and value.shape[0] == self._members
+
+    def _own(self, value: Value) -> tuple[int, ...]:
+        """The shape of a value of one member."""
+        shape = value.shape
+        if shape is not None and self._is_apart(value):
+            shape = shape[1:]
+        if not is_fixed(shape):
+            raise NotNative(f"the shape of '{value.name}' is known only when it runs")
+        if math.prod(shape) > MOST:
+            raise NotNative("members stop each for itself, and have large arrays")
+        return shape
+
+    # --- operations -------------------------------------------------------------------------------
+
+    def take(self, op: Op) -> None:
+        """Take an operation apart.
+
+        Raises:
+            NotNative: it cannot be; the text says why.
+        """
+        row = row_of(op.op_type)
+        try:
+            if row.in_order:
+                self._in_order(op)
+            elif row.elementwise and row.native is not None:
+                self._by_number(op)
+            elif op.op_type in JOINS:
+                self._joined(op)
+            elif row.moves is not None:
+                self._moved(op)
+            else:
+                raise NotNative(_of_arrays(op))
+        except NotNative as reason:
+            reason.op = reason.op or op
+            raise
+        if len(self.ops) > MOST_OPS:
+            raise NotNative("members stop each for itself, and compute much with arrays")
+
+    def _by_number(self, op: Op) -> None:
+        (made,) = op.outputs
+        own = self._own(made)
+        inputs = [None if v is None else self._along(v, made) for v in op.inputs]
+        spread = [None if v is None else np.broadcast_to(v, own).reshape(-1) for v in inputs]
+        elements = [
+            self._append(op.op_type, [None if v is None else v[k] for v in spread], made, k, op)
+            for k in range(math.prod(own))
+        ]
+        self.enter(made, elements)
+
+    def _append(
+        self, op_type: str, operands: Sequence[Value | None], like: Value, number: int, op: Op
+    ) -> Value:
+        """Append an operation of single numbers; what it gives, an element of `like`."""
+        apart = any(v is not None and self._is_apart(v) for v in operands)
+        shape: Shape = (self._members,) if apart else ()
+        alike = like.shape == shape
+        made = like if alike else Value(f"{like.name} {number}", like.dtype, shape)
+        attributes = op.attributes if op_type == op.op_type else {}
+        self.ops.append(Op(op_type, tuple(operands), (made,), attributes, where=op.where))
+        return made
+
+    def _along(self, value: Value, made: Value) -> Elements:
+        """The elements of an operand, with the axes that they have beside those of a result."""
+        elements = self._of(value)
+        if not self._is_apart(made) or self._is_apart(value):
+            if (
+                self._is_apart(value)
+                and elements.ndim
+                and len(value.shape or ()) != len(made.shape or ())
+            ):
+                raise NotNative(f"the axes of '{value.name}' are others than those of a member")
+            return elements
+        more = elements.ndim - len(made.shape or ()) + 1
+        return elements.reshape(elements.shape[more:]) if more > 0 else elements
+
+    def _in_order(self, op: Op) -> None:
+        """Shapes only: the same elements, each as often as it is wanted."""
+        data, made = op.inputs[0], op.outputs[0]
+        assert data is not None
+        elements, own = self._of(data), self._own(made)
+        if elements.size != math.prod(own):
+            elements = np.broadcast_to(self._along(data, made), own)
+        self.enter(made, list(elements.flat))
+
+    def _moved(self, op: Op) -> None:
+        """Other places: those that numbers would have which say where they come from."""
+        moves = row_of(op.op_type).moves
+        assert moves is not None
+        movers = {value for value in moves(op) if value is not None}
+        flat: list[Value] = []
+        arrays: list[Any] = []
+        for value in op.inputs:
+            if value in movers and value is not None:
+                elements = self._of(value)
+                front = (1,) if self._is_apart(value) else ()
+                labels = np.arange(len(flat) + 1, len(flat) + 1 + elements.size)
+                arrays.append(labels.reshape(front + elements.shape))
+                flat.extend(elements.flat)
+            elif value is not None and value not in self.known:
+                raise NotNative(_of_arrays(op))
+            else:
+                arrays.append(None if value is None else self.known[value])
+        results = evaluate(op.op_type, arrays, op.attributes, len(op.outputs))
+        for value, labels in zip(op.outputs, results, strict=True):
+            front = (1,) if self._is_apart(value) else ()
+            labels = np.asarray(labels)
+            if labels.shape != front + self._own(value) or not labels.all():
+                raise NotNative(_of_arrays(op))
+            self.enter(value, [flat[label - 1] for label in labels.flat])
+
+    # --- many elements, made one ------------------------------------------------------------------
+
+    def _joined(self, op: Op) -> None:
+        data, made = op.inputs[0], op.outputs[0]
+        assert data is not None
+        if data.dtype == "bool" or (op.op_type == "ReduceMean" and not is_float(data.dtype)):
+            raise NotNative(f"it has {title(op.op_type)} of {data.dtype}")
+        elements = self._of(data)
+        gone = self._axes(op, data)
+        last = sorted(gone) == list(range(elements.ndim - len(gone), elements.ndim))
+        kept = [axis for axis in range(elements.ndim) if axis not in gone]
+        rows = elements.transpose(*kept, *sorted(gone))
+        rows = rows.reshape(math.prod(elements.shape[axis] for axis in kept), -1)
+        if not rows.shape[1]:
+            raise NotNative(f"it has {title(op.op_type)} of nothing")
+        results = []
+        for number, row in enumerate(rows):
+            total = self._of_all(op, list(row), made, number, in_parts=last)
+            results.append(self._mean(op, total, len(row), number))
+        self.enter(made, results)
+
+    def _axes(self, op: Op, data: Value) -> list[int]:
+        """The axes of a member that are joined."""
+        axes = op.attributes.get("axes")
+        if axes is None and len(op.inputs) > 1 and op.inputs[1] is not None:
+            axes = self.known.get(op.inputs[1])
+            if axes is None:
+                raise NotNative(f"it has {title(op.op_type)} along axes that are computed")
+        front, rank = int(self._is_apart(data)), len(data.shape or ())
+        found = {int(axis) % rank - front for axis in np.ravel(axes)} if axes is not None else {-1}
+        if min(found, default=-1) < 0:
+            raise NotNative(f"it has {title(op.op_type)} over members")
+        return sorted(found)
+
+    def _of_all(
+        self, op: Op, row: list[Value], made: Value, number: int, *, in_parts: bool
+    ) -> Value:
+        """Eight parts that are put together in pairs, then what is left; or one after the other."""
+
+        def join(a: Value, b: Value) -> Value:
+            like = replace(made, name=f"{made.name} of {number}")
+            return self._append(JOINS[op.op_type], (a, b), like, len(self.ops), op)
+
+        many = len(row) // PARTS * PARTS if in_parts else 0
+        parts = row[:PARTS] if many else row[:1]
+        for k in range(PARTS, many):
+            parts[k % PARTS] = join(parts[k % PARTS], row[k])
+        while len(parts) > 1:
+            half = len(parts) // 2
+            parts = [join(a, b) for a, b in zip(parts[:half], parts[half:], strict=True)]
+        (total,) = parts
+        for value in row[max(many, 1) :]:
+            total = join(total, value)
+        return total
+
+    def _mean(self, op: Op, total: Value, count: int, number: int) -> Value:
+        if op.op_type != "ReduceMean":
+            return total
+        divisor = Value(f"{count} of {op.outputs[0].name}", total.dtype, ())
+        self.known[divisor] = np.array(count, total.dtype)
+        like = replace(op.outputs[0], name=f"{op.outputs[0].name} mean")
+        return self._append("Div", (total, divisor), like, number, op)
+
+
+def _of_arrays(op: Op) -> str:
+    return f"members stop each for itself, and it has {title(op.op_type)} of arrays"

@@ -1,0 +1,136 @@
+"""Small arrays of members that stop each for itself: taken apart, each element is a lane's number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import UnsupportedError
+from tests.long_runs.helpers import same_results
+from tests.models.loops import loop_model
+from tests.placements import kernels_checked
+
+VECTOR = [3.0, -1.0, 2.0]
+MATRIX = [[1.0, -2.0, 3.0], [0.0, 4.0, -1.0]]
+CUBE = [[[1.0, 2.0], [-3.0, 4.0]], [[0.0, 1.0], [5.0, -2.0]]]
+MANY = [float(k % 7 - 3) for k in range(19)]
+
+
+def model(initial: Any, following: str, go: str = "k < last", **parameters: Any) -> dict[str, Any]:
+    """An array of each member, and a count that ends it."""
+    made = loop_model(
+        {"cond": True, "v_initial": f"({initial}, 0)"},
+        {"x_next": following, "k_next": "k + 1"},
+        given={"last": 4, "step": 1.0},
+        carried="x k",
+        go=go,
+    )
+    made["model"]["graphs"]["graph"]["nodes"]["A"]["parameters"] = {
+        name: {"value": value} for name, value in parameters.items()
+    }
+    return made
+
+
+SWEEP: dict[str, Any] = {"last": [0, 5, 2, 9, 1, 3, 3, 7, 4], "step": np.arange(9.0) - 3}
+
+
+EXACT = {
+    "each number": (VECTOR, "x * step - 1"),
+    "one beside all": (VECTOR, "x[0] * 2 - x"),
+    "their sum": (VECTOR, "numpy.sum(x) - x"),
+    "extremes": (VECTOR, "numpy.max(x) - numpy.min(x) + x - step"),
+    "a product": (VECTOR, "numpy.minimum(numpy.prod(x), 9) - x"),
+    "a mean of four": (CUBE, "x - numpy.mean(x, axis=(1, 2), keepdims=True)"),
+    "backwards": (VECTOR, "x[::-1] + step"),
+    "round": (VECTOR, "numpy.concatenate([x[1:], x[:1]]) - step"),
+    "a choice": (VECTOR, "numpy.where(x > 0, x - step, step - x)"),
+    "truths": (VECTOR, "x + (x > step)"),
+    "an array of all": (VECTOR, "x + [1.0, 2.0, 4.0]"),
+    "transposed": (MATRIX, "numpy.transpose(numpy.reshape(x, (3, 2)))"),
+    "rows": (MATRIX, "x - numpy.sum(x, axis=1, keepdims=True)"),
+    "columns": (MATRIX, "x + numpy.sum(x, axis=0)"),
+    "a row": (MATRIX, "x - x[1]"),
+    "the middle": (CUBE, "x + numpy.max(x, axis=1, keepdims=True)"),
+    "the number of the iteration": (VECTOR, "x + i"),
+    "an array of iterations": (VECTOR, "numpy.array([i, k, 2.0 * i]) - x"),
+    "many": (MANY, "numpy.sum(x) - 2 * x"),
+    "one alone": ([2.0], "x * step + 1"),
+    "two axes of one": ([[2.0]], "x - step"),
+    "nothing": (VECTOR, "x"),
+}
+"""Of small whole numbers, so that sums are exact in any order."""
+
+
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("name", EXACT)
+def test_bits_are_those_of_the_standard_loop(name: str, checked: bool) -> None:
+    initial, following = EXACT[name]
+    source = model(initial, following)
+    with kernels_checked(checked):
+        made = mdf_loop.compile(source, device="cpu", native="require").run(sweep=SWEEP)
+    wanted = mdf_loop.compile(source, device="cpu", native="off").run(sweep=SWEEP)
+    assert set(made.native.values()) == {"native"}
+    same_results(made, wanted)
+    assert made["r0"].shape == (9, *np.shape(initial))
+
+
+@pytest.mark.parametrize("word", ["sum", "prod", "mean", "max"])
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 16, 19, 32])
+def test_a_member_has_the_bits_that_it_has_alone(word: str, size: int) -> None:
+    rng = np.random.default_rng(size)
+    initial = rng.normal(size=size).tolist()
+    compiled = mdf_loop.compile(
+        model(initial, f"x * 0.75 + step * numpy.{word}(x)"), device="cpu", native="require"
+    )
+    sweep = {"last": [7, 1, 30], "step": [0.0625, -0.5, 0.03]}
+    together = compiled.run(sweep=sweep)["r0"]
+    for row, last, step in zip(together, *sweep.values(), strict=True):
+        alone = compiled.run({"last": last, "step": step})["r0"]
+        assert row.tobytes() == alone.tobytes()
+
+
+def test_noise_of_each_element() -> None:
+    source = model(
+        "zeros", "x + numpy.random.normal(size=3)", "numpy.max(x) < 2.0", zeros=[0.0] * 3
+    )
+    compiled = mdf_loop.compile(source, device="cpu", native="require")
+    made = compiled.run(trials=50)
+    same_results(made, mdf_loop.compile(source, device="cpu", native="off").run(trials=50))
+    assert len(np.unique(made["n"])) > 3
+    some = compiled.run(trials=[41, 3])
+    np.testing.assert_array_equal(some["r0"], made["r0"][[41, 3]])
+
+
+def test_arrays_that_the_model_is_given() -> None:
+    source = loop_model(
+        {"cond": True, "v_initial": "x0"},
+        {"x_next": "x + drift"},
+        given={"x0": [0.0, 1.0], "drift": [0.5, 0.25], "last": 4.0},
+        carried="x",
+        go="numpy.sum(x) < last",
+    )
+    compiled = mdf_loop.compile(source, device="cpu", native="require")
+    rows = np.array([[0.5, 0.25], [1.0, 2.0], [4.0, 0.125]])
+    for sweep in ({"drift": rows}, {"x0": rows}, {"x0": rows, "drift": rows}, {"last": [1.0, 9.0]}):
+        made = compiled.run(sweep=sweep)
+        same_results(made, mdf_loop.compile(source, device="cpu", native="off").run(sweep=sweep))
+
+
+@pytest.mark.parametrize(
+    ("initial", "following", "why"),
+    [
+        ([1.0] * 33, "x + step", "have large arrays"),
+        ([[1.0, 2.0], [3.0, 4.0]], "x @ x", "it has onnx::MatMul of arrays"),
+        (VECTOR, "x + x[k % 3]", "may fail|of arrays"),
+        (VECTOR, "x + numpy.cumsum(x)", "it has onnx::CumSum of arrays"),
+    ],
+)
+def test_what_is_not_native(initial: Any, following: str, why: str) -> None:
+    source = model(initial, following)
+    with pytest.raises(UnsupportedError, match=why):
+        mdf_loop.compile(source, device="cpu", native="require").run(sweep=SWEEP)
+    made = mdf_loop.compile(source, device="cpu").run(sweep=SWEEP)
+    assert made.loops["A.loop"].iterations.shape == (9,)
