@@ -9,14 +9,16 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import UnsupportedError
+from mdf_loop.native import machine
 from tests.long_runs.helpers import same_results
 from tests.models.loops import loop_model
 from tests.placements import kernels_checked
+from tests.soak import times
 
 VECTOR = [3.0, -1.0, 2.0]
 MATRIX = [[1.0, -2.0, 3.0], [0.0, 4.0, -1.0]]
 CUBE = [[[1.0, 2.0], [-3.0, 4.0]], [[0.0, 1.0], [5.0, -2.0]]]
-MANY = [float(k % 7 - 3) for k in range(19)]
+MANY = [float(k % 7 - 3) for k in range(15)]
 
 
 def model(initial: Any, following: str, go: str = "k < last", **parameters: Any) -> dict[str, Any]:
@@ -75,6 +77,56 @@ def test_bits_are_those_of_the_standard_loop(name: str, checked: bool) -> None:
     assert set(made.native.values()) == {"native"}
     same_results(made, wanted)
     assert made["r0"].shape == (9, *np.shape(initial))
+
+
+PARTS = (
+    "numpy.concatenate([{v}, {v} - step])[:{n}]",
+    "numpy.sum({v}, axis={k}, keepdims=True) - {v}",
+    "numpy.max({v}, axis={k}, keepdims=True) + {v}",
+    "{v} - numpy.min({v}) * step",
+    "numpy.sum({v}) - {v}",
+    "{v}[::-1] + i",
+    "numpy.concatenate([{v}[1:], {v}[:1]])",
+    "numpy.where({v} > step, {v} - 1, {v} + k)",
+    "numpy.reshape(numpy.reshape({v}, ({size},))[::-1], {shape})",
+    "numpy.reshape(numpy.transpose({v}), {shape})",
+    "numpy.abs({v}) - numpy.expand_dims({v}, 0)[0]",
+    "{v} * step - {v}[0]",
+    "numpy.maximum({v}, other)",
+)
+
+
+def random_model(rng: np.random.Generator) -> dict[str, Any]:
+    """A body that goes through two ways of moving and joining whole numbers."""
+    initial = [VECTOR, MATRIX, CUBE, MANY, [2.0]][rng.integers(5)]
+    shape, text = np.shape(initial), "x"
+    for _ in range(2):
+        k = int(rng.integers(len(shape)))
+        part = str(rng.choice(PARTS[k > 0 :]))
+        made = part.format(v=text, k=k, n=shape[0], size=np.size(initial), shape=shape)
+        text = f"numpy.clip({made}, -40, 40)"
+    return loop_model(
+        {"cond": True, "v_initial": "(initial, 0)"},
+        {"x_next": text, "k_next": "k + 1"},
+        given={"last": 4, "step": 1.0, "initial": initial, "other": initial},
+        carried="x k",
+        go="(numpy.sum(x) < last * 9) and (k < 30)" if rng.random() < 0.5 else "k < last",
+    )
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_random_bodies(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The numbers of the standard loop; signs of zeros are another matter there."""
+    monkeypatch.setattr(machine, "width", lambda: width)
+    for seed in range(width, times(32, 2000), 8):
+        source = random_model(np.random.default_rng(seed))
+        words = {"sweep": {"last": SWEEP["last"], "step": SWEEP["step"]}}
+        with kernels_checked(seed % 2 == 0):
+            made = mdf_loop.compile(source, device="cpu", native="require").run(**words)
+        plain = mdf_loop.compile(source, device="cpu", native="off").run(**words)
+        for name in plain:
+            np.testing.assert_array_equal(made[name], plain[name])
 
 
 @pytest.mark.parametrize("word", ["sum", "prod", "mean", "max"])
