@@ -66,12 +66,11 @@ EXACT = {
 """Of small whole numbers, so that sums are exact in any order."""
 
 
-@pytest.mark.parametrize("checked", [False, True])
 @pytest.mark.parametrize("name", EXACT)
-def test_bits_are_those_of_the_standard_loop(name: str, checked: bool) -> None:
+def test_bits_are_those_of_the_standard_loop(name: str) -> None:
     initial, following = EXACT[name]
     source = model(initial, following)
-    with kernels_checked(checked):
+    with kernels_checked(len(name) % 2 == 0):
         made = mdf_loop.compile(source, device="cpu", native="require").run(sweep=SWEEP)
     wanted = mdf_loop.compile(source, device="cpu", native="off").run(sweep=SWEEP)
     assert set(made.native.values()) == {"native"}
