@@ -148,6 +148,8 @@ class Apart:
         """
         row = row_of(op.op_type)
         try:
+            if len(op.outputs) > 1 and (row.in_order or row.elementwise):
+                raise NotNative(_of_arrays(op))
             if row.in_order:
                 self._in_order(op)
             elif row.elementwise and row.native is not None:

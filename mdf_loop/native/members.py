@@ -10,13 +10,14 @@ Small arrays of a member are taken apart: each element is a value of its own (se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mdf_loop.ir import Array, Carried, Constant, Loop, Op, Value, body_outputs
+from mdf_loop.ir import Array, Carried, Constant, Loop, Op, Operation, Value, body_outputs
 from mdf_loop.native.apart import Apart, Element, elements_read
+from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import NotNative
 from mdf_loop.passes.failing import first_that_may_fail, name_of
 
@@ -47,9 +48,11 @@ def of_members(loop: Loop, known: Mapping[Value, Array]) -> MemberLoop:
     number = replace(loop.iteration, shape=(loop.members,))
     apart.enter(loop.iteration, [number])
     enters = [apart.entering(carried.enter) for carried in loop.carried]
-    for op in _read(loop):
+    read = _read(loop)
+    for op in read:
         apart.take(op)
-    _refuse_failing(apart)
+    others = (op for op in loop.ops if op not in read and _computes(op))
+    _refuse_failing((*apart.ops, *others), apart.known)
     carried = tuple(
         Carried(*parts, name=each.name)
         for each, own in zip(loop.carried, enters, strict=True)
@@ -76,20 +79,23 @@ def _refuse(loop: Loop) -> None:
             raise NotNative(f"members stop each for itself, and {name_of(operation)} is in it")
 
 
-def _refuse_failing(apart: Apart) -> None:
-    failing = first_that_may_fail(
-        apart.ops, lambda value: apart.known.get(value) if value else None
-    )
+def _refuse_failing(ops: Iterable[Operation], known: Mapping[Value, Array]) -> None:
+    failing = first_that_may_fail(ops, lambda value: known.get(value) if value else None)
     if failing is not None:
         raise NotNative(f"members stop each for itself, and {name_of(failing)} may fail")
 
 
-def _read(loop: Loop) -> list[Op]:
-    """The operations whose numbers are read, not only their shapes."""
+def _computes(operation: Operation) -> bool:
+    """Whether it does more than say a shape, which fits where elements are taken apart."""
+    return isinstance(operation, Op) and not row_of(operation.op_type).in_order
+
+
+def _read(loop: Loop) -> dict[Op, None]:
+    """The operations whose numbers are read, not only their shapes, in order."""
     wanted = {*body_outputs(loop)}
     found = []
     for op in reversed(loop.ops):
         if isinstance(op, Op) and wanted.intersection(op.outputs):
             found.append(op)
             wanted.update(elements_read(op))
-    return found[::-1]
+    return dict.fromkeys(reversed(found))
