@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from mdf_loop.ops.derivatives.rule import Pointwise
 from mdf_loop.run.gradient import in_chunks
 from tests.models.loops import loop_model
 from tests.models.timed import graph
+from tests.soak import some
 
 
 def one_node(**parts: Any) -> dict[str, Any]:
@@ -231,8 +233,8 @@ SWEEPS: dict[str, tuple[dict[str, Any], Mapping[str, Any]]] = {
 
 
 @pytest.mark.usefixtures("however_cut")
-@pytest.mark.parametrize("native", ["auto", "off"])
-@pytest.mark.parametrize("what", SWEEPS)
+@pytest.mark.soak
+@pytest.mark.parametrize(("what", "native"), some(product(SWEEPS, ["auto", "off"]), 2))
 def test_a_sweep_is_each_member_alone(what: str, native: str) -> None:
     sweep, _ = SWEEPS[what]
     made = cell(native).differentiate(

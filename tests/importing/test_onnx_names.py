@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from onnx import helper, numpy_helper
 
 import mdf_loop
 from tests.importing.round_trips import assert_same, check, model_of, runtime
+from tests.soak import some
 
 NESTED = """g (int64 M, bool up, float[2] x) => (float[2] y, float[n] rows, float[2] z) <float[2] w = {1.5, -2.0}> {
     y, rows = Loop (M, up, x) <body = bd (int64 i, bool c, float[2] a) => (bool c2, float[2] a3, float row) {
@@ -94,8 +96,8 @@ WORDS = {name: w.split() if isinstance(w, str) else w for name, w in _WORDS.item
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("nodes", [False, True], ids=["unnamed nodes", "nodes named as values"])
-@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.soak
+@pytest.mark.parametrize(("words", "nodes"), some(product(WORDS, [False, True]), 2))
 def test_values_may_have_any_name(words: str, nodes: bool, tmp_path: Path) -> None:
     names = dict(zip(NAMES, WORDS[words], strict=False))
     assert len(set(names.values())) == len(NAMES)

@@ -17,6 +17,7 @@ from mdf_loop.native import choice
 from mdf_loop.run import time_session
 from mdf_loop.variates import VARIATES
 from tests.noisy_models import COUNT, SITE, U, Z
+from tests.soak import some
 
 STEPS = 7
 
@@ -102,12 +103,14 @@ def test_the_reference_and_all_engines_have_the_same_bits(expression: str) -> No
 
 
 @pytest.mark.native
-@pytest.mark.parametrize("expression", CALLS)
+@pytest.mark.soak
+@pytest.mark.parametrize("expression", some(CALLS, 2))
 def test_native_loops_have_the_same_bits(expression: str) -> None:
     same_bits(expression, "onnxruntime", native="require")
 
 
-@pytest.mark.parametrize("expression", CALLS)
+@pytest.mark.soak
+@pytest.mark.parametrize("expression", some(CALLS, 2))
 def test_in_float32_they_are_rounded(expression: str) -> None:
     made, exact = drawn(expression, precision="float32"), reference(expression)
     assert made.dtype == (np.int64 if "geometric" in expression else np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import LoopError, MemoryLimitError
 from mdf_loop.ir import Program, Shape, Value
 from mdf_loop.run.onnxruntime.session import Session
+from tests import soak
 from tests.native.one_loop import Sketch
 from tests.placements import REQUIRED, STANDARD, kernels_checked
 from tests.strategies.native_operations import same_bits
@@ -239,10 +241,11 @@ OPERATIONS: list[tuple[Made, str, tuple[Shape, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize("extent", EXTENTS)
-@pytest.mark.parametrize(("make", "dtype", "shapes"), OPERATIONS)
-def test_operations(make: Made, dtype: str, shapes: Sequence[Shape], extent: int) -> None:
+@pytest.mark.soak
+@pytest.mark.parametrize(("operation", "extent"), soak.some(product(OPERATIONS, EXTENTS), 2))
+def test_operations(operation: tuple[Made, str, Sequence[Shape]], extent: int) -> None:
     """What ONNX Runtime gives; the very bits of a loop whose extents are known, or all of one form."""
+    make, dtype, shapes = operation
     names = {"n": extent, "m": 5}
     arrays = arrays_of(shapes, dtype, names)
     made = run(program_of(make, shapes, dtype), arrays, native=True)

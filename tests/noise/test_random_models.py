@@ -25,9 +25,9 @@ from tests.soak import times
 from tests.strategies.noisy_models import noisy_models
 
 SOME = settings(
-    max_examples=times(3, 400), suppress_health_check=[HealthCheck.too_slow], deadline=None
+    max_examples=times(2, 400), suppress_health_check=[HealthCheck.too_slow], deadline=None
 )
-MANY = settings(SOME, max_examples=times(4, 2000))
+MANY = settings(SOME, max_examples=times(3, 2000))
 STEPS = 12
 SEEDS = st.sampled_from([0, 1, 2**64 - 1])
 
@@ -97,7 +97,7 @@ def test_many_batches(model: dict[str, Any], seed: int, form: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.soak
-@settings(MANY, max_examples=times(3, 200))
+@settings(MANY, max_examples=times(2, 200))
 @given(noisy_models(), SEEDS)
 def test_ten_thousand_trials(model: dict[str, Any], seed: int) -> None:
     with native():

@@ -6,7 +6,7 @@ Each row runs twice: as it is, and with no order of execution planned while read
 from __future__ import annotations
 
 import copy
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from tests.over_time.schedules import (
     opened,
     short_patience,
 )
+from tests.soak import some
 
 
 @pytest.fixture(params=["as it is", "decided while running"])
@@ -190,8 +191,8 @@ def test_going_on_is_the_unbroken_run(source: Model, way: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", GOES_ON)
-@pytest.mark.parametrize("every", [2, 5])
+@pytest.mark.soak
+@pytest.mark.parametrize(("source", "every"), some(product(GOES_ON, [2, 5]), 2))
 def test_every(source: Model, every: int, way: str) -> None:
     record = sorted(by_engine(source, 1, 0.125).arrays)
     compiled = mdf_loop.compile(copy.deepcopy(source))
@@ -282,7 +283,8 @@ IN_BODY: list[tuple[Model, bool]] = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("conditions", "dynamic"), IN_BODY)
+@pytest.mark.soak
+@pytest.mark.parametrize(("conditions", "dynamic"), some(IN_BODY, 2))
 def test_conditions_inside_a_body(conditions: Model, dynamic: bool, way: str) -> None:
     """A body's graph is evaluated anew in every iteration: its conditions count from zero."""
     assert compare(_with_loop(conditions), 6) == "equal"

@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 STEPS, DT = 7, 0.125
 
-_few = settings(max_examples=times(8, 400), suppress_health_check=list(HealthCheck))
-_many = settings(_few, max_examples=times(25, 2000))
+_few = settings(max_examples=times(5, 400), suppress_health_check=list(HealthCheck))
+_many = settings(_few, max_examples=times(15, 2000))
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -16,7 +16,7 @@ from tests.strategies.models_over_time import Focus, Run, runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
-EXAMPLES = times(12, 1300)
+EXAMPLES = times(8, 1300)
 """Models of each family."""
 
 FAMILIES = {

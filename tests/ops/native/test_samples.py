@@ -106,7 +106,8 @@ def _all() -> Iterator[tuple[str, str, bool]]:
             yield name, dtype, computed
 
 
-@pytest.mark.parametrize(("name", "dtype", "computed"), [*samples()])
+@pytest.mark.soak
+@pytest.mark.parametrize(("name", "dtype", "computed"), some(samples(), 2))
 def test_samples(name: str, dtype: str, computed: bool) -> None:
     try:
         sample = Sample(name, dtype, computed=computed)
