@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 from mdf_loop.ir import Array, Op, Operation, Shape, Value, is_fixed, reads
 from mdf_loop.ops import row_of
-from mdf_loop.ops.meaning import evaluate
 from mdf_loop.ops.native.code import NotNative, is_float
+from mdf_loop.ops.native.moves import ZERO, places_of
 from mdf_loop.ops.native.products import PARTS
 from mdf_loop.ops.native.reductions import JOINS
 from mdf_loop.ops.registry import title
@@ -213,30 +213,17 @@ class Apart:
         self.enter(made, list(elements.flat))
 
     def _moved(self, op: Op) -> None:
-        """Other places: those that numbers would have which say where they come from."""
-        moves = row_of(op.op_type).moves
-        assert moves is not None
-        movers = {value for value in moves(op) if value is not None}
-        flat: list[Value] = []
-        arrays: list[Any] = []
-        for value in op.inputs:
-            if value in movers and value is not None:
-                elements = self._of(value)
-                front = (1,) if self._is_apart(value) else ()
-                labels = np.arange(len(flat) + 1, len(flat) + 1 + elements.size)
-                arrays.append(labels.reshape(front + elements.shape))
-                flat.extend(elements.flat)
-            elif value is not None and value not in self.known:
+        """Only other places."""
+        values, results = places_of(op, self._one_member, self.known.get)
+        flat = [element for value in values for element in self._of(value).flat]
+        for value, places in zip(op.outputs, results, strict=True):
+            if places.shape != self._one_member(value) or (places == ZERO).any():
                 raise NotNative(_of_arrays(op))
-            else:
-                arrays.append(None if value is None else self.known[value])
-        results = evaluate(op.op_type, arrays, op.attributes, len(op.outputs))
-        for value, labels in zip(op.outputs, results, strict=True):
-            front = (1,) if self._is_apart(value) else ()
-            labels = np.asarray(labels)
-            if labels.shape != front + self._own(value) or not labels.all():
-                raise NotNative(_of_arrays(op))
-            self.enter(value, [flat[label - 1] for label in labels.flat])
+            self.enter(value, [flat[place] for place in places.flat])
+
+    def _one_member(self, value: Value) -> tuple[int, ...]:
+        """The shape of a value where there is one member."""
+        return (*(1,) * self._is_apart(value), *self._own(value))
 
     # --- many elements, made one ------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import numpy as np
 from mdf_loop.ir import Op, Value, is_fixed
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import Arrays, Cell, Extent, Extents, literal
-from mdf_loop.ops.native.moves import ZERO, placed
+from mdf_loop.ops.native.moves import ZERO, placed, says_places
 
 MOST = 16
 """So many are a few."""
@@ -29,7 +29,7 @@ def computed(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell | None
     row, made = row_of(op.op_type), op.outputs[0]
     operands = [value for value in op.inputs if value is not None]
     by_number = row.elementwise and row.native is not None
-    moves = row.moves is not None or row.in_order
+    moves = (row.moves is not None or row.in_order) and says_places(op, writer.known)
     if made.dtype != "int64" or not is_fixed(made.shape) or not (by_number or moves):
         return None
     arrays = {}

@@ -9,9 +9,10 @@ import pytest
 
 from mdf_loop.build import Builder
 from mdf_loop.errors import RunError
-from mdf_loop.ir import Input, Loop, Output, Program, Recorded, Scanned
+from mdf_loop.ir import Input, Loop, Output, Program, Recorded, Scanned, Value
 from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.onnxruntime.session import Session
+from tests.native.one_loop import Sketch
 from tests.placements import REQUIRED, STANDARD
 
 DATA = np.arange(1.0, 13.0).reshape(3, 4)
@@ -73,6 +74,20 @@ def test_positions_that_do_not_exist(
     made, expected = both(op_type, *operands, **attributes)
     assert not isinstance(expected, np.ndarray)
     assert made == expected
+
+
+@pytest.mark.parametrize("numbers", [[0], [1, 0], [-1, -2, 0]])
+def test_a_few_numbers_chosen_by_computed_positions(numbers: list[int]) -> None:
+    s = Sketch()
+    x = s.given("int64", (len(numbers),))
+
+    def chosen(enter: Value) -> Value:
+        return s.inside.op("GatherElements", enter, s.inside.op("Cast", x, to=6), axis=0)
+
+    program = s.program(s.carry(x, chosen))
+    arrays = {"x": np.array(numbers)}
+    made = Session(program, REQUIRED).run(arrays)["y0"]
+    np.testing.assert_array_equal(made, Session(program, STANDARD).run(arrays)["y0"], strict=True)
 
 
 DTYPES = ("float64", "float32", "int64", "int32", "uint8", "bool")

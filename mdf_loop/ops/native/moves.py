@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from mdf_loop.ir import Array, Op, Value, is_fixed
 from mdf_loop.ops.meaning import evaluate
 from mdf_loop.ops.native.code import BYTES, Arrays, Cell, Code, NotNative
 from mdf_loop.ops.registry import row_of, title
+
+Known: TypeAlias = Callable[[Value], Array | None]
+"""The array of a value, if it is known."""
 
 ZERO = -1
 """The place of no element: there is a zero."""
@@ -42,29 +46,53 @@ def placed(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
     Raises:
         NotNative: that depends on what is computed, or there is none of them.
     """
-    row = row_of(op.op_type)
-    sources = op.inputs[:1] if row.moves is None else row.moves(op)
-    given = [value for value in op.inputs if value is not None]
-    values = [value for value in sources if value is not None]
-    others = [value for value in given if value not in values]
-    if len(op.outputs) != 1 or any(writer.known(value) is None for value in others):
+    if len(op.outputs) != 1:
+        raise NotNative(f"it has {title(op.op_type)} of what is computed")
+    values, (places,) = places_of(op, writer.shape, writer.known)
+    made = op.outputs[0]
+    if is_fixed(made.shape) and places.shape != made.shape:  # backward, from before the first
+        raise NotNative(f"it has {title(op.op_type)} that runtimes compute differently")
+    writer.shaped(made, places.shape)
+    return values, places.reshape(-1)
+
+
+def says_places(op: Op, known: Known) -> bool:
+    """Whether it is known before an operation is computed which elements its result has."""
+    _, others = _moved(op)
+    return len(op.outputs) == 1 and all(known(value) is not None for value in others)
+
+
+def places_of(
+    op: Op, shape: Callable[[Value], tuple[int, ...]], known: Known
+) -> tuple[list[Value], list[Array]]:
+    """The arrays whose elements are moved, and which ones each result has, in its shape, or `ZERO`.
+
+    Raises:
+        NotNative: that depends on what is computed, or it cannot be.
+    """
+    values, others = _moved(op)
+    if any(known(value) is None for value in others):
         raise NotNative(f"it has {title(op.op_type)} of what is computed")
     numbers, begin = {}, 1
     for value in values:
-        shape = writer.shape(value)
-        size = math.prod(shape)
-        numbers[value] = (begin + np.arange(size)).reshape(shape)
+        extents = shape(value)
+        size = math.prod(extents)
+        numbers[value] = (begin + np.arange(size)).reshape(extents)
         begin += size
-    arrays = [None if v is None else numbers.get(v, writer.known(v)) for v in op.inputs]
+    arrays = [None if v is None else numbers.get(v, known(v)) for v in op.inputs]
     try:
-        (places,) = evaluate(op.op_type, arrays, op.attributes, 1)
+        made = evaluate(op.op_type, arrays, op.attributes, len(op.outputs))
     except Exception:  # noqa: BLE001 - numpy and onnx's reference raise anything
         raise NotNative(f"it has {title(op.op_type)} that cannot be computed") from None
-    made = op.outputs[0]
-    if is_fixed(made.shape) and np.shape(places) != made.shape:  # backward, from before the first
-        raise NotNative(f"it has {title(op.op_type)} that runtimes compute differently")
-    writer.shaped(made, np.shape(places))
-    return values, np.asarray(places).reshape(-1) - 1
+    return values, [np.asarray(each) - 1 for each in made]
+
+
+def _moved(op: Op) -> tuple[list[Value], list[Value]]:
+    """The operands whose elements are moved, and the others."""
+    row = row_of(op.op_type)
+    sources = op.inputs[:1] if row.moves is None else row.moves(op)
+    values = [value for value in sources if value is not None]
+    return values, [v for v in op.inputs if v is not None and v not in values]
 
 
 def _in_memory(writer: Arrays, value: Value, cell: Cell) -> Cell:
