@@ -175,7 +175,7 @@ def test_arrays_that_the_model_is_given() -> None:
     [
         ([1.0] * 33, "x + step", "have large arrays"),
         ([[1.0, 2.0], [3.0, 4.0]], "x @ x", "it has onnx::MatMul of arrays"),
-        (VECTOR, "x + x[k % 3]", "it has onnx::Gather of what is computed"),
+        (VECTOR, "x + x[k % 3]", "it has onnx::GatherND of what is computed"),
         (VECTOR, "x + numpy.cumsum(x)", "it has onnx::CumSum of arrays"),
     ],
 )
