@@ -23,8 +23,8 @@ from mdf_loop.ir import Array, Op, Operation, Shape, Value, is_fixed, reads
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import NotNative, is_float
 from mdf_loop.ops.native.moves import ZERO, places_of
-from mdf_loop.ops.native.products import PARTS
-from mdf_loop.ops.native.reductions import JOINS
+from mdf_loop.ops.native.products import PARTS, paired
+from mdf_loop.ops.native.reductions import JOINS, axes_named
 from mdf_loop.ops.registry import title
 
 Elements = npt.NDArray[Any]
@@ -122,10 +122,10 @@ class Apart:
 
     def _axis(self, value: Value) -> Shape:
         """The axis of members, where a value has it."""
-        return value.shape[:1] if self._is_apart(value) and value.shape else ()
+        return (self._members,) if self._is_apart(value) else ()
 
     def _is_apart(self, value: Value) -> bool:
-        return bool(value.shape) and value.shape is not None and value.shape[0] == self._members
+        return value.shape is not None and value.shape[:1] == (self._members,)
 
     def _own(self, value: Value) -> tuple[int, ...]:
         """The shape of a value of one member."""
@@ -191,17 +191,10 @@ class Apart:
 
     def _along(self, value: Value, made: Value) -> Elements:
         """The elements of an operand, with the axes that they have beside those of a result."""
-        elements = self._of(value)
-        if not self._is_apart(made) or self._is_apart(value):
-            if (
-                self._is_apart(value)
-                and elements.ndim
-                and len(value.shape or ()) != len(made.shape or ())
-            ):
-                raise NotNative(f"the axes of '{value.name}' are others than those of a member")
-            return elements
-        more = elements.ndim - len(made.shape or ()) + 1
-        return elements.reshape(elements.shape[more:]) if more > 0 else elements
+        elements, rank = self._of(value), len(self._own(made))
+        if self._is_apart(value) and elements.ndim not in (0, rank):
+            raise NotNative(f"the axes of '{value.name}' are others than those of a member")
+        return elements.reshape(elements.shape[max(elements.ndim - rank, 0) :])
 
     def _in_order(self, op: Op) -> None:
         """Shapes only: the same elements, each as often as it is wanted."""
@@ -234,9 +227,9 @@ class Apart:
             raise NotNative(f"it has {title(op.op_type)} of {data.dtype}")
         elements = self._of(data)
         gone = self._axes(op, data)
-        last = sorted(gone) == list(range(elements.ndim - len(gone), elements.ndim))
+        last = gone == list(range(elements.ndim - len(gone), elements.ndim))
         kept = [axis for axis in range(elements.ndim) if axis not in gone]
-        rows = elements.transpose(*kept, *sorted(gone))
+        rows = elements.transpose(*kept, *gone)
         rows = rows.reshape(math.prod(elements.shape[axis] for axis in kept), -1)
         if not rows.shape[1]:
             raise NotNative(f"it has {title(op.op_type)} of nothing")
@@ -248,16 +241,11 @@ class Apart:
 
     def _axes(self, op: Op, data: Value) -> list[int]:
         """The axes of a member that are joined."""
-        axes = op.attributes.get("axes")
-        if axes is None and len(op.inputs) > 1 and op.inputs[1] is not None:
-            axes = self.known.get(op.inputs[1])
-            if axes is None:
-                raise NotNative(f"it has {title(op.op_type)} along axes that are computed")
-        front, rank = int(self._is_apart(data)), len(data.shape or ())
-        found = {int(axis) % rank - front for axis in np.ravel(axes)} if axes is not None else {-1}
+        front = int(self._is_apart(data))
+        found = [axis - front for axis in axes_named(op, len(data.shape or ()), self.known.get)]
         if min(found, default=-1) < 0:
             raise NotNative(f"it has {title(op.op_type)} over members")
-        return sorted(found)
+        return found
 
     def _of_all(
         self, op: Op, row: list[Value], made: Value, number: int, *, in_parts: bool
@@ -272,10 +260,7 @@ class Apart:
         parts = row[:PARTS] if many else row[:1]
         for k in range(PARTS, many):
             parts[k % PARTS] = join(parts[k % PARTS], row[k])
-        while len(parts) > 1:
-            half = len(parts) // 2
-            parts = [join(a, b) for a, b in zip(parts[:half], parts[half:], strict=True)]
-        (total,) = parts
+        total = paired(parts, join)
         for value in row[max(many, 1) :]:
             total = join(total, value)
         return total

@@ -237,7 +237,7 @@ def test_a_scan_can_be_stopped() -> None:
     start = time.perf_counter()
     with pytest.raises(Exception, match="terminate flag"):
         session.run(None, arrays, settings)
-    assert time.perf_counter() - start < 20
+    assert time.perf_counter() - start < 2
 
 
 def test_a_failure_in_a_scan_names_its_place() -> None:

@@ -14,7 +14,7 @@ import pytest
 from mdf_loop.errors import InputError
 from mdf_loop.ir import StoppedBy
 from tests.long_runs.helpers import Case, resumed, same_results, unbroken
-from tests.soak import some
+from tests.soak import some, times
 from tests.strategies.run_cases import (
     FAMILIES,
     MODELS,
@@ -152,7 +152,12 @@ def test_an_order_of_execution_that_was_not_asked_for_then(tmp_path: Path) -> No
 def test_time_limits_and_chunks_as_they_are(output: str | None, tmp_path: Path) -> None:
     """Nothing is changed for the test: the run is stopped again and again until it is done."""
     model, more = MODELS["neuron"]
-    asked = {**more, "steps": 10_000_000, "every": 1000, "reduce": {"fn.v": ["mean", "max"]}}
+    asked = {
+        **more,
+        "steps": times(10_000_000, 20_000_000),
+        "every": 1000,
+        "reduce": {"fn.v": ["mean", "max"]},
+    }
     case = Case(model, asked)
     stored = {} if output is None else {"output": tmp_path / output}
     file, stops = tmp_path / "run.checkpoint", 0

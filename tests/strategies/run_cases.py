@@ -45,7 +45,7 @@ def few_passes() -> Iterator[None]:
         yield
 
 
-PARTS = times(1, 67)
+PARTS = times(1, 75)
 """So many tests share many random programs, so that they can run beside each other."""
 
 

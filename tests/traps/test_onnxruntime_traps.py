@@ -534,7 +534,7 @@ def test_ctrl_c_stops_a_run_of_1e12_iterations(tmp_path, body):
             process.send_signal(signal.SIGINT)
             words = process.stdout.readline().split()
             assert words[0] == "interrupted"
-            assert float(words[1]) - pressed < 10  # a moment, on a machine with nothing else to do
+            assert float(words[1]) - pressed < 1.0
             assert process.stdout.readline().strip(), "the model can be run again"
             assert process.wait(10) == 0
         finally:

@@ -7,11 +7,14 @@ floats are fused (rounded once).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.native.code import TYPES, Arrays, Cell, Code, Extent, Extents, NotNative, is_float
 from mdf_loop.ops.native.extents import bare, product
+
+Number = TypeVar("Number")
 
 Join = Callable[[Code, str, str, str], str]
 """`join(code, dtype, a, b)`: two numbers made one."""
@@ -237,8 +240,12 @@ def in_pairs(one: Code, dtype: str, register: str, join: Join) -> str:
     """Eight numbers made one: those four apart, two apart, one apart."""
     kind = f"<{PARTS} x {TYPES[dtype]}>"
     numbers = [one.put(f"extractelement {kind} {register}, i32 {k}") for k in range(PARTS)]
+    return paired(numbers, lambda a, b: join(one, dtype, a, b))
+
+
+def paired(numbers: Sequence[Number], join: Callable[[Number, Number], Number]) -> Number:
+    """A power of two of numbers made one: those half of them apart, a quarter of them apart, ..."""
     while len(numbers) > 1:
         half = len(numbers) // 2
-        pairs = zip(numbers[:half], numbers[half:], strict=True)
-        numbers = [join(one, dtype, a, b) for a, b in pairs]
+        numbers = [join(a, b) for a, b in zip(numbers[:half], numbers[half:], strict=True)]
     return numbers[0]

@@ -24,6 +24,7 @@ from mdf_loop.ops.native.code import (
 )
 from mdf_loop.ops.native.extents import largest as largest_of
 from mdf_loop.ops.native.extents import product as product_of
+from mdf_loop.ops.native.moves import Known
 from mdf_loop.ops.native.products import PARTS, Join, added, in_pairs, multiplied
 from mdf_loop.ops.registry import NativeWhole, title
 
@@ -93,12 +94,7 @@ def _parts(writer: Arrays, op: Op) -> tuple[Extents, range]:
     data = op.inputs[0]
     assert data is not None
     extents = writer.extents(data)
-    axes = op.attributes.get("axes")
-    if axes is None and len(op.inputs) > 1 and op.inputs[1] is not None:
-        axes = writer.known(op.inputs[1])
-        if axes is None:
-            raise NotNative(f"it has {title(op.op_type)} along axes that are computed")
-    gone = sorted({int(axis) % len(extents) for axis in np.ravel(axes)} if axes is not None else ())
+    gone = axes_named(op, len(extents), writer.known)
     if not gone:
         if op.attributes.get("noop_with_empty_axes"):
             raise NotNative(f"it has {title(op.op_type)} along no axis")
@@ -108,6 +104,20 @@ def _parts(writer: Arrays, op: Op) -> tuple[Extents, range]:
     keeps = op.attributes.get("keepdims", 1)
     shape = (1 if k in gone else e for k, e in enumerate(extents) if keeps or k not in gone)
     return tuple(shape), range(gone[0], gone[-1] + 1) if gone else range(0)
+
+
+def axes_named(op: Op, rank: int, known: Known) -> list[int]:
+    """The axes that an operation is told to leave out, in order.
+
+    Raises:
+        NotNative: they are computed.
+    """
+    axes = op.attributes.get("axes")
+    if axes is None and len(op.inputs) > 1 and op.inputs[1] is not None:
+        axes = known(op.inputs[1])
+        if axes is None:
+            raise NotNative(f"it has {title(op.op_type)} along axes that are computed")
+    return sorted({int(axis) % rank for axis in np.ravel(axes)} if axes is not None else ())
 
 
 def _along_last(

@@ -92,8 +92,9 @@ def _read(descriptor: int) -> str:
 
 @pytest.mark.slow
 def test_the_bar_shows_at_once_also_while_the_first_step_computes() -> None:
-    found = seen("run(None, 10, 1, 1.5)")
-    assert found.when("start") < found.when("0/10 steps") < found.when("1/10 steps")
+    tries = (seen("run(None, 10, 1, 1.5)") for _ in range(3))  # machines may be slow
+    found = next(t for t in tries if t.when("0/10 steps") - t.when("start") < 0.3)
+    assert found.when("0/10 steps") < found.when("1/10 steps")
     assert found.text.count("0/10 steps") >= 3  # the clock ticks
     assert found.stdout == ""
 
@@ -127,7 +128,8 @@ def test_a_remark_stands_at_the_end() -> None:
 @pytest.mark.slow
 def test_the_line_stays_as_a_summary() -> None:
     found = seen("run(None, 20, 20, 0.02)")
-    assert re.search(r"100% 20/20 steps [\d.]+ steps/s \d s$", found.pictures[-1])
+    seconds = re.search(r"100% 20/20 steps [\d.]+ steps/s (\d) s$", found.pictures[-1])[1]
+    assert int(seconds) == pytest.approx(found.segments[-1][0] - found.when("start"), abs=0.6)
     assert found.text.endswith("\n\x1b[?25h")  # on a line of its own, the cursor is back
 
 
@@ -139,14 +141,18 @@ def test_a_quick_run_shows_nothing() -> None:
 @pytest.mark.slow
 def test_a_resumed_run_has_the_rate_of_its_own_steps() -> None:
     found = seen("run(None, 10**6, 500_040, 0.01, done=500_000)")
-    assert 0 < float(re.search(r"([\d.]+) steps/s", found.pictures[-1])[1]) <= 100
+    elapsed = found.segments[-1][0] - found.when("start")
+    rate = float(re.search(r"([\d.]+) steps/s", found.pictures[-1])[1])
+    assert rate == pytest.approx(40 / elapsed, rel=0.3)
+    assert rate <= 100
     assert "50% 5000" in found.pictures[-1]
 
 
 @pytest.mark.slow
 def test_without_a_total_there_is_a_count_and_no_estimate() -> None:
     found = seen("run(None, None, 30, 0.02, unit='iterations')")
-    assert re.search(r"30 iterations [\d.]+ iterations/s +\d s$", found.pictures[-1])
+    seconds = re.search(r"30 iterations [\d.]+ iterations/s +(\d) s$", found.pictures[-1])[1]
+    assert int(seconds) == pytest.approx(found.segments[-1][0] - found.when("start"), abs=0.6)
     assert "ETA" not in found.text
     assert "%" not in found.text
 
@@ -248,7 +254,8 @@ run(True, 20, 20, 0.02)
 print(time.perf_counter() - began, flush=True)
 os._exit(0)
 """
-    assert 1.2 < float(seen(code).stdout) < 10
+    took = (float(seen(code).stdout) for _ in range(3))  # machines may be slow
+    assert any(1.2 < seconds < 2 for seconds in took)
 
 
 # --- a callback

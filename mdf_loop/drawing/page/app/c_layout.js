@@ -156,6 +156,9 @@ async function placed(aspect) {
   return { out, shapes, wires: drawn };
 }
 
+const ROUNDS = 2;
+const PAUSE = 800; // ms in which a reader has done nothing
+
 // A browser compiles what has run a few times: so while nobody waits, elkjs places once more what is shown,
 // and what is folded first takes half as long. Nobody looks at the answers; once something is asked for, it ends.
 async function rehearse() {
@@ -165,6 +168,3 @@ async function rehearse() {
     await ask(latest);
   }
 }
-
-const ROUNDS = 2;
-const PAUSE = 800; // ms in which a reader has done nothing
