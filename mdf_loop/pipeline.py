@@ -21,6 +21,7 @@ from mdf_loop.ir import Program
 from mdf_loop.passes import Pass
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.passes.batching.rows_alike import rows_alike
+from mdf_loop.passes.legal.casts_apart import casts_apart
 from mdf_loop.passes.legal.compose import compose
 from mdf_loop.passes.legal.expansions import expansions
 from mdf_loop.passes.legal.float32_ends import with_float32_ends
@@ -76,6 +77,7 @@ LEGAL: Order = (
     in_turn(compose, widen),  # first: what they make is looked at, too, by each other and by others
     expansions,  # what is composed spreads elements, too
     near_neutral,  # compositions have constants, too
+    casts_apart,  # what is made wider is cast, too
     safe_divisions,  # compositions and wider dtypes divide whole numbers, too
     merge_equal,  # divisions by one divisor look at it once
     hoist_invariants,  # what belongs to a divisor from outside of a loop is computed there
