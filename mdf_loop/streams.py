@@ -64,8 +64,11 @@ def _as(x: Any, dtype: type[np.generic]) -> Any:
 
 def uniform(words: Any) -> Any:
     """Uniform numbers: the middle of one of 2**52 equal parts of the unit interval."""
-    parts = (_as(words, np.uint64) >> np.uint64(12)).astype(np.float64)
-    return (parts + 0.5) * 2.0**-52
+    return (_parts(words) + 0.5) * 2.0**-52
+
+
+def _parts(words: Any) -> Any:
+    return (_as(words, np.uint64) >> np.uint64(12)).astype(np.float64)
 
 
 SCALE, SHIFT = 2.246599726441005, -1.2465997264410051
@@ -80,6 +83,9 @@ BOTTOM = (
 )
 """Coefficients of the fraction, from the constant one on; it takes `SCALE * s + SHIFT`."""
 
+HALF_TOP = tuple(coefficient / 2 for coefficient in TOP)
+"""So q need not be halved: all that is made of these is half of what it was, bit for bit."""
+
 
 def normal(uniforms: Any) -> Any:
     """Normal numbers of mean 0 and variance 1, by the inverse of their distribution.
@@ -89,12 +95,21 @@ def normal(uniforms: Any) -> Any:
     2u and 2 - 2u are exact, so their product is that of 1 - 2|q| and 2|q| + 1, in one order or the other.
     """
     u = _as(uniforms, np.float64)
-    q, twice = u - 0.5, u + u
+    return _inverse(u + u)
+
+
+def _normal(words: Any) -> Any:
+    """`normal(uniform(words))`, bit for bit: twice a uniform number has no more bits than it has."""
+    return _inverse(_parts(words) * 2.0**-51 + 2.0**-52)
+
+
+def _inverse(twice: Any) -> Any:
+    """The inverse of the normal distribution, at half of these numbers; of them one less is twice q."""
     s = (2.0 - twice) * twice
     for _ in range(4):
         s = np.sqrt(s)
     w = s * SCALE + SHIFT
-    return q * (polynomial(w, TOP) / polynomial(w, BOTTOM))
+    return (twice - 1.0) * (polynomial(w, HALF_TOP) / polynomial(w, BOTTOM))
 
 
 def polynomial(x: Any, coefficients: Iterable[Any]) -> Any:
@@ -126,7 +141,7 @@ def exponential(uniforms: Any) -> Any:
 KINDS: dict[str, Callable[[Any], Any]] = {
     "RandomWord": lambda words: words,
     "Uniform": uniform,
-    "Normal": lambda words: normal(uniform(words)),
+    "Normal": _normal,
     "Exponential": lambda words: exponential(uniform(words)),
 }
 """Kinds of numbers, and what each is of a word."""

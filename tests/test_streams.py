@@ -52,6 +52,14 @@ def test_normal_numbers() -> None:
     np.testing.assert_array_equal(made, [float.fromhex(z) for z in NORMAL])
 
 
+def test_normal_numbers_of_words_are_those_of_uniform_numbers() -> None:
+    some = np.random.default_rng(1).integers(0, 2**64, 100_000, np.uint64, endpoint=False)
+    ends = np.array([0, 1, 2**12, 2**63 - 1, 2**63, 2**64 - 2**12, 2**64 - 1], np.uint64)
+    for given in (some, ends, words()):
+        expected = streams.normal(streams.uniform(given))
+        assert streams.KINDS["Normal"](given).tobytes() == expected.tobytes()
+
+
 def test_one_number_has_the_bits_that_it_has_in_an_array() -> None:
     for counter, word in zip(COUNTERS, WORDS, strict=False):
         one = streams.squares(counter, KEYS[0])

@@ -61,9 +61,11 @@ class MembersStepper(LoopStepper):
     def report(self, reason: StoppedBy | None) -> LoopReport:
         """How it went, of each member."""
         going, ended_by = self._state.condition, self.ended_by
-        why = np.full(going.shape, StoppedBy.CONDITION)
-        why[going] = reason if ended_by is None else ended_by
-        return LoopReport(self._state.counts, why)
+        otherwise = ended_by or reason
+        codes = np.full(going.shape, StoppedBy.CONDITION.code)
+        if otherwise is not None:
+            codes[going] = otherwise.code
+        return LoopReport.of(self._state.counts, codes)
 
     def _made(self, most: int, stopping: Stopping) -> Mapping[str, Data]:
         """What so many iterations of those that go give, among what others gave before."""

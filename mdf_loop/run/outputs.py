@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,18 +22,24 @@ class LoopReport:
     """How one loop of the outermost level went: how many iterations it ran, and why it ended.
 
     Where members of a sweep, or trials, stopped each for itself, both are arrays with their axes.
+    `codes` are the reasons as numbers.
     """
 
     iterations: int | Array
     stopped_by: StoppedBy | Array
+    codes: int | Array = field(default=-1, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.stopped_by, StoppedBy):
+            object.__setattr__(self, "codes", self.stopped_by.code)
 
     @classmethod
-    def of(cls, iterations: Array, codes: Array) -> LoopReport:
+    def of(cls, iterations: int | Array, codes: Array) -> LoopReport:
         """The report of a loop, or of each member of one, by the numbers of reasons."""
         reasons = np.array([None, *StoppedBy], object)[1:]
         if np.ndim(iterations) == 0:
             return cls(int(iterations), reasons[int(codes)])
-        return cls(iterations, reasons[codes])
+        return cls(iterations, reasons[codes], codes)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LoopReport):
@@ -50,8 +55,9 @@ class LoopReport:
         """The same, of members that have these axes."""
         if isinstance(self.stopped_by, StoppedBy):
             return self
-        both = {"iterations": self.iterations, "stopped_by": self.stopped_by}
-        return LoopReport(**with_each_axis(both, axes))
+        return LoopReport.of(
+            **with_each_axis({"iterations": self.iterations, "codes": self.codes}, axes)
+        )
 
     @property
     def how_often(self) -> str:
@@ -64,9 +70,9 @@ class LoopReport:
     @property
     def reasons(self) -> list[StoppedBy]:
         """Why it ended, each reason once, the most frequent first."""
-        counted = Counter(_identities(self.stopped_by))
-        there = [reason for reason in StoppedBy if id(reason) in counted]
-        return sorted(there, key=lambda reason: -counted[id(reason)])
+        counts = np.bincount(np.ravel(self.codes), minlength=len(StoppedBy))
+        counted = {reason: int(n) for reason, n in zip(StoppedBy, counts, strict=True) if n}
+        return sorted(counted, key=lambda reason: -counted[reason])
 
     @property
     def why(self) -> str:
@@ -80,20 +86,6 @@ class LoopReport:
             return self.stopped_by.word
         words = np.array([reason.word for reason in StoppedBy], object)
         return list(words[self.codes].tolist())
-
-    @property
-    def codes(self) -> int | Array:
-        """The reasons as numbers."""
-        if isinstance(self.stopped_by, StoppedBy):
-            return self.stopped_by.code
-        code_of = {id(reason): reason.code for reason in StoppedBy}
-        codes = [code_of[identity] for identity in _identities(self.stopped_by)]
-        return np.array(codes, np.int64).reshape(self.stopped_by.shape)
-
-
-def _identities(reasons: StoppedBy | Array) -> Iterator[int]:
-    """What tells reasons apart, of which there is one object each: to compare them takes long."""
-    return map(id, np.asarray(reasons, object).ravel().tolist())
 
 
 class Axis(Struct, frozen=True, eq=False):

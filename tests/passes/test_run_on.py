@@ -22,9 +22,11 @@ from tests.models.loops import loop_model
 from tests.ops.op_running import session_of
 
 
-def model(go: str = "abs(x) < 1.0", more: str = "y + 1.0", **others: Any) -> dict[str, Any]:
+def model(
+    go: str = "abs(x) < 1.0", more: str = "y + 1.0", leak: str = "", **others: Any
+) -> dict[str, Any]:
     arguments = {"cond": True, "v_initial": "(0.0, 0.0)"}
-    body = {"x_next": "x + 0.5 * numpy.random.normal()", "y_next": more}
+    body = {"x_next": f"x {leak} + 0.5 * numpy.random.normal()", "y_next": more}
     return loop_model(arguments, body, carried="x y", go=go, **others)
 
 
@@ -45,17 +47,17 @@ def loop_of(program: Program) -> Loop:
 AFTER = """\
   loop %i < %A.loop:Max
     carry %x: float64[batch] from %x_before to %step.x_next:Add_2 giving %A.loop.x_next at the end
-    carry %y: float64[batch] from %y_before to %step.y_next:Add giving %A.loop.y_next at the end
+    carry %y: float64[batch] from %y_before to %step.y_next:Mul giving %A.loop.y_next at the end
     scan %step.x_next:Mul_2: float64[batch] of %A.loop:Mul_31 axis 0
     %step.x_next:Add_2: float64[batch] = Add(%x, %step.x_next:Mul_2)
-    %step.y_next:Add: float64[batch] = Add(%y, %const_6)
+    %step.y_next:Mul: float64[batch] = Mul(%y, %const_10)
     record %step.x_next:Add_2 giving %step.x_next:Add_2 of all: float64[d, batch]
-    record %step.y_next:Add giving %step.y_next:Add of all: float64[d, batch]
+    record %step.y_next:Mul giving %step.y_next:Mul of all: float64[d, batch]
     record %x giving %x of all: float64[d, batch]
   %A.loop:Abs: float64[d, batch] = Abs(%x of all)
   %A.loop:Less: bool[d, batch] = Less(%A.loop:Abs, %const_6)
-  %const_34: int64[1] = [0]
-  %A.loop:Unsqueeze_2: bool[1, batch] = Unsqueeze(%condition_before, %const_34)
+  %const_35: int64[1] = [0]
+  %A.loop:Unsqueeze_2: bool[1, batch] = Unsqueeze(%condition_before, %const_35)
   %A.loop:Xor: bool[1, batch] = Xor(%A.loop:Unsqueeze_2, %A.loop:Unsqueeze_2)
   %A.loop:Concat: bool[d_2, batch] = Concat(%A.loop:Unsqueeze_2, %A.loop:Less, %A.loop:Xor, axis=0)
   %A.loop:Cast_4: uint8[d_2, batch] = Cast(%A.loop:Concat, to=2)
@@ -65,12 +67,40 @@ AFTER = """\
 
 
 def test_nothing_stops_in_the_loop_and_ends_are_found_after_it() -> None:
-    before, segment = drawn(model())
+    before, segment = drawn(model(more="y * 0.5"))
     assert "while %condition_before for each batch" in str(before)
     made = run_on(before, segment.most)
     assert not check(made)
     assert AFTER in str(made)
     assert [output.name for output in made.outputs] == [output.name for output in before.outputs]
+
+
+SUMS = """\
+  %A.loop:Gather: float64[batch] = Gather(%A.loop:Mul_31, %const_36, axis=0)
+  %A.loop:Add_32: float64[batch] = Add(%x_before, %A.loop:Gather)
+  %const_37: int64[1, 1] = [[0]]
+  %A.loop:Unsqueeze_3: float64[1, batch] = Unsqueeze(%A.loop:Add_32, %const_35)
+  %A.loop:ScatterND: float64[d, batch] = ScatterND(%A.loop:Mul_31, %const_37, %A.loop:Unsqueeze_3)
+  %A.loop:CumSum: float64[d, batch] = CumSum(%A.loop:ScatterND, %const_36)
+"""
+
+
+def test_what_only_adds_is_a_running_sum() -> None:
+    before, segment = drawn(model())
+    made = run_on(before, segment.most)
+    assert not check(made)
+    assert not any(isinstance(op, Loop) for op in made.ops)
+    assert SUMS in str(made)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"leak": "* 0.5"}, {"more": "y + x"}, {"more": "y + y"}, {"more": "y - 1.0"}],
+    ids=["it is scaled", "it adds what is carried", "it doubles", "it takes away"],
+)
+def test_what_else_stays_a_loop(changed: dict[str, Any]) -> None:
+    before, segment = drawn(model(**changed))
+    assert loop_of(run_on(before, segment.most)).condition is None
 
 
 @pytest.mark.parametrize(
@@ -104,6 +134,16 @@ MODELS = {
     "it reads the number of the iteration": model("abs(x) + 0.01 * i < 1.0"),
     "it reads what was carried before": model("abs(x + y) < 3.0"),
     "it is not computed with the same bits everywhere": model("numpy.tanh(x) < 0.5"),
+    "it leaks": model(leak="* 0.9"),
+    "all leaks, and the condition reads what was carried before": model(
+        "abs(x + y) < 3.0", "0.9 * y + 1.0", "* 0.9"
+    ),
+    "whole numbers are carried, too": loop_model(
+        {"cond": True, "v_initial": "(0.0, 3)"},
+        {"x_next": "x + 0.5 * numpy.random.normal()", "y_next": "y + 2"},
+        carried="x y",
+        go="abs(x) + y < 30",
+    ),
     "several numbers are carried": loop_model(
         {"cond": True, "v_initial": "start"},
         {"x_next": "x + numpy.random.normal(0.0, 0.3, 3)"},

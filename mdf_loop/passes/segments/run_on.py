@@ -40,6 +40,7 @@ from mdf_loop.ir.substitute import substitute
 from mdf_loop.ops.words import cast, ints, scalar
 from mdf_loop.passes.failing import constants_of, first_that_may_fail
 from mdf_loop.passes.segments.all_rows import all_rows, is_exact
+from mdf_loop.passes.segments.running_sums import running_sums, sums_of
 
 FARTHEST = 512
 """Iterations of one run: so many may be in vain for the last member."""
@@ -64,7 +65,11 @@ def run_on(program: Program, most: Value) -> Program:
         stay = _staying(loop)
         later = [op for op in loop.ops if isinstance(op, Op) and op not in stay]
         stacks = _stacks(b, loop, stay, later)
-        b.ops.append(_running(b, loop, some, stay, stacks))
+        running = _running(b, loop, some, stay, stacks)
+        if sums := sums_of(running):
+            stacks = running_sums(b, running, sums)
+        else:
+            b.ops.append(running)
         b.ops += _ended(b, loop, most, all_rows(b, later, {**stacks, **_scanned(loop)}))
     return replace(program, ops=(*b.ops, *program.ops[at + 1 :]))
 
