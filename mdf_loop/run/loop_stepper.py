@@ -28,7 +28,7 @@ from mdf_loop.run.outputs import LoopReport
 from mdf_loop.run.recording.rows import Rows
 
 
-class _State(Struct, frozen=True, eq=False):
+class State(Struct, frozen=True, eq=False):
     """Where a loop is: iterations run, what goes on from there, the last condition.
 
     Where members stop each for itself, each has its own condition and its own count of iterations.
@@ -67,7 +67,7 @@ class LoopStepper:
         self._limit = loop.bound if loop.trip_count is None else int(values[loop.trip_count])
         goes_on = np.array(True if loop.condition is None else values[loop.condition])
         initial = tuple(values[carried.initial] for carried in loop.carried)
-        self._state = _State(0, initial, goes_on, np.zeros(goes_on.shape, np.int64))
+        self._state = self._begun(State(0, initial, goes_on, np.zeros(goes_on.shape, np.int64)))
         self._before = self._state
         self._row_shapes: dict[Recorded, tuple[int, ...]] = {}
         self.rows = Rows()
@@ -76,6 +76,11 @@ class LoopStepper:
     def name(self) -> str:
         """The loop's name: `node.function`."""
         return self.segment.loop.name
+
+    @property
+    def whole(self) -> State:
+        """Where it is, all members of it."""
+        return self._state
 
     @property
     def done(self) -> int:
@@ -134,18 +139,28 @@ class LoopStepper:
         ran = np.array(most) if segment.count is None else made[segment.count.name]
         last = segment.last_condition
         self._before = state
-        self._state = _State(
-            state.done + int(ran.max()),
-            tuple(made[carried.final.name] for carried in segment.loop.carried),
-            state.condition if last is None else made[last.name],
-            np.asarray(state.counts + ran),
+        self._state = self._after(
+            State(
+                state.done + int(ran.max()),
+                tuple(made[carried.final.name] for carried in segment.loop.carried),
+                state.condition if last is None else made[last.name],
+                np.asarray(state.counts + ran),
+            )
         )
         watched = {name: made[value.name] for name, value in segment.watched.items()}
         return Block(range(state.done, self.done), rows, watched)
 
     def _made(self, most: int, stopping: Stopping) -> Mapping[str, Data]:
         """What so many iterations more give."""
-        return self.session.run(self._feeds(most), stopping)
+        return self.session.run(self._feeds(most, self._state, self._captured), stopping)
+
+    def _begun(self, state: State) -> State:
+        """What is kept of where a run begins, of all members."""
+        return state
+
+    def _after(self, state: State) -> State:
+        """What is kept of where iterations have come to, of the members that they were run for."""
+        return state
 
     def take(self, block: Block) -> None:
         """Keep the rows of a block."""
@@ -155,9 +170,9 @@ class LoopStepper:
         """Forget what the last `advance` did."""
         self._state = self._before
 
-    def _feeds(self, most: int) -> dict[str, Data]:
-        segment, state = self.segment, self._state
-        feeds = {**self._captured, segment.most.name: np.array(most, np.int64)}
+    def _feeds(self, most: int, state: State, captured: Mapping[str, Data]) -> dict[str, Data]:
+        segment = self.segment
+        feeds = {**captured, segment.most.name: np.array(most, np.int64)}
         feeds |= {v.name: data for v, data in zip(segment.carried, state.carried, strict=True)}
         if segment.done is not None:
             feeds[segment.done.name] = np.array(self._first + state.done, np.int64)
@@ -187,21 +202,21 @@ class LoopStepper:
         Stopped before the first one, it gives nothing for a value that no iteration reads: that is
         not carried for the next one, but to be what the last one has made.
         """
-        loop = self.segment.loop
+        loop, whole = self.segment.loop, self.whole
         made: dict[Value, Data] = {}
         if self.done:
             self.rows.close()
             rows = self.rows.arrays()
             made |= {recorded.stack: rows[recorded.stack.name] for recorded in loop.recorded}
-            finals = zip(loop.carried, self._state.carried, strict=True)
+            finals = zip(loop.carried, whole.carried, strict=True)
             made |= {carried.final: data for carried, data in finals}
         else:
-            nothing = self.session.run(self._feeds(0))
+            nothing = self.session.run(self._feeds(0, whole, self._captured))
             made |= {value: nothing[value.name] for value in self._known_at_first()}
         if loop.count is not None:
-            made[loop.count] = self._state.counts
+            made[loop.count] = whole.counts
         if loop.last_condition is not None:
-            made[loop.last_condition] = self._state.condition
+            made[loop.last_condition] = whole.condition
         return made
 
     def _known_at_first(self) -> tuple[Value, ...]:
@@ -215,7 +230,7 @@ class LoopStepper:
 
     def snapshot(self) -> dict[str, Array]:
         """Iterations, condition, carried values and rows so far, and what is around."""
-        state, loop = self._state, self.segment.loop
+        state, loop = self.whole, self.segment.loop
         parts = {
             "iterations": np.array(state.done, np.int64),
             "condition": state.condition,
@@ -233,7 +248,7 @@ class LoopStepper:
         carried = tuple(parts.value(f"carried {c.enter.name}", c.enter) for c in loop.carried)
         done = parts.number("iterations", self._limit)
         condition, counts = self._told(parts, done)
-        self._state = _State(done, carried, condition, counts)
+        self._state = self._begun(State(done, carried, condition, counts))
         self._before = self._state
         self.rows = Rows()
         kept = parts.under("rows of ")
@@ -246,7 +261,7 @@ class LoopStepper:
         """The last condition, and the iterations, of each member if they have their own."""
         if self.segment.loop.members is None:
             return np.array(parts.flag("condition")), np.array(done)
-        own = self._state.condition.shape
+        own = self.whole.condition.shape
         return parts.array("condition", "b", own), parts.array("counts", "i", own)
 
 

@@ -51,7 +51,7 @@ from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stopping import Stopped, Stopping
 from mdf_loop.run.device import UNDECIDED, USUAL, Device, Placement
 from mdf_loop.run.loop_stepper import LoopStepper
-from mdf_loop.run.members_stepper import MembersStepper
+from mdf_loop.run.members_stepper import ApartStepper, MembersStepper
 from mdf_loop.run.outputs import LoopReport
 
 LONG = 100_000
@@ -326,8 +326,8 @@ class _Evaluation:
         at_once = self.segments.most_at_once(segment)
         if segment.loop.members is None:
             return LoopStepper(session, segment, known, around, at_once)
-        apart = self.segments.are_apart(segment)
-        return MembersStepper(session, segment, known, around, at_once, apart=apart)
+        of_members = ApartStepper if self.segments.are_apart(segment) else MembersStepper
+        return of_members(session, segment, known, around, at_once)
 
     # --- to go on later -------------------------------------------------------------------------
 
