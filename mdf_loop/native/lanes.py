@@ -31,10 +31,12 @@ from mdf_loop.native.member_blocks import MemberBlocks
 from mdf_loop.native.support import Form, extent_names
 from mdf_loop.ops.native.code import Failure
 
-COPIES, FEWEST = ((24, 6), (60, 4)), 2
-"""Vectors of lanes side by side in a block, for bodies of up to so many operations, and of longer ones, for
-which registers are few (measured: FitzHugh-Nagumo of 1000 cells 1.17 us a step with two, 0.68 with four, 0.59
-with six; 1000 normal numbers 23 us with one, 5.8 with two)."""
+COPIES, OF_FOUR, FEWEST = ((24, 6), (60, 4)), ((60, 8),), 2
+"""Vectors of lanes side by side in a block, for bodies of up to so many operations, and of longer ones: many
+hide the latency of arithmetic, few fit into registers. `OF_FOUR`: where a vector has four lanes (AVX2).
+
+Measured, FitzHugh-Nagumo of 1000 cells: AVX-512 (Intel) 1.17 us a step with two, 0.68 with four, 0.59 with
+six; AVX2 (AMD Zen 3) 2.3 us with two, 1.2 with four, 1.15 with six, 1.0 with eight."""
 
 PART = 1 << 23
 """Operations on one lane that a part has at least: a quarter of a millisecond."""
@@ -82,7 +84,8 @@ def _known_count(form: Form) -> int | None:
 
 def _block(form: Form, width: int, count: int | None) -> LaneBlock:
     """Large enough to keep the processor busy, small enough for its registers, and for all lanes."""
-    copies = next((copies for most, copies in COPIES if len(form.loop.ops) <= most), FEWEST)
+    sizes = OF_FOUR if width == 4 else COPIES
+    copies = next((copies for most, copies in sizes if len(form.loop.ops) <= most), FEWEST)
     if count is None:
         return LaneBlock(width, copies)
     width = min(width, 1 << max(count, 1).bit_length() - 1)

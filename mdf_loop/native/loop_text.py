@@ -14,8 +14,13 @@ from mdf_loop.ops.native.code import Failure
 FUNCTION, COUNT = "loop", "count"
 TAKEN = (
     "(i64 %trip, ptr %extents, ptr noalias %in, ptr noalias %out, ptr %call, i64 %part, i64 %parts)"
+    " alignstack(64)"
 )
-"""The function that runs a loop, and the one that counts its iterations before; what they are given."""
+"""The function that runs a loop, and the one that counts its iterations before; what they are given.
+
+Vectors that do not fit into registers lie within lines of the cache: each that crosses one costs as much as
+two (measured: a step of 1000 FitzHugh-Nagumo cells took 1.1 or 2.0 us, by chance).
+"""
 
 SHARES = "shares"
 """The function that says into how many parts of its lanes a loop is divided: `i64 shares(i64 trip, i64* extents)`."""

@@ -77,7 +77,8 @@ def test_there_are_as_many_parts_as_there_is_work_for() -> None:
     kernel = kernel_of(form)
     assert kernel.shares is not None
     shares = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(kernel.shares)
-    endless, block = 2**62, 6 * machine.width()
+    width = machine.width()
+    endless, block = 2**62, width * (8 if width == 4 else 6)
 
     def parts(trip: int, count: int) -> int:
         return shares(trip, ctypes.addressof(ctypes.c_int64(count)))
