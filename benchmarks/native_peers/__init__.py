@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class Case:
         """Of the loop: the first evaluation of a model over time is none."""
         return steps if self.dt is None else steps - 1
 
-    @property
+    @cached_property
     def has_rows(self) -> bool:
         """Whether rows are compared, and not what is left at the end."""
         return bool(self.system(1).recorded)
