@@ -22,7 +22,7 @@ from mdf_loop.ir import Array, Data, Recorded, Scanned, StoppedBy, Value, body_o
 from mdf_loop.passes.segments.loop_segment import LoopSegment
 from mdf_loop.run.backend import Runnable
 from mdf_loop.run.control.snapshot import Snapshot
-from mdf_loop.run.control.stepper import Block, data_bytes
+from mdf_loop.run.control.stepper import Block, Pace, data_bytes
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.outputs import LoopReport
 from mdf_loop.run.recording.rows import Rows
@@ -58,6 +58,7 @@ class LoopStepper:
     ) -> None:
         loop = segment.loop
         self._at_once = at_once
+        self.pace = Pace()
         self.session = session
         self.segment = segment
         self.around = dict(around or {})

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
@@ -48,6 +49,7 @@ from mdf_loop.run.after_stop import Incomplete, what_can_be
 from mdf_loop.run.backend import Backend, Runnable
 from mdf_loop.run.control.chunks import follow
 from mdf_loop.run.control.snapshot import Snapshot
+from mdf_loop.run.control.stepper import Pace
 from mdf_loop.run.control.stopping import Stopped, Stopping
 from mdf_loop.run.device import UNDECIDED, USUAL, Device, Placement
 from mdf_loop.run.loop_stepper import LoopStepper
@@ -95,6 +97,7 @@ class Segments:
         self._placement = placement
         self._sessions: dict[int, Runnable] = {}
         self._at_once: dict[LoopSegment, int] = {}
+        self.paces: dict[LoopSegment, Pace] = defaultdict(Pace)
         self._lock = threading.Lock()
 
     @property
@@ -302,6 +305,7 @@ class _Evaluation:
             return
         around = {} if self.reason else self._snapshot(place)
         stepper = self._stepper(place, segment, known, around)
+        stepper.pace = self.segments.paces[segment]
         if self.resume is not None:
             stepper.restore(self.resume)
             self.resume = None

@@ -30,10 +30,15 @@ GROWTH = 64
 
 
 class Lengths:
-    """How many steps a chunk has: what took the right time so far."""
+    """How many steps a chunk has: what took the right time so far.
+
+    Attributes:
+        next: the next one.
+        known: how many steps took half of that time in another run of the same; 1 if that is unknown.
+    """
 
     def __init__(self) -> None:
-        self.next = 1
+        self.next = self.known = 1
         self._held = 0.0
         self._growth = 1.0
 
@@ -43,7 +48,8 @@ class Lengths:
             return  # it was cut short, so it says little
         in_time = int(steps * SECONDS / max(seconds, 1e-9))
         in_memory = BYTES * steps // max(size, 1)
-        self.next = max(1, min(in_time, in_memory, GROWTH * self.next))
+        self.next = max(self.known, 1, min(in_time, in_memory, GROWTH * self.next))
+        self.known = 1
 
     def holds(self, steps: int, size: int) -> None:
         """What is carried has so many bytes, after so many steps more."""
@@ -53,6 +59,11 @@ class Lengths:
         if self._growth > 1:
             room = max(2.0, BYTES / size)
             self.next = max(1, min(self.next, int(math.log(room) / math.log(self._growth))))
+
+    @property
+    def grows(self) -> bool:
+        """Whether what is carried has become more."""
+        return self._growth > 1
 
     @property
     def more(self) -> float:
@@ -75,7 +86,7 @@ def follow(
         stopping: what may stop it from outside.
         take: what is done with the rows of each chunk; a reason to stop, or None.
     """
-    lengths = Lengths()
+    lengths, pace, sizes = Lengths(), stepper.pace, None
     lengths.holds(0, stepper.held)
     while not stepper.finished:
         if lengths.more:
@@ -93,11 +104,16 @@ def follow(
                 return StoppedBy.FAILED
             lengths.failed()
             continue
-        seconds = time.perf_counter() - begun
-        lengths.took(stepper.done - before, seconds, _size(block))
+        seconds, size = time.perf_counter() - begun, _size(block)
+        if sizes is None:
+            sizes = (stepper.held, size)
+            lengths.known = pace.steps if pace.sizes == sizes else 1
+        lengths.took(stepper.done - before, seconds, size)
         lengths.holds(stepper.done - before, stepper.held)
         if (reason := take(block)) is not None:
             return reason
+    if pace.sizes != sizes or lengths.next != pace.steps:  # else the chunk was cut short
+        pace.sizes, pace.steps = sizes, 1 if lengths.grows else max(1, lengths.next // 2)
     reason = stopping.reason
     return reason if reason is not None and reason.is_asked else None
 

@@ -1,0 +1,83 @@
+"""How long chunks are: what an earlier run of the same has found, and what says nothing of this one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdf_loop.run.control import chunks
+from mdf_loop.run.control.stepper import Block, Pace
+from mdf_loop.run.control.stopping import Stopping
+
+STEP = 2.0**-13
+"""Seconds that a step takes: 163 take 20 ms."""
+
+
+class Steps:
+    """A stepper whose steps take a known time; its value may grow."""
+
+    def __init__(self, pace: Pace, total: int, *, held: int = 8, grows: bool = False) -> None:
+        self.pace = pace
+        self.total = total
+        self.size = held
+        self.grows = grows
+        self.done = 0
+        self.seconds = 0.0
+        self.lengths: list[int] = []
+
+    @property
+    def finished(self) -> bool:
+        return self.done >= self.total
+
+    @property
+    def held(self) -> int:
+        return self.size + 8 * self.done * self.grows
+
+    def advance(self, most: int, stopping: Any) -> Block:
+        ran = min(most, self.total - self.done)
+        self.done += ran
+        self.seconds += ran * STEP
+        self.lengths.append(ran)
+        return Block(range(ran), {"x": np.zeros(ran)})
+
+
+def followed(monkeypatch: pytest.MonkeyPatch, pace: Pace, total: int, **others: Any) -> list[int]:
+    """The lengths of all chunks of a run."""
+    stepper = Steps(pace, total, **others)
+    monkeypatch.setattr(chunks, "time", SimpleNamespace(perf_counter=lambda: stepper.seconds))
+    with Stopping() as alone:
+        chunks.follow(stepper, alone, lambda block: None)  # type: ignore[arg-type]
+    return stepper.lengths
+
+
+@pytest.fixture
+def pace(monkeypatch: pytest.MonkeyPatch) -> Pace:
+    """That of a run whose chunks have found their length: 163 steps take 20 ms."""
+    found = Pace()
+    assert followed(monkeypatch, found, 1000) == [1, 64, *[163] * 5, 120]
+    return found
+
+
+def test_the_next_run_begins_with_half_of_it(monkeypatch: pytest.MonkeyPatch, pace: Pace) -> None:
+    assert pace.steps == 81
+    assert followed(monkeypatch, pace, 1000) == [1, 81, *[163] * 5, 103]
+
+
+def test_short_runs_are_one_chunk_each_time(monkeypatch: pytest.MonkeyPatch, pace: Pace) -> None:
+    for _ in range(5):
+        assert followed(monkeypatch, pace, 40) == [1, 39]
+    assert followed(monkeypatch, pace, 1000)[:3] == [1, 81, 163]
+
+
+def test_of_other_sizes_it_says_nothing(monkeypatch: pytest.MonkeyPatch, pace: Pace) -> None:
+    assert followed(monkeypatch, pace, 1000, held=800)[:3] == [1, 64, 163]
+
+
+def test_what_grows_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Pace()
+    first, second = (followed(monkeypatch, found, 500, grows=True) for _ in range(2))
+    assert first == second
+    assert found.steps == 1
