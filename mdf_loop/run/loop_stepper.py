@@ -22,13 +22,13 @@ from mdf_loop.ir import Array, Data, Recorded, Scanned, StoppedBy, Value, body_o
 from mdf_loop.passes.segments.loop_segment import LoopSegment
 from mdf_loop.run.backend import Runnable
 from mdf_loop.run.control.snapshot import Snapshot
-from mdf_loop.run.control.stepper import Block, Pace, data_bytes
+from mdf_loop.run.control.stepper import Block, Cadence, data_bytes
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.outputs import LoopReport
 from mdf_loop.run.recording.rows import Rows
 
 
-class State(Struct, frozen=True, eq=False):
+class LoopState(Struct, frozen=True, eq=False):
     """Where a loop is: iterations run, what goes on from there, the last condition.
 
     Where members stop each for itself, each has its own condition and its own count of iterations.
@@ -58,7 +58,7 @@ class LoopStepper:
     ) -> None:
         loop = segment.loop
         self._at_once = at_once
-        self.pace = Pace()
+        self.cadence = Cadence()
         self.session = session
         self.segment = segment
         self.around = dict(around or {})
@@ -68,7 +68,7 @@ class LoopStepper:
         self._limit = loop.bound if loop.trip_count is None else int(values[loop.trip_count])
         goes_on = np.array(True if loop.condition is None else values[loop.condition])
         initial = tuple(values[carried.initial] for carried in loop.carried)
-        self._state = self._begun(State(0, initial, goes_on, np.zeros(goes_on.shape, np.int64)))
+        self._state = self._begun(LoopState(0, initial, goes_on, np.zeros(goes_on.shape, np.int64)))
         self._before = self._state
         self._row_shapes: dict[Recorded, tuple[int, ...]] = {}
         self.rows = Rows()
@@ -79,7 +79,7 @@ class LoopStepper:
         return self.segment.loop.name
 
     @property
-    def whole(self) -> State:
+    def whole(self) -> LoopState:
         """Where it is, all members of it."""
         return self._state
 
@@ -141,7 +141,7 @@ class LoopStepper:
         last = segment.last_condition
         self._before = state
         self._state = self._after(
-            State(
+            LoopState(
                 state.done + int(ran.max()),
                 tuple(made[carried.final.name] for carried in segment.loop.carried),
                 state.condition if last is None else made[last.name],
@@ -155,11 +155,11 @@ class LoopStepper:
         """What so many iterations more give."""
         return self.session.run(self._feeds(most, self._state, self._captured), stopping)
 
-    def _begun(self, state: State) -> State:
+    def _begun(self, state: LoopState) -> LoopState:
         """What is kept of where a run begins, of all members."""
         return state
 
-    def _after(self, state: State) -> State:
+    def _after(self, state: LoopState) -> LoopState:
         """What is kept of where iterations have come to, of the members that they were run for."""
         return state
 
@@ -171,7 +171,7 @@ class LoopStepper:
         """Forget what the last `advance` did."""
         self._state = self._before
 
-    def _feeds(self, most: int, state: State, captured: Mapping[str, Data]) -> dict[str, Data]:
+    def _feeds(self, most: int, state: LoopState, captured: Mapping[str, Data]) -> dict[str, Data]:
         segment = self.segment
         feeds = {**captured, segment.most.name: np.array(most, np.int64)}
         feeds |= {v.name: data for v, data in zip(segment.carried, state.carried, strict=True)}
@@ -249,7 +249,7 @@ class LoopStepper:
         carried = tuple(parts.value(f"carried {c.enter.name}", c.enter) for c in loop.carried)
         done = parts.number("iterations", self._limit)
         condition, counts = self._told(parts, done)
-        self._state = self._begun(State(done, carried, condition, counts))
+        self._state = self._begun(LoopState(done, carried, condition, counts))
         self._before = self._state
         self.rows = Rows()
         kept = parts.under("rows of ")

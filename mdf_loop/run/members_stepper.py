@@ -20,7 +20,7 @@ from mdf_loop.ir import Array, Data, StoppedBy, Value
 from mdf_loop.native.choice import NATIVE
 from mdf_loop.run.control.stepper import Block
 from mdf_loop.run.control.stopping import Stopping
-from mdf_loop.run.loop_stepper import LoopStepper, State
+from mdf_loop.run.loop_stepper import LoopState, LoopStepper
 from mdf_loop.run.outputs import LoopReport
 
 ELEMENTS, LEAST = 1 << 17, 4
@@ -50,7 +50,7 @@ class _Stopped(Struct, frozen=True, eq=False):
     counts: Array
 
 
-class _Going(State, frozen=True, eq=False):
+class _Going(LoopState, frozen=True, eq=False):
     """Where the members are that go on.
 
     Attributes:
@@ -91,18 +91,18 @@ class ApartStepper(MembersStepper):
 
     # --- taken out, and put together ------------------------------------------------------------
 
-    def _begun(self, state: State) -> State:
+    def _begun(self, state: LoopState) -> LoopState:
         """All members, or those that have not stopped yet."""
         self._members = len(state.condition)
         return self._taken_out(state, np.arange(len(state.condition)), self._captured, None)
 
-    def _after(self, state: State) -> State:
+    def _after(self, state: LoopState) -> LoopState:
         """Those that have not stopped in these iterations."""
         before = self._state
         return self._taken_out(state, before.rows, before.captured, before.stopped)
 
     def _taken_out(
-        self, state: State, rows: Array, captured: Mapping[str, Data], stopped: _Stopped | None
+        self, state: LoopState, rows: Array, captured: Mapping[str, Data], stopped: _Stopped | None
     ) -> _Going:
         carried, condition, counts = state.carried, state.condition, state.counts
         if not condition.all():
@@ -124,7 +124,7 @@ class ApartStepper(MembersStepper):
         return data if axis is None else np.take(data, rows, axis)
 
     @property
-    def whole(self) -> State:
+    def whole(self) -> LoopState:
         """Where it is, all members of it."""
         state = self._state
         pieces = [(state.rows, state.carried, state.counts)]
@@ -140,7 +140,7 @@ class ApartStepper(MembersStepper):
         condition[state.rows] = True
         for rows, _, some in pieces:
             counts[rows] = some
-        return State(state.done, tuple(carried), condition, counts)
+        return LoopState(state.done, tuple(carried), condition, counts)
 
     def _among(self, value: Value, pieces: Sequence[tuple[Array, Data]]) -> Data:
         """What a value holds of all members, from what it holds of some; zeros of others."""

@@ -49,7 +49,7 @@ from mdf_loop.run.after_stop import Incomplete, what_can_be
 from mdf_loop.run.backend import Backend, Runnable
 from mdf_loop.run.control.chunks import follow
 from mdf_loop.run.control.snapshot import Snapshot
-from mdf_loop.run.control.stepper import Pace
+from mdf_loop.run.control.stepper import Cadence
 from mdf_loop.run.control.stopping import Stopped, Stopping
 from mdf_loop.run.device import UNDECIDED, USUAL, Device, Placement
 from mdf_loop.run.loop_stepper import LoopStepper
@@ -97,7 +97,7 @@ class Segments:
         self._placement = placement
         self._sessions: dict[int, Runnable] = {}
         self._at_once: dict[LoopSegment, int] = {}
-        self.paces: dict[LoopSegment, Pace] = defaultdict(Pace)
+        self.cadences: dict[LoopSegment, Cadence] = defaultdict(Cadence)
         self._lock = threading.Lock()
 
     @property
@@ -305,7 +305,7 @@ class _Evaluation:
             return
         around = {} if self.reason else self._snapshot(place)
         stepper = self._stepper(place, segment, known, around)
-        stepper.pace = self.segments.paces[segment]
+        stepper.cadence = self.segments.cadences[segment]
         if self.resume is not None:
             stepper.restore(self.resume)
             self.resume = None

@@ -24,7 +24,7 @@ from mdf_loop.reading.memory import PLACES, label
 from mdf_loop.reading.over_time import OverTime
 from mdf_loop.run.backend import PROGRAM_BACKENDS, Backend, Runnable
 from mdf_loop.run.control.snapshot import Snapshot
-from mdf_loop.run.control.stepper import Pace
+from mdf_loop.run.control.stepper import Cadence
 from mdf_loop.run.device import USUAL, Device, Placement
 from mdf_loop.run.execution_list import Sets, sets_that_ran
 from mdf_loop.run.members import Members
@@ -75,7 +75,7 @@ class TimeSession:
         self._placement = placement
         self._sessions: dict[tuple[Which, frozenset[str], bool], Runnable] = {}
         self._drawn: dict[Program, tuple[Value, ...]] = {}
-        self.pace = Pace()
+        self.cadence = Cadence()
         self._lock = threading.Lock()
         self._work = _work(programs.later)
         self._after = programs.later.gives(Gives.STATE)

@@ -71,7 +71,7 @@ class TimeStepper:
         self.clock = _clock(start, specification.dt)
         self.native: dict[str, str] = {}
         self.room: Callable[[range], Room] = lambda numbers: NO_ROOM
-        self.pace = session.pace
+        self.cadence = session.cadence
         self._session = session
         self._specification = specification
         self._bound = bound

@@ -20,7 +20,7 @@ from mdf_loop.ir import StoppedBy
 from mdf_loop.memory_limit import resident
 from mdf_loop.run import single_run as once
 from mdf_loop.run.control import chunks, stopping
-from mdf_loop.run.control.stepper import Pace
+from mdf_loop.run.control.stepper import Cadence
 
 
 def model(**node: Any) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class Slowly:
 
     def __init__(self, growth: float) -> None:
         self.growth = growth
-        self.pace = Pace()
+        self.cadence = Cadence()
         self.done = 0
         self.lengths: list[int] = []
 

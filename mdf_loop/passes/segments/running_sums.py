@@ -21,7 +21,7 @@ from mdf_loop.ir import Carried, Loop, Op, Value, body_inputs, results
 from mdf_loop.ops.words import ints, scalar
 
 
-class Sum(Struct, frozen=True, eq=False):
+class RunningSum(Struct, frozen=True, eq=False):
     """What is carried, and what is added to it: rows, or in all iterations the same."""
 
     carried: Carried
@@ -29,7 +29,7 @@ class Sum(Struct, frozen=True, eq=False):
     same: Value | None
 
 
-def sums_of(loop: Loop) -> tuple[Sum, ...]:
+def sums_of(loop: Loop) -> tuple[RunningSum, ...]:
     """All that a counted loop makes and records, if it is sums; else nothing."""
     sums = tuple(_sum(loop, carried) for carried in loop.carried)
     known = {value for c in loop.carried for value in (c.enter, c.leave)}
@@ -38,7 +38,7 @@ def sums_of(loop: Loop) -> tuple[Sum, ...]:
     return found if loop.kind == "for" and alone and len(found) == len(sums) else ()
 
 
-def _sum(loop: Loop, carried: Carried) -> Sum | None:
+def _sum(loop: Loop, carried: Carried) -> RunningSum | None:
     maker = next((op for op in loop.ops if carried.leave in results(op)), None)
     if not isinstance(maker, Op) or maker.op_type != "Add" or not carried.keeps_shape:
         return None
@@ -49,12 +49,12 @@ def _sum(loop: Loop, carried: Carried) -> Sum | None:
     for scanned in loop.scanned:
         if scanned.row is added:
             alike = added.shape == carried.enter.shape and not (scanned.axis or scanned.backward)
-            return Sum(carried, scanned.rows, None) if alike else None
+            return RunningSum(carried, scanned.rows, None) if alike else None
     inside = {*body_inputs(loop), *(value for op in loop.ops for value in results(op))}
-    return None if added in inside else Sum(carried, None, added)
+    return None if added in inside else RunningSum(carried, None, added)
 
 
-def running_sums(b: Builder, loop: Loop, sums: Iterable[Sum]) -> dict[Value, Value]:
+def running_sums(b: Builder, loop: Loop, sums: Iterable[RunningSum]) -> dict[Value, Value]:
     """What a loop of sums records, stacked; it has at least one iteration, and no row more."""
     assert loop.trip_count is not None
     recorded = {each.row for each in loop.recorded}

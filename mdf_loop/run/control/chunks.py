@@ -86,7 +86,7 @@ def follow(
         stopping: what may stop it from outside.
         take: what is done with the rows of each chunk; a reason to stop, or None.
     """
-    lengths, pace, sizes = Lengths(), stepper.pace, None
+    lengths, cadence, sizes = Lengths(), stepper.cadence, None
     lengths.holds(0, stepper.held)
     while not stepper.finished:
         if lengths.more:
@@ -107,13 +107,13 @@ def follow(
         seconds, size = time.perf_counter() - begun, _size(block)
         if sizes is None:
             sizes = (stepper.held, size)
-            lengths.known = pace.steps if pace.sizes == sizes else 1
+            lengths.known = cadence.steps if cadence.sizes == sizes else 1
         lengths.took(stepper.done - before, seconds, size)
         lengths.holds(stepper.done - before, stepper.held)
         if (reason := take(block)) is not None:
             return reason
-    if pace.sizes != sizes or lengths.next != pace.steps:  # else the chunk was cut short
-        pace.sizes, pace.steps = sizes, 1 if lengths.grows else max(1, lengths.next // 2)
+    if cadence.sizes != sizes or lengths.next != cadence.steps:  # else the chunk was cut short
+        cadence.sizes, cadence.steps = sizes, 1 if lengths.grows else max(1, lengths.next // 2)
     reason = stopping.reason
     return reason if reason is not None and reason.is_asked else None
 

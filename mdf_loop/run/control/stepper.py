@@ -29,7 +29,7 @@ class Block(Struct, frozen=True):
     kept: frozenset[str] = frozenset()
 
 
-class Pace(Struct):
+class Cadence(Struct):
     """What runs of one model have in common: how many steps are done in half of a chunk's time.
 
     `sizes` are those of what the first step carried on and gave, in bytes: of others it says nothing.
@@ -43,10 +43,10 @@ class Stepper(Protocol):
     """A computation that goes on step by step: evaluations of a model, iterations of a loop.
 
     Attributes:
-        pace: that of earlier runs, which this one is to know.
+        cadence: that of earlier runs, which this one is to know.
     """
 
-    pace: Pace
+    cadence: Cadence
 
     @property
     def done(self) -> int:

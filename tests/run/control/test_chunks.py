@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mdf_loop.run.control import chunks
-from mdf_loop.run.control.stepper import Block, Pace
+from mdf_loop.run.control.stepper import Block, Cadence
 from mdf_loop.run.control.stopping import Stopping
 
 STEP = 2.0**-13
@@ -19,8 +19,8 @@ STEP = 2.0**-13
 class Steps:
     """A stepper whose steps take a known time; its value may grow."""
 
-    def __init__(self, pace: Pace, total: int, *, held: int = 8, grows: bool = False) -> None:
-        self.pace = pace
+    def __init__(self, cadence: Cadence, total: int, *, held: int = 8, grows: bool = False) -> None:
+        self.cadence = cadence
         self.total = total
         self.size = held
         self.grows = grows
@@ -44,9 +44,11 @@ class Steps:
         return Block(range(ran), {"x": np.zeros(ran)})
 
 
-def followed(monkeypatch: pytest.MonkeyPatch, pace: Pace, total: int, **others: Any) -> list[int]:
+def followed(
+    monkeypatch: pytest.MonkeyPatch, cadence: Cadence, total: int, **others: Any
+) -> list[int]:
     """The lengths of all chunks of a run."""
-    stepper = Steps(pace, total, **others)
+    stepper = Steps(cadence, total, **others)
     monkeypatch.setattr(chunks, "time", SimpleNamespace(perf_counter=lambda: stepper.seconds))
     with Stopping() as alone:
         chunks.follow(stepper, alone, lambda block: None)  # type: ignore[arg-type]
@@ -54,30 +56,34 @@ def followed(monkeypatch: pytest.MonkeyPatch, pace: Pace, total: int, **others: 
 
 
 @pytest.fixture
-def pace(monkeypatch: pytest.MonkeyPatch) -> Pace:
+def cadence(monkeypatch: pytest.MonkeyPatch) -> Cadence:
     """That of a run whose chunks have found their length: 163 steps take 20 ms."""
-    found = Pace()
+    found = Cadence()
     assert followed(monkeypatch, found, 1000) == [1, 64, *[163] * 5, 120]
     return found
 
 
-def test_the_next_run_begins_with_half_of_it(monkeypatch: pytest.MonkeyPatch, pace: Pace) -> None:
-    assert pace.steps == 81
-    assert followed(monkeypatch, pace, 1000) == [1, 81, *[163] * 5, 103]
+def test_the_next_run_begins_with_half_of_it(
+    monkeypatch: pytest.MonkeyPatch, cadence: Cadence
+) -> None:
+    assert cadence.steps == 81
+    assert followed(monkeypatch, cadence, 1000) == [1, 81, *[163] * 5, 103]
 
 
-def test_short_runs_are_one_chunk_each_time(monkeypatch: pytest.MonkeyPatch, pace: Pace) -> None:
+def test_short_runs_are_one_chunk_each_time(
+    monkeypatch: pytest.MonkeyPatch, cadence: Cadence
+) -> None:
     for _ in range(5):
-        assert followed(monkeypatch, pace, 40) == [1, 39]
-    assert followed(monkeypatch, pace, 1000)[:3] == [1, 81, 163]
+        assert followed(monkeypatch, cadence, 40) == [1, 39]
+    assert followed(monkeypatch, cadence, 1000)[:3] == [1, 81, 163]
 
 
-def test_of_other_sizes_it_says_nothing(monkeypatch: pytest.MonkeyPatch, pace: Pace) -> None:
-    assert followed(monkeypatch, pace, 1000, held=800)[:3] == [1, 64, 163]
+def test_of_other_sizes_it_says_nothing(monkeypatch: pytest.MonkeyPatch, cadence: Cadence) -> None:
+    assert followed(monkeypatch, cadence, 1000, held=800)[:3] == [1, 64, 163]
 
 
 def test_what_grows_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Pace()
+    found = Cadence()
     first, second = (followed(monkeypatch, found, 500, grows=True) for _ in range(2))
     assert first == second
     assert found.steps == 1
