@@ -49,7 +49,7 @@ def passages(draw: st.DrawFn) -> dict[str, Any]:
             [
                 "abs(x) < 1.2",
                 "abs(x) + abs(y) < 2.5",
-                "(x < 1.0) * (y < 6.0)",
+                "(x < 1.0) & (y < 6.0)",
                 "abs(x) < 1.5 - 0.02 * i",
                 "x < 0.8 + numpy.random.random()",
             ]
