@@ -27,11 +27,12 @@ class LoopReport:
 
     iterations: int | Array
     stopped_by: StoppedBy | Array
-    codes: int | Array = field(default=-1, repr=False)
+    codes: int | Array = field(default=None, repr=False)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        if isinstance(self.stopped_by, StoppedBy):
-            object.__setattr__(self, "codes", self.stopped_by.code)
+        if self.codes is None:
+            is_reason = [np.asarray(self.stopped_by, object) == reason for reason in StoppedBy]
+            object.__setattr__(self, "codes", np.argmax(is_reason, axis=0))
 
     @classmethod
     def of(cls, iterations: int | Array, codes: Array) -> LoopReport:

@@ -18,6 +18,7 @@ import numpy as np
 from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Program, Value, walk
 from mdf_loop.ir.types import kind_of, numpy_dtype
+from mdf_loop.ops.compositions.words import operand
 from mdf_loop.passes.rewrite import rewrite
 
 _REMOVED = ("float64", "float32", "float16", "int64", "uint64", "int32", "uint32")
@@ -29,12 +30,13 @@ def casts_apart(program: Program) -> Program:
     casts = {op.outputs[0]: op for op in walk(program.ops) if isinstance(op, Op) and _is_cast(op)}
 
     def rule(b: Builder, op: Op) -> tuple[Value, ...] | None:
-        between = op.inputs[0] if _is_cast(op) else None
-        first = casts.get(between) if between is not None else None
-        if between is None or first is None or between.dtype not in _REMOVED:
+        if not _is_cast(op):
             return None
-        source, target = first.inputs[0], op.outputs[0].dtype
-        if source is None or _are_one(source.dtype, between.dtype, target):
+        between, target = operand(op), op.outputs[0].dtype
+        first = casts.get(between)
+        if first is None or between.dtype not in _REMOVED:
+            return None
+        if _are_one(operand(first).dtype, between.dtype, target):
             return None
         return (b.op("Cast", b.op("Max", between), **op.attributes),)
 
