@@ -71,6 +71,8 @@ class TimeSession:
         self.swept = frozenset(swept)
         self.axis = int(bool(swept))
         self.row_shapes = _row_shapes(programs)
+        self.dtypes = {output.name: output.value.dtype for output in programs.later.outputs}
+        """The dtypes of what further evaluations give, by name."""
         self._backend = backend
         self._placement = placement
         self._sessions: dict[tuple[Which, frozenset[str], bool], Runnable] = {}
@@ -163,11 +165,6 @@ class TimeSession:
         return members * sum(rows) <= SMALL_ROWS
 
     @property
-    def dtypes(self) -> dict[str, str]:
-        """The dtypes of what is recorded, by name."""
-        return {output.name: output.value.dtype for output in self.programs.later.outputs}
-
-    @property
     def device(self) -> Device:
         """Where the model runs."""
         with self._lock:
@@ -246,6 +243,11 @@ class TimeSession:
         (name,) = executed.values()
         flags = made[name]
         return sets_that_ran(flags.reshape(-1, flags.shape[-1]), self.programs.schedule)
+
+    def rows(self, made: Mapping[str, Array]) -> dict[str, Array]:
+        """What has a row of each evaluation: all but what is carried on."""
+        carried = set(self._after.values())
+        return {name: array for name, array in made.items() if name not in carried}
 
     def held(self, made: Mapping[str, Array]) -> State:
         """What is carried on; a sweep's members share what the schedule counts, if they can."""

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from mdf_loop.errors import InputError, RecordShapeError
 from mdf_loop.ir import Array
+from mdf_loop.ir.types import dtype_name, numpy_dtype
 from mdf_loop.native.choice import BRIEF, NATIVE
 from mdf_loop.run.control.snapshot import Snapshot
 from mdf_loop.run.control.stepper import Block, data_bytes
@@ -128,14 +129,16 @@ class TimeStepper:
         session = self._session
         made = session.first.run(session.given(self._bound, 0), stopping)
         self.native.update(session.first.native)
-        rows = {name: self._first_row(name, array) for name, array in made.items()}
+        rows = {name: self._first_row(name, of) for name, of in session.rows(made).items()}
         self._go_to(1, session.held(made), rows, session.sets(made, 0))
         return self._block(range(1), rows, 0)
 
     def _first_row(self, name: str, array: Array) -> Array:
-        """A row of what the first evaluation gave, in the shape that all rows have."""
+        """A row of what the first evaluation gave, in the shape and dtype that all rows have."""
         front = self._session.axis
         row = array[(slice(None),) * front + (np.newaxis,)]
+        if self.total > 1:
+            row = _widened(row, self._session.dtypes.get(name))
         shape = self._session.row_shapes.spread.get(name)
         if shape is None:
             return row
@@ -275,6 +278,13 @@ def _cut(number: int, most: int, every: int) -> tuple[int, int]:
 
 def _is_kept(number: int, every: int) -> bool:
     return every == LAST_ONLY or number % every == 0
+
+
+def _widened(row: Array, dtype: str | None) -> Array:
+    """The row in the dtype that it and rows of another one have together, if there are such."""
+    if dtype is None or dtype_name(row) == dtype:
+        return row
+    return row.astype(np.result_type(row.dtype, numpy_dtype(dtype)))
 
 
 def _where_run(rows: Array, flags: Array | None, axis: int) -> Array:

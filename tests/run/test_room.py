@@ -18,7 +18,7 @@ STEPS = 2000
 
 
 def model() -> dict[str, Any]:
-    """Cells that leak, their mean, and whether they are positive: of three dtypes."""
+    """Cells that leak, whether they are positive, one of them; and one that begins with a whole number."""
     start = np.linspace(-1.0, 1.0, CELLS).tolist()
     nodes = {
         "a": {
@@ -31,7 +31,11 @@ def model() -> dict[str, Any]:
                 "above": {"value": "x > 0"},
                 "first": {"value": "x[0]"},
             },
-        }
+        },
+        "b": {
+            "parameters": {"y": {"default_initial_value": 0, "time_derivative": "0.1 - y"}},
+            "output_ports": {"y": {"value": "y"}},
+        },
     }
     return {"m": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": nodes}}}}
 
@@ -73,7 +77,13 @@ def test_rows_are_written_where_they_are_kept(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(session, "ENOUGH", 0)  # the last chunk may be short: that depends on time
     rows(mdf_loop.compile(model(), device="cpu", native="require"))
     assert not seen[0]
-    assert seen[-1]
+    assert all(seen[1:])
+
+
+@pytest.mark.parametrize(("steps", "dtype"), [(1, "int64"), (2, "float64")])
+def test_the_first_row_has_the_dtype_of_all(steps: int, dtype: str) -> None:
+    results = mdf_loop.compile(model()).run(steps=steps, dt=0.01)
+    assert results["b.y"].dtype == dtype
 
 
 def test_there_is_room_only_for_rows_like_the_last_ones() -> None:
