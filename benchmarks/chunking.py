@@ -110,10 +110,11 @@ def unbroken(compiled: Compiled, steps: int, every: int = 1) -> Callable[[], Row
     asked = specify(steps=steps, dt=DT, every=every)
     bound = compiled.prepared.bound(asked)
     session = compiled.prepared.over_time(asked, bound)
+    brief = session.is_brief(steps, session.members(bound))
 
     def run() -> Rows:
         held = session.held(session.first.run(session.given(bound, 0)))
-        later = session.later(held, steps, thinned=every > 1)
+        later = session.later(held, brief=brief, thinned=every > 1)
         given = session.given(bound, 1, steps)
         made = later.run(session.going_on(later, given, held, rows * every, rows, DT))
         return {name: made[name] for name in session.programs.recorded}

@@ -51,6 +51,7 @@ from native_peers.system import Made, by_jax, by_numba, by_numpy
 import mdf_loop
 from mdf_loop.api.compiled import Compiled
 from mdf_loop.errors import UnsupportedError
+from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.run.onnxruntime import session as onnxruntime_session
 from mdf_loop.specification import specify
 
@@ -124,12 +125,14 @@ def alone(case: Case, model: Compiled, steps: int) -> Way:
     bound = model.prepared.bound(specification)
     session = model.prepared.over_time(specification, bound)
     held = session.held(session.first.run(session.given(bound, 0)))
-    later = session.later(held, steps, thinned=False)
+    brief = session.is_brief(steps, session.members(bound))
+    later = session.later(held, brief=brief, thinned=False)
     given = session.given(bound, 1, steps)
     feeds = session.going_on(later, given, held, steps - 1, steps - 1, case.dt)
+    never = Stopping()  # a run has one for all of its calls
 
     def run() -> Made:
-        made = later.run(feeds)
+        made = later.run(feeds, never)
         if not case.has_rows:
             state = session.held(made)
             return {name: state[of] for name, of in case.outputs.items()}

@@ -1,4 +1,4 @@
-"""ONNX Runtime's sessions: the one place where they are made."""
+"""ONNX Runtime's sessions and their runs: the one place where options of both are made."""
 
 from __future__ import annotations
 
@@ -14,6 +14,19 @@ def session_options() -> Any:
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    return options
+
+
+def run_options() -> Any:
+    """Options of one run, of which CUDA captures no graph.
+
+    That is said, since the runtime's Python looks for it where outputs are bound, and an entry that is
+    not there is an exception of C++: 0.04 ms in each run.
+    """
+    import onnxruntime
+
+    options = onnxruntime.RunOptions()
+    options.add_run_config_entry("gpu_graph_id", "-1")
     return options
 
 

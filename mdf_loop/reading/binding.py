@@ -144,7 +144,8 @@ class Inputs:
         streams = ONE_STREAM
         if values.draws is not USUAL:
             streams = Streams(values.draws.seed, values.draws.trials)
-        if values.sweep or values.set or steps is not None or streams.vary:
+        over_time = steps is not None and bool(values.inputs)  # these may have rows
+        if values.sweep or values.set or over_time or streams.vary:
             return self._looked_at(values, steps)
         key = _types_of(values.inputs)
         known = None if key is None else self._known.get(key)

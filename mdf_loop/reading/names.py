@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
@@ -57,14 +58,19 @@ def find_item(document: Document, name: str) -> Item:
     Raises:
         UnknownNameError: there is none.
     """
-    return _Index(document).find(name)
+    return _index(document).find(name)
 
 
 class _Index:
-    """The items of a document by every name that they may be called."""
+    """The items of a document by every name that they may be called.
+
+    Attributes:
+        outputs: those that the model gives, as results call them; filled in when somebody asks.
+    """
 
     def __init__(self, document: Document) -> None:
         self._where = document.where
+        self.outputs: dict[str, Item] = {}
         self._known: dict[str, Item] = {}
         self._ports: list[str] = []
         for item in items(document):
@@ -78,6 +84,17 @@ class _Index:
             hint = suggestion(name, self._ports)
             raise UnknownNameError(f"the model has no output '{name}'", self._where, hint)
         return self._known[name]
+
+
+_INDEXES: WeakKeyDictionary[Document, _Index] = WeakKeyDictionary()
+
+
+def _index(document: Document) -> _Index:
+    """The index of a document: made once, since each run asks for it."""
+    made = _INDEXES.get(document)
+    if made is None:
+        made = _INDEXES[document] = _Index(document)
+    return made
 
 
 def output_names(document: Document) -> dict[str, str]:
@@ -97,7 +114,7 @@ def output_names(document: Document) -> dict[str, str]:
             "write outputs: [node.port, ...] or outputs: {name: node.port}",
         )
     if stated:
-        index = _Index(document)
+        index = _index(document)
         return {index.find(str(name)).name: str(name) for name in stated}
     sent = {(edge.sender, edge.sender_port) for edge in graph.edges}
     ports = [(n.id, p.id) for n in graph.nodes for p in n.output_ports]
@@ -154,8 +171,11 @@ def named_items(document: Document, selection: Selection = OUTPUTS) -> dict[str,
     Raises:
         UnknownNameError: something is named that the model does not have.
     """
-    index = _Index(document)
-    outputs = {shown: index.find(name) for shown, name in output_names(document).items()}
+    index = _index(document)
+    if not index.outputs:
+        names = output_names(document)
+        index.outputs = {shown: index.find(name) for shown, name in names.items()}
+    outputs = index.outputs
     own = {item: shown for shown, item in reversed(outputs.items())}
     more = [index.find(name) for name in (*(selection.only or ()), *selection.named)]
     found = outputs if selection.only is None else {}

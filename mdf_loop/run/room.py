@@ -18,11 +18,17 @@ Room: TypeAlias = Mapping[str, Array]
 NO_ROOM: Room = MappingProxyType({})
 
 
+def address(array: Array) -> int:
+    """Where an array lies; `array.ctypes.data` is the same, five times as slow."""
+    place: int = array.__array_interface__["data"][0]
+    return place
+
+
 def is_in(array: Array, room: Array | None) -> bool:
     """Whether an array is what there was room for."""
     return (
         room is not None
         and array.shape == room.shape
         and array.strides == room.strides
-        and array.__array_interface__["data"] == room.__array_interface__["data"]
+        and address(array) == address(room)
     )

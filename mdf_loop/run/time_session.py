@@ -45,6 +45,9 @@ SMALL_ROWS = 4096
 """Bytes of a step's rows, of all members, up to which it is cheaper to give all of them than to leave some out
 (measured: FitzHugh-Nagumo, one number to 100 000)."""
 
+AS_LONG = 10 * LITTLE
+"""Microseconds: short runs that have taken so long together, without machine code, go on with it; to make it takes about as long."""
+
 LAST_ONLY = sys.maxsize
 """More steps than there are: of those that are computed at once only the last one's row is looked at."""
 
@@ -80,6 +83,9 @@ class TimeSession:
         self.cadence = Cadence()
         self._lock = threading.Lock()
         self._work = _work(programs.later)
+        self._done = 0.0
+        rows = (o.value for o in programs.later.outputs if o.name in programs.recorded)
+        self._row = sum(map(_row_bytes, rows))
         self._after = programs.later.gives(Gives.STATE)
         self._before = programs.later.takes(Takes.STATE)
         self.has_run = programs.later.gives(Gives.HAS_RUN)
@@ -96,17 +102,22 @@ class TimeSession:
         """The first evaluation."""
         return self._made("first", self.swept)
 
-    def later(self, held: State, steps: int, members: int = 1, *, thinned: bool) -> Runnable:
-        """The loop over further evaluations, from what is held, for runs of so many steps together.
+    def is_brief(self, steps: int, members: int, runs: int = 1) -> bool:
+        """Whether a run has so little to do that making machine code would not pay.
 
-        So many members are computed at once.
+        There will be so many `runs` of this kind; those that have been are counted, too.
         """
+        work = steps * members * self._work
+        self._done += work
+        return work * runs < LITTLE and self._done < AS_LONG
+
+    def later(self, held: State, *, brief: bool, thinned: bool) -> Runnable:
+        """The loop over further evaluations, from what is held."""
         swept = {
             self._before[name]
             for name, value in self.carried.items()
             if is_swept(held[name], value)
         }
-        brief = steps * members * self._work < LITTLE
         return self._made("thinned" if thinned else "later", self.swept | swept, brief)
 
     def make_ready(self) -> None:
@@ -159,10 +170,7 @@ class TimeSession:
 
     def _has_small_rows(self, members: int) -> bool:
         """Whether what is recorded of a step of all members is surely small."""
-        recorded = set(self.programs.recorded)
-        outputs = self.programs.later.outputs
-        rows = (_row_bytes(output.value) for output in outputs if output.name in recorded)
-        return members * sum(rows) <= SMALL_ROWS
+        return members * self._row <= SMALL_ROWS
 
     @property
     def device(self) -> Device:

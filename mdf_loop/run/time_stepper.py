@@ -77,6 +77,7 @@ class TimeStepper:
         self._specification = specification
         self._bound = bound
         self._members = session.members(bound)
+        self._brief = session.is_brief(self.total, self._members, specification.runs)
         self._every = session.thinned(keeping, specification.controls, self._members)
         self._ran: OrderOfExecution | None = OrderOfExecution()
         self._reached = self._before = _Reached(0, held, self._ran.mark(), self.total)
@@ -151,8 +152,7 @@ class TimeStepper:
             most = 1
         held = self._reached.held
         assert held is not None
-        planned = self.total * self._specification.runs
-        session = self._session.later(held, planned, self._members, thinned=every > 1)
+        session = self._session.later(held, brief=self._brief, thinned=every > 1)
         most = min(most, self._session.most_at_once(session, self._members))
         steps, rows = _cut(number, min(most, self._reached.alike * every), every)
         given = self._session.given(self._bound, self.done, self.done + steps)

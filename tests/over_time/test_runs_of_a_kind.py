@@ -19,3 +19,17 @@ def test_short_runs_are_native_if_there_are_many() -> None:
     assert one.native == {"time": "standard: there is little to do"}
     assert many.native == {"time": "native"}
     assert np.array_equal(one["cell.V"], many["cell.V"])
+
+
+@pytest.mark.native
+def test_short_runs_are_native_when_there_have_been_many() -> None:
+    model = compiled(CELL)
+    said, rows = [], []
+    for _ in range(300):
+        results = model.run(steps=300, dt=0.1, only=["cell.V"], progress=False)
+        said.append(results.native["time"])
+        rows.append(results["cell.V"])
+    changes = [k for k in range(1, 300) if said[k] != said[k - 1]]
+    assert (said[0], said[-1], len(changes)) == ("standard: there is little to do", "native", 1)
+    assert changes[0] > 100
+    assert all(np.array_equal(each, rows[0]) for each in rows)

@@ -116,6 +116,19 @@ def test_a_default_value_that_is_written_anew_holds_in_the_next_run(written, oth
     assert compiled.run(given)["A.sum"].tolist() == (given["x"] + other).tolist()
 
 
+def test_so_it_does_in_runs_over_time_that_are_given_nothing(monkeypatch):
+    model = graph(y={"default_value": 1.5})
+    compiled = mdf_loop.compile(model, device="cpu")
+    looked = []
+    look = Inputs._looked_at
+    monkeypatch.setattr(Inputs, "_looked_at", lambda *given: looked.append(1) or look(*given))
+    for steps in (2, 3, 2):
+        assert compiled.run(steps=steps)["A.sum"].tolist() == [1.5] * steps
+    assert len(looked) == 1
+    model.nodes[0].input_ports[0].default_value = 4.0
+    assert compiled.run(steps=2)["A.sum"].tolist() == [4.0, 4.0]
+
+
 def test_so_does_a_list_that_is_changed():
     model = graph(x={"shape": (2,)}, y={"default_value": [1.0, 2.0]})
     compiled = mdf_loop.compile(model, device="cpu")

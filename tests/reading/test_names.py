@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ import pytest
 
 import mdf_loop
 from mdf_loop.importing.opening import open_document
-from mdf_loop.reading.names import output_names
+from mdf_loop.reading.names import named_items, output_names
+from mdf_loop.specification import Selection
 
 NO_PORTS = """
 nodes:
@@ -90,6 +93,17 @@ def test_a_parameter_that_holds_a_graph_is_no_output(mdf: Any) -> None:
 def test_one_port_is_enough_to_be_the_output(mdf: Any) -> None:
     text = NO_PORTS + "        output_ports: {y: {value: pair}}\n"
     assert list(output_names(open_document(mdf(text)))) == ["B.y"]
+
+
+def test_the_index_of_names_goes_with_its_document(mdf: Any) -> None:
+    document = open_document(mdf(NO_PORTS))
+    assert list(named_items(document)) == NAMES
+    assert list(named_items(document, Selection(record=("A.twice",)))) == [*NAMES, "A.twice"]
+    assert list(named_items(document)) == NAMES
+    gone = weakref.ref(document)
+    del document
+    gc.collect()
+    assert gone() is None
 
 
 def test_the_example_of_mdf(shared: Path) -> None:

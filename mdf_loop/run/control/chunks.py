@@ -104,12 +104,12 @@ def follow(
                 return StoppedBy.FAILED
             lengths.failed()
             continue
-        seconds, size = time.perf_counter() - begun, _size(block)
+        seconds, size, held = time.perf_counter() - begun, _size(block), stepper.held
         if sizes is None:
-            sizes = (stepper.held, size)
+            sizes = (held, size)
             lengths.known = cadence.steps if cadence.sizes == sizes else 1
         lengths.took(stepper.done - before, seconds, size)
-        lengths.holds(stepper.done - before, stepper.held)
+        lengths.holds(stepper.done - before, held)
         if (reason := take(block)) is not None:
             return reason
     if cadence.sizes != sizes or lengths.next != cadence.steps:  # else the chunk was cut short

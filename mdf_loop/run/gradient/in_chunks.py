@@ -97,10 +97,11 @@ class GradientOverTime:
     def _in_chunks(self, bound: Bound, most: int) -> tuple[Array, dict[str, Array]]:
         chunks = self._chunks(most)
         held, starts = self._begun(bound), []
+        brief = self._session.is_brief(self._steps, max(self._session.members(bound), 1))
         for chunk in chunks:
             starts.append(held)
             if chunk.stop < self._steps:
-                held = self._forward(bound, held, chunk)
+                held = self._forward(bound, held, chunk, brief)
         nothing = {name: np.zeros_like(held[name]) for name in self._before}
         changes, sums = nothing, _Sums(self._steps, self._over_time, self._session.axis)
         for chunk, start in zip(reversed(chunks), reversed(starts), strict=True):
@@ -133,12 +134,12 @@ class GradientOverTime:
         """What is held after the first evaluation."""
         return self._session.held(self._session.first.run(self._session.given(bound, 0)))
 
-    def _forward(self, bound: Bound, held: State, chunk: range) -> State:
+    def _forward(self, bound: Bound, held: State, chunk: range, brief: bool) -> State:
         """What is held after these steps."""
         session, begin, end = self._session, chunk.start, chunk.stop
         members = max(session.members(bound), 1)
         while begin < end:
-            later = session.later(held, self._steps, members, thinned=False)
+            later = session.later(held, brief=brief, thinned=False)
             some = min(end - begin, session.most_at_once(later, members))
             given = session.given(bound, begin, begin + some)
             feeds = session.going_on(later, given, held, some, some, self._dt)

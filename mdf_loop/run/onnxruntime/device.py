@@ -14,7 +14,7 @@ from mdf_loop.emit import SessionModel
 from mdf_loop.errors import DeviceError
 from mdf_loop.onnx_session import CPU, inference_session
 from mdf_loop.run.device import Device
-from mdf_loop.run.room import NO_ROOM, Room
+from mdf_loop.run.room import NO_ROOM, Room, address
 
 DEVICES = ("auto", "cpu", "cuda")
 INEXACT_FUSIONS = (
@@ -49,7 +49,7 @@ class Placed(Struct, frozen=True, eq=False):
             if array is None:
                 binding.bind_output(name)
             else:
-                binding.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+                binding.bind_output(name, "cpu", 0, array.dtype, array.shape, address(array))
         self.session.run_with_iobinding(binding, options)
         outputs = zip(names, binding.get_outputs(), strict=True)
         return [room[name] if name in room else output.numpy() for name, output in outputs]

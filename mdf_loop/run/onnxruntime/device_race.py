@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from mdf_loop.emit import SessionModel
 from mdf_loop.errors import DeviceError
+from mdf_loop.onnx_session import run_options
 from mdf_loop.run.device import UNDECIDED, Device
 from mdf_loop.run.onnxruntime.device import DEVICES, Placed, on_cpu, on_cuda
 from mdf_loop.run.room import NO_ROOM, Room
@@ -182,9 +183,7 @@ class _Work(Struct, frozen=True):
     @contextlib.contextmanager
     def _limited(self, limit: float) -> Iterator[Any]:
         """Options for a run that ends when the work is ended, or after `limit` seconds."""
-        import onnxruntime
-
-        own, done, begun = onnxruntime.RunOptions(), threading.Event(), time.monotonic()
+        own, done, begun = run_options(), threading.Event(), time.monotonic()
 
         def look() -> None:
             while not (self.is_ended or time.monotonic() > begun + limit):

@@ -17,7 +17,7 @@ from mdf_loop.ir import Array, Data, Program
 from mdf_loop.ir.types import dtype_name
 from mdf_loop.native.choice import natives_of
 from mdf_loop.native.support import STOP
-from mdf_loop.onnx_session import session_options
+from mdf_loop.onnx_session import run_options, session_options
 from mdf_loop.pipeline import LOADED, prepare
 from mdf_loop.run.control.stopping import Stopped, Stopping
 from mdf_loop.run.device import USUAL, Device, Placement
@@ -25,7 +25,7 @@ from mdf_loop.run.onnxruntime.arrays import fed, is_plain, narrow_ends, owned, t
 from mdf_loop.run.onnxruntime.device_race import open_session
 from mdf_loop.run.onnxruntime.runtime_errors import load_error, onnxruntime_errors, run_error
 from mdf_loop.run.onnxruntime.sizes import sizes
-from mdf_loop.run.room import NO_ROOM, Room
+from mdf_loop.run.room import NO_ROOM, Room, address
 from mdf_loop.signals import ending
 
 THREADS = 0
@@ -49,13 +49,10 @@ class Session:
     def __init__(
         self, program: Program, placement: Placement = USUAL, whole: Program | None = None
     ) -> None:
-        import onnxruntime
-
         self.program = program
         self.names = [output.name for output in program.outputs]
         self._dtypes = {output.name: output.value.dtype for output in program.outputs}
         self._narrow, self._narrow_outputs = narrow_ends(program)
-        self._run_options = onnxruntime.RunOptions
         self._sizes = sizes(program)
         self._sizes.refuse()
         most = self._sizes.most_elements if whole is None else sizes(whole).most_elements
@@ -119,11 +116,11 @@ class Session:
 
     def _run(self, arrays: Mapping[str, Data], stopping: Stopping, room: Room) -> dict[str, Data]:
         self._sizes.refuse()
-        options = self._run_options()
+        options = run_options()
         feeds = fed(arrays, self._narrow)
         if self._can_be_told:
             number = np.zeros((), np.int64)
-            feeds = {**feeds, STOP.name: np.array(number.ctypes.data)}
+            feeds = {**feeds, STOP.name: np.array(address(number))}
             computation: Any = Told(options, number)
         else:
             computation = options
