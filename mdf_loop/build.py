@@ -6,8 +6,7 @@ Operations on constants are computed at once, so what a model fixes is fixed in 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias, TypeVar
 
@@ -60,6 +59,26 @@ class Shared(Struct):
     makers: dict[Value, Op | Guard] = field(default_factory=dict)
 
 
+class At:
+    """A place in the model, as a context of a builder: entered for each operation, so it is no generator."""
+
+    __slots__ = ("_builder", "_inside", "_outside")
+
+    def __init__(self, builder: Builder, where: str, label: str) -> None:
+        self._builder = builder
+        self._inside = where, label
+
+    def __enter__(self) -> None:
+        builder = self._builder
+        self._outside = builder.where, builder.label
+        builder.where, builder.label = self._inside
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        self._builder.where, self._builder.label = self._outside
+        if isinstance(error, LoopError):
+            raise located(error, self._inside[0]) from None
+
+
 class Builder:
     """Appends operations to one scope: the program's, or that of one body.
 
@@ -109,20 +128,12 @@ class Builder:
         """A builder for a body inside this scope: a loop's, or a branch of a choice."""
         return type(self)(parent=self)
 
-    @contextmanager
-    def at(self, where: str, label: str = "") -> Iterator[None]:
+    def at(self, where: str, label: str = "") -> At:
         """What is built inside comes from this place of the model.
 
         `where` is the MDF path that errors show, `label` what the values are called.
         """
-        old = self.where, self.label
-        self.where, self.label = where, label or self.label
-        try:
-            yield
-        except LoopError as error:
-            raise located(error, where) from None
-        finally:
-            self.where, self.label = old
+        return At(self, where, label or self.label)
 
     # --- values --------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ A `OnnxScope` is one graph, the main one or a body; the `Writer` is what all gra
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -19,8 +20,9 @@ from mdf_loop.ops.native.code import Failure
 from mdf_loop.ops.opset import opset_of_all
 
 
+@functools.cache
 def value_type(dtype: str) -> oir.TypeProtocol:
-    """The type as ONNX has it, without a shape."""
+    """The type as ONNX has it, without a shape; one for all values."""
     if is_sequence(dtype):
         return oir.SequenceType(value_type(inside(dtype)))
     if is_optional(dtype):

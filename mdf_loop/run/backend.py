@@ -77,10 +77,13 @@ class Backend(Struct, frozen=True):
     Attributes:
         order: the passes that a program goes through before it is loaded.
         load: makes it ready.
+        is_standard: whether all loops of a placement are surely those of ONNX Runtime; else it is known
+            when they are loaded.
     """
 
     order: Order
     load: Load
+    is_standard: Callable[[Placement], bool]
 
 
 class DocumentBackend(Struct, frozen=True):
@@ -96,8 +99,8 @@ class DocumentBackend(Struct, frozen=True):
 
 PROGRAM_BACKENDS: Mapping[str, Backend] = MappingProxyType(
     {
-        "onnxruntime": Backend(ONNXRUNTIME, Session),
-        "interpreter": Backend(INTERPRET, Interpreted),
+        "onnxruntime": Backend(ONNXRUNTIME, Session, lambda placement: placement.native == "off"),
+        "interpreter": Backend(INTERPRET, Interpreted, lambda _: False),
     }
 )
 """Back ends for programs, by the word that chooses them."""

@@ -135,22 +135,24 @@ class TimeSession:
         program = self.programs.first if which == "first" else self.programs.later
         asked = over_time(swept, thinned=which == "thinned")
         ready = prepare(program, self._backend.order, asked)
-        loaded = self._backend.load(ready, replace(self._placement, brief=brief))
-        if which == "later" and ready.sites:
-            loaded = self._drawn_ahead(loaded)
+        placement = replace(self._placement, brief=brief)
+        load = self._drawing if which == "later" and ready.sites else self._backend.load
+        loaded = load(ready, placement)
         return Members(loaded, swept) if swept else loaded
 
-    def _drawn_ahead(self, loaded: Runnable) -> Runnable:
-        """The loop, for ONNX Runtime's own kernels with random numbers drawn before it."""
-        ready = loaded.program
+    def _drawing(self, ready: Program, placement: Placement) -> Runnable:
+        """A loop that draws; for ONNX Runtime's own kernels with random numbers drawn before it."""
+        loop, load = ready.ops[-1], self._backend.load
         (steps,) = (e.value for e in ready.inputs if e.role is Takes.CONTROL and e.of == "steps")
-        loop = ready.ops[-1]
-        if not isinstance(loop, Loop) or loaded.native.get(loop.name, BRIEF) in (NATIVE, BRIEF):
+        if not isinstance(loop, Loop):
+            return load(ready, placement)
+        loaded = None if self._backend.is_standard(placement) else load(ready, placement)
+        if loaded is not None and loaded.native.get(loop.name, BRIEF) in (NATIVE, BRIEF):
             return loaded
         made = ahead(ready, steps)
         if made is ready:
-            return loaded
-        drawing = self._backend.load(made, self._placement)
+            return loaded or load(ready, placement)
+        drawing = load(made, self._placement)
         self._drawn[drawing.program] = drawn_by(ready, made)
         return drawing
 

@@ -113,8 +113,9 @@ def cuts(model: dict[str, Any], seed: int, form: str, trials: int | None) -> Non
     with native(), TemporaryDirectory() as folder:
         asked = {"steps": 60, "seed": seed, "trials": trials}
         case = Case(model, asked, {"native": form})
-        whole = unbroken(case)
-        same_results(chunked(case, seed % 1000)[0], whole)
+        compiled = case.compiled()
+        whole = unbroken(case, compiled)
+        same_results(chunked(case, seed % 1000, compiled)[0], whole)
         same_results(resumed(case, seed % 1000, Path(folder) / "run.ckpt")[0], whole)
 
 
