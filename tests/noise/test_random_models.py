@@ -127,7 +127,7 @@ def test_cuts(model: dict[str, Any], seed: int, form: str, trials: int | None) -
 
 @pytest.mark.slow
 @pytest.mark.soak
-@MANY
+@settings(MANY, max_examples=times(3, 1000))  # each is compiled and run some five times
 @given(noisy_models(), SEEDS, st.sampled_from(["auto", "off"]), st.sampled_from([None, 3]))
 def test_many_cuts(model: dict[str, Any], seed: int, form: str, trials: int | None) -> None:
     cuts(model, seed, form, trials)
