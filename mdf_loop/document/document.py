@@ -12,10 +12,10 @@ from mdf_loop.errors import Finding, ModelError, raise_findings
 from mdf_loop.paths import Files
 
 
-class Document(Struct, frozen=True, eq=False, weakref=True):
+class Document(Struct, frozen=True, weakref=True):
     """One graph to work on, with the other graphs of its model by id, and that model if any.
 
-    `files` are those that it was read from. A document is like no other one.
+    `files` are those that it was read from.
     """
 
     graph: Any

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 from msgspec import Struct
 
@@ -86,15 +86,17 @@ class _Index:
         return self._known[name]
 
 
-_INDEXES: WeakKeyDictionary[Document, _Index] = WeakKeyDictionary()
+_INDEXES: dict[int, tuple[ref[Document], _Index]] = {}
+"""The index of each document that is there, by its identity: its graph may be anything."""
 
 
 def _index(document: Document) -> _Index:
     """The index of a document: made once, since each run asks for it."""
-    made = _INDEXES.get(document)
-    if made is None:
-        made = _INDEXES[document] = _Index(document)
-    return made
+    key = id(document)
+    if key not in _INDEXES:
+        gone = ref(document, lambda _: _INDEXES.pop(key, None))
+        _INDEXES[key] = gone, _Index(document)
+    return _INDEXES[key][1]
 
 
 def output_names(document: Document) -> dict[str, str]:

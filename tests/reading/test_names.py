@@ -13,6 +13,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.importing.opening import open_document
+from mdf_loop.reading import names
 from mdf_loop.reading.names import named_items, output_names
 from mdf_loop.specification import Selection
 
@@ -100,10 +101,12 @@ def test_the_index_of_names_goes_with_its_document(mdf: Any) -> None:
     assert list(named_items(document)) == NAMES
     assert list(named_items(document, Selection(record=("A.twice",)))) == [*NAMES, "A.twice"]
     assert list(named_items(document)) == NAMES
+    known = len(names._INDEXES)
     gone = weakref.ref(document)
     del document
     gc.collect()
     assert gone() is None
+    assert len(names._INDEXES) < known
 
 
 def test_the_example_of_mdf(shared: Path) -> None:
