@@ -110,7 +110,7 @@ def unbroken(compiled: Compiled, steps: int, every: int = 1) -> Callable[[], Row
     asked = specify(steps=steps, dt=DT, every=every)
     bound = compiled.prepared.bound(asked)
     session = compiled.prepared.over_time(asked, bound)
-    brief = session.is_brief(steps, session.members(bound))
+    brief = session.begin_run(steps, session.members(bound))
 
     def run() -> Rows:
         held = session.held(session.first.run(session.given(bound, 0)))

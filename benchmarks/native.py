@@ -125,7 +125,7 @@ def alone(case: Case, model: Compiled, steps: int) -> Way:
     bound = model.prepared.bound(specification)
     session = model.prepared.over_time(specification, bound)
     held = session.held(session.first.run(session.given(bound, 0)))
-    brief = session.is_brief(steps, session.members(bound))
+    brief = session.begin_run(steps, session.members(bound))
     later = session.later(held, brief=brief, thinned=False)
     given = session.given(bound, 1, steps)
     feeds = session.going_on(later, given, held, steps - 1, steps - 1, case.dt)

@@ -102,10 +102,10 @@ class TimeSession:
         """The first evaluation."""
         return self._made("first", self.swept)
 
-    def is_brief(self, steps: int, members: int, runs: int = 1) -> bool:
-        """Whether a run has so little to do that making machine code would not pay.
+    def begin_run(self, steps: int, members: int, runs: int = 1) -> bool:
+        """Count a run; whether it is brief: machine code would not pay, nor for those that were counted before.
 
-        There will be so many `runs` of this kind; those that have been are counted, too.
+        There will be so many `runs` of this kind.
         """
         work = steps * members * self._work
         self._done += work

@@ -77,7 +77,7 @@ class TimeStepper:
         self._specification = specification
         self._bound = bound
         self._members = session.members(bound)
-        self._brief = session.is_brief(self.total, self._members, specification.runs)
+        self._brief = session.begin_run(self.total, self._members, specification.runs)
         self._every = session.thinned(keeping, specification.controls, self._members)
         self._ran: OrderOfExecution | None = OrderOfExecution()
         self._reached = self._before = _Reached(0, held, self._ran.mark(), self.total)

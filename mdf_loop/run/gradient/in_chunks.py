@@ -97,7 +97,7 @@ class GradientOverTime:
     def _in_chunks(self, bound: Bound, most: int) -> tuple[Array, dict[str, Array]]:
         chunks = self._chunks(most)
         held, starts = self._begun(bound), []
-        brief = self._session.is_brief(self._steps, max(self._session.members(bound), 1))
+        brief = self._session.begin_run(self._steps, max(self._session.members(bound), 1))
         for chunk in chunks:
             starts.append(held)
             if chunk.stop < self._steps:
