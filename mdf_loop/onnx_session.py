@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 CPU = "CPUExecutionProvider"
@@ -31,9 +31,12 @@ def run_options() -> Any:
 
 
 def inference_session(
-    model: bytes, options: Any, providers: Sequence[str] = (CPU,), **settings: Any
+    model: bytes,
+    options: Any,
+    providers: Sequence[str | tuple[str, Mapping[str, str]]] = (CPU,),
+    **settings: Any,
 ) -> Any:
-    """A session of a model on the first of these providers that has its operators."""
+    """A session of a model on the first of these providers, with their options, that has its operators."""
     import onnxruntime
 
     return onnxruntime.InferenceSession(model, options, providers=list(providers), **settings)

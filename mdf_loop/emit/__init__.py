@@ -1,6 +1,6 @@
 """`Program` -> ONNX."""
 
-from mdf_loop.emit.onnx_model import SessionModel, to_onnx
+from mdf_loop.emit.onnx_model import Forms, SessionModel, to_onnx
 from mdf_loop.emit.portable import portable
 
-__all__ = ["SessionModel", "portable", "to_onnx"]
+__all__ = ["Forms", "SessionModel", "portable", "to_onnx"]

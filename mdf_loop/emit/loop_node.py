@@ -9,6 +9,7 @@
 - What is scanned is read by the iteration number, backward from the end: `Gather(rows, -1 - i)`.
 - Rows that come from outside are the same in every iteration of a counted loop: they are repeated
   after it, and cost nothing in it.
+- What says how often a loop runs and is carried into it, too, is carried as a copy.
 - Where members stop each for itself, they are masked (see `masked`).
 - Rows of a recorded output are compared where their shape is not known (see `row_shapes`).
 """
@@ -62,7 +63,19 @@ class Parts:
     def initial(self) -> list[oir.Value]:
         """What is carried into the first iteration."""
         values = self.outer.writer.values
-        return [*(values[carried.initial] for carried in self.loop.carried), *self.extra.initial()]
+        own = [values[carried.initial] for carried in self.loop.carried]
+        return [self._apart(value) for value in (*own, *self.extra.initial())]
+
+    def _apart(self, value: oir.Value) -> oir.Value:
+        """The value, or the same through an operation, if it says how often the loop runs, too.
+
+        CUDA's loop has a value in one place, and reads what ends it from the CPU's.
+        """
+        if value not in (self.trip, self.condition):
+            return value
+        if value is self.trip:
+            return self.outer.helper("Max", [value], value)
+        return self.outer.helper("And", [value, value], value)
 
     def outputs(self) -> list[oir.Value]:
         """What the node gives, defined in the scope that it stands in: finals, then stacks."""

@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
+from msgspec import Struct
 
-from mdf_loop.emit.guard_node import write_guard
+from mdf_loop.emit.guard_node import write_guard, write_host_guard
 from mdf_loop.emit.if_node import write_if
 from mdf_loop.emit.loop_node import write_loop
 from mdf_loop.emit.scan_node import write_scan
@@ -37,6 +38,33 @@ from mdf_loop.ops.opset import ir_version, said_at
 LoopWriter: TypeAlias = Callable[[OnnxScope, Loop, WriteOps], None]
 """Appends a loop to a scope."""
 
+GuardWriter: TypeAlias = Callable[[OnnxScope, Guard], None]
+"""Appends a guard to a scope."""
+
+
+class Forms(Struct, frozen=True):
+    """How that is written of which ONNX has several forms.
+
+    Attributes:
+        outermost: loops of the main graph.
+        inner: loops in bodies.
+        guard: guards.
+    """
+
+    outermost: LoopWriter = write_loop
+    inner: LoopWriter = write_loop
+    guard: GuardWriter = write_guard
+
+
+PLAIN = Forms()
+"""What all runtimes take."""
+
+FOR_CPU = Forms(outermost=write_scan)
+"""What is fast on ONNX Runtime's CPU provider."""
+
+FOR_CUDA = Forms(guard=write_host_guard)
+"""What fails on its CUDA provider where it fails on the CPU."""
+
 
 def to_onnx(program: Program) -> onnx.ModelProto:
     """The program as an ONNX model; inputs and outputs keep their names, nodes name their MDF path.
@@ -48,7 +76,7 @@ def to_onnx(program: Program) -> onnx.ModelProto:
     refuse_nothing(program.name, program.outputs)
     _refuse_too_deep(program.ops)
     _refuse_too_large(_constants(program))
-    return oir.to_proto(_model(program, write_loop, Nodes()))
+    return oir.to_proto(_model(program, Nodes()))
 
 
 LARGE = 1 << 20
@@ -61,8 +89,9 @@ _INSIDE = (oir.DataType.STRING, oir.DataType.COMPLEX64, oir.DataType.COMPLEX128)
 class SessionModel:
     """A program as a model for ONNX Runtime, and apart from it the large constants by name.
 
-    They are copied nowhere, and may be larger than a file can be. The CPU provider is given loops
-    as `outermost` and `inner` write them, others plain ones; `more` are inputs that those read. `nodes` are what those of both are for.
+    They are copied nowhere, and may be larger than a file can be. The CPU provider is given it in
+    `forms`, CUDA's what `for_cuda` makes of it; `more` are inputs that loops for the CPU
+    read. `nodes` are what those of both are for.
 
     Raises:
         ModelError, UnsupportedError: as `to_onnx`.
@@ -71,21 +100,23 @@ class SessionModel:
     def __init__(
         self,
         program: Program,
-        outermost: LoopWriter = write_scan,
-        inner: LoopWriter = write_loop,
+        forms: Forms = FOR_CPU,
         more: Sequence[Value] = (),
+        for_cuda: Callable[[Program], Program] = lambda program: program,
     ) -> None:
         refuse_nothing(program.name, program.outputs)
         _refuse_too_deep(program.ops)
         _refuse_too_large([c for c in _constants(program) if c.array.nbytes < LARGE])
-        self._program = program
-        self._more = more
+        self.program = program
         self.nodes = Nodes()
-        self.for_cpu, self.apart = _with_apart(_model(program, outermost, self.nodes, inner, more))
+        self._more = more
+        self._for_cuda = for_cuda
+        self.for_cpu, self.apart = _with_apart(_model(program, self.nodes, forms, more))
 
-    def for_others(self) -> onnx.ModelProto:
-        """The model for other providers, with the same constants apart."""
-        return _with_apart(_model(self._program, write_loop, self.nodes, more=self._more))[0]
+    def on_cuda(self) -> onnx.ModelProto:
+        """The model for the CUDA provider, with the same constants apart."""
+        program = self._for_cuda(self.program)
+        return _with_apart(_model(program, self.nodes, FOR_CUDA, self._more))[0]
 
 
 def _with_apart(model: oir.Model) -> tuple[onnx.ModelProto, dict[str, Array]]:
@@ -156,16 +187,23 @@ def _refuse_too_large(constants: Collection[Constant]) -> None:
 
 
 def _model(
-    program: Program,
-    write_outermost: LoopWriter,
-    nodes: Nodes,
-    write_inner: LoopWriter = write_loop,
-    more: Sequence[Value] = (),
+    program: Program, nodes: Nodes, forms: Forms = PLAIN, more: Sequence[Value] = ()
 ) -> oir.Model:
     writer = Writer(program, nodes)
 
+    def write(scope: OnnxScope, ops: Iterable[Operation], loop: LoopWriter) -> None:
+        for operation in ops:
+            if isinstance(operation, Loop):
+                loop(scope, operation, inner)
+            elif isinstance(operation, If):
+                write_if(scope, operation, inner)
+            elif isinstance(operation, Guard):
+                forms.guard(scope, operation)
+            else:
+                _write(scope, operation)
+
     def inner(scope: OnnxScope, ops: Iterable[Operation]) -> None:
-        _write(scope, ops, write_inner, inner)
+        write(scope, ops, forms.inner)
 
     given = {entry.value for entry in program.inputs}
     inputs = [writer.declare(entry.value, entry.value.name) for entry in program.inputs]
@@ -174,7 +212,7 @@ def _model(
     for output in program.outputs:
         if output.value not in given:
             scope.output_names.setdefault(output.value, output.name)
-    _write(scope, program.ops, write_outermost, inner)
+    write(scope, program.ops, forms.outermost)
     outputs = [_output(scope, each.name, each.value, given) for each in program.outputs]
     graph = oir.Graph(
         inputs,
@@ -192,27 +230,18 @@ def _model(
     )
 
 
-def _write(
-    scope: OnnxScope, ops: Iterable[Operation], write_own_loop: LoopWriter, inner: WriteOps
-) -> None:
-    """Append operations; those in bodies are written by `inner`."""
+def _write(scope: OnnxScope, operation: Op | Constant) -> None:
+    """Append what has no body."""
     writer = scope.writer
-    for operation in ops:
-        if isinstance(operation, Constant):
-            made = writer.constant(operation.array, writer.free_name(operation.value))
-            writer.values[operation.value] = made
-        elif isinstance(operation, Op):
-            behind, attributes = said_at(operation, writer.opset)
-            inputs = [None if v is None else writer.values[v] for v in operation.inputs]
-            inputs += [None if array is None else writer.constant(array) for array in behind]
-            outputs = [scope.define(v) for v in operation.outputs]
-            scope.node(operation.op_type, inputs, outputs, dict(attributes), operation.where)
-        elif isinstance(operation, Guard):
-            write_guard(scope, operation)
-        elif isinstance(operation, Loop):
-            write_own_loop(scope, operation, inner)
-        else:
-            write_if(scope, operation, inner)
+    if isinstance(operation, Constant):
+        made = writer.constant(operation.array, writer.free_name(operation.value))
+        writer.values[operation.value] = made
+        return
+    behind, attributes = said_at(operation, writer.opset)
+    inputs = [None if v is None else writer.values[v] for v in operation.inputs]
+    inputs += [None if array is None else writer.constant(array) for array in behind]
+    outputs = [scope.define(v) for v in operation.outputs]
+    scope.node(operation.op_type, inputs, outputs, dict(attributes), operation.where)
 
 
 def _output(scope: OnnxScope, name: str, value: Value, given: set[Value]) -> oir.Value:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mdf_loop.ir import Array, Op
 from mdf_loop.ir.types import kind_of
-from mdf_loop.ops import sure_kernels
+from mdf_loop.ops import for_cuda, sure_kernels
 from mdf_loop.ops.batching import elementwise as batching
 from mdf_loop.ops.compositions import activations, arithmetic, elementary, erf
 from mdf_loop.ops.costs import transcendental
@@ -99,6 +99,7 @@ ARITHMETIC = (
         native=exact.divided,
         native_together=exact.divided_together,
         may_fail=divides_by_zero,
+        for_cuda=for_cuda.divisor,
     ),
     _number(name="Neg", derivative=slopes.NEG, native=exact.neg),
     _number(name="Abs", derivative=slopes.ABS, native=exact.absolute, never_negative=_of_floats),
@@ -107,6 +108,7 @@ ARITHMETIC = (
         derivative=slopes.MOD,
         native=exact.rest,
         may_fail=divides_by_zero,
+        for_cuda=for_cuda.divisor,
         wrong_kernel=_wrong_mod,
         composed=arithmetic.mod,
         meaning=_mod,
@@ -149,6 +151,7 @@ ARITHMETIC = (
         name="Sign",
         derivative=NOTHING,
         native=exact.sign,
+        for_cuda=for_cuda.sign,
         has_kernel=sure_kernels.of(NUMBERS),
         wrong_kernel=sure_kernels.first_of({"float16"}),
     ),
@@ -211,6 +214,7 @@ DTYPES = (
         name="Cast",
         derivative=slopes.CONVERTED,
         native=conversions.cast,
+        for_cuda=for_cuda.whole,
         may_fail=no_number,
         has_kernel=lambda op: {first_dtype(op), op.outputs[0].dtype} <= PLAIN,
     ),

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from mdf_loop.ir import Array, Op, Value
-from mdf_loop.ops import sure_kernels
+from mdf_loop.ops import for_cuda, sure_kernels
 from mdf_loop.ops.batching import products, reductions, rows, selection, shapes
 from mdf_loop.ops.compositions import selection as composing
 from mdf_loop.ops.compositions import text
@@ -232,6 +232,7 @@ CHOSEN = (
         derivative=choices.GATHER,
         native_whole=choosing.gather,
         may_fail=index_outside,
+        for_cuda=for_cuda.index,
         wrong_kernel=_wrong_gather,
         batched=selection.gather,
         composed=text.gather,
@@ -242,6 +243,7 @@ CHOSEN = (
         native_whole=positions.gather_elements,
         meaning=_elements,
         may_fail=index_outside,
+        for_cuda=for_cuda.index,
         batched=selection.elements,
     ),
     _indexed(
@@ -250,6 +252,7 @@ CHOSEN = (
         native_whole=positions.gather_nd,
         meaning=_by_tuples,
         may_fail=tuple_outside,
+        for_cuda=for_cuda.index_tuple,
         batched=selection.gather_nd,
     ),
     Row(
@@ -257,6 +260,7 @@ CHOSEN = (
         derivative=choices.SCATTER_ELEMENTS,
         native_whole=positions.scatter_elements,
         may_fail=index_outside,
+        for_cuda=for_cuda.index,
         has_kernel=sure_kernels.indexed(PLAIN),
         wrong_kernel=_wrong_scatter,
         opset=of_reduction,
@@ -268,6 +272,7 @@ CHOSEN = (
         batched=selection.scatter_nd,
         native_whole=positions.scatter_nd,
         may_fail=tuple_outside,
+        for_cuda=for_cuda.index_tuple,
         has_kernel=sure_kernels.indexed(PLAIN),
         wrong_kernel=_wrong_scatter,
         opset=of_reduction,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from mdf_loop.ops import sure_kernels
+from mdf_loop.ops import for_cuda, sure_kernels
 from mdf_loop.ops.batching import reductions as batching
 from mdf_loop.ops.compositions import reductions as composing
 from mdf_loop.ops.compositions import selection
@@ -37,6 +37,7 @@ ROWS = (
         name="ReduceSum",
         derivative=slopes.SUM,
         native_whole=native.total,
+        for_cuda=for_cuda.total,
         has_kernel=sure_kernels.indexed(NUMBERS),
         newer_forms=(),
         batched=batching.reduce_sum,
@@ -46,13 +47,25 @@ ROWS = (
         name="ReduceProd",
         derivative=slopes.PROD,
         native_whole=native.product,
+        for_cuda=for_cuda.product,
         composed=composing.whole_product,
     ),
-    _summed(name="ReduceL1", derivative=slopes.L1, composed=composing.whole_l1),
     _summed(
-        name="ReduceSumSquare", derivative=slopes.SUM_SQUARE, composed=composing.whole_square_sum
+        name="ReduceL1", derivative=slopes.L1, composed=composing.whole_l1, for_cuda=for_cuda.total
     ),
-    _reduced(name="ReduceL2", derivative=slopes.L2, composed=composing.l2, composes=_of_floats),
+    _summed(
+        name="ReduceSumSquare",
+        derivative=slopes.SUM_SQUARE,
+        composed=composing.whole_square_sum,
+        for_cuda=for_cuda.total,
+    ),
+    _reduced(
+        name="ReduceL2",
+        derivative=slopes.L2,
+        composed=composing.l2,
+        composes=_of_floats,
+        for_cuda=for_cuda.total,
+    ),
     _reduced(
         name="ReduceLogSum",
         derivative=slopes.LOG_SUM,
@@ -99,6 +112,7 @@ ROWS = (
         derivative=slopes.SOFTMAX,
         work=transcendental,
         composed=composing.softmax,
+        for_cuda=for_cuda.softmax,
         has_kernel=sure_kernels.of(FLOATS),
     ),
     _along(
@@ -106,6 +120,7 @@ ROWS = (
         derivative=slopes.LOG_SOFTMAX,
         work=transcendental,
         composed=composing.log_softmax,
+        for_cuda=for_cuda.log_softmax,
     ),
     _along(
         name="LpNormalization",

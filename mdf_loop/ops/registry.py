@@ -33,6 +33,8 @@ Known: TypeAlias = Callable[[Value | None], Array | None]
 
 Test: TypeAlias = Callable[[Op], bool]
 Fails: TypeAlias = Callable[[Op, Known], bool]
+ForCuda: TypeAlias = "Callable[[Builder, Op, Known], Value | None]"
+"""The result, of other operations; None where the kernel will do."""
 Moves: TypeAlias = Callable[[Op], tuple[Value | None, ...]]
 Work: TypeAlias = Callable[[Op], float]
 Type: TypeAlias = tuple[str, Shape]
@@ -122,6 +124,7 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
             often as it is broadcast.
         bits: how much of the result is fixed.
         may_fail: whether it may fail for values of operands that fit it.
+        for_cuda: what it becomes where ONNX Runtime's kernel for CUDA does what the one for the CPU does not.
         never_negative: whether it gives nothing below 0, and no -0.0.
         random: whether it draws random numbers, so that each call gives others.
         by_shape: whether it reads nothing but the shapes of its operands.
@@ -157,6 +160,7 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
     in_order: bool = False
     bits: Bits = Bits.OPEN
     may_fail: Fails = yes
+    for_cuda: ForCuda | None = None
     never_negative: Test = no
     random: bool = False
     by_shape: bool = False

@@ -23,7 +23,7 @@ from mdf_loop.pipeline import ONNXRUNTIME, prepare
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
 from tests.passes.sketch import Sketch, text
-from tests.placements import STANDARD
+from tests.placements import STANDARD, written_for_cuda
 
 WHERE = "$.graphs[0].nodes['A']"
 SENTENCE = 'it\'s too large: "x" > 1'
@@ -48,6 +48,13 @@ def on_runtime(made: Program, arrays: dict[str, Any]) -> dict[str, Any]:
     return Session(prepare(made, ONNXRUNTIME), STANDARD).run(arrays)
 
 
+def for_cuda(made: Program, arrays: dict[str, Any]) -> dict[str, Any]:
+    with written_for_cuda():
+        return on_runtime(made, arrays)
+
+
+ENGINES = [interpret, on_runtime, for_cuda]
+
 ARRAYS = [
     np.array([0.0, -0.0, np.nan, -1.5]),
     np.array(-0.0, np.float32),
@@ -63,7 +70,7 @@ ARRAYS = [
 
 
 @pytest.mark.parametrize("array", ARRAYS, ids=[f"{a.dtype}{list(a.shape)}" for a in ARRAYS])
-@pytest.mark.parametrize("engine", [interpret, on_runtime])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_value_is_what_it_is_while_the_truth_holds(engine, array: np.ndarray) -> None:
     made = guarded(dtype_name(array), array.shape)
     y = engine(made, {"x": array, "ok": np.array(True)})["y"]
@@ -74,7 +81,7 @@ def test_a_value_is_what_it_is_while_the_truth_holds(engine, array: np.ndarray) 
         assert y.tobytes() == array.tobytes()
 
 
-@pytest.mark.parametrize("engine", [interpret, on_runtime])
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("dtype", "x"),
     [
@@ -107,7 +114,7 @@ def test_in_a_loop_it_fails_in_the_iteration_in_which_it_is_read(recorded: bool)
         x=loop.carried[0].final, **{f"r{k}": r.stack for k, r in enumerate(loop.recorded)}
     )
     arrays = {"x0": np.zeros(2), "a": np.ones(2)}
-    for engine in (interpret, on_runtime):
+    for engine in ENGINES:
         assert engine(made, {**arrays, "n": np.array(3)})["x"].tolist() == [3, 3]
         with pytest.raises(RunError, match="too large") as caught:
             engine(made, {**arrays, "n": np.array(4)})

@@ -192,7 +192,7 @@ def test_more_iterations_than_memory_would_hold_are_a_loop() -> None:
 def test_files_and_other_providers_have_plain_loops() -> None:
     program = prepare(recording(), ONNXRUNTIME)
     assert "Scan" not in op_types(to_onnx(program).graph)
-    assert "Scan" not in op_types(SessionModel(program).for_others().graph)
+    assert "Scan" not in op_types(SessionModel(program).on_cuda().graph)
 
 
 def stops_early() -> Program:

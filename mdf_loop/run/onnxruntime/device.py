@@ -5,13 +5,18 @@ ONNX Runtime falls back to the CPU without a word; here that is an error that sa
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from msgspec import Struct
 
 from mdf_loop.emit import SessionModel
 from mdf_loop.errors import DeviceError
+from mdf_loop.ir import If, Loop, Program, reads, results, walk
 from mdf_loop.onnx_session import CPU, inference_session
 from mdf_loop.run.device import Device
 from mdf_loop.run.room import NO_ROOM, Room, address
@@ -27,6 +32,9 @@ rows (see `emit.scan_node`) are left out."""
 
 _CUDA = "CUDAExecutionProvider"
 
+_EXACT = {"use_tf32": "0"}
+"""Products of float32 are computed in float32, and not in 10 bits."""
+
 
 class Placed(Struct, frozen=True, eq=False):
     """A model that the runtime has on a device."""
@@ -40,8 +48,11 @@ class Placed(Struct, frozen=True, eq=False):
         """The outputs of these names; those that there is room for are there."""
         if not room:
             made: list[Any] = self.session.run(names, feeds, options)
-            return made
-        binding = self.session.io_binding()
+            if feeds.keys().isdisjoint(names):
+                return made
+            # what is an input and an output CUDA gives as zeros
+            return [_own(feeds[n]) if n in feeds else m for n, m in zip(names, made, strict=True)]
+        binding = self.session.io_binding()  # of runs over time: none of their inputs is an output
         for name, array in feeds.items():
             binding.bind_cpu_input(name, array)
         for name in names:
@@ -53,6 +64,11 @@ class Placed(Struct, frozen=True, eq=False):
         self.session.run_with_iobinding(binding, options)
         outputs = zip(names, binding.get_outputs(), strict=True)
         return [room[name] if name in room else output.numpy() for name, output in outputs]
+
+
+def _own(data: Any) -> Any:
+    """What is fed, to be kept."""
+    return data.copy() if isinstance(data, np.ndarray) else data
 
 
 def runtime_package() -> str:
@@ -76,6 +92,22 @@ def cuda_problem() -> str | None:
     return f"the package '{runtime_package()}' {onnxruntime.__version__} has none"
 
 
+def _kind_problem(program: Program) -> str | None:
+    """Why CUDA has no place for values; None if loops and choices are given, and give, arrays of numbers.
+
+    The runtime's CUDA provider takes other loops, too, and may end the process (onnxruntime 1.31).
+    """
+    for operation in walk(program.ops):
+        if isinstance(operation, Loop | If):
+            passed = (*reads(operation), *results(operation))
+            if any("string" in value.dtype for value in passed):
+                name = operation.name
+                return (
+                    f"texts go into '{name}' or come out of it, and its loops are of numbers only"
+                )
+    return None
+
+
 def on_cpu(model: SessionModel, options: Any, reason: str) -> Placed:
     """The model on the CPU."""
     session = inference_session(
@@ -90,7 +122,7 @@ def on_cuda(model: SessionModel, options: Any) -> Placed:
     Raises:
         DeviceError: CUDA would not really be used; the sentence says why.
     """
-    problem = cuda_problem()
+    problem = cuda_problem() or _kind_problem(model.program)
     if problem is not None:
         raise DeviceError(problem)
     session = _cuda_session(model, options)
@@ -102,14 +134,29 @@ def on_cuda(model: SessionModel, options: Any) -> Placed:
     return Placed(session, Device("cuda", reason))
 
 
+@functools.cache
+def _load_libraries() -> None:
+    """Load CUDA and cuDNN out of NVIDIA's packages for Python, where they were installed as such.
+
+    What the runtime prints about those that are not there is not shown: the session then says what it
+    misses.
+    """
+    import onnxruntime
+
+    if hasattr(onnxruntime, "preload_dlls"):
+        with contextlib.redirect_stdout(io.StringIO()):
+            onnxruntime.preload_dlls()
+
+
 def _cuda_session(model: SessionModel, options: Any) -> Any:
     """A session whose first provider is CUDA, without the runtime's silent fallback."""
+    _load_libraries()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     try:
         session = inference_session(
-            model.for_others().SerializeToString(),
+            model.on_cuda().SerializeToString(),
             options,
-            [_CUDA, CPU],
+            [(_CUDA, _EXACT), CPU],
             disabled_optimizers=list(INEXACT_FUSIONS),
             enable_fallback=0,
         )

@@ -21,6 +21,7 @@ from typing import TypeAlias
 from mdf_loop.emit.row_shapes import row_error
 from mdf_loop.emit.scope import Nodes
 from mdf_loop.errors import LoopError, MemoryLimitError, RunError
+from mdf_loop.ops import row_of
 
 
 @functools.cache
@@ -121,6 +122,8 @@ _Words: TypeAlias = Callable[[re.Match[str]], tuple[str, str]]
 
 
 def _explained(op_type: str, reason: str) -> tuple[str, str]:
+    if "operand cannot broadcast" in reason and row_of(op_type).elementwise:  # as CUDA says it
+        return "the shapes of two operands do not fit", _ONE_SHAPE
     for pattern, words in _KNOWN:
         found = pattern.search(reason)
         if found:
@@ -146,6 +149,7 @@ def _no_position(found: re.Match[str]) -> tuple[str, str]:
 
 
 _NO_POSITION = "a subscript is outside of its array"
+_ONE_SHAPE = "give both one shape, or one of them an axis of 1 element there"
 
 _KNOWN: tuple[tuple[re.Pattern[str], _Words], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), words)
@@ -171,7 +175,7 @@ _KNOWN: tuple[tuple[re.Pattern[str], _Words], ...] = tuple(
             lambda m: (
                 f"the shapes of two operands do not fit: an axis has {m[1]} elements in one and "
                 f"{m[2]} in the other",
-                "give both one shape, or one of them an axis of 1 element there",
+                _ONE_SHAPE,
             ),
         ),
         (

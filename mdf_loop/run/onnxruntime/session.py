@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.emit import SessionModel
+from mdf_loop.emit import Forms, SessionModel
 from mdf_loop.emit.loop_node import write_loop
 from mdf_loop.emit.scan_node import write_scan
 from mdf_loop.errors import LoopError
@@ -18,7 +19,7 @@ from mdf_loop.ir.types import dtype_name
 from mdf_loop.native.choice import natives_of
 from mdf_loop.native.support import STOP
 from mdf_loop.onnx_session import run_options, session_options
-from mdf_loop.pipeline import LOADED, prepare
+from mdf_loop.pipeline import CUDA, LOADED, prepare
 from mdf_loop.run.control.stopping import Stopped, Stopping
 from mdf_loop.run.device import USUAL, Device, Placement
 from mdf_loop.run.onnxruntime.arrays import fed, is_plain, narrow_ends, owned, taken
@@ -61,9 +62,10 @@ class Session:
         options = _options(natives.share(loaded), most > SMALL)
         self.native = natives.said
         keep = natives.register(options)
-        outermost, inner = map(natives.writer, (write_scan, write_loop))
+        forms = Forms(natives.writer(write_scan), natives.writer(write_loop))
         self._can_be_told = bool(natives.loops)
-        model = SessionModel(loaded, outermost, inner, (STOP,) if natives.loops else ())
+        told = (STOP,) if natives.loops else ()
+        model = SessionModel(loaded, forms, told, functools.partial(prepare, order=CUDA))
         self._nodes = model.nodes
         self._apart = {name: owned(array) for name, array in model.apart.items()}
         if self._apart:

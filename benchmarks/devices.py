@@ -1,0 +1,122 @@
+"""What a step costs on a GPU, beside the CPU.
+
+    python benchmarks/devices.py [--only CASE] [--rounds 5]
+
+Ways: the CPU (loops are machine code, on all cores where that pays), the CPU with `native="off"`, and
+CUDA, where each operation of a step is a kernel of its own. Their numbers are compared first. Samples are
+taken in turn; figures are minima in microseconds a step, of whole runs of which the first and the last row are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from native_peers import models
+
+import mdf_loop
+from mdf_loop.run.onnxruntime.device import cuda_problem
+
+WAYS: Mapping[str, Mapping[str, Any]] = {
+    "CPU": {"device": "cpu"},
+    "CPU, standard": {"device": "cpu", "native": "off"},
+    "CUDA": {"device": "cuda"},
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, how many steps it runs, of what seconds, and which of its values is compared."""
+
+    model: Callable[[], Any]
+    steps: int
+    dt: float
+    value: str
+
+
+CASES: Mapping[str, Case] = {
+    "FN 1": Case(lambda: models.from_file("FN"), 2000, models.FN_DT, "FNpop.V"),
+    **{
+        f"FN 1e{power}": Case(lambda n=10**power: models.fn(n), steps, models.FN_DT, "FNpop.V")
+        for power, steps in ((3, 2000), (5, 500), (6, 100))
+    },
+    "HH": Case(lambda: models.from_file("HH"), 1000, models.HH_DT, "pop0.v"),
+    **{
+        f"RNN {units}": Case(lambda n=units: models.rnn(n), steps, 0.1, "net.r")
+        for units, steps in ((100, 1000), (500, 500), (2000, 200))
+    },
+    **{
+        f"drift diffusion 1e{power}": Case(
+            lambda n=10**power: models.drift(n), steps, models.DRIFT_DT, "trial.x"
+        )
+        for power, steps in ((4, 500), (6, 100))
+    },
+}
+
+
+def runs_of(case: Case) -> dict[str, Callable[[], Any]]:
+    """One run in each way that can be had here; all give the same."""
+    made: dict[str, Callable[[], Any]] = {}
+    expected: Any = None
+    for way, options in WAYS.items():
+        if way == "CUDA" and cuda_problem():
+            continue
+        compiled = mdf_loop.compile(case.model(), **options)
+        asked = {"steps": case.steps, "every": case.steps - 1, "dt": case.dt, "only": [case.value]}
+
+        def run(compiled: Any = compiled, asked: Any = asked) -> Any:
+            return compiled.run(**asked, progress=False)[case.value]
+
+        found = run()
+        expected = found if expected is None else expected
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+        made[way] = run
+    return made
+
+
+def best(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Seconds that each takes at least, measured in turn."""
+    samples: dict[str, list[float]] = {way: [] for way in runs}
+    for _ in range(rounds):
+        for way, run in runs.items():
+            start = time.perf_counter()
+            run()
+            samples[way].append(time.perf_counter() - start)
+    return {way: min(taken) for way, taken in samples.items()}
+
+
+def card() -> str:
+    """The name of the GPU, as its driver says it."""
+    asked = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "no GPU"
+
+
+def main() -> None:
+    """Print a table, row by row."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="cases whose name begins so")
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    print(f"{card()}; {os.cpu_count()} cores; onnxruntime {onnxruntime.__version__}\n")
+    print(f"| us a step | {' | '.join(WAYS)} | CPU / CUDA |\n|{'---|' * (len(WAYS) + 2)}")
+    for name, case in CASES.items():
+        if not name.startswith(given.only):
+            continue
+        taken = best(runs_of(case), given.rounds)
+        cells = [f"{taken[way] / case.steps * 1e6:.3g}" if way in taken else "" for way in WAYS]
+        ratio = f"{taken['CPU'] / taken['CUDA']:.2g}" if "CUDA" in taken else ""
+        print(f"| {name} | {' | '.join(cells)} | {ratio} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""How operations are written for ONNX Runtime's CUDA provider, whose kernels do what those of the CPU do not.
+
+    y = Gather(x, i)        it is 0 where there is no position i; the CPU's fails
+    q = Div(n, d)           it is any whole number where d is 0; the CPU's fails
+    n: int64 = Cast(x)      nan is 0, what is too large the largest number; the CPU's is the smallest for both
+    y = Sign(x)             of nan it is 0; the CPU's is nan
+    s = ReduceSum(x)        it fails where there is nothing to add; the CPU's is 0
+    y = Softmax(x)          it computes float64 in float32
+
+Rules are the `for_cuda` of rows: what an operation becomes, or None where its kernel will do.
+
+Source: onnxruntime-gpu 1.31.1 on an H100 (tests/run/onnxruntime/test_cuda.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdf_loop.ir import Op, Value
+from mdf_loop.ir.types import kind_of
+from mdf_loop.ops.compositions import reductions
+from mdf_loop.ops.compositions.words import attribute, number, operand, optional
+from mdf_loop.ops.failing import divides_by_zero, index_outside, tuple_outside
+from mdf_loop.ops.words import all_true, cast, ints
+
+if TYPE_CHECKING:
+    from mdf_loop.build import Builder
+    from mdf_loop.ops.registry import Known
+
+NO_POSITION = "a position does not exist: a subscript is outside of its array"
+DIVIDED_BY_ZERO = "a whole number was divided by zero"
+
+# --- what fails on the CPU ----------------------------------------------------------------------
+
+
+def divisor(b: Builder, op: Op, known: Known) -> Value | None:
+    """A quotient or rest of whole numbers, whose divisor is looked at."""
+    if not divides_by_zero(op, known):
+        return None
+    given = operand(op, 1)
+    ok = b.op("Not", b.op("Equal", given, number(b, 0, given)))
+    return _checked(b, op, ok, DIVIDED_BY_ZERO)
+
+
+def index(b: Builder, op: Op, known: Known) -> Value | None:
+    """What is at positions of an axis, which are looked at."""
+    if not index_outside(op, known):
+        return None
+    data, axis = operand(op), int(attribute(op, "axis") or 0)
+    if axis < 0 and data.shape is not None:
+        axis += len(data.shape)
+    ends = {} if axis == -1 else {"end": axis + 1}
+    ok = _inside(b, operand(op, 1), b.op("Shape", data, start=axis, **ends))
+    return _checked(b, op, ok, NO_POSITION)
+
+
+def index_tuple(b: Builder, op: Op, known: Known) -> Value | None:
+    """What is at positions of several axes, which are looked at."""
+    if not tuple_outside(op, known):
+        return None
+    data, indices = operand(op), operand(op, 1)
+    first = int(op.attributes.get("batch_dims", 0))
+    ends = b.op("Add", b.op("Shape", indices, start=-1), ints(b, first))
+    extents = b.op("Slice", b.op("Shape", data), ints(b, first), ends)
+    return _checked(b, op, _inside(b, indices, extents), NO_POSITION)
+
+
+def _inside(b: Builder, indices: Value, extents: Value) -> Value:
+    wide = cast(b, indices, "int64")
+    below = b.op("Less", wide, extents)
+    return b.op("And", b.op("GreaterOrEqual", wide, b.op("Neg", extents)), below)
+
+
+def _checked(b: Builder, op: Op, ok: Value, sentence: str) -> Value:
+    """The operation, as long as all of its second operand is right."""
+    first, second, *others = op.inputs
+    assert second is not None
+    guarded = b.guard(second, all_true(b, ok), sentence)
+    return b.op(op.op_type, first, guarded, *others, **op.attributes)
+
+
+# --- what has other numbers ---------------------------------------------------------------------
+
+
+def whole(b: Builder, op: Op, known: Known) -> Value | None:
+    """A float as a whole number: towards zero, and of what does not fit the smallest."""
+    x, target = operand(op), op.outputs[0].dtype
+    if kind_of(x.dtype) != "f" or target not in ("int64", "int32"):
+        return None
+    wide = x if x.dtype == "float64" else cast(b, x, "float32")
+    least = float(np.iinfo(target).min)
+    is_rounded = (
+        target == "int64" or wide.dtype == "float32"
+    )  # no number is between this and the next
+    low = b.op(
+        "GreaterOrEqual" if is_rounded else "Greater",
+        wide,
+        number(b, least - (not is_rounded), wide),
+    )
+    fits = b.op("And", low, b.op("Less", wide, number(b, -least, wide)))
+    safe = b.op("Where", fits, wide, number(b, least, wide))
+    return b.op("Cast", safe, **op.attributes)
+
+
+def sign(b: Builder, op: Op, known: Known) -> Value | None:
+    """-1, 0, 1 or nan."""
+    x = operand(op)
+    if kind_of(x.dtype) != "f":
+        return None
+    return b.op("Where", b.op("Equal", x, x), b.op("Sign", x), x)
+
+
+def softmax(b: Builder, op: Op, known: Known) -> Value | None:
+    """In float64 from its parts."""
+    return reductions.softmax(b, op) if op.outputs[0].dtype == "float64" else None
+
+
+def log_softmax(b: Builder, op: Op, known: Known) -> Value | None:
+    """In float64 from its parts."""
+    return reductions.log_softmax(b, op) if op.outputs[0].dtype == "float64" else None
+
+
+# --- what fails for nothing ---------------------------------------------------------------------
+
+
+def total(b: Builder, op: Op, known: Known) -> Value | None:
+    """A sum to which a zero is added, where there may be nothing."""
+    return _of_more(b, op, known, 0)
+
+
+def product(b: Builder, op: Op, known: Known) -> Value | None:
+    """A product that is multiplied by one, where there may be nothing."""
+    return _of_more(b, op, known, 1)
+
+
+def _of_more(b: Builder, op: Op, known: Known, neutral: float) -> Value | None:
+    x, axes = operand(op), _axes(op, known)
+    if x.shape is None or axes is None:
+        return None
+    more = [axis for axis in axes if not (isinstance(x.shape[axis], int) and x.shape[axis])]
+    if not more:
+        return None
+    behind = np.isin(np.arange(len(x.shape)), [axis % len(x.shape) for axis in more])
+    pads = b.constant(np.concatenate([np.zeros_like(behind), behind]).astype(np.int64))
+    longer = b.op("Pad", x, pads, number(b, neutral, x))
+    return b.op(op.op_type, longer, *op.inputs[1:], **op.attributes)
+
+
+def _axes(op: Op, known: Known) -> tuple[int, ...] | None:
+    """The axes that are summed over; None if they are not known."""
+    rank = len(operand(op).shape or ())
+    given = optional(op, 1)
+    axes = op.attributes.get("axes") if given is None else known(given)
+    if axes is None and given is None:
+        return tuple(range(rank))
+    if axes is None:
+        return None
+    if not len(axes):
+        return () if op.attributes.get("noop_with_empty_axes") else tuple(range(rank))
+    return tuple(int(axis) for axis in axes)
