@@ -17,6 +17,7 @@ from msgspec import Struct
 from mdf_loop.emit import SessionModel
 from mdf_loop.errors import DeviceError
 from mdf_loop.ir import If, Loop, Program, reads, results, walk
+from mdf_loop.ir.types import is_tensor
 from mdf_loop.onnx_session import CPU, inference_session
 from mdf_loop.run.device import Device
 from mdf_loop.run.room import NO_ROOM, Room, address
@@ -100,10 +101,12 @@ def _kind_problem(program: Program) -> str | None:
     for operation in walk(program.ops):
         if isinstance(operation, Loop | If):
             passed = (*reads(operation), *results(operation))
-            if any("string" in value.dtype for value in passed):
+            other = next((v for v in passed if not is_tensor(v.dtype) or v.dtype == "string"), None)
+            if other is not None:
+                kind = "texts" if "string" in other.dtype else "values that are no arrays"
                 name = operation.name
                 return (
-                    f"texts go into '{name}' or come out of it, and its loops are of numbers only"
+                    f"{kind} go into '{name}' or come out of it: its loops are of arrays of numbers"
                 )
     return None
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -113,6 +116,30 @@ def test_cuda_that_runs_nothing_is_not_used(monkeypatch) -> None:
     with pytest.raises(DeviceError, match=sentence):
         mdf_loop.compile(GRAPH, device="cuda").run()
     assert mdf_loop.compile(GRAPH, device="auto").device == "cpu"
+
+
+LOOPS = {
+    "texts": "string[1]",
+    "values that are no arrays": "seq(double[1])",
+}
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_loops_of_cuda_are_of_arrays_of_numbers(monkeypatch, kind: str) -> None:
+    claiming_cuda(monkeypatch, part("CUDA", "Loop"))
+    text = f"""
+        <ir_version: 8, opset_import: ["": 17]>
+        g ({LOOPS[kind]} x) => ({LOOPS[kind]} y) <int64 most = {{3}}> {{
+            y = Loop (most, , x) <body = step (int64 i, bool go, {LOOPS[kind]} v)
+                => (bool goes, {LOOPS[kind]} w) {{ goes = Identity(go)  w = Identity(v) }}>
+        }}"""
+    document = mdf_loop.from_onnx(onnx.parser.parse_model(text))
+    given: dict[str, Any] = {"x": ["a"] if kind == "texts" else [np.array([1.0])]}
+    with pytest.raises(DeviceError, match=f"{kind} go into"):
+        mdf_loop.compile(document, device="cuda").run(given)
+    compiled = mdf_loop.compile(document)
+    assert compiled.run(given).device == "cpu"
+    assert f"no CUDA: {kind} go into" in compiled.device_reason
 
 
 def test_the_runtime_tells_where_operators_run() -> None:
