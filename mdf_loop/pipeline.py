@@ -26,6 +26,7 @@ from mdf_loop.passes.legal.compose import compose
 from mdf_loop.passes.legal.expansions import expansions
 from mdf_loop.passes.legal.float32_ends import with_float32_ends
 from mdf_loop.passes.legal.for_cuda import for_cuda
+from mdf_loop.passes.legal.masked import all_masked
 from mdf_loop.passes.legal.near_neutral import near_neutral
 from mdf_loop.passes.legal.safe_divisions import safe_divisions
 from mdf_loop.passes.legal.widen import widen
@@ -134,7 +135,10 @@ What simplifies a program, and what composes operations of others, is compared w
 LOADED: Order = (with_float32_ends,)
 """What ONNX Runtime's own form needs when it loads a program: a whole one, or a segment of one."""
 
-CUDA: Order = (for_cuda,)
+CUDA: Order = (
+    all_masked,  # first: what masks is written otherwise, too
+    for_cuda,
+)
 """What is loaded, for ONNX Runtime's CUDA provider, whose kernels do what those of the CPU do not."""
 
 

@@ -315,6 +315,7 @@ ACTIVATIONS = (
         name="Gelu",
         wrong_kernel=sure_kernels.first_of({"float64"}),
         composed=activations.gelu,
+        for_cuda=for_cuda.bell,
         meaning=_gelu,
     ),
     _composed(

@@ -6,6 +6,7 @@
     y = Sign(x)             of nan it is 0; the CPU's is nan
     s = ReduceSum(x)        it fails where there is nothing to add; the CPU's is 0
     y = Softmax(x)          it computes float64 in float32
+    y = Gelu(x)             it fails for a single number
 
 Rules are the `for_cuda` of rows: what an operation becomes, or None where its kernel will do.
 
@@ -122,6 +123,15 @@ def log_softmax(b: Builder, op: Op, known: Known) -> Value | None:
     return reductions.log_softmax(b, op) if op.outputs[0].dtype == "float64" else None
 
 
+def bell(b: Builder, op: Op, known: Known) -> Value | None:
+    """Of a single number, which the kernel wants in an array."""
+    x = operand(op)
+    if x.shape != ():
+        return None
+    made = b.op(op.op_type, b.op("Unsqueeze", x, ints(b, 0)), **op.attributes)
+    return b.op("Squeeze", made, ints(b, 0))
+
+
 # --- what fails for nothing ---------------------------------------------------------------------
 
 
@@ -136,27 +146,30 @@ def product(b: Builder, op: Op, known: Known) -> Value | None:
 
 
 def _of_more(b: Builder, op: Op, known: Known, neutral: float) -> Value | None:
+    """The same of an array that is longer by one where it may have no elements."""
     x, axes = operand(op), _axes(op, known)
+    if x.shape is None and axes == _ALL and not attribute(op, "keepdims"):
+        x, axes = b.op("Reshape", x, ints(b, -1)), (0,)
     if x.shape is None or axes is None:
         return None
-    more = [axis for axis in axes if not (isinstance(x.shape[axis], int) and x.shape[axis])]
-    if not more:
+    rank = len(x.shape)
+    summed = range(rank) if axes == _ALL else {axis % rank for axis in axes}
+    is_empty = [not isinstance(extent, int) or extent == 0 for extent in x.shape]  # maybe
+    behind = [is_empty[axis] and axis in summed for axis in range(rank)]
+    if not any(behind):
         return None
-    behind = np.isin(np.arange(len(x.shape)), [axis % len(x.shape) for axis in more])
-    pads = b.constant(np.concatenate([np.zeros_like(behind), behind]).astype(np.int64))
+    pads = b.constant(np.array([*([0] * rank), *map(int, behind)]))
     longer = b.op("Pad", x, pads, number(b, neutral, x))
     return b.op(op.op_type, longer, *op.inputs[1:], **op.attributes)
 
 
+_ALL: tuple[int, ...] = ()
+
+
 def _axes(op: Op, known: Known) -> tuple[int, ...] | None:
-    """The axes that are summed over; None if they are not known."""
-    rank = len(operand(op).shape or ())
+    """The axes that are summed over; None if they are not known, or are none."""
     given = optional(op, 1)
-    axes = op.attributes.get("axes") if given is None else known(given)
-    if axes is None and given is None:
-        return tuple(range(rank))
-    if axes is None:
+    axes = op.attributes.get("axes", ()) if given is None else known(given)
+    if axes is None or (not len(axes) and op.attributes.get("noop_with_empty_axes")):
         return None
-    if not len(axes):
-        return () if op.attributes.get("noop_with_empty_axes") else tuple(range(rank))
-    return tuple(int(axis) for axis in axes)
+    return tuple(map(int, axes)) or _ALL

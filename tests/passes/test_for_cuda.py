@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mdf_loop.errors import RunError
-from mdf_loop.ir import Carried, Guard, Loop, Program, Scanned, body_outputs, walk
+from mdf_loop.ir import Carried, Guard, Loop, Op, Program, Scanned, body_outputs, walk
 from mdf_loop.ir.check import check
 from mdf_loop.ir.types import element_type
 from mdf_loop.ops.for_cuda import DIVIDED_BY_ZERO, NO_POSITION
@@ -139,6 +139,7 @@ WRITTEN: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     "a product of nothing": ("ReduceProd", [np.zeros((0, 2))], {"keepdims": 0}),
     "products": ("ReduceProd", [ROWS], {"axes": (0,), "keepdims": 1}),
     "a norm of nothing": ("ReduceL2", [np.zeros((0, 2))], {"keepdims": 0, "axes": (0, 1)}),
+    "a bell": ("Gelu", [np.array(0.75, np.float32)], {}),
     "shares": ("Softmax", [ROWS], {"axis": -1}),
     "their logarithms": ("LogSoftmax", [ROWS], {"axis": 0}),
 }
@@ -160,6 +161,13 @@ def test_what_is_written_otherwise_gives_the_same(name: str, open_: bool) -> Non
     for found in (interpret(made, given)["y0"], ready):
         assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
         np.testing.assert_allclose(found, expected, rtol=0 if "int" in name else 1e-14)
+
+
+@pytest.mark.parametrize("array", [np.zeros((2, 0)), ROWS], ids=["nothing", "rows"])
+def test_a_sum_of_arrays_of_any_rank(array: np.ndarray) -> None:
+    program = program_of("ReduceSum", [array], shapes=[None], keepdims=0)
+    assert interpret(for_cuda(program), {"x0": array})["y0"] == array.sum()
+    assert "Pad" in {op.op_type for op in for_cuda(program).ops if isinstance(op, Op)}
 
 
 @pytest.mark.parametrize("name", ["float64 as int64", "signs", "a sum of nothing", "shares"])

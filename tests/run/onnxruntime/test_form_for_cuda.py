@@ -1,0 +1,67 @@
+"""What CUDA is given, run on the CPU: random programs in that form do what they do in the usual one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import mdf_loop
+from mdf_loop.errors import LoopError
+from tests.long_runs.helpers import Case, same_results, unbroken
+from tests.placements import written_for_cuda
+from tests.soak import times
+from tests.strategies.loops import graph, loops
+from tests.strategies.members import noisy_loop
+from tests.strategies.nested_control import blocks, document
+from tests.strategies.run_cases import MODELS
+
+SOME = settings(
+    max_examples=times(10, 1000), suppress_health_check=list(HealthCheck), deadline=None
+)
+NUMBERS = st.integers(-5, 9)
+STANDARD = {"native": "off"}
+
+
+def made(source: Any, asked: dict[str, Any]) -> mdf_loop.Results | str:
+    """What a run gives, or the words of its failure, without where positions are."""
+    try:
+        return unbroken(Case(source, asked, STANDARD))
+    except LoopError as error:
+        return str(error.findings[0].where)
+
+
+def same(source: Any, asked: dict[str, Any]) -> None:
+    expected = made(source, asked)
+    with written_for_cuda():
+        found = made(source, asked)
+    if isinstance(expected, str) or isinstance(found, str):
+        assert found == expected
+    else:
+        same_results(found, expected)
+
+
+@SOME
+@given(loops())
+def test_loops(loop: dict[str, Any]) -> None:
+    same(graph(loop), {})
+
+
+@SOME
+@given(blocks, NUMBERS, NUMBERS)
+def test_nested_control_flow(block: Any, a: int, b: int) -> None:
+    same(document(block), {"inputs": {"a": a, "b": b}})
+
+
+@pytest.mark.parametrize("seed", range(times(6, 300)))
+def test_loops_whose_members_stop_each_for_itself(seed: int) -> None:
+    model, sweep = noisy_loop(seed)
+    same(model, {"trials": (1, 7, 20)[seed % 3]} | ({"sweep": sweep} if sweep else {}))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_over_time(name: str) -> None:
+    source, asked = MODELS[name]
+    same(source, {"steps": 30, **asked})
