@@ -40,6 +40,7 @@ from mdf_loop.passes.simplify.drop_true_conditions import drop_true_conditions
 from mdf_loop.passes.simplify.drop_unused import drop_unused
 from mdf_loop.passes.simplify.fast_products import fast_products
 from mdf_loop.passes.simplify.hoist_invariants import hoist_invariants
+from mdf_loop.passes.simplify.known_choices import known_choices
 from mdf_loop.passes.simplify.lazy_choices import lazy_choices
 from mdf_loop.passes.simplify.logical_choices import logical_choices
 from mdf_loop.passes.simplify.merge_equal import merge_equal
@@ -61,7 +62,8 @@ def in_turn(*passes: Pass) -> Pass:
 
 
 SIMPLIFY: Order = (
-    drop_empty_loops,  # first: what they would have computed is wanted by nobody
+    known_choices,  # first: what is on the side that is not taken is wanted by nobody
+    drop_empty_loops,  # nor is what loops without iterations would have computed
     drop_true_conditions,  # a condition left out needs nothing computed for it
     drop_unused,  # before the others, so that nothing is rewritten in vain
     logical_choices,

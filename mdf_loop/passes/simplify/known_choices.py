@@ -1,0 +1,51 @@
+"""A choice whose truth is known is the side that is taken.
+
+    if True giving %y                    %a = Exp(%x)
+      %a = Exp(%x)                ->     ... %a where %y was read
+      give %a
+    else
+      give %x
+
+Keeps: results bit for bit. ONNX Runtime does the same, but loses what such a choice in a body gives, if
+its shape is read, too (onnxruntime 1.32, its constant folding).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from mdf_loop.ir import If, Operation, Program, Value, bodies, walk, with_bodies
+from mdf_loop.ir.substitute import substitute
+from mdf_loop.ops.registry import Known
+from mdf_loop.passes.failing import constants_of
+
+
+def known_choices(program: Program) -> Program:
+    """The program without choices between what is taken and what is not."""
+    known = constants_of(program.ops)
+    if not any(_is_known(operation, known) for operation in walk(program.ops)):
+        return program
+    swaps: dict[Value, Value] = {}
+    ops = tuple(_taken(program.ops, known, swaps))
+    return replace(program, ops=ops, outputs=substitute(program.outputs, swaps))
+
+
+def _is_known(operation: Operation, known: Known) -> bool:
+    return isinstance(operation, If) and known(operation.condition) is not None
+
+
+def _taken(
+    ops: Iterable[Operation], known: Known, swaps: dict[Value, Value]
+) -> Iterator[Operation]:
+    """The operations, with what stands for values that choices gave."""
+    for operation in ops:
+        if isinstance(operation, If) and (truth := known(operation.condition)) is not None:
+            branch = operation.then if truth.item() else operation.otherwise
+            yield from _taken(branch.ops, known, swaps)
+            leaves = substitute(branch.leaves, swaps)
+            swaps.update(zip(operation.outputs, leaves, strict=True))
+            continue
+        inner = [tuple(_taken(body.ops, known, swaps)) for body in bodies(operation)]
+        yield substitute(with_bodies(operation, inner), swaps)
