@@ -32,7 +32,7 @@ TRAP = "onnx::Identity cannot be computed of what it was given"
 DIVIDED = "a whole number was divided by zero"
 """Where numpy gives 0."""
 
-REFUSED = ("it has onnx::Slice that runtimes compute differently",)
+REFUSED = ("that runtimes compute differently", "that cannot be computed")
 """Why steps that are drawn may be standard: seldom."""
 
 Made = dict[str, np.ndarray] | str
@@ -145,14 +145,14 @@ def test_steps(case: Case) -> None:
     except UnsupportedError as error:
         reason = error.findings[0].what.partition(": ")[2]
         event(reason)
-        assert reason in REFUSED
+        assert any(words in reason for words in REFUSED), reason
         return
     agree(run(program, case, REQUIRED), run(program, case, STANDARD))
 
 
 UNKNOWN = (
-    *("may differ", "known only when it runs", "of what is computed", "cannot be computed"),
-    "may change its shape",
+    *REFUSED,
+    *("may differ", "known only when it runs", "of what is computed", "may change its shape"),
 )
 """Why loops with such extents may be standard."""
 
@@ -166,6 +166,6 @@ def test_extents_that_are_known_when_it_runs(case: Case) -> None:
     except UnsupportedError as error:
         reason = error.findings[0].what.partition(": ")[2]
         event(reason)
-        assert reason in REFUSED or any(words in reason for words in UNKNOWN), reason
+        assert any(words in reason for words in UNKNOWN), reason
         return
     agree(run(program, case, REQUIRED), run(program, case, STANDARD))

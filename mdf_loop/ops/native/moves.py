@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from mdf_loop.ir import Array, Op, Value, is_fixed
+from mdf_loop.ir import Array, Op, Shape, Value, is_fixed
+from mdf_loop.ops.inference import infer
 from mdf_loop.ops.meaning import evaluate
 from mdf_loop.ops.native.code import BYTES, Arrays, Cell, Code, NotNative
 from mdf_loop.ops.registry import row_of, title
@@ -50,7 +51,8 @@ def placed(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
         raise NotNative(f"it has {title(op.op_type)} of what is computed")
     values, (places,) = places_of(op, writer.shape, writer.known)
     made = op.outputs[0]
-    if is_fixed(made.shape) and places.shape != made.shape:  # backward, from before the first
+    declared = made.shape if is_fixed(made.shape) else _declared(writer, op)
+    if is_fixed(declared) and places.shape != declared:  # backward, from before the first
         raise NotNative(f"it has {title(op.op_type)} that runtimes compute differently")
     writer.shaped(made, places.shape)
     return values, places.reshape(-1)
@@ -60,6 +62,17 @@ def says_places(op: Op, known: Known) -> bool:
     """Whether it is known before an operation is computed which elements its result has."""
     _, others = _moved(op)
     return len(op.outputs) == 1 and all(known(value) is not None for value in others)
+
+
+def _declared(writer: Arrays, op: Op) -> Shape:
+    """The shape that ONNX says the result has, of operands whose extents are known by now."""
+    known = {k: array for k, v in enumerate(op.inputs) if (array := writer.known(v)) is not None}
+    entries = [
+        None if v is None else (v.dtype, known[k].shape if k in known else writer.shape(v))
+        for k, v in enumerate(op.inputs)
+    ]
+    ((_, shape),) = infer(op.op_type, entries, op.attributes, known, 1)
+    return shape
 
 
 def places_of(
