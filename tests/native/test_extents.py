@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mdf_loop.build import Builder
-from mdf_loop.errors import LoopError, MemoryLimitError
+from mdf_loop.errors import LoopError, MemoryLimitError, UnsupportedError
 from mdf_loop.ir import Program, Shape, Value
 from mdf_loop.run.onnxruntime.session import Session
 from tests import soak
@@ -258,6 +258,12 @@ def test_operations(operation: tuple[Made, str, Sequence[Shape]], extent: int) -
     assert same_bits(made, fixed)
 
 
+def test_a_position_of_nothing_is_looked_at() -> None:
+    """Where the extents are known, too, in which case the loop is standard."""
+    with pytest.raises(UnsupportedError, match="onnx::Gather that cannot be computed"):
+        run(program_of(some_columns, ((0, 3),), "float64"), [np.zeros((0, 3))], native=True)
+
+
 @pytest.mark.parametrize("count", [*range(20), 64, 100])
 def test_sums_have_their_order(count: int) -> None:
     """Eight parts, put together in pairs, then what is left: whether it is known how many there are or not."""
@@ -290,6 +296,10 @@ def at_some(b: Builder, xs: Sequence[Value]) -> Value:
     return b.op("Gather", xs[0], b.constant(np.array([0, -4])), axis=0)
 
 
+def some_columns(b: Builder, xs: Sequence[Value]) -> Value:
+    return b.op("Gather", xs[0], b.constant(np.array([0, -4])), axis=1)
+
+
 def as_fives(b: Builder, xs: Sequence[Value]) -> Value:
     return b.op("Reshape", xs[0], whole(b, 5, -1))
 
@@ -307,6 +317,9 @@ ERRORS: list[tuple[Made, tuple[Shape, ...], dict[str, int], str]] = [
     (at_seven, (("n", 2),), {"n": 7}, "position 7 does not exist: the axis has positions -7 to 6"),
     (at_some, (("n",),), {"n": 3}, "position -4 does not exist: the axis has positions -3 to 2"),
     (at_some, (("n", "m"),), {"n": 0, "m": 1}, "position 0 does not exist"),
+    (some_columns, (("n", "m"),), {"n": 2, "m": 3}, "position -4 does not exist"),
+    (some_columns, (("n", "m"),), {"n": 0, "m": 3}, "position -4 does not exist"),
+    (some_columns, (("n", "m"),), {"n": 0, "m": 0}, "position 0 does not exist"),
     (
         as_fives,
         (("n", 3),),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from mdf_loop.ir import Op, Value, is_fixed
-from mdf_loop.ops.native.code import BYTES, NUMBER, Arrays, Cell, Extent, Failure
+from mdf_loop.ops.native.code import BYTES, NUMBER, Arrays, Cell, Extent, Failure, NotNative
 from mdf_loop.ops.native.extents import product
 from mdf_loop.ops.native.grids import NO_POSITION, position
 from mdf_loop.ops.native.moves import moved
@@ -18,10 +20,13 @@ def gather(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     assert data is not None
     assert index is not None
     extents = writer.extents(data)
-    known = writer.known(index)
+    known, axis = writer.known(index), op.attributes.get("axis", 0) % len(extents)
     if known is not None and is_fixed(extents):
+        if np.any(
+            (known < -extents[axis]) | (known >= extents[axis])
+        ):  # numpy does not look, if it is empty
+            raise NotNative("it has onnx::Gather that cannot be computed")
         return moved(writer, op, cells)
-    axis = op.attributes.get("axis", 0) % len(extents)
     numbers = writer.extents(index)
     writer.shaped(op.outputs[0], (*extents[:axis], *numbers, *extents[axis + 1 :]))
     which = writer.cell(index, cells)
@@ -62,18 +67,24 @@ def _several(writer: Arrays, op: Op, cells: Mapping[Value, Cell], axis: int) -> 
     part, whole = product(code, extents[axis + 1 :]), product(code, extents[axis:])
     size = product(code, (part, BYTES[made.dtype]))
 
+    def place_of(number: str) -> str:
+        return _place(writer, op, writer.load(code, index.dtype, chosen, number), extents[axis])
+
+    def look(number: str) -> None:
+        place_of(number)
+
     def front(first: str) -> None:
         here = writer.at(made.dtype, source, writer.times(first, whole))
         there = writer.at(made.dtype, target, writer.times(first, product(code, (count, part))))
 
         def one(number: str) -> None:
-            place = _place(
-                writer, op, writer.load(code, index.dtype, chosen, number), extents[axis]
-            )
-            begin = writer.at(made.dtype, here, writer.times(place, part))
+            begin = writer.at(made.dtype, here, writer.times(place_of(number), part))
             writer.copy(writer.at(made.dtype, there, writer.times(number, part)), begin, size)
 
         writer.repeat("0", str(count), 1, one)
 
-    writer.repeat("0", str(product(code, extents[:axis])), 1, front)
+    fronts = product(code, extents[:axis])
+    if not isinstance(fronts, int) or not fronts:  # places are looked at though there are no parts
+        writer.repeat("0", str(count), 1, look)
+    writer.repeat("0", str(fronts), 1, front)
     return writer.as_cell(made, target)
