@@ -92,14 +92,12 @@ def whole(b: Builder, op: Op, known: Known) -> Value | None:
         return None
     wide = x if x.dtype == "float64" else cast(b, x, "float32")
     least = float(np.iinfo(target).min)
-    is_rounded = (
+    if (
         target == "int64" or wide.dtype == "float32"
-    )  # no number is between this and the next
-    low = b.op(
-        "GreaterOrEqual" if is_rounded else "Greater",
-        wide,
-        number(b, least - (not is_rounded), wide),
-    )
+    ):  # which has no number between least and least - 1
+        low = b.op("GreaterOrEqual", wide, number(b, least, wide))
+    else:
+        low = b.op("Greater", wide, number(b, least - 1, wide))
     fits = b.op("And", low, b.op("Less", wide, number(b, -least, wide)))
     safe = b.op("Where", fits, wide, number(b, least, wide))
     return b.op("Cast", safe, **op.attributes)
@@ -154,8 +152,8 @@ def _of_more(b: Builder, op: Op, known: Known, neutral: float) -> Value | None:
         return None
     rank = len(x.shape)
     summed = range(rank) if axes == _ALL else {axis % rank for axis in axes}
-    is_empty = [not isinstance(extent, int) or extent == 0 for extent in x.shape]  # maybe
-    behind = [is_empty[axis] and axis in summed for axis in range(rank)]
+    may_be_empty = [not isinstance(extent, int) or extent == 0 for extent in x.shape]
+    behind = [may_be_empty[axis] and axis in summed for axis in range(rank)]
     if not any(behind):
         return None
     pads = b.constant(np.array([*([0] * rank), *map(int, behind)]))

@@ -22,9 +22,8 @@ def gather(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
     extents = writer.extents(data)
     known, axis = writer.known(index), op.attributes.get("axis", 0) % len(extents)
     if known is not None and is_fixed(extents):
-        if np.any(
-            (known < -extents[axis]) | (known >= extents[axis])
-        ):  # numpy does not look, if it is empty
+        outside = (known < -extents[axis]) | (known >= extents[axis])
+        if np.any(outside):  # numpy does not look, where nothing is taken
             raise NotNative("it has onnx::Gather that cannot be computed")
         return moved(writer, op, cells)
     numbers = writer.extents(index)
