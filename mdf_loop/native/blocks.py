@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from mdf_loop.ir import Loop, Op, Recorded, Scanned, Value
+from mdf_loop.native import machine
 from mdf_loop.native.loop_text import ITERATIONS, TAKEN, extent_at
 from mdf_loop.native.support import Form, extent_names
 from mdf_loop.native.writer import Cells, FormWriter, Place
@@ -48,7 +49,8 @@ class LaneBlocks(FormWriter):
     def __init__(self, form: Form, block: LaneBlock, failures: list[Failure]) -> None:
         super().__init__(form, failures)
         self._block = block
-        self._wide = Code(self.text, block.width, form.many)
+        quick = machine.divides_quickly(block.width)
+        self._wide = Code(self.text, block.width, form.many, quick_divider=quick)
         self._start = "0"
         self._count = "1"
         self._aligned: dict[str, str] = {}

@@ -183,11 +183,14 @@ class Code(Struct, frozen=True):
     Attributes:
         many: whether the loop has an axis of lanes: functions are then own ones, with the same bits
             at every width; else those of the system's library, as ONNX Runtime has them.
+        quick_divider: whether the processor divides lanes faster than it corrects products: the quotients
+            are the same.
     """
 
     text: Text = field(default_factory=Text)
     width: int = 1
     many: bool = False
+    quick_divider: bool = False
 
     def type(self, dtype: str) -> str:
         """The type of a register."""

@@ -1,4 +1,4 @@
-"""Quotients by a number that is known: exact, without the divider, which is several times slower for many lanes.
+"""Quotients by a number that is known: exact, without the divider, where that is several times slower.
 
     q = x * r                            # r is 1 / c, rounded
     q' = q - (q * c - x) * r             # x / c, rounded
@@ -21,10 +21,6 @@ import numpy as np
 from msgspec import Struct
 
 from mdf_loop.ops.native.code import Code
-
-FEWEST = 8
-"""Lanes from which on it pays: the divider of fewer is quicker (measured: a step of 1000 FitzHugh-Nagumo
-cells on AMD Zen 3, of four lanes, 1.7 us so and 1.2 us by the divider)."""
 
 
 class _Kind(Struct, frozen=True):
@@ -49,7 +45,7 @@ _KINDS = {"float64": _Kind(53, -960, 900, "int64"), "float32": _Kind(24, -100, 6
 def by_number(code: Code, dtype: str, numbers: Sequence[str], c: str) -> Sequence[str] | None:
     """`x / c` of each number, for a literal float `c`; None where they are better divided."""
     divisor = code.number_of(c)
-    if divisor is None or code.width < FEWEST:
+    if divisor is None or code.width == 1 or code.quick_divider:
         return None
     kind, size = _KINDS[dtype], abs(divisor)
     if not 2.0**-kind.most < size < 2.0**kind.most or math.frexp(size)[0] == 0.5:

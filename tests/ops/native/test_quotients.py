@@ -8,7 +8,6 @@ import pytest
 from mdf_loop.build import Builder
 from mdf_loop.ir import Input, Loop, Output, Program, Recorded, Scanned
 from mdf_loop.native import machine
-from mdf_loop.ops.native import quotients as quotients_by
 from mdf_loop.ops.native.quotients import suffices
 from mdf_loop.run.onnxruntime.session import Session
 from tests.placements import REQUIRED
@@ -90,10 +89,10 @@ def hard(dtype: str, c: float, rng: np.random.Generator) -> np.ndarray:
 
 
 @pytest.fixture(autouse=True)
-def _of_few_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the divider, however few lanes this processor's vectors have."""
+def _without_the_divider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the divider, however quick this processor's is."""
     assert machine.width() * 8 <= LANES
-    monkeypatch.setattr(quotients_by, "FEWEST", 2)
+    monkeypatch.setattr(machine, "divides_quickly", lambda lanes: False)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
