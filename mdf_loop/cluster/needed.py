@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import signal
 from typing import Any
 
 from mdf_loop.errors import InputError
 
 
 def needed(name: str) -> Any:
-    """A module of the extra.
+    """A module of the extra; what Ctrl-C does stays (dask_jobqueue lets it end the process from then on).
 
     Raises:
         InputError: it is not installed.
     """
+    before = signal.getsignal(signal.SIGINT)
     try:
         return importlib.import_module(name)
     except ImportError as error:
         raise _missing(name, f"cannot be imported: {error}") from None
+    finally:
+        if signal.getsignal(signal.SIGINT) is not before:
+            signal.signal(signal.SIGINT, before)
 
 
 def check_needed(name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -11,6 +12,7 @@ import pytest
 
 from mdf_loop.cluster import described
 from mdf_loop.cluster.described import read_cluster
+from mdf_loop.cluster.needed import needed
 from mdf_loop.errors import InputError
 
 GOLDEN = Path(__file__).parent / "golden" / "slurm.sh"
@@ -38,14 +40,23 @@ def written(folder: Path, text: str) -> Path:
 
 def test_the_job_script(tmp_path: Path) -> None:
     """What dask-jobqueue hands to sbatch. There is no SLURM here: it was not run."""
-    from dask_jobqueue import SLURMCluster
-
+    slurm_cluster = needed("dask_jobqueue").SLURMCluster
     arguments = dict(read_cluster(written(tmp_path, SLURM)).arguments)
     assert arguments.pop("jobs") == 3
-    with SLURMCluster(**arguments) as cluster:
+    with slurm_cluster(**arguments) as cluster:
         script = cluster.job_script()
     script = re.sub(r"tcp://[\d.]+:\d+", "SCHEDULER", script.replace(sys.executable, "PYTHON"))
     assert script == GOLDEN.read_text()
+
+
+def test_ctrl_c_does_what_it_did() -> None:
+    code = """if True:
+        import signal
+        from mdf_loop.cluster.needed import needed
+        needed("dask_jobqueue")
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    """
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_so_many_jobs_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
