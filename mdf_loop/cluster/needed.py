@@ -22,7 +22,7 @@ def needed(name: str) -> Any:
     except ImportError as error:
         raise _missing(name, f"cannot be imported: {error}") from None
     finally:
-        if signal.getsignal(signal.SIGINT) is not before:
+        if before is not None and signal.getsignal(signal.SIGINT) is not before:
             signal.signal(signal.SIGINT, before)
 
 

@@ -23,8 +23,9 @@ from mdf_loop.ir import Op, Value
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.compositions import reductions
 from mdf_loop.ops.compositions.words import attribute, number, operand, optional
+from mdf_loop.ops.derivatives import shapes
 from mdf_loop.ops.failing import divides_by_zero, index_outside, tuple_outside
-from mdf_loop.ops.words import all_true, cast, ints
+from mdf_loop.ops.words import all_true, cast, ints, scalar
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -49,12 +50,15 @@ def index(b: Builder, op: Op, known: Known) -> Value | None:
     """What is at positions of an axis, which are looked at."""
     if not index_outside(op, known):
         return None
-    data, axis = operand(op), int(attribute(op, "axis") or 0)
-    if axis < 0 and data.shape is not None:
-        axis += len(data.shape)
-    ends = {} if axis == -1 else {"end": axis + 1}
-    ok = _inside(b, operand(op, 1), b.op("Shape", data, start=axis, **ends))
-    return _checked(b, op, ok, NO_POSITION)
+    extent = extent_of(b, operand(op), int(attribute(op, "axis") or 0))
+    return _checked(b, op, _inside(b, operand(op, 1), extent), NO_POSITION)
+
+
+def extent_of(b: Builder, x: Value, axis: int) -> Value:
+    """The extent of an axis, of an array of any rank."""
+    if x.shape is not None:
+        return shapes.extent(b, x, axis)
+    return b.op("Gather", b.op("Shape", x), scalar(b, axis, "int64"), axis=0)
 
 
 def index_tuple(b: Builder, op: Op, known: Known) -> Value | None:
@@ -64,7 +68,7 @@ def index_tuple(b: Builder, op: Op, known: Known) -> Value | None:
     data, indices = operand(op), operand(op, 1)
     first = int(op.attributes.get("batch_dims", 0))
     ends = b.op("Add", b.op("Shape", indices, start=-1), ints(b, first))
-    extents = b.op("Slice", b.op("Shape", data), ints(b, first), ends)
+    extents = b.op("Slice", shapes.shape_of(b, data), ints(b, first), ends)
     return _checked(b, op, _inside(b, indices, extents), NO_POSITION)
 
 
@@ -92,12 +96,14 @@ def whole(b: Builder, op: Op, known: Known) -> Value | None:
         return None
     wide = x if x.dtype == "float64" else cast(b, x, "float32")
     least = float(np.iinfo(target).min)
-    if (
+    is_next = (
         target == "int64" or wide.dtype == "float32"
-    ):  # which has no number between least and least - 1
-        low = b.op("GreaterOrEqual", wide, number(b, least, wide))
-    else:
-        low = b.op("Greater", wide, number(b, least - 1, wide))
+    )  # least: nothing lies between it and least - 1
+    low = (
+        b.op("GreaterOrEqual", wide, number(b, least, wide))
+        if is_next
+        else b.op("Greater", wide, number(b, least - 1, wide))
+    )
     fits = b.op("And", low, b.op("Less", wide, number(b, -least, wide)))
     safe = b.op("Where", fits, wide, number(b, least, wide))
     return b.op("Cast", safe, **op.attributes)

@@ -24,6 +24,7 @@ from mdf_loop.build import Builder
 from mdf_loop.ir import (
     Body,
     Constant,
+    Loop,
     Op,
     Operation,
     Program,
@@ -48,6 +49,32 @@ def rewrite(program: Program, rule: Rule) -> Program:
         return program
     outputs = substitute(program.outputs, swaps)
     return replace(program, ops=ops, outputs=outputs)
+
+
+LoopRule: TypeAlias = Callable[[Builder, Loop], Loop]
+"""The loop that stands for one; what is computed before it is appended to the builder."""
+
+
+def rewrite_loops(program: Program, rule: LoopRule) -> Program:
+    """The program with every loop as `rule` makes it, from outside in."""
+    b = Builder.resume(program)
+    _loops(b, program.ops, rule)
+    return replace(program, ops=tuple(b.ops))
+
+
+def _loops(b: Builder, ops: Iterable[Operation], rule: LoopRule) -> None:
+    for operation in ops:
+        if isinstance(operation, Constant):
+            b.adopt(operation)
+            continue
+        if isinstance(operation, Loop):
+            operation = rule(b, operation)
+        inner = []
+        for body in bodies(operation):
+            inside = b.body()
+            _loops(inside, body.ops, rule)
+            inner.append(tuple(inside.ops))
+        b.ops.append(with_bodies(operation, inner))
 
 
 def _scope(b: Builder, ops: Iterable[Operation], rule: Rule, swaps: dict[Value, Value]) -> None:

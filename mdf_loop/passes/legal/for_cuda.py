@@ -20,29 +20,22 @@ What surely holds is not looked at. Keeps: results bit for bit, and which runs f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import (
-    Body,
-    Constant,
     Guard,
     Loop,
     Op,
-    Operation,
     Program,
     Scanned,
     Value,
-    bodies,
     body_outputs,
-    with_bodies,
 )
-from mdf_loop.ops.for_cuda import NO_POSITION
+from mdf_loop.ops.for_cuda import NO_POSITION, extent_of
 from mdf_loop.ops.registry import Known, row_of
 from mdf_loop.passes.failing import constants_of
-from mdf_loop.passes.rewrite import rewrite
+from mdf_loop.passes.rewrite import rewrite, rewrite_loops
 
 
 def for_cuda(program: Program) -> Program:
@@ -54,41 +47,20 @@ def for_cuda(program: Program) -> Program:
         made = None if written is None else written(b, op, known)
         return None if made is None else (made,)
 
-    made = rewrite(program, rule)
-    b = Builder.resume(made)
-    _scope(b, made.ops, known)
-    return replace(made, ops=tuple(b.ops))
-
-
-def _scope(b: Builder, ops: Iterable[Operation], known: Known) -> None:
-    for operation in ops:
-        if isinstance(operation, Constant):
-            b.adopt(operation)
-        elif isinstance(operation, Loop):
-            b.append(_loop(b, operation, known))
-        else:
-            inner = [_body(b, body, known) for body in bodies(operation)]
-            b.ops.append(with_bodies(operation, inner))
-
-
-def _body(b: Builder, body: Body, known: Known) -> tuple[Operation, ...]:
-    inside = b.body()
-    _scope(inside, body.ops, known)
-    return tuple(inside.ops)
+    return rewrite_loops(rewrite(program, rule), lambda b, loop: _loop(b, loop, known))
 
 
 def _loop(b: Builder, loop: Loop, known: Known) -> Loop:
-    inside = b.body()
+    before, behind = b.body(), b.body()
     for each in loop.scanned:
-        with b.at(loop.where, each.row.name), inside.at(loop.where, each.row.name):
-            loop = _checked(b, inside, loop, each, known)
-    _scope(inside, loop.ops, known)
-    passed = {value: inside.op("Identity", value) for value in _passed(loop)}
+        with b.at(loop.where, each.row.name), before.at(loop.where, each.row.name):
+            loop = _checked(b, before, loop, each, known)
+    passed = {value: behind.op("Identity", value) for value in _passed(loop)}
     return replace(
         loop,
         carried=tuple(replace(c, leave=passed.get(c.leave, c.leave)) for c in loop.carried),
         recorded=tuple(replace(r, row=passed.get(r.row, r.row)) for r in loop.recorded),
-        ops=tuple(inside.ops),
+        ops=(*before.ops, *loop.ops, *behind.ops),
     )
 
 
@@ -103,7 +75,7 @@ def _checked(b: Builder, inside: Builder, loop: Loop, each: Scanned, known: Know
     extent = None if shape is None else shape[each.axis]
     if isinstance(extent, int) and trip is not None and trip <= extent:
         return loop
-    rows = b.op("Squeeze", b.op("Shape", each.rows, start=each.axis, end=each.axis + 1))
+    rows = extent_of(b, each.rows, each.axis)
     if loop.trip_count is not None and loop.condition is None:
         ok = b.op("LessOrEqual", loop.trip_count, rows)
         return replace(loop, trip_count=b.guard(loop.trip_count, ok, NO_POSITION))

@@ -14,29 +14,25 @@ given that goes on. Keeps: results bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from msgspec.structs import replace
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import (
     Carried,
-    Constant,
     Loop,
     Operation,
     Program,
     Value,
-    bodies,
     captures,
     walk,
-    with_bodies,
 )
 from mdf_loop.ir.substitute import substitute
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.registry import Known
 from mdf_loop.ops.words import cast, scalar
 from mdf_loop.passes.failing import constants_of, first_that_may_fail
+from mdf_loop.passes.rewrite import rewrite_loops
 
 CHOSEN = ("float64", "float32", "int64", "int32", "uint8", "string")
 """Dtypes of which the runtime has a choice by truths."""
@@ -49,24 +45,10 @@ def all_masked(program: Program) -> Program:
     """The program without loops whose members stop each for itself."""
     if not any(isinstance(op, Loop) and op.members is not None for op in walk(program.ops)):
         return program
-    b = Builder.resume(program)
-    _mask(b, program.ops, constants_of(program.ops))
-    return replace(program, ops=tuple(b.ops))
-
-
-def _mask(b: Builder, ops: Iterable[Operation], known: Known) -> None:
-    for operation in ops:
-        if isinstance(operation, Constant):
-            b.adopt(operation)
-            continue
-        if isinstance(operation, Loop) and operation.members is not None:
-            operation = masked(b, operation, known)
-        inner = []
-        for body in bodies(operation):
-            inside = b.body()
-            _mask(inside, body.ops, known)
-            inner.append(tuple(inside.ops))
-        b.ops.append(with_bodies(operation, inner))
+    known = constants_of(program.ops)
+    return rewrite_loops(
+        program, lambda b, loop: loop if loop.members is None else masked(b, loop, known)
+    )
 
 
 def masked(b: Builder, loop: Loop, known: Known) -> Loop:
