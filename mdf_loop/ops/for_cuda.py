@@ -96,14 +96,12 @@ def whole(b: Builder, op: Op, known: Known) -> Value | None:
         return None
     wide = x if x.dtype == "float64" else cast(b, x, "float32")
     least = float(np.iinfo(target).min)
-    is_next = (
-        target == "int64" or wide.dtype == "float32"
-    )  # least: nothing lies between it and least - 1
-    low = (
-        b.op("GreaterOrEqual", wide, number(b, least, wide))
-        if is_next
-        else b.op("Greater", wide, number(b, least - 1, wide))
-    )
+    if (
+        target == "int32" and wide.dtype == "float64"
+    ):  # which has numbers between least - 1 and least
+        low = b.op("Greater", wide, number(b, least - 1, wide))
+    else:
+        low = b.op("GreaterOrEqual", wide, number(b, least, wide))
     fits = b.op("And", low, b.op("Less", wide, number(b, -least, wide)))
     safe = b.op("Where", fits, wide, number(b, least, wide))
     return b.op("Cast", safe, **op.attributes)
