@@ -28,6 +28,7 @@ from mdf_loop.passes.legal.float32_ends import with_float32_ends
 from mdf_loop.passes.legal.for_cuda import for_cuda
 from mdf_loop.passes.legal.masked import all_masked
 from mdf_loop.passes.legal.near_neutral import near_neutral
+from mdf_loop.passes.legal.protect_reshapes import protect_reshapes
 from mdf_loop.passes.legal.safe_divisions import safe_divisions
 from mdf_loop.passes.legal.widen import widen
 from mdf_loop.passes.record_every import record_every
@@ -82,6 +83,7 @@ LEGAL: Order = (
     expansions,  # what is composed spreads elements, too
     near_neutral,  # compositions have constants, too
     casts_apart,  # what is made wider is cast, too
+    protect_reshapes,  # decompositions reshape, too
     safe_divisions,  # compositions and wider dtypes divide whole numbers, too
     merge_equal,  # divisions by one divisor look at it once
     hoist_invariants,  # what belongs to a divisor from outside of a loop is computed there

@@ -46,6 +46,8 @@ def checked(
     found = GradientCheck()
     for name, values in at.items():
         places = _places(values)
+        if not places:  # there is nothing to move
+            continue
         near, allowed = NEAR.get(str(values.dtype), (5e-2, 0.1))
         steps = np.array([near * (abs(float(values[place])) or 1.0) for place in places])
         rows = [_moved(values, p, h * k) for p, h in zip(places, steps, strict=True) for k in _AT]

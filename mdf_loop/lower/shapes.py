@@ -44,10 +44,14 @@ def shape(b: ModelBuilder, a: Value, /) -> Term:
 
 @names("numpy.reshape")
 def reshape(b: ModelBuilder, a: Value, shape: Extents, /) -> Value:
-    """The elements in row order in another shape; one extent may be -1."""
+    """Return the elements in row order in another shape; one extent may be -1."""
     known = b.constant_of(shape)
-    empty = known is not None and 0 in known and -1 not in known
-    result = b.op("Reshape", a, shape, allowzero=int(empty))
+    if known is not None and 0 in known and -1 in known:
+        raise OperandError(
+            f"an extent of {known.tolist()} is undetermined: beside 0, -1 may stand for any number",
+            hint="write the extent instead of -1",
+        )
+    result = b.op("Reshape", a, shape, allowzero=int(known is None or 0 in known))
     have, want = (None if v.shape is None else count_of(b, v, None) for v in (a, result))
     if isinstance(have, int) and isinstance(want, int) and have != want:
         raise OperandError(

@@ -97,8 +97,11 @@ class Apart:
         Raises:
             NotNative: they are not.
         """
-        if self._own(value) != self._own(enter):
+        own = self._own(value)
+        if own != self._own(enter):
             raise NotNative(f"'{enter.name}' changes its shape")
+        if 0 in own:
+            raise NotNative(f"members stop each for itself, and '{enter.name}' has no elements")
         return self.of(value)
 
     def _of(self, value: Value) -> Elements:

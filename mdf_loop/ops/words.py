@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,3 +86,23 @@ def extents(value: Value) -> tuple[int | str, ...]:
             hint="give the input port a shape",
         )
     return value.shape
+
+
+def shape_between(b: Builder, x: Value, start: int, end: int | None = None) -> Value:
+    """Return the extents of the axes from `start` to `end` as int64[n]; a constant if they are known."""
+    known = [d for d in (x.shape or ())[start:end] if isinstance(d, int)]
+    if x.shape is not None and len(known) == len(x.shape[start:end]):
+        return ints(b, *known)
+    ends = {} if end is None else {"end": end}
+    return b.op("Shape", x, start=start, **ends)
+
+
+def size_between(b: Builder, x: Value, start: int, end: int | None = None) -> Value:
+    """Return the product of the extents from `start` to `end` as int64[1]; a constant if it is known."""
+    shape = shape_between(b, x, start, end)
+    known = b.constant_of(shape)
+    return (
+        b.op("ReduceProd", shape, keepdims=1)
+        if known is None
+        else ints(b, math.prod(known.tolist()))
+    )

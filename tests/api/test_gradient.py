@@ -502,3 +502,55 @@ def test_a_loop_that_may_change_its_shape_but_does_not() -> None:
 def test_one_that_does() -> None:
     with pytest.raises(UnsupportedError, match="may change its shape: loops that carry it have no"):
         mdf_loop.compile(growing("numpy.concatenate([x, x])")).gradient({"A.r0": "sum"}, ["x"])
+
+
+# --- one step, and arrays without elements ------------------------------------------------------------
+
+
+def with_a_loop_inside(value: str) -> dict[str, Any]:
+    """A model over time in whose every step a loop computes `value` of a vector u and a matrix W."""
+    ports = {"go": {"value": True}, "s_next": {"value": f"0.5 * s + 0.1 * {value}"}}
+    node = {"input_ports": {"s": {}, "u": {}, "W": {}}, "output_ports": ports}
+    metadata = {"inputs": ["i", "go_in", "s"], "outputs": ["go", "s_next"]}
+    body = {"b": {"metadata": metadata, "nodes": {"q": node}}}
+    args = {"M": 2, "v_initial": "(0.3 * k,)", "body": body}
+    return one_node(
+        parameters={
+            "k": {"value": 0.3},
+            "w": {"value": [1.0, 2.0]},
+            "W": {"value": [[1.0, 2.0], [0.5, -1.0]]},
+            "u": {"default_initial_value": [1.0, 2.0], "value": "0.6 * u + 0.3 * w"},
+            "x": {"default_initial_value": 0.2, "value": "0.5 * x + loop"},
+        },
+        functions={"loop": {"function": "onnx::Loop", "args": args}},
+        output_ports={"y": {"value": "x"}},
+    )
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("value", ["numpy.tanh(u @ u)", "numpy.var(u)", "numpy.sum(W @ W)"])
+def test_a_loop_inside_of_few_steps(value: str, steps: int) -> None:
+    compiled = mdf_loop.compile(with_a_loop_inside(value), native="off", device="cpu")
+    by = ["cell.k", "cell.w", "cell.W", "cell.u"]
+    compiled.gradient({"cell.y": "sum"}, by, steps=steps, check=True)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("shape", [(0, 2, 2), (2, 0, 2), (2, 2, 0), (0, 0, 0)], ids=str)
+def test_states_and_products_without_elements(shape: tuple[int, int, int], steps: int) -> None:
+    n, m, k = shape
+    model = one_node(
+        parameters={
+            "W": {"value": np.ones((n, k))},
+            "V": {"value": np.ones((k, m))},
+            "g": {"value": 0.5},
+            "u": {"default_initial_value": np.ones((n, m)), "value": "0.5 * u + W @ V"},
+            "s": {"default_initial_value": 1.0, "value": "0.9 * s * g + numpy.sum(u)"},
+        },
+        output_ports={"y": {"value": "s"}},
+    )
+    by = ["cell.g", "cell.W", "cell.V", "cell.u"]
+    for native in ("auto", "off"):
+        compiled = mdf_loop.compile(model, native=native, device="cpu")
+        gradient = compiled.gradient({"cell.y": "sum"}, by, steps=steps, check=True)
+        assert [gradient[name].shape for name in by] == [(), (n, k), (k, m), (n, m)]

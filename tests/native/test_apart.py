@@ -174,6 +174,7 @@ def test_arrays_that_the_model_is_given() -> None:
     ("initial", "following", "why"),
     [
         ([1.0] * 33, "x + step", "have large arrays"),
+        ([], "x + step", "has no elements"),
         ([[1.0, 2.0], [3.0, 4.0]], "x @ x", "it has onnx::MatMul of arrays"),
         (VECTOR, "x + x[k % 3]", "it has onnx::GatherND of what is computed"),
         (VECTOR, "x + numpy.cumsum(x)", "it has onnx::CumSum of arrays"),

@@ -12,9 +12,10 @@ from mdf_loop.errors import UnsupportedError
 from mdf_loop.ops import noise, row_of
 from mdf_loop.ops.registry import rows, title
 from mdf_loop.passes.batching.batch import batch
+from mdf_loop.pipeline import LEGAL, ONNXRUNTIME, prepare
 from tests.ops.op_running import program_of
 from tests.ops.operator_samples import NOT_TENSORS, SAMPLES, F
-from tests.passes.batch_running import RUNS, assert_same
+from tests.passes.batch_running import RUNS, assert_same, on_runtime
 
 RULES = {row.name for row in rows() if row.batched is not None}
 
@@ -77,6 +78,26 @@ def test_an_operator_with_a_rule_gives_what_it_gives_alone(op_type: str) -> None
     check_rows(
         op_type, arrays, (0,), n_outputs=sample.n_outputs, constant=fixed, **sample.attributes
     )
+
+
+@pytest.mark.parametrize("op_type", WITH_RULE)
+def test_an_operator_with_a_rule_takes_no_runs_at_all(op_type: str) -> None:
+    sample, arrays = SAMPLES[op_type], arrays_of(op_type)
+    fixed = [k for k, v in enumerate(sample.inputs) if not isinstance(v, F) and v is not None]
+    program = program_of(op_type, arrays, sample.n_outputs, constant=fixed, **sample.attributes)
+    feeds = {
+        f"x{k}": np.asarray(a) for k, a in enumerate(arrays) if a is not None and k not in fixed
+    }
+    alone = on_runtime(prepare(program, LEGAL), feeds)
+    many = prepare(batch(program, ["x0"]), ONNXRUNTIME)
+    together = on_runtime(many, {**feeds, "x0": feeds["x0"][None][:0]})
+    for output in many.outputs:
+        axis = output.members
+        if axis is not None:
+            assert np.moveaxis(together[output.name], axis, 0).shape == (
+                0,
+                *alone[output.name].shape,
+            )
 
 
 def test_every_rule_has_a_row() -> None:

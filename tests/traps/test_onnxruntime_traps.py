@@ -503,6 +503,20 @@ LONG = {
     "a loop in a loop": NESTED,
 }
 
+
+def test_a_concatenated_shape_loses_its_computed_extent():
+    """ONNX Runtime alone: an extent that does not fit is replaced, one of no elements is undetermined."""
+    text = """<ir_version: 10, opset_import: ["": 18]>
+    g (double[a, b] x, int64[1] n) => (double[c, d] y) <int64[1] zero = {0}>
+    { s = Concat <axis = 0> (zero, n)  y = Reshape(x, s) }"""
+    model = onnx.parser.parse_model(text).SerializeToString()
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    (y,) = session.run(None, {"x": np.ones((2, 3)), "n": np.array([5])})
+    assert y.shape == (2, 3)
+    with pytest.raises(Exception, match="cannot be reshaped"):
+        session.run(None, {"x": np.ones((0, 3)), "n": np.array([3])})
+
+
 SCRIPT = """
 import sys, time
 import mdf_loop

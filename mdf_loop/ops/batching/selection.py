@@ -15,7 +15,7 @@ from mdf_loop.ops.batching.lane import (
     only,
     required,
 )
-from mdf_loop.ops.words import cast, ints, scalar
+from mdf_loop.ops.words import cast, ints, scalar, size_between
 
 
 def gather(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
@@ -84,5 +84,6 @@ def compress(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
     axis = attribute(op, "axis")
     if axis is not None:
         return lane.same(op, x.value, mask.value, axis=further(axis))
-    flat = lane.b.op("Reshape", x.value, ints(lane.b, 0, -1))
+    shape = lane.b.op("Concat", lane.count(), size_between(lane.b, x.value, 1), axis=0)
+    flat = lane.b.op("Reshape", x.value, shape, allowzero=1)
     return lane.same(op, flat, mask.value, axis=1)

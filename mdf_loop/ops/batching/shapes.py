@@ -21,7 +21,7 @@ from mdf_loop.ops.batching.lane import (
     required,
     values,
 )
-from mdf_loop.ops.words import cast, ints, rank, scalar
+from mdf_loop.ops.words import cast, ints, rank, scalar, size_between
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -106,11 +106,13 @@ def reshape(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
 
 
 def flatten(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """Two axes for every run."""
-    extents = [d if isinstance(d, int) else -1 for d in op.outputs[0].shape or (-1, -1)]
-    if extents.count(-1) > 1:
-        raise refusal(op, f"the shape of {required(operands).member.type} must be known")
-    return (lane.b.op("Reshape", required(operands).value, ints(lane.b, 0, *extents)),)
+    """Flatten every run into two axes."""
+    b, x = lane.b, required(operands)
+    axis = attribute(op, "axis")
+    middle = 1 + (axis + x.rank if axis < 0 else axis)
+    sides = size_between(b, x.value, 1, middle), size_between(b, x.value, middle)
+    shape = b.op("Concat", lane.count(), *sides, axis=0)
+    return (b.op("Reshape", x.value, shape, allowzero=1),)
 
 
 def expand(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:

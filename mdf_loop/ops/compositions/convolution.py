@@ -13,7 +13,7 @@ from mdf_loop.ops.compositions.windows import (
     windows_of,
 )
 from mdf_loop.ops.compositions.words import attribute, extents, operand, optional, rank
-from mdf_loop.ops.words import ints
+from mdf_loop.ops.words import ints, shape_between, size_between
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -39,26 +39,21 @@ def conv(b: Builder, op: Op) -> Value:
 
 
 def _product(b: Builder, op: Op, weights: Value, slices: list[Value], channels: int) -> Value:
-    """`weights[group, map, place * channel] @ slices`, as `[n, map, spatial...]`, plus the bias."""
-    groups = attribute(op, "group")
-    parts = [b.op("Reshape", part, ints(b, 0, groups, channels, -1)) for part in slices]
+    """Return `weights[group, map, place * channel] @ slices` as `[n, map, spatial...]`, plus the bias."""
+    groups, maps = extents(weights, f"onnx::{op.op_type}")[:2]
+    axes = rank(slices[0], f"onnx::{op.op_type}") - 2
+    count, spatial = (shape_between(b, slices[0], *ends) for ends in ((0, 1), (2, 2 + axes)))
+    places = size_between(b, slices[0], 2, 2 + axes)
+    grouped = b.op("Concat", count, ints(b, int(groups), channels), places, axis=0)
+    parts = [b.op("Reshape", part, grouped, allowzero=1) for part in slices]
     columns = parts[0] if len(parts) == 1 else b.op("Concat", *parts, axis=2)
     product = b.op("MatMul", weights, columns)
-    axes = rank(slices[0], f"onnx::{op.op_type}") - 2
-    result = b.op("Reshape", product, _shape(b, slices[0], axes))
+    shape = b.op("Concat", count, ints(b, int(groups) * int(maps)), spatial, axis=0)
+    result = b.op("Reshape", product, shape, allowzero=1)
     bias = optional(op, 2)
     if bias is None:
         return result
     return b.op("Add", result, b.op("Reshape", bias, ints(b, -1, *[1] * axes)))
-
-
-def _shape(b: Builder, part: Value, axes: int) -> Value:
-    """`[n, map, spatial...]`, in numbers where these are known."""
-    known = [extent for extent in (part.shape or ())[2:] if isinstance(extent, int)]
-    if len(known) == axes:
-        return ints(b, 0, -1, *known)
-    spatial = b.op("Shape", part, start=2, end=2 + axes)
-    return b.op("Concat", ints(b, 0, -1), spatial, axis=0)
 
 
 def conv_transpose(b: Builder, op: Op) -> Value:

@@ -14,7 +14,7 @@ from mdf_loop.ops.compositions.words import attribute, number, operand, optional
 from mdf_loop.ops.derivatives.rule import Through, refused
 from mdf_loop.ops.derivatives.shapes import shape_of
 from mdf_loop.ops.registry import Composition, title
-from mdf_loop.ops.words import cast, ints, scalar
+from mdf_loop.ops.words import cast, ints, scalar, shape_between, size_between
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -72,11 +72,14 @@ def _mean_variance(b: Builder, op: Op) -> Value:
 def _group_normalization(b: Builder, op: Op) -> Value:
     """`(x - mean) / sqrt(var + epsilon)` of groups of channels; scale and bias are those of channels."""
     x, shape = operand(op), shape_of(b, operand(op))
-    grouped = b.op("Reshape", x, ints(b, 0, attribute(op, "num_groups"), -1))
+    groups = ints(b, attribute(op, "num_groups"))
+    elements = b.op("Div", size_between(b, x, 1), groups)
+    grouped = b.op("Concat", shape_between(b, x, 0, 1), groups, elements, axis=0)
+    grouped = b.op("Reshape", x, grouped, allowzero=1)
     centred = b.op("Sub", grouped, b.op("ReduceMean", grouped, axes=(2,), keepdims=1))
     variance = b.op("ReduceMean", b.op("Mul", centred, centred), axes=(2,), keepdims=1)
     deviation = b.op("Sqrt", shifted(b, variance, attribute(op, "epsilon")))
-    ratio = b.op("Reshape", b.op("Div", centred, deviation), shape)
+    ratio = b.op("Reshape", b.op("Div", centred, deviation), shape, allowzero=1)
     ones = (1,) * (rank(x, title(op.op_type)) - 2)
     scale, bias = (b.op("Reshape", operand(op, k), ints(b, -1, *ones)) for k in (1, 2))
     return b.op("Add", b.op("Mul", ratio, scale), bias)

@@ -82,7 +82,8 @@ def _matrices(outside: Sweep, ran: RanLoop, body: Transposed) -> Value:
             columns.append(b.constant(np.zeros((size, _size(change)), change.dtype)))
         else:
             assert value is not None
-            columns.append(rows.op("Reshape", found[value], ints(b, size, _size(change))))
+            shape = ints(b, size, _size(change))
+            columns.append(rows.op("Reshape", found[value], shape, allowzero=1))
     matrix = rows.op("Concat", *columns, axis=1)
     done, differs = at_once(b, rows.ops, (matrix,), given_rows(outside, ran, body), ran.extent)
     return done[matrix] if matrix in differs else repeated(b, done[matrix], ran.count)
@@ -106,7 +107,7 @@ def _more(outside: Sweep, ran: RanLoop, body: Transposed, changing: Iterable[Car
     parts = []
     for c in changing:
         value = body.of(c.enter) or zeros(b, c.enter)
-        parts.append(row.op("Reshape", value, ints(b, _size(c.enter))))
+        parts.append(row.op("Reshape", value, ints(b, _size(c.enter)), allowzero=1))
     joined = row.op("Concat", *parts, axis=0)
     done, differs = at_once(b, row.ops, (joined,), given_rows(outside, ran, body), ran.extent)
     return done[joined] if joined in differs else repeated(b, done[joined], ran.count)
@@ -135,16 +136,25 @@ def _recursion(
     ran.backward(b, (carried,), (Recorded(adjoint, stack),), inside.ops, scanned)
     finals = _apart(b, final, sizes, 0)
     for (c, _), part in zip(changes, finals, strict=True):
-        ran.give(outside, c, b.op("Reshape", part, ints(b, *_extents(c.enter))))
+        own = ints(b, *_extents(c.enter))
+        ran.give(outside, c, b.op("Reshape", part, own, allowzero=1))
     rows = _apart(b, flipped(b, stack), sizes, 1)
     return {
-        change: b.op("Reshape", part, ints(b, -1, *_extents(change)))
+        change: _in_shape_of(b, part, change)
         for (_, change), part in zip(changes, rows, strict=True)
     }
 
 
+def _in_shape_of(b: Builder, rows: Value, change: Value) -> Value:
+    """Reshape the rows `[n, size]` to `[n, ...]` with the axes of `change`."""
+    count = b.op("Shape", rows, start=0, end=1)
+    shape = b.op("Concat", count, ints(b, *_extents(change)), axis=0)
+    return b.op("Reshape", rows, shape, allowzero=1)
+
+
 def _joined(b: Builder, parts: Sequence[Value]) -> Value:
-    return b.op("Concat", *(b.op("Reshape", part, ints(b, _size(part))) for part in parts), axis=0)
+    flat = (b.op("Reshape", part, ints(b, _size(part)), allowzero=1) for part in parts)
+    return b.op("Concat", *flat, axis=0)
 
 
 def _apart(b: Builder, value: Value, sizes: Sequence[int], axis: int) -> Sequence[Value]:

@@ -89,6 +89,8 @@ class _Sums(Struct):
         assert right is not None
         if not (is_fixed(left.shape) and is_fixed(right.shape) and is_fixed(value.shape)):
             return None
+        if 0 in (*left.shape, *right.shape):  # an extent -1 would be undetermined
+            return None
         if op.op_type == "MatMul":
             return (left, right) if len(left.shape) == len(right.shape) == 2 else None
         n, m = value.shape
