@@ -9,7 +9,7 @@ import pytest
 
 from mdf_loop.build import Builder
 from mdf_loop.emit.onnx_model import to_onnx
-from mdf_loop.ir import Program
+from mdf_loop.ir import Op, Program
 from mdf_loop.ir.types import element_type
 from mdf_loop.onnx_session import inference_session
 from mdf_loop.passes.legal.casts_apart import casts_apart
@@ -44,6 +44,7 @@ def test_before_and_after() -> None:
     [
         ("int32", "int64", "int16"),
         ("float64", "float32", "float64"),
+        ("int64", "float64", "float32"),
         ("bool", "float64", "int64"),
         ("float64", "int64", "float64"),
     ],
@@ -52,6 +53,58 @@ def test_before_and_after() -> None:
 def test_what_is_left_alone(dtypes: tuple[str, str, str]) -> None:
     program = chain(*dtypes)
     assert casts_apart(program) is program
+
+
+def between_casts(*middle: str) -> Program:
+    """A cast to int64 and one to int32, with operations between them that change nothing."""
+    b = Builder()
+    x = b.new("float64", ("n",), "x")
+    value = b.op("Cast", x, to=element_type("int64"))
+    zero, one, end = (b.constant(np.array([k])) for k in (0, 1, 2**63 - 1))
+    operands = {"Slice": (zero, end, zero), "Expand": (one,), "Add": (zero,), "Mul": (one,)}
+    for op_type in middle:
+        value = b.op(op_type, value, *operands.get(op_type, ()))
+    return straight(b, (x,), y=b.op("Cast", value, to=element_type("int32")))
+
+
+@pytest.mark.parametrize(
+    "middle",
+    [("Identity",), ("Slice",), ("Expand",), ("Add",), ("Mul",), ("Identity", "Slice", "Identity")],
+    ids=" ".join,
+)
+def test_operations_that_change_nothing_do_not_join_casts(middle: tuple[str, ...]) -> None:
+    program, x = between_casts(*middle), numbers("float64")
+    made = computed(casts_apart(program), x)
+    with np.errstate(all="ignore"):
+        assert made.tobytes() == x.astype(np.int64).astype(np.int32).tobytes()
+        same_bits(casts_apart, program, x=x)
+
+
+BACK = [
+    (source, between)
+    for source, between in itertools.product((*NUMBERS, "int8", "bool"), NUMBERS)
+    if source != between and np.can_cast(source, between)
+]
+
+
+@pytest.mark.parametrize("middle", [None, "Identity", "Slice"], ids=str)
+def test_a_cast_back_is_its_source(middle: str | None) -> None:
+    for source, between in BACK:
+        b = Builder()
+        x = b.new(source, ("n",), "x")
+        value = b.op("Cast", x, to=element_type(between))
+        zero, end = b.constant(np.array([0])), b.constant(np.array([2**63 - 1]))
+        if middle is not None:
+            value = b.op(middle, value, *((zero, end, zero) if middle == "Slice" else ()))
+        program = straight(b, (x,), y=b.op("Cast", value, to=element_type(source)))
+        y = casts_apart(program).outputs[0].value
+        makers = {op.outputs[0]: op for op in casts_apart(program).ops if isinstance(op, Op)}
+        if (source, between) in (("int64", "float64"), ("uint64", "float64")):
+            assert makers[y].op_type == "Cast"
+        else:
+            assert y == x or makers[y].op_type == middle
+        with np.errstate(all="ignore"):
+            same_bits(casts_apart, program, x=numbers(source))
 
 
 def test_numbers_are_the_same_in_onnx_runtime() -> None:
