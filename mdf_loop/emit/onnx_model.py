@@ -240,7 +240,7 @@ def _write(scope: OnnxScope, operation: Op | Constant) -> None:
     behind, attributes = said_at(operation, writer.opset)
     inputs = [None if v is None else writer.values[v] for v in operation.inputs]
     inputs += [None if array is None else writer.constant(array) for array in behind]
-    outputs = [scope.define(v) for v in operation.outputs]
+    outputs = [scope.define(v) if v is not None else None for v in writer.read_outputs(operation)]
     scope.node(operation.op_type, inputs, outputs, dict(attributes), operation.where)
 
 

@@ -13,10 +13,22 @@ import numpy as np
 from msgspec import Struct, field
 
 from mdf_loop.bits import bits
-from mdf_loop.ir import Array, Guard, Loop, Operation, Program, Recorded, Shape, Value
+from mdf_loop.ir import (
+    Array,
+    Guard,
+    Loop,
+    Op,
+    Operation,
+    Program,
+    Recorded,
+    Shape,
+    Value,
+    values_read,
+)
 from mdf_loop.ir.types import TypeWord, dtype_name, element_type, inside, is_optional, is_sequence
 from mdf_loop.onnx_writer import oir
 from mdf_loop.ops.native.code import Failure
+from mdf_loop.ops.onnx_schema import optional_outputs
 from mdf_loop.ops.opset import opset_of_all
 
 
@@ -63,6 +75,20 @@ class Writer:
         self.count = 0
         self.opset = opset_of_all(program.ops)
         self.domains: set[str] = set()
+        self._read = values_read(program)
+
+    def read_outputs(self, op: Op) -> tuple[Value | None, ...]:
+        """Return the outputs of an operation, with None for an optional one that nobody reads.
+
+        An output that a node names is computed. With its second output MaxPool has no kernel in
+        ONNX Runtime's blocked layout, for instance, and all convolutions around it lose theirs.
+        """
+        outputs = tuple(
+            value if value in self._read or not optional else None
+            for value, optional in zip(op.outputs, optional_outputs(op), strict=True)
+        )
+        last = max((k for k, value in enumerate(outputs) if value is not None), default=0)
+        return outputs[: last + 1] if any(outputs) else op.outputs[:1]
 
     def known(self, value: Value | None) -> Array | None:
         """The array of a constant."""
@@ -142,7 +168,7 @@ class OnnxScope:
         self,
         op_type: str,
         inputs: Sequence[oir.Value | None],
-        outputs: Sequence[oir.Value],
+        outputs: Sequence[oir.Value | None],
         attributes: dict[str, Any] | None = None,
         where: str = "",
         domain: str = "",
@@ -157,7 +183,7 @@ class OnnxScope:
                 inputs,
                 attributes=plain,
                 domain=domain,
-                outputs=outputs,
+                outputs=[oir.Value(name="") if value is None else value for value in outputs],
                 name=name,
             )
         )

@@ -39,6 +39,7 @@ from mdf_loop.ir.walk import (
     reads,
     results,
     true_constants,
+    values_read,
     walk,
     with_bodies,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "results",
     "true_constants",
     "type_text",
+    "values_read",
     "walk",
     "with_bodies",
 ]

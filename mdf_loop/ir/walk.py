@@ -114,6 +114,16 @@ def reads(operation: Operation) -> tuple[Value, ...]:
     return (*operands(operation), *captures(operation))
 
 
+def values_read(program: Program) -> set[Value]:
+    """Return all values that operations, bodies or outputs of a program read."""
+    read = {output.value for output in program.outputs}
+    for operation in walk(program.ops):
+        read.update(operands(operation))
+        for body in bodies(operation):
+            read.update(body.outputs)
+    return read
+
+
 def walk(ops: Iterable[Operation]) -> Iterator[Operation]:
     """Every operation, those of bodies after the operation that owns them."""
     for operation in ops:

@@ -68,6 +68,14 @@ def schema_of(op: Op) -> defs.OpSchema:
     return schema_at(op.op_type, opset_of_op(op))
 
 
+def optional_outputs(op: Op) -> tuple[bool, ...]:
+    """Return for each output of an operation whether its schema lets a node leave it out."""
+    formals = schema_of(op).outputs
+    optional = defs.OpSchema.FormalParameterOption.Optional
+    last = len(formals) - 1
+    return tuple(formals[min(k, last)].option == optional for k, _ in enumerate(op.outputs))
+
+
 def schema_at(op_type: str, opset: int) -> defs.OpSchema:
     """The operation's own schema, or ONNX's at an opset, from the first on that has it."""
     own = row_of(op_type).schema

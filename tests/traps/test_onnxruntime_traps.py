@@ -553,3 +553,21 @@ def test_ctrl_c_stops_a_run_of_1e12_iterations(tmp_path, body):
             assert process.wait(10) == 0
         finally:
             process.kill()
+
+
+def test_normalization_in_training_whose_running_moments_nobody_reads() -> None:
+    """onnxruntime 1.32: `y` is not normalized by the moments of the batch where only `y` is read."""
+    source = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        f (float[2, 3, 4] x, float[3] s) => (float[2, 3, 4] y) {
+          y, m, v = BatchNormalization <training_mode = 1> (x, s, s, s, s)
+        }""")
+    feeds = {
+        "x": np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32),
+        "s": np.full(3, 2.0, np.float32),
+    }
+    model = mdf_loop.compile(mdf_loop.from_onnx(source))
+    session = onnxruntime.InferenceSession(model.to_onnx(feeds).SerializeToString())
+    mean, deviation = (f(feeds["x"], (0, 2), keepdims=True) for f in (np.mean, np.std))
+    expected = (feeds["x"] - mean) / deviation * 2 + 2
+    for y in (model.run(feeds)["y"], session.run(None, feeds)[0]):
+        np.testing.assert_allclose(y, expected, atol=1e-4)
