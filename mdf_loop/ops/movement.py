@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
-from mdf_loop.ir import Array, Op, Value
+from mdf_loop.ir import Array, Op
 from mdf_loop.ops import for_cuda, sure_kernels
 from mdf_loop.ops.batching import products, reductions, rows, selection, shapes
 from mdf_loop.ops.compositions import selection as composing
@@ -29,16 +30,16 @@ from mdf_loop.ops.registry import Bits, Row, no, yes
 from mdf_loop.ops.sure_kernels import NUMBERS, PLAIN, first_dtype
 
 
-def _first(op: Op) -> tuple[Value | None, ...]:
-    return op.inputs[:1]
+def _first(op: Op) -> Sequence[int]:
+    return (0,)
 
 
-def _all(op: Op) -> tuple[Value | None, ...]:
-    return op.inputs
+def _all(op: Op) -> Sequence[int]:
+    return range(len(op.inputs))
 
 
-def _data_and_filling(op: Op) -> tuple[Value | None, ...]:
-    return tuple(op.inputs[k] for k in (0, 2) if k < len(op.inputs))
+def _data_and_filling(op: Op) -> Sequence[int]:
+    return range(0, len(op.inputs), 2)[:2]
 
 
 _copied = partial(Row, moves=_first, bits=Bits.FIXED)

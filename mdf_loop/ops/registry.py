@@ -35,7 +35,9 @@ Test: TypeAlias = Callable[[Op], bool]
 Fails: TypeAlias = Callable[[Op, Known], bool]
 ForCuda: TypeAlias = "Callable[[Builder, Op, Known], Value | None]"
 """The result, of other operations; None where the kernel will do."""
-Moves: TypeAlias = Callable[[Op], tuple[Value | None, ...]]
+Moves: TypeAlias = Callable[[Op], Sequence[int]]
+"""Positions of operands: the same value may stand at several, and be moved at some of them only."""
+
 Work: TypeAlias = Callable[[Op], float]
 Type: TypeAlias = tuple[str, Shape]
 Types: TypeAlias = Callable[
@@ -118,8 +120,8 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
     Attributes:
         name: the operation's own.
         elementwise: `y[k] = f(a[k], b[k], ...)` after all operands are broadcast.
-        moves: the operands whose elements, and zeros, are all that the results hold; None if it
-            does more than move numbers.
+        moves: the positions of the operands whose elements, and zeros, are all that the results hold;
+            None if it does more than move numbers.
         in_order: whether the result has the elements of the first operand in their order, each as
             often as it is broadcast.
         bits: how much of the result is fixed.

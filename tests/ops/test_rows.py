@@ -185,7 +185,8 @@ def test_what_moves_gives_numbers_of_its_operands_or_zero(name: str) -> None:
                 continue
             moved = row_of(name).moves
             assert moved is not None
-            pool = [known[value].ravel() for value in moved(op) if value is not None]
+            values = [op.inputs[position] for position in moved(op)]
+            pool = [known[value].ravel() for value in values if value is not None]
             assert np.isin(made[0], np.concatenate([[0], *pool])).all()
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mdf_loop.errors import UnsupportedError
+from mdf_loop.errors import OperandError, UnsupportedError
 from mdf_loop.ops import noise, row_of
 from mdf_loop.ops.registry import rows, title
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.pipeline import LEGAL, ONNXRUNTIME, prepare
+from mdf_loop.run.interpret import interpret
 from tests.ops.op_running import program_of
 from tests.ops.operator_samples import NOT_TENSORS, SAMPLES, F
 from tests.passes.batch_running import RUNS, assert_same, on_runtime
+from tests.soak import some
+from tests.strategies.same_operands import OPERATORS, sample_calls
 
 RULES = {row.name for row in rows() if row.batched is not None}
 
@@ -121,6 +125,24 @@ def test_an_operator_without_a_rule_is_refused_by_name(op_type: str) -> None:
     assert f"{title(op_type)} cannot be computed for many values at once" in sentence
     assert "at $.here" in sentence
     assert "hint: run the values one after the other" in sentence
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+@pytest.mark.parametrize("op_type", some(sorted(RULES & set(OPERATORS)), 4))
+def test_the_same_value_at_several_positions(op_type: str) -> None:
+    for dtype in ("float64", "int64", "bool"):
+        for call in sample_calls(op_type, dtype):
+            program, rows = call.program(), many(call.shared)
+            try:
+                alone = [interpret(program, {"x0": row}) for row in rows]
+                [on_runtime(prepare(program, LEGAL), {"x0": row}) for row in rows]
+            except Exception:  # noqa: BLE001 - ONNX Runtime raises anything
+                continue  # another run has numbers that it does not take
+            if len({tuple(array.shape for array in made.values()) for made in alone}) > 1:
+                continue
+            with suppress(UnsupportedError, OperandError):
+                assert_same(program, {"x0": rows}, {"x0"})
 
 
 # --- element by element ---------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def placed(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
 
 def says_places(op: Op, known: Known) -> bool:
     """Whether it is known before an operation is computed which elements its result has."""
-    _, others = _moved(op)
+    others = _other_operands(op)
     return len(op.outputs) == 1 and all(known(value) is not None for value in others)
 
 
@@ -83,16 +83,18 @@ def places_of(
     Raises:
         NotNative: that depends on what is computed, or it cannot be.
     """
-    values, others = _moved(op)
-    if any(known(value) is None for value in others):
+    if any(known(value) is None for value in _other_operands(op)):
         raise NotNative(f"it has {title(op.op_type)} of what is computed")
-    numbers, begin = {}, 1
-    for value in values:
-        extents = shape(value)
-        size = math.prod(extents)
-        numbers[value] = (begin + np.arange(size)).reshape(extents)
-        begin += size
-    arrays = [None if v is None else numbers.get(v, known(v)) for v in op.inputs]
+    arrays = [None if value is None else known(value) for value in op.inputs]
+    values, begin = [], 1
+    for position in _moved_positions(op):
+        value = op.inputs[position]
+        if value is not None:
+            extents = shape(value)
+            size = math.prod(extents)
+            arrays[position] = (begin + np.arange(size)).reshape(extents)
+            values.append(value)
+            begin += size
     try:
         made = evaluate(op.op_type, arrays, op.attributes, len(op.outputs))
     except Exception:  # noqa: BLE001 - numpy and onnx's reference raise anything
@@ -100,12 +102,16 @@ def places_of(
     return values, [np.asarray(each) - 1 for each in made]
 
 
-def _moved(op: Op) -> tuple[list[Value], list[Value]]:
-    """The operands whose elements are moved, and the others."""
-    row = row_of(op.op_type)
-    sources = op.inputs[:1] if row.moves is None else row.moves(op)
-    values = [value for value in sources if value is not None]
-    return values, [v for v in op.inputs if v is not None and v not in values]
+def _moved_positions(op: Op) -> Sequence[int]:
+    """Return the positions of the operands whose elements are moved."""
+    moves = row_of(op.op_type).moves
+    return (0,) if moves is None else moves(op)
+
+
+def _other_operands(op: Op) -> list[Value]:
+    """Return the operands that say where elements go, also one whose elements are moved too."""
+    positions = _moved_positions(op)
+    return [v for k, v in enumerate(op.inputs) if v is not None and k not in positions]
 
 
 def _in_memory(writer: Arrays, value: Value, cell: Cell) -> Cell:

@@ -26,6 +26,11 @@ def _operands(op: Op) -> tuple[Value, ...]:
     return tuple(value for value in op.inputs if value is not None)
 
 
+def _unfit(op: Op) -> str:
+    """Return the reason for operands whose shapes ONNX Runtime refuses."""
+    return f"it has {title(op.op_type)} of operands whose shapes do not fit"
+
+
 def _copied(writer: Arrays, op: Op, cells: Cells) -> str:
     """A copy of the first operand."""
     data = _operands(op)[0]
@@ -56,7 +61,9 @@ def gather_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 def scatter_elements(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """`ScatterElements`: of several for one place the last one stays, or all are joined."""
-    data, _, updates = _operands(op)
+    data, index, updates = _operands(op)
+    if writer.shape(updates) != writer.shape(index):
+        raise NotNative(_unfit(op))
     target, join = _copied(writer, op, cells), _joined(op)
     given = writer.pointer_of(updates, writer.cell(updates, cells))
     extent = writer.shape(data)[op.attributes.get("axis", 0)]
@@ -74,6 +81,8 @@ def _along(writer: Arrays, op: Op, cells: Cells, failure: Failure, change: Chang
     """For each position along an axis: where it leads, and its own number."""
     data, index = _operands(op)[:2]
     shape, grid = writer.shape(data), writer.shape(index)
+    if len(grid) != len(shape):
+        raise NotNative(_unfit(op))
     axis = op.attributes.get("axis", 0) % len(shape)
     positions = writer.pointer_of(index, writer.cell(index, cells))
     step = strides(shape)[axis]
@@ -115,7 +124,10 @@ def gather_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
 
 def scatter_nd(writer: Arrays, op: Op, cells: Cells) -> Cell:
     """`ScatterND`: of several for one place the last one stays, or all are joined."""
-    data, _, updates = _operands(op)
+    data, index, updates = _operands(op)
+    (*rows, count), extents = writer.shape(index), writer.shape(data)
+    if writer.shape(updates) != (*rows, *extents[count:]):
+        raise NotNative(_unfit(op))
     target, join = _copied(writer, op, cells), _joined(op)
     given = writer.pointer_of(updates, writer.cell(updates, cells))
     size = _part(writer, op)

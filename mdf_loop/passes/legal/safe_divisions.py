@@ -110,7 +110,7 @@ class _Known(Struct):
         elif op.op_type == "Cast":
             self._learn_cast(op)
         elif row.moves is not None:
-            self._learn_move(op, row.moves(op))
+            self._learn_move(op, [op.inputs[k] for k in row.moves(op)])
         elif op.op_type == "Equal" and op.inputs[1] in self._minus_one:
             self._turns.add((op.outputs[0], op.inputs[0]))
 

@@ -15,7 +15,7 @@ from mdf_loop.ops.derivatives.sweep import derivative_of
 from mdf_loop.ops.registry import rows
 from mdf_loop.pipeline import LEGAL, prepare
 from mdf_loop.run.interpret import interpret
-from tests.ops.derivatives.derivative_cases import CASES, Case, call
+from tests.ops.derivatives.derivative_cases import CASES, Case, P, call
 from tests.ops.derivatives.differentiating import (
     assert_right,
     changes,
@@ -25,6 +25,7 @@ from tests.ops.derivatives.differentiating import (
 )
 from tests.ops.op_running import float32_run, only_op, program_of
 from tests.passes.batch_running import on_runtime
+from tests.strategies.same_operands import SameOperands
 
 NOT_IN_REFERENCE = frozenset(
     (
@@ -106,6 +107,33 @@ def test_derivatives_of_float32_are_float32(case: Case) -> None:
 
 def narrowed(array: Any) -> Any:
     return array.astype(np.float32) if np.asarray(array).dtype == np.float64 else array
+
+
+X = np.array([[0.9, 0.4], [1.3, 1.1]])
+SAME = [
+    *(SameOperands(name, (0, 1), (X, X), {}) for name in ("Add", "Sub", "Mul", "Div", "Pow")),
+    *(SameOperands(name, (0, 1), (X, X), {}) for name in ("MatMul", "PRelu", "Mod", "Max", "Min")),
+    *(SameOperands(name, (0, 2), (X, P(2), X), {}) for name in ("Mean", "Sum")),
+    SameOperands("Where", (1, 2), (X > 1, X, X), {}),
+    SameOperands("Concat", (0, 1, 2), (X, X, X), {"axis": 1}),
+    SameOperands("Gemm", (0, 1, 2), (X, X, X), {"transA": 1, "beta": 0.5}),
+    SameOperands("Einsum", (0, 1), (X, X), {"equation": "ij,kj->ik"}),
+    SameOperands("Einsum", (0, 1), (X, X), {"equation": "ij,ij->"}),
+    SameOperands("Clip", (1, 2), (X, np.array(1.05), np.array(1.05)), {}),
+    SameOperands(
+        "ScatterElements", (0, 2), (X, np.array([[0, 1], [1, 1]]), X), {"reduction": "add"}
+    ),
+    SameOperands("ScatterND", (0, 2), (X, np.array([[1], [1]]), X), {"reduction": "add"}),
+    SameOperands("ScatterND", (0, 2), (X, np.array([[1], [0]]), X), {}),
+    SameOperands("LayerNormalization", (0, 1, 2), (X[0], X[0], X[0]), {}),
+    SameOperands("BatchNormalization", (1, 2, 3, 4), (X, *[X[0]] * 4), {}),
+    SameOperands("Conv", (0, 1), (X[None, None], X[None, None]), {"pads": (1, 0, 1, 1)}),
+]
+
+
+@pytest.mark.parametrize("call", SAME, ids=lambda call: f"{call.op_type}{call.positions}")
+def test_the_derivative_of_the_same_value_at_several_positions(call: SameOperands) -> None:
+    assert_right(call.program(), {"x0": call.shared})
 
 
 def test_a_power_may_be_of_another_dtype() -> None:
