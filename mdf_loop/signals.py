@@ -59,6 +59,9 @@ _LISTENERS: list[Listener] = []
 _TAKEN: set[int] = set()
 _LAST: dict[int, float] = {}
 
+_interrupts = 0
+_commands = 0
+
 
 class Signalled(KeyboardInterrupt):
     """A signal has ended what was done, or did so after it was finished.
@@ -117,6 +120,22 @@ def listen_no_more(listener: Listener) -> None:
         _LISTENERS.remove(listener)
 
 
+def interrupts() -> int:
+    """Return how often Ctrl-C has ended something that went on to give what it had reached."""
+    return _interrupts
+
+
+def count_interrupt() -> None:
+    """Count a Ctrl-C that came as a KeyboardInterrupt, where it was caught to give what was reached."""
+    global _interrupts
+    _interrupts += 1
+
+
+def in_command() -> bool:
+    """Return True within a command of the command line, which has its own way to end."""
+    return _commands > 0
+
+
 def _handle(number: int, frame: FrameType | None) -> None:
     """Python's handler, in the main thread."""
     reason, now = REASONS[number], time.monotonic()
@@ -129,6 +148,8 @@ def _handle(number: int, frame: FrameType | None) -> None:
     heard = {listener(reason) for listener in tuple(_LISTENERS)}  # each of them
     if True not in heard:
         raise ending(reason)
+    if reason is StoppedBy.INTERRUPTED:
+        count_interrupt()
 
 
 def _leave_terminal() -> None:
@@ -144,10 +165,13 @@ def _leave_terminal() -> None:
 @contextlib.contextmanager
 def heeded() -> Iterator[None]:
     """A command: while it lasts all signals in `REASONS` are heeded, but those that are ignored."""
+    global _commands
     taken = take(REASONS) if in_main_thread() else []
+    _commands += 1
     try:
         yield
     finally:
+        _commands -= 1
         give_back(taken)
 
 
@@ -160,9 +184,9 @@ def let_echoes_pass() -> None:
 
 @contextlib.contextmanager
 def finished(*, heard: bool = False) -> Iterator[None]:
-    """What is done within is finished before a first signal ends the command.
+    """Finish what is done within before a first signal ends the command, or Ctrl-C a script.
 
-    If one was `heard` before, the next ends it at once, as it does in a program without `heeded`.
+    If one was `heard` before, the next ends it at once.
 
     Raises:
         Signalled: there was a signal.
@@ -177,9 +201,11 @@ def finished(*, heard: bool = False) -> Iterator[None]:
         yield
         return
     listen(hears)
+    taken = take((int(signal.SIGINT),))
     try:
         yield
     finally:
+        give_back(taken)
         listen_no_more(hears)
     if reasons:
         raise Signalled(reasons[0])

@@ -33,6 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
             "memory_limit",
             "arguments",
             "signals",
+            "interruption",
             "suggestion",
             "losses",
             "version",

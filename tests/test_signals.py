@@ -150,8 +150,10 @@ def test_what_is_finished_first() -> None:
         assert saved_when_a_signal_comes(signal.SIGINT, heard=True) == (["one"], None)
 
 
-def test_in_a_library_ctrl_c_ends_what_is_being_saved() -> None:
-    assert saved_when_a_signal_comes(signal.SIGINT) == (["one"], None)
+def test_in_a_script_ctrl_c_waits_for_what_is_being_saved() -> None:
+    saved = saved_when_a_signal_comes(signal.SIGINT)
+    assert saved == (["one", "two"], StoppedBy.INTERRUPTED)
+    assert saved_when_a_signal_comes(signal.SIGINT, heard=True) == (["one"], None)
 
 
 def test_a_signal_in_a_short_evaluation_is_not_lost() -> None:
@@ -166,7 +168,9 @@ def test_a_signal_in_a_short_evaluation_is_not_lost() -> None:
         return made
 
     once.session.run = interrupted  # type: ignore[method-assign]
-    results = compiled.run()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        compiled.run()
+    results = caught.value.results  # type: ignore[attr-defined]
     assert results.stopped_by is StoppedBy.INTERRUPTED
     assert {name: np.asarray(a).tolist() for name, a in results.items()} == {
         name: np.asarray(a).tolist() for name, a in whole.items()

@@ -16,6 +16,7 @@ from mdf_loop.arguments import word
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.importing.opening import Source, open_document
+from mdf_loop.interruption import interruptible
 from mdf_loop.ir import Array, Data, Program
 from mdf_loop.lower.builder import Options
 from mdf_loop.paths import noting
@@ -156,11 +157,13 @@ class Compiled(Fittable):
         cluster: Any = None,
         block: int | None = None,
         retries: int = RETRIES,
+        on_interrupt: str | None = None,
     ) -> Results:
         """One evaluation of the model, or (with `steps`) the model over time.
 
-        A run that is stopped (Ctrl-C, `time_limit`, `nan`, a full disk or memory) gives what it has reached,
-        and says why in `results.stopped_by`.
+        A run that is stopped (`time_limit`, `nan`, a full disk or memory) gives what it has reached, and says
+        why in `results.stopped_by`. Ctrl-C raises KeyboardInterrupt, with what was reached in `.results`; in
+        an interactive session (REPL, notebook) it returns that, with a warning.
 
         Args:
             inputs: values by port id (`node.port` where ambiguous); the rest have their defaults.
@@ -217,9 +220,11 @@ class Compiled(Fittable):
             block: how many members (or trials) a worker computes at once; what takes about 10 s if
                 nothing is said.
             retries: how often a block is run again whose worker has died.
+            on_interrupt: what Ctrl-C does: `raise` or `return`, in place of the default.
 
         Raises:
             LoopError: an input does not fit, or the model failed; the sentence names the place.
+            KeyboardInterrupt: Ctrl-C came; files are written, and `.results` are what was reached, or None.
         """
         asked = specify(
             inputs,
@@ -252,7 +257,9 @@ class Compiled(Fittable):
             block=block,
             retries=retries,
         )
-        return self.run_specified(asked)
+        return interruptible(
+            lambda: self.run_specified(asked), on_interrupt, lambda results: results.reason
+        )
 
     def run_specified(self, asked: RunSpecification) -> Results:
         """Run what one description asks for (see `mdf_loop.specification.specify`).

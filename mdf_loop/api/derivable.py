@@ -83,6 +83,7 @@ class Derivable:
         truncate: int | None = None,
         stop: Sequence[str] = (),
         check: bool = False,
+        on_interrupt: str | None = None,
     ) -> Gradient:
         """A number and how it changes with parameters and inputs; for the words see `differentiate`.
 
@@ -99,10 +100,12 @@ class Derivable:
             truncate: go back through so many steps, or iterations, at most.
             stop: output ports that are taken for constants.
             check: compare the derivatives with central differences between runs.
+            on_interrupt: what Ctrl-C does: `raise`, or `return` derivatives whose check it has ended.
 
         Raises:
             GradientError: a derivative is not what differences are; the sentence names the element.
             LoopError: a value does not fit, or something has no derivative; the sentence names it.
+            KeyboardInterrupt: Ctrl-C came: `.results` are derivatives that were not checked, or None.
         """
         made = self.differentiate(
             of,
@@ -114,7 +117,7 @@ class Derivable:
             truncate=truncate,
             stop=stop,
         )
-        return made.run(set, inputs, sweep=sweep, check=check)
+        return made.run(set, inputs, sweep=sweep, check=check, on_interrupt=on_interrupt)
 
     def jacobian(
         self,

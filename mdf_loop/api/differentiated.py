@@ -17,6 +17,7 @@ from mdf_loop.api.gradient_file import program_of_file
 from mdf_loop.api.members import run_members
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.errors import InputError
+from mdf_loop.interruption import interruptible, with_results
 from mdf_loop.ir import Array, Program
 from mdf_loop.losses import Loss
 from mdf_loop.pipeline import PORTABLE, prepare
@@ -57,6 +58,7 @@ class Differentiated:
         *,
         sweep: Mapping[str, Any] | None = None,
         check: bool = False,
+        on_interrupt: str | None = None,
     ) -> Gradient:
         """The number and its derivatives, at these values of parameters and inputs.
 
@@ -67,10 +69,31 @@ class Differentiated:
                 a grid with an axis for each name.
             check: compare the derivatives with central differences between runs, of at most 64 elements
                 of each parameter or input.
+            on_interrupt: what Ctrl-C does: `raise`, or `return` derivatives whose check it has ended.
 
         Raises:
             GradientError: a derivative is not what differences are; the sentence names the element.
             LoopError: a value does not fit, or something has no derivative; the sentence names it.
+            KeyboardInterrupt: Ctrl-C came: `.results` are derivatives that were not checked, or None.
+        """
+
+        def compute() -> Gradient:
+            return self.evaluate(set, inputs, sweep, check=check)
+
+        return interruptible(compute, on_interrupt, lambda _: "the derivatives were not checked")
+
+    def evaluate(
+        self,
+        set: Mapping[str, Any] | None,
+        inputs: Mapping[str, Any] | None,
+        sweep: Mapping[str, Any] | None = None,
+        *,
+        check: bool = False,
+    ) -> Gradient:
+        """Return what `run` returns; an interrupt always raises KeyboardInterrupt.
+
+        Raises:
+            LoopError: see `run`.
         """
         asked = self.named.asked(set, inputs, sweep)
         bound = self.named.bound(asked)
@@ -89,7 +112,12 @@ class Differentiated:
             value, arrays = sweep.apart(value), {n: sweep.apart(a) for n, a in arrays.items()}
         shown = value if bound.members else float(value)
         gradient = Gradient(shown, arrays, seed_of(bound), dict(ready.native))
-        return replace(gradient, check=self._check(gradient, asked, bound)) if check else gradient
+        if not check:
+            return gradient
+        try:
+            return replace(gradient, check=self._check(gradient, asked, bound))
+        except KeyboardInterrupt as interrupt:
+            raise with_results(interrupt, gradient) from None
 
     def _refuse_check(self, bound: Bound) -> None:
         """Refuse to compare what is not meant to be what differences are."""

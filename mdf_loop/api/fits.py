@@ -31,7 +31,7 @@ from mdf_loop.results.fit import Fit, Fits
 from mdf_loop.run.control.progress import reporting
 from mdf_loop.run.control.stopping import Stopping
 from mdf_loop.sharing import RETRIES
-from mdf_loop.signals import ending
+from mdf_loop.signals import count_interrupt, ending
 
 
 def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
@@ -47,6 +47,13 @@ def fit(model: Derivable, request: FitRequest) -> Fit | Fits:
         return _fit(model, request, free)
     with connected(request.cluster) as client:
         return _fit(model, replace(request, cluster=None, client=client), free)
+
+
+def progress_of(found: Fit | Fits) -> str:
+    """Return a sentence that says how far a fit came."""
+    if isinstance(found, Fit):
+        return f"the best of {found.evaluations} evaluations"
+    return f"fits of {', '.join(found) or 'no subject'}"
 
 
 def _fit(model: Derivable, request: FitRequest, free: Free) -> Fit | Fits:
@@ -66,8 +73,14 @@ def _one_by_one(model: Derivable, request: FitRequest, free: Free) -> dict[str, 
     for name, each in subjects_of(request):
         if each.time_limit is not None:
             each = replace(each, time_limit=max(each.time_limit - (perf_counter() - began), 0.0))
-        with of_subject(name):
-            found[name] = _one(model, each, free)
+        try:
+            with of_subject(name):
+                found[name] = _one(model, each, free)
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            count_interrupt()
+            break
         if found[name].stopped_by is not StoppedBy.COMPLETED:
             break
     return found

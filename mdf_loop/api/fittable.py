@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mdf_loop.api.derivable import Derivable
+from mdf_loop.interruption import interruptible
 
 if TYPE_CHECKING:
     from mdf_loop.fitting.watch import FitProgress
@@ -37,6 +38,7 @@ class Fittable(Derivable):
         progress: bool | Callable[[FitProgress], object] | None = None,
         time_limit: float | str | None = None,
         cluster: Any = None,
+        on_interrupt: str | None = None,
     ) -> Fit | Fits:
         """The values of parameters by which the model does what was observed.
 
@@ -73,12 +75,14 @@ class Fittable(Derivable):
                 was found.
             cluster: who computes (see `run`): subjects are shared out; of one fit, or one of
                 subjects that share parameters, the points of each generation.
+            on_interrupt: what Ctrl-C does: `raise` or `return` the best that was found; see `run`.
 
         Raises:
             InputError: a name, a bound or a row of the data does not fit; the sentence names it.
             LoopError: the model fails wherever it is run.
+            KeyboardInterrupt: Ctrl-C came: `.results` are the best that was found, or None.
         """
-        from mdf_loop.api.fits import fit
+        from mdf_loop.api.fits import fit, progress_of
         from mdf_loop.api.fitting_to_data import FitRequest
 
         request = FitRequest.of(
@@ -102,4 +106,4 @@ class Fittable(Derivable):
             time_limit=time_limit,
             cluster=cluster,
         )
-        return fit(self, request)
+        return interruptible(lambda: fit(self, request), on_interrupt, progress_of)

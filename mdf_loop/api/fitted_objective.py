@@ -97,12 +97,12 @@ class _Words:
     def costs(self, points: Array) -> Array:
         """The number at each point."""
         given, values = self._given, self._free.values(points)
-        return np.asarray(self._made.run(given.set, given.inputs, sweep=values).value)
+        return np.asarray(self._made.evaluate(given.set, given.inputs, values).value)
 
     def value_and_gradient(self, point: Array) -> tuple[float, Array]:
         """The number at a point, and how it changes with each number of it."""
         given = with_member(self._document, self._given, self._free.values(point))
-        made = self._made.run(given.set, given.inputs)
+        made = self._made.evaluate(given.set, given.inputs)
         slopes = np.concatenate([made[each.name].ravel() for each in self._free.parameters])
         return float(made.value), slopes * self._free.width
 

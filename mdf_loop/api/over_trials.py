@@ -11,6 +11,7 @@ from mdf_loop.errors import InputError, LoopError
 from mdf_loop.ir import StoppedBy
 from mdf_loop.results.data import Results
 from mdf_loop.run.recording.over_trials import TrialStatistics
+from mdf_loop.signals import count_interrupt
 from mdf_loop.specification import RunSpecification, Selection
 from mdf_loop.trials import Draws, OverTrials
 
@@ -27,7 +28,7 @@ _Run = Callable[[RunSpecification], tuple[Results, LoopError | None]]
 
 
 def run_over_trials(run: _Run, asked: RunSpecification) -> tuple[Results, LoopError | None]:
-    """What is told over all trials of a run; what ended it, if that is an error.
+    """Return the statistics over all trials of a run, and the error that ended it, if there is one.
 
     Raises:
         InputError: what is asked for does not go together.
@@ -37,7 +38,16 @@ def run_over_trials(run: _Run, asked: RunSpecification) -> tuple[Results, LoopEr
     begun, made = time.monotonic(), TrialStatistics(told)
     complete, last, error = None, None, None
     for trials in _batches(asked):
-        last, error = run(_of(asked, trials, begun))
+        try:
+            last, error = run(_of(asked, trials, begun))
+        except KeyboardInterrupt as interrupt:
+            if complete is None:
+                raise
+            stopped_by = getattr(interrupt, "reason", StoppedBy.INTERRUPTED)
+            if stopped_by is StoppedBy.INTERRUPTED:
+                count_interrupt()
+            reason = f"{made.trials} trials; {stopped_by.value}"
+            return told_of(made, complete, stopped_by, reason), None
         if error is not None or last.stopped_by is not StoppedBy.COMPLETED:
             break
         complete = last

@@ -14,10 +14,12 @@ from mdf_loop.api.fitted_report import plain
 from mdf_loop.api.fitting_to_data import FitRequest, fitted_model, free_parameters
 from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
+from mdf_loop.interruption import interruptible
 from mdf_loop.ir import Array
 from mdf_loop.reading.names import find_item, named_items
 from mdf_loop.results.fit import Fit
 from mdf_loop.results.recovery import Recovery
+from mdf_loop.signals import count_interrupt, interrupts
 from mdf_loop.specification import Selection
 
 INNER = 0.1
@@ -41,6 +43,7 @@ def recover(
     seed: int = 0,
     points: int = 256,
     polish: int = 4,
+    on_interrupt: str | None = None,
 ) -> Recovery:
     """Fit data that the model itself has made, at values drawn within the bounds, again and again.
 
@@ -60,10 +63,12 @@ def recover(
         seed: of what is true, of the noise, and of the fits.
         points: how many points each fit tries first.
         polish: how many of the best of them it improves.
+        on_interrupt: what Ctrl-C does: `raise` or `return` the fits that are done; see `Compiled.run`.
 
     Raises:
         InputError: a word means nothing, or does not go together with another one.
         LoopError: a fit fails; the sentence says why.
+        KeyboardInterrupt: Ctrl-C came: `.results` are the fits that are done, or None.
     """
     if not is_whole(times) or times < 1:
         raise InputError(f"times must be a whole number above 0, not {times!r}"[:200])
@@ -84,8 +89,11 @@ def recover(
     words |= {"likelihood": likelihood, "trials": trials, "points": points, "polish": polish}
     request = _request(model, {}, free, against, words)
     made = _Made(model, request, noise, data_trials, seed)
-    rows = [(truth, made.fit(data, k, words)) for k, (truth, data) in enumerate(made.sets(times))]
-    return Recovery(tuple(truth for truth, _ in rows), tuple(found for _, found in rows))
+    return interruptible(
+        lambda: made.recovery(times, words),
+        on_interrupt,
+        lambda recovery: f"{len(recovery.fits)} of {times} data sets",
+    )
 
 
 def _request(
@@ -156,6 +164,30 @@ class _Made:
     def _trials(self) -> int:
         trials = self._request.asked.values.draws.trials
         return 1 if trials is None else len(trials)
+
+    def recovery(self, times: int, words: Mapping[str, Any]) -> Recovery:
+        """Return the fits of `times` data sets; after Ctrl-C those that were done by then.
+
+        Raises:
+            KeyboardInterrupt: it came before any fit was done.
+        """
+        truths: list[Mapping[str, Any]] = []
+        fits: list[Fit] = []
+        before = interrupts()
+        try:
+            for truth, data in self.sets(times):
+                found = self.fit(data, len(fits), words)
+                if interrupts() != before:
+                    break
+                truths.append(truth)
+                fits.append(found)
+        except KeyboardInterrupt:
+            if not fits:
+                raise
+            count_interrupt()
+        if not fits:
+            raise KeyboardInterrupt
+        return Recovery(tuple(truths), tuple(fits))
 
     def fit(self, data: Mapping[str, Array], k: int, words: Mapping[str, Any]) -> Fit:
         """The fit of one data set."""

@@ -18,6 +18,7 @@ from mdf_loop.api.over_trials import run_over_trials
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.document.units import TIME
 from mdf_loop.errors import InputError, LoopError, NotFiniteError, UnknownNameError
+from mdf_loop.interruption import with_results
 from mdf_loop.ir import StoppedBy
 from mdf_loop.memory_limit import limited
 from mdf_loop.paths import noting, path_of, refuse_clashes
@@ -123,6 +124,8 @@ def _ended(
         if error is None:
             signalled.results = results
             raise
+    except KeyboardInterrupt as interrupt:
+        raise with_results(interrupt, results) from None
     except InputError as unsaved:
         if error is None:
             error = unsaved

@@ -69,6 +69,7 @@ def command(
         max_iterations=max_iterations,
         unroll=unroll,
         seed=read_seed(seed),
+        on_interrupt="raise",
     )
     show(_json(verification) if as_json else str(verification))
     ctx.exit(0 if verification.equal else 1)

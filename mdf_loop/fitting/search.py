@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.watch import Halted, Watch
 from mdf_loop.ir import Array, StoppedBy
+from mdf_loop.signals import count_interrupt
 
 EXACT = 1e-13
 """Least squares end where neither the sum, nor the point, nor the gradient changes by more."""
@@ -149,7 +150,7 @@ class Searched(Struct, frozen=True):
 
 
 def searched(search: Callable[[], Sequence[Optimum]], watch: Watch) -> Searched:
-    """What a search finds; the best that it has seen by then, where something ends it.
+    """Return what a search finds, or the best that it has seen by then where something ends it.
 
     Raises:
         KeyboardInterrupt: a signal has ended it before there was anything.
@@ -162,6 +163,7 @@ def searched(search: Callable[[], Sequence[Optimum]], watch: Watch) -> Searched:
     except KeyboardInterrupt as signal:
         stopped_by, ended = getattr(signal, "reason", StoppedBy.INTERRUPTED), signal
         watch.ended = stopped_by
+        count_interrupt()
     cost, point = watch.best
     if point is None:
         raise ended or InputError(

@@ -8,11 +8,13 @@ from itertools import zip_longest
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
-from mdf_loop.api.compiled import compile
+from mdf_loop.api.compiled import Compiled, compile
 from mdf_loop.document.document import Document
 from mdf_loop.errors import LoopError, RunError
 from mdf_loop.importing.opening import Source, open_document
+from mdf_loop.interruption import interruptible
 from mdf_loop.ir import Array, Data, Gives
 from mdf_loop.reading import read, read_annotated
 from mdf_loop.reading.inputs import Given, open_ports
@@ -24,6 +26,7 @@ from mdf_loop.run.modeci.engine import EngineRun, drive, only_given
 from mdf_loop.run.modeci.engine_graph import EngineGraph, unformatted, with_copies, with_kept
 from mdf_loop.run.modeci.evaluations import Evaluations
 from mdf_loop.run.recording.missing import with_missing
+from mdf_loop.signals import ending
 from mdf_loop.specification import RunSpecification, specify
 from mdf_loop.trials import draws
 from mdf_loop.verification.comparison import (
@@ -58,6 +61,7 @@ def verify(
     max_iterations: int | None = None,
     unroll: int | None = None,
     seed: int | str = 0,
+    on_interrupt: str | None = None,
 ) -> Verification:
     """Compare the compiled model with modeci_mdf's engine, and one evaluation with the interpreter.
 
@@ -81,9 +85,11 @@ def verify(
         max_iterations: as for `compile`.
         unroll: as for `compile`.
         seed: as for `run`; the engine draws the same random numbers.
+        on_interrupt: what Ctrl-C does: `raise` or `return` what was compared; see `Compiled.run`.
 
     Raises:
         LoopError: the compiled model cannot run, or there is nothing to compare it with.
+        KeyboardInterrupt: Ctrl-C came: `.results` are the steps that were compared, or None.
     """
     document = open_document(source)
     compiled = compile(
@@ -95,17 +101,34 @@ def verify(
         unroll=unroll,
     )
     drawn = draws(seed).seed
-    step: float | None = compiled.prepared.time_step(dt)
-    asked = specify(inputs, set=set, steps=steps, dt=step, seed=drawn)
+    asked = specify(inputs, set=set, steps=steps, dt=compiled.prepared.time_step(dt), seed=drawn)
+    return interruptible(
+        lambda: _verified(document, compiled, asked),
+        on_interrupt,
+        lambda found: "".join(found.notes[:1]),
+    )
+
+
+def _verified(document: Document, compiled: Compiled, asked: RunSpecification) -> Verification:
+    """Return the comparison of a run; of an interrupted one the steps that it has.
+
+    Raises:
+        KeyboardInterrupt: there is no step to compare.
+    """
+    steps = asked.steps
     bound = prepare(compiled.prepared, asked)
     given, document = bound.given, with_values(document, bound.settings)
     notes: list[str] = []
     wanted = only_given(document, asked.values.inputs, given)
     theirs = _in_engine(document, wanted, asked, notes)
     record = [i.name for i in items(document) if i.kind != "functions" and i.name in theirs.arrays]
-    ours = compiled.run(inputs, record=record, set=set, steps=steps, dt=step, seed=drawn)
-    tolerance = _tolerance(document, precision)
+    selection = replace(asked.selection, record=tuple(record))
+    ours = compiled.run_specified(replace(asked, selection=selection))
+    tolerance = _tolerance(document, compiled.options.precision)
+    if ours.stopped_by.is_asked:
+        return _of_steps_that_ran(document, ours, theirs, tolerance, notes)
     if steps is None:
+        inputs = asked.values.inputs
         program = read(document, inputs, record=record, options=compiled.options)
         arrays = bound.drawing(program).arrays
         interpreted = with_missing(interpret(program, arrays), program.gives(Gives.HAS_RUN))
@@ -118,9 +141,9 @@ def verify(
     if steps is not None:
         order = ours.execution_list
         if order is None:  # decided while running: asked for in a run of its own
-            again = compiled.run(
-                inputs, set=set, steps=steps, dt=step, seed=drawn, execution_list=True
-            )
+            again = compiled.run_specified(replace(asked, execution_list=True))
+            if again.stopped_by.is_asked:
+                raise ending(again.stopped_by)
             order = again.execution_list
         comparisons += (compare_order(order or (), theirs.execution_list),)
     if tolerance == ENGINE_ONNX_TOLERANCE:
@@ -129,6 +152,24 @@ def verify(
     types = read_annotated(document, first, options=compiled.options).types
     notes += [f"{note.what} (at {note.where})" for note in unlevelled(document, types)]
     return Verification(comparisons, tolerance, tuple(notes))
+
+
+def _of_steps_that_ran(
+    document: Document, ours: Results, theirs: EngineRun, tolerance: float, notes: Sequence[str]
+) -> Verification:
+    """Return the comparison of the steps that an interrupted run has.
+
+    Raises:
+        KeyboardInterrupt: it is no run over time, or has no step.
+    """
+    steps = 0 if ours.steps is None else ours.axes[-1].length
+    if not steps:
+        raise ending(ours.stopped_by)
+    rows = {name: column[:steps] for name, column in theirs.rows.items()}
+    cut = replace(theirs, rows=rows)
+    comparisons = _compared_by_step(document, ours, cut, tolerance)
+    note = f"the run was interrupted: {steps} of {ours.steps} steps were compared"
+    return Verification(comparisons, tolerance, (note, *notes))
 
 
 def _in_engine(

@@ -269,7 +269,7 @@ def _run(request: Any) -> NoReturn:
 
     try:
         results = mdf_loop.compile(model, device="cpu", **request["options"]).run(
-            progress=tell, **request["words"]
+            progress=tell, on_interrupt="return", **request["words"]
         )
         if results.state is not None:
             save_state("state.npz", results.state)

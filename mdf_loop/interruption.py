@@ -1,0 +1,105 @@
+"""What a call of the Python API does after Ctrl-C: raise KeyboardInterrupt, or return what was reached.
+
+    "raise"     in a script: a loop of the script must not take a part for the whole
+    "return"    in an interactive session (REPL, notebook, `python -i`), with a warning
+
+A command of the command line has its own way to end; its calls return without a warning.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from mdf_loop import arguments, signals
+from mdf_loop.errors import LoopError
+
+CHOICES = ("raise", "return")
+"""The words of `on_interrupt`."""
+
+T = TypeVar("T")
+
+_depth = 0
+"""The number of interruptible calls that the main thread is in."""
+
+
+def interruptible(
+    compute: Callable[[], T],
+    on_interrupt: str | None,
+    describe: Callable[[T], str],
+) -> T:
+    """Return what `compute` returns, or end the call as `on_interrupt` says if Ctrl-C came meanwhile.
+
+    Only the main thread receives signals: in other threads this calls `compute` and nothing else. A
+    call within another one (from an objective or a callback) always raises, so that the outer one ends.
+
+    Args:
+        compute: the call; after an interrupt it returns what it has reached, with all files written.
+        on_interrupt: `raise`, `return`, or None for the default of this kind of program.
+        describe: how far the call came, as a sentence about its results.
+
+    Raises:
+        InputError: `on_interrupt` is another word.
+        KeyboardInterrupt: the call was interrupted: `results` are what was reached, or None.
+        LoopError: `compute` failed.
+    """
+    global _depth
+    if on_interrupt is not None:
+        arguments.word(on_interrupt, "on_interrupt", CHOICES)
+    if not signals.in_main_thread():
+        return compute()
+    is_nested = _depth > 0
+    choice = "raise" if is_nested else on_interrupt or _default()
+    before = signals.interrupts()
+    _depth += 1
+    try:
+        results = compute()
+        if signals.interrupts() == before:
+            return results
+    except KeyboardInterrupt as interrupt:
+        reached = None if _is_nested(interrupt) else getattr(interrupt, "results", None)
+        if reached is None or choice == "silent":
+            with_results(interrupt, reached)
+            raise
+        results = reached
+    except LoopError as error:
+        if signals.interrupts() == before or choice != "raise":
+            raise
+        raise with_results(KeyboardInterrupt(), error.results) from error
+    finally:
+        _depth -= 1
+    if choice == "raise":
+        sentence = f"{describe(results)}; what was reached is in .results"
+        raise with_results(KeyboardInterrupt(sentence), results, is_nested=is_nested)
+    if choice == "return":
+        sentence = f"interrupted, this is only what was reached: {describe(results)}"
+        warnings.warn(sentence, stacklevel=3)
+    return results
+
+
+def _default() -> str:
+    """Return what an interrupted call does by default: `raise`, `return`, or `silent` for a command."""
+    if signals.in_command():
+        return "silent"
+    return "return" if is_interactive() else "raise"
+
+
+def is_interactive() -> bool:
+    """Return True in a session where a person reads each result: a REPL, a notebook, `python -i`."""
+    flags = sys.flags.interactive or sys.flags.inspect
+    return bool(flags) or hasattr(sys, "ps1") or hasattr(builtins, "get_ipython")
+
+
+def with_results(interrupt: KeyboardInterrupt, results: Any, *, is_nested: bool = False) -> Any:
+    """Return the exception with `results`, which were reached until it came, as its attribute."""
+    interrupt.results = results  # type: ignore[attr-defined]
+    interrupt.is_nested = is_nested  # type: ignore[attr-defined]
+    return interrupt
+
+
+def _is_nested(interrupt: KeyboardInterrupt) -> bool:
+    """Return True if the results of the exception are those of a call within this one."""
+    return getattr(interrupt, "is_nested", False)

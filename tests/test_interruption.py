@@ -1,0 +1,342 @@
+"""What calls do after Ctrl-C: in a script, in an interactive session, in a command."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop import signals
+from mdf_loop.api import running
+from mdf_loop.errors import LoopError
+from mdf_loop.interruption import interruptible
+from mdf_loop.run.control.stopping import Stopping
+from tests.long_runs.processes import ENDLESS, WALK
+from tests.models.fitted import CELL, DT, FREE, compiled, trace
+from tests.noisy_models import model as noisy
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+STEPS = 1_000_000
+
+
+def press(progress: Any) -> None:
+    """Press Ctrl-C in a callback that is told of progress."""
+    if getattr(progress, "done", 1):
+        signal.raise_signal(signal.SIGINT)
+
+
+def run(model: Any = WALK, **words: Any) -> mdf_loop.Results:
+    """A run over time in which Ctrl-C is pressed."""
+    words = {"steps": STEPS, "progress": press, **words}
+    return mdf_loop.compile(model["g"], native="off").run(**words)
+
+
+@pytest.fixture
+def interactive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def test_a_run_of_a_script_raises_with_what_was_reached() -> None:
+    with pytest.raises(KeyboardInterrupt, match=r"of 1000000 steps; .*is in \.results") as caught:
+        run()
+    results = caught.value.results  # type: ignore[attr-defined]
+    assert type(caught.value) is KeyboardInterrupt  # Python ends with the exit code of that alone
+    assert results.stopped_by is mdf_loop.StoppedBy.INTERRUPTED
+    assert 0 < len(results["walk.x"]) < STEPS
+
+
+def test_an_interactive_run_returns_it_with_a_warning(interactive: None) -> None:
+    with pytest.warns(UserWarning, match="interrupted, this is only what was reached: .* steps"):
+        results = run()
+    assert 0 < len(results["walk.x"]) < STEPS
+
+
+def test_a_word_overrides_the_default_of_a_session(interactive: None) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(on_interrupt="raise")
+
+
+def test_a_word_overrides_the_default_of_a_script() -> None:
+    with pytest.warns(UserWarning, match="interrupted"):
+        assert 0 < len(run(on_interrupt="return")["walk.x"]) < STEPS
+
+
+def test_another_word_is_refused() -> None:
+    with pytest.raises(LoopError, match=r"on_interrupt cannot be 'ignore'"):
+        run(on_interrupt="ignore")
+
+
+def test_a_callback_that_ends_a_run_is_no_interrupt() -> None:
+    results = run(progress=lambda progress: progress.done == 0)
+    assert results.stopped_by is mdf_loop.StoppedBy.INTERRUPTED
+
+
+def test_a_command_returns_without_a_word(recwarn: pytest.WarningsRecorder) -> None:
+    with signals.heeded():
+        assert 0 < len(run()["walk.x"]) < STEPS
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("name", ["rows.npz", "rows.zarr"])
+def test_files_are_written_before(tmp_path: Path, name: str) -> None:
+    checkpoint = tmp_path / "run.ckpt"
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run(output=tmp_path / name, checkpoint=checkpoint)
+    results = caught.value.results  # type: ignore[attr-defined]
+    assert (tmp_path / name).exists()
+    assert results.checkpoint == checkpoint
+    resumed = mdf_loop.compile(WALK["g"], native="off").run(
+        steps=results["walk.x"].shape[0] + 5, resume=checkpoint, output=tmp_path / name
+    )
+    assert resumed["walk.x"].shape[0] == results["walk.x"].shape[0] + 5
+
+
+def test_ctrl_c_while_a_file_is_written_waits_for_it(tmp_path: Path, monkeypatch: Any) -> None:
+    save = mdf_loop.Results.save
+
+    def pressed(results: mdf_loop.Results, path: Path) -> None:
+        signal.raise_signal(signal.SIGINT)
+        save(results, path)
+
+    monkeypatch.setattr(mdf_loop.Results, "save", pressed)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run(steps=10, progress=False, output=tmp_path / "rows.npz")
+    assert len(caught.value.results["walk.x"]) == 10  # type: ignore[attr-defined]
+    with np.load(tmp_path / "rows.npz") as arrays:
+        assert len(arrays["walk.x"]) == 10
+
+
+def test_a_run_that_fails_after_ctrl_c_is_interrupted() -> None:
+    """Where scripts catch errors of runs, Ctrl-C must still end them."""
+
+    results = object()
+
+    def fails() -> None:
+        with Stopping():
+            signal.raise_signal(signal.SIGINT)
+        error = LoopError("the disk was full")
+        error.results = results
+        raise error
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        interruptible(fails, "raise", str)
+    assert isinstance(caught.value.__cause__, LoopError)
+    assert caught.value.results is results  # type: ignore[attr-defined]
+    with pytest.raises(LoopError, match="the disk was full"):
+        interruptible(fails, "return", str)
+
+
+def test_ctrl_c_after_a_time_limit_is_not_lost() -> None:
+    def limited(progress: Any) -> None:
+        if progress.elapsed > 0.05:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run(
+            steps=10**8,
+            reduce={"walk.x": "last"},
+            only=["walk.x"],
+            time_limit=0.05,
+            progress=limited,
+        )
+    stopped_by = caught.value.results.stopped_by  # type: ignore[attr-defined]
+    assert stopped_by in (mdf_loop.StoppedBy.TIME_LIMIT, mdf_loop.StoppedBy.INTERRUPTED)
+
+
+def test_one_evaluation_of_a_loop() -> None:
+    model = mdf_loop.compile(ENDLESS, native="off", device="cpu", max_iterations=10**7)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        model.run(progress=press, time_limit=30)
+    assert 0 < caught.value.results.loops["A.loop"].iterations < 10**7  # type: ignore[attr-defined]
+
+
+def test_statistics_over_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    ready, batches = running._compiled, []
+
+    def pressed(*words: Any) -> Any:
+        batches.append(1)
+        if len(batches) == 2:
+            raise KeyboardInterrupt
+        return ready(*words)
+
+    monkeypatch.setattr(running, "_compiled", pressed)
+    model = mdf_loop.compile(noisy({"output_ports": {"y": {"value": "numpy.random.normal()"}}}))
+    with pytest.raises(KeyboardInterrupt, match="1024 trials") as caught:
+        model.run(trials=10_000, over_trials={"y": "mean"})
+    assert caught.value.results["y.mean"].shape == ()  # type: ignore[attr-defined]
+
+
+def test_a_call_within_another_one_ends_both(interactive: None) -> None:
+    """Else a fit would take a part of a run for the whole one."""
+
+    def objective(outputs: Any) -> float:
+        run()
+        raise AssertionError
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        compiled(CELL).fit(None, FREE, objective=objective, steps=5, dt=DT)
+    assert caught.value.results is None  # type: ignore[attr-defined]
+
+
+def test_another_thread_hears_nothing() -> None:
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.append(interruptible(lambda: 1, "raise", str)))
+    thread.start()
+    thread.join()
+    assert found == [1]
+
+
+# --- fits, recoveries, gradients, comparisons -----------------------------------------------------
+
+
+def test_a_fit(interactive: None) -> None:
+    model = compiled(CELL)
+    data = trace(model, seed=1, tau=1.5, gain=2.5)
+    words = {"against": "cell.V", "dt": DT, "progress": press}
+    with pytest.raises(KeyboardInterrupt, match=r"the best of \d+ evaluations") as caught:
+        model.fit(data, FREE, on_interrupt="raise", **words)
+    assert set(caught.value.results.estimates) == set(FREE)  # type: ignore[attr-defined]
+    with pytest.warns(UserWarning, match="interrupted"):
+        fit = model.fit(data, FREE, **words)
+    assert fit.stopped_by is mdf_loop.StoppedBy.INTERRUPTED
+
+
+def at_evaluation(count: int) -> Callable[[Any], None]:
+    """Press Ctrl-C once, when a fit is told of progress for the `count`-th time."""
+    calls: list[int] = []
+
+    def pressed(progress: Any) -> None:
+        calls.append(1)
+        if len(calls) == count:
+            signal.raise_signal(signal.SIGINT)
+
+    return pressed
+
+
+def test_fits_of_subjects_keep_those_that_are_done() -> None:
+    model = compiled(CELL)
+    data = {name: trace(model, seed=k, tau=1.5, gain=2.5) for k, name in enumerate("ab")}
+    words = {"against": "cell.V", "dt": DT, "start": {"cell.tau": 1.0, "cell.gain": 1.0}}
+    begun: list[float] = []
+
+    def in_second(progress: Any) -> None:
+        if progress.evaluations == 1:
+            begun.append(progress.best)
+        if len(begun) == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt, match="fits of a") as caught:
+        model.fit(data, FREE, progress=in_second, **words)
+    assert "a" in caught.value.results  # type: ignore[attr-defined]
+
+
+def test_a_recovery_keeps_the_fits_that_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mdf_loop.api import recovery
+
+    fit, done = recovery.fit, []
+
+    def pressed(*words: Any) -> Any:
+        done.append(1)
+        found = fit(*words)
+        if len(done) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(recovery, "fit", pressed)
+    words = {"against": "cell.V", "steps": 20, "dt": DT, "noise": 0.05, "points": 8, "polish": 1}
+    with pytest.raises(KeyboardInterrupt, match="2 of 5 data sets") as caught:
+        mdf_loop.recover(compiled(CELL), FREE, times=5, **words)
+    assert caught.value.results.found.shape == (2, 2)  # type: ignore[attr-defined]
+
+
+def test_a_gradient_has_nothing_before_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mdf_loop.api import differentiated
+
+    def interrupt(*words: Any) -> None:
+        raise KeyboardInterrupt
+
+    words = {"of": {"cell.V": "mean"}, "wrt": ["cell.tau"], "steps": 5, "dt": DT}
+    monkeypatch.setattr(differentiated, "checked", interrupt)
+    with pytest.raises(KeyboardInterrupt, match="not checked") as caught:
+        compiled(CELL).gradient(**words, check=True)
+    assert caught.value.results["cell.tau"].shape == ()  # type: ignore[attr-defined]
+    monkeypatch.setattr(differentiated, "seed_of", interrupt)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        compiled(CELL).gradient(**words, on_interrupt="return")
+    assert caught.value.results is None  # type: ignore[attr-defined]
+
+
+def test_a_comparison_with_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mdf_loop.api import compiled as module
+
+    ready = module.Compiled.run_specified
+
+    def pressed(model: Any, spec: Any) -> Any:
+        results = ready(model, spec)
+        return interrupted_at(results, 3)
+
+    monkeypatch.setattr(module.Compiled, "run_specified", pressed)
+    with pytest.raises(KeyboardInterrupt, match="3 of 8 steps were compared") as caught:
+        mdf_loop.verify(WALK["g"], steps=8)
+    found = caught.value.results  # type: ignore[attr-defined]
+    assert found.equal
+    assert [c.name for c in found.comparisons] == ["walk.x"]
+
+
+def interrupted_at(results: mdf_loop.Results, steps: int) -> mdf_loop.Results:
+    """The results of a run as if Ctrl-C had come after some steps."""
+    signals.count_interrupt()
+    from mdf_loop.run.outputs import Axis
+
+    made = mdf_loop.Results(
+        {name: array[:steps] for name, array in results.items()},
+        {},
+        "cpu",
+        "float64",
+        axes=(Axis("time", {"step": np.arange(steps)}),),
+        stopped_by=mdf_loop.StoppedBy.INTERRUPTED,
+    )
+    made.steps = results.steps
+    return made
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+SCRIPT = """
+import signal, sys
+import mdf_loop
+from tests.long_runs.processes import WALK
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+model = mdf_loop.compile(WALK["g"], native="off")
+for k in range(2):
+    press = lambda p: p.done and signal.raise_signal(signal.SIGINT)
+    model.run(steps=1_000_000, progress=press)
+    print("went on", k)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [(), ("-i",)])
+def test_a_script_ends_and_a_session_goes_on(words: tuple[str, ...]) -> None:
+    made = subprocess.run(
+        [sys.executable, *words, "-c", SCRIPT],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert made.stdout.splitlines() == (["went on 0", "went on 1"] if words else [])
+    assert made.returncode == (0 if words else -signal.SIGINT), made.stderr
