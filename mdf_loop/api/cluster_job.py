@@ -19,7 +19,7 @@ from mdf_loop.errors import Finding, RunError
 from mdf_loop.ir import Array
 from mdf_loop.results.data import Results
 from mdf_loop.run.onnxruntime.session import use_threads
-from mdf_loop.run.recording.missing import dtype_with_nan
+from mdf_loop.run.recording.missing import cast_for_nan
 from mdf_loop.run.recording.regions import COMPUTED, FAILED, Regions
 from mdf_loop.specification import RunControls, RunSpecification, Values
 from mdf_loop.sweeps import part_of, shape_of
@@ -216,10 +216,14 @@ def axes_in_front(results: Results) -> int:
 
 
 def with_nan_rows(arrays: Mapping[str, Array], there: Array) -> dict[str, Array]:
-    """The arrays with nan in the rows that are not there."""
+    """Return the arrays with nan in the rows of members that were not computed.
+
+    Raises:
+        RunError: float64 cannot hold an integer.
+    """
     if there.all():
         return dict(arrays)
-    made = {name: array.astype(dtype_with_nan(array.dtype)) for name, array in arrays.items()}
-    for array in made.values():
+    wide = {name: cast_for_nan(name, array) for name, array in arrays.items()}
+    for array in wide.values():
         array[~there] = np.nan
-    return made
+    return wide

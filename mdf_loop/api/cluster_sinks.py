@@ -20,7 +20,7 @@ from mdf_loop.api.cluster_job import (
 )
 from mdf_loop.api.cluster_pilot import Pilot
 from mdf_loop.api.gathering import laid_out
-from mdf_loop.api.over_trials import refuse_with_statistics, told_of
+from mdf_loop.api.over_trials import refuse_padding, refuse_with_statistics, told_of
 from mdf_loop.cluster.cutting import MemberBlock
 from mdf_loop.errors import RunError, UnsupportedError
 from mdf_loop.ir import Array, StoppedBy
@@ -212,6 +212,7 @@ class OverTrialsSink:
         while self._next in self._waiting:
             block, made = self._waiting.pop(self._next)
             for piece in made.pieces:
+                refuse_padding(piece.results, self._asked.selection.over_trials.statistics)
                 self._statistics.add(piece.results, self._members_of(piece))
             self.done += block.members
             self._next += 1

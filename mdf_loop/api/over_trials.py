@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 
+import numpy as np
 from msgspec.structs import replace
 
 from mdf_loop.errors import InputError, LoopError
 from mdf_loop.ir import StoppedBy
 from mdf_loop.results.data import Results
+from mdf_loop.run.recording.lengths import is_padding
 from mdf_loop.run.recording.over_trials import TrialStatistics
 from mdf_loop.signals import count_interrupt
 from mdf_loop.specification import RunSpecification, Selection
@@ -51,6 +53,7 @@ def run_over_trials(run: _Run, asked: RunSpecification) -> tuple[Results, LoopEr
         if error is not None or last.stopped_by is not StoppedBy.COMPLETED:
             break
         complete = last
+        refuse_padding(complete, told.statistics)
         made.add(complete, _members(complete))
         trials.seen(complete)
     assert last is not None
@@ -169,6 +172,24 @@ def _has_no_time(complete: Results, name: str) -> bool:
     output = name.rpartition(".")[0]
     reduced = (f".{full}".endswith(f".{output}") for full in complete.reduced)
     return name.endswith(".count") or any(reduced)
+
+
+def refuse_padding(results: Results, names: Iterable[str]) -> None:
+    """Raise if trials have different numbers of rows of an output that statistics are wanted of.
+
+    Raises:
+        InputError: one has; padding would count as values.
+    """
+    for name in names:
+        full = results.full_name(name)
+        if full not in results.lengths:
+            continue
+        front = len(results.axes_of(full))
+        if is_padding(results.lengths[full], np.shape(results[full]), front).any():
+            raise InputError(
+                f"'{full}' has another number of rows in some trials than in others",
+                hint="choose outputs of one shape, e.g. a reaction time",
+            )
 
 
 _WITHOUT_UNIT = (".count", ".histogram", ".var")

@@ -214,7 +214,7 @@ def _run_once(
     results = results_of(
         prepared,
         bound,
-        with_missing(made, ready.flags),
+        with_missing(made, ready.flags, lengths),
         ready.run.device,
         loops=reports,
         lengths=lengths,

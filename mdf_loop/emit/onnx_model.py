@@ -17,6 +17,7 @@ from mdf_loop.emit.if_node import write_if
 from mdf_loop.emit.loop_node import write_loop
 from mdf_loop.emit.scan_node import write_scan
 from mdf_loop.emit.scope import Nodes, OnnxScope, WriteOps, Writer, tensor_shape, value_type
+from mdf_loop.emit.where_node import write_where
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.ir import (
     Array,
@@ -199,6 +200,8 @@ def _model(
                 write_if(scope, operation, inner)
             elif isinstance(operation, Guard):
                 forms.guard(scope, operation)
+            elif isinstance(operation, Op) and operation.op_type == "Where":
+                write_where(scope, operation)
             else:
                 _write(scope, operation)
 

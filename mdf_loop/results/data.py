@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,14 +53,20 @@ class Results(Outputs):
         return np.asarray(found[0]) if found else None
 
     def rows(self, name: str) -> list[Array]:
-        """The rows of an output over time, each as long as it is; in a sweep with all members.
+        """Return the rows of an output without padding.
+
+        A run over time has a row for each step; a row has all members of a sweep. One evaluation
+        of a sweep, or of trials, has for each member what its loop recorded, in the order of the
+        members.
 
         Raises:
             KeyError: no output is meant, or several.
-            InputError: the output has no axis of time.
+            InputError: the output has neither an axis of time nor lengths.
         """
         full = self.full_name(name)
         front = [axis.name for axis in self.axes_of(full)]
+        if "time" not in front and full in self.lengths:
+            return self._rows_of_members(full, len(front))
         if "time" not in front:
             raise InputError(
                 f"'{full}' has no rows: it has no axis of time", hint="run the model over time"
@@ -67,6 +74,12 @@ class Results(Outputs):
         arrays = (self._arrays[full], *(self.lengths[n] for n in (full,) if n in self.lengths))
         rows, *lengths = (np.moveaxis(np.asarray(a), front.index("time"), 0) for a in arrays)
         return without_padding(rows, lengths[0], len(front)) if lengths else list(rows)
+
+    def _rows_of_members(self, name: str, front: int) -> list[Array]:
+        data, lengths = np.asarray(self._arrays[name]), np.asarray(self.lengths[name])
+        members = math.prod(data.shape[:front])
+        rows = data.reshape(members, *data.shape[front:])
+        return without_padding(rows, lengths.reshape(members, *lengths.shape[front:]))
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}: {_type(data)}" for name, data in self._arrays.items())

@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from mdf_loop.ir import Array
 from mdf_loop.run.outputs import Axis, Outputs
-from mdf_loop.run.recording.labels import Labelled, coordinates, element_names, variables
+from mdf_loop.run.recording.labels import (
+    Labelled,
+    coordinates,
+    element_names,
+    outputs,
+    variables,
+)
+from mdf_loop.run.recording.lengths import is_padding
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -29,7 +37,9 @@ def frame(results: Outputs) -> DataFrame:
 
     axes = results.axes
     levels, beside = _along(results, axes)
-    columns = [column for item in (*beside, *variables(results)) for column in _columns(item, axes)]
+    masks = _masks(results, axes)
+    items = (*beside, *variables(results))
+    columns = [column for item in items for column in _columns(item, axes, masks.get(item.name))]
     made = DataFrame(dict(columns), index=None)
     if len(levels) == 1:
         ((name, values),) = levels.items()
@@ -47,13 +57,42 @@ def _along(results: Outputs, axes: tuple[Axis, ...]) -> tuple[dict[str, Array], 
     return levels, [item for item in found if len(item.dims) > 1]
 
 
-def _columns(item: Labelled, axes: tuple[Axis, ...]) -> Iterator[tuple[str, Array]]:
-    """A column for each element."""
-    rows = _broadcast(item, axes)
-    front = len(axes)
-    own = rows.shape[front:]
-    flat = rows.reshape(math.prod(rows.shape[:front]), math.prod(own))
-    return zip(element_names(item.name, own), flat.T, strict=True)
+def _masks(results: Outputs, axes: tuple[Axis, ...]) -> dict[str, Labelled]:
+    """Return where integers and truth values are padding, by output; floats are nan there."""
+    masks = {}
+    for item in outputs(results):
+        lengths = results.lengths.get(item.name)
+        if lengths is not None and item.array.dtype.kind in "biu":
+            front = len(results.axes_of(item.name))
+            mask = is_padding(np.asarray(lengths), item.array.shape, front)
+            if mask.any():
+                masks[item.name] = replace(item, array=mask)
+    return masks
+
+
+def _columns(
+    item: Labelled, axes: tuple[Axis, ...], mask: Labelled | None
+) -> Iterator[tuple[str, Any]]:
+    """Yield a column for each element; padding is missing (`pandas.NA`)."""
+    columns = _flat(item, axes).T
+    own = item.array.shape[len([axis for axis in axes if axis.name in item.dims]) :]
+    named = zip(element_names(item.name, own), columns, strict=True)
+    if mask is None:
+        return named
+    from pandas.arrays import BooleanArray, IntegerArray
+
+    nullable = BooleanArray if item.array.dtype.kind == "b" else IntegerArray
+    missing = _flat(mask, axes).T
+    return (
+        (name, nullable(column.copy(), where.copy()))
+        for (name, column), where in zip(named, missing, strict=True)
+    )
+
+
+def _flat(item: Labelled, axes: tuple[Axis, ...]) -> Array:
+    """Return the array with one axis of rows, and one of elements."""
+    rows, front = _broadcast(item, axes), len(axes)
+    return rows.reshape(math.prod(rows.shape[:front]), math.prod(rows.shape[front:]))
 
 
 def _broadcast(item: Labelled, axes: tuple[Axis, ...]) -> Array:

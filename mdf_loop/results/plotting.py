@@ -44,6 +44,7 @@ from mdf_loop.results.sweep_plotting import is_over_members, places_in
 from mdf_loop.results.trial_plotting import Panel, is_over_trials, panels
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.labels import Labelled, coordinates, outputs
+from mdf_loop.run.recording.lengths import padding_as_nan
 
 MOST_LINES = 20
 """An array of more elements is drawn as an image."""
@@ -163,7 +164,9 @@ def _is_drawable(item: Labelled) -> bool:
 def _panels_of(results: Outputs, item: Labelled) -> list[_Panel]:
     """One panel, or in a sweep one for each element."""
     front = [axis.name for axis in results.axes]
-    array = np.moveaxis(within_reach(np.asarray(item.array)), front.index("time"), 0)
+    lengths = results.lengths.get(item.name)
+    gapped = within_reach(padding_as_nan(np.asarray(item.array), lengths, len(front)))
+    array = np.moveaxis(gapped, front.index("time"), 0)
     shape = array.shape[len(front) :]
     extents = (len(array), math.prod(array.shape[1 : len(front)]), math.prod(shape))
     array = array.reshape(extents).swapaxes(0, 1)

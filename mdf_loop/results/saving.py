@@ -18,7 +18,6 @@ import numpy as np
 
 from mdf_loop.errors import InputError
 from mdf_loop.files import (
-    LazyArray,
     checked_place,
     checked_target,
     in_blocks,
@@ -35,10 +34,12 @@ from mdf_loop.run.recording.labels import (
     attributes,
     coordinates,
     element_names,
+    lengths,
     safe_name,
     seed,
     variables,
 )
+from mdf_loop.run.recording.lengths import is_padding
 from mdf_loop.run.run_id import new_run_id
 from mdf_loop.run.sure_stream import without_failing
 
@@ -67,8 +68,11 @@ def _json(results: Outputs, stream: BinaryIO) -> None:
 
 
 def _csv(results: Outputs, stream: BinaryIO) -> None:
-    """Each output is in the rows of all axes, also if it has not all of them."""
-    items = variables(results)
+    """Write a row for each place along the axes; an output without an axis is in all of its rows.
+
+    Cells behind the end of a row that is shorter than others are empty.
+    """
+    items, beside = variables(results), lengths(results)
     used = {dim for item in items for dim in item.dims}
     along = [item for item in coordinates(results) if item.dims[0] in used and _is_narrow(item)]
     extents = {item.dims[0]: item.array.shape[0] for item in along}
@@ -80,7 +84,7 @@ def _csv(results: Outputs, stream: BinaryIO) -> None:
         cells = [
             column
             for item in (*ordered, *items)
-            for column in _columns(item.array, item.dims, place, count)
+            for column in _columns(item, beside.get(item.name), place, count)
         ]
         writer.writerows(zip(*cells, strict=True))
     text.detach()
@@ -110,15 +114,26 @@ def _places(extents: Mapping[str, int]) -> Iterator[tuple[dict[str, Any], int]]:
 
 
 def _columns(
-    rows: LazyArray, dims: Sequence[str], place: Mapping[str, Any], count: int
+    item: Labelled, ends: Labelled | None, place: Mapping[str, Any], count: int
 ) -> Iterator[list[Any]]:
-    """A column for each element, in these rows."""
-    front = sum(dim in place for dim in dims)
-    part = np.asarray(rows[tuple(place[dim] for dim in dims[:front])])
-    if not any(isinstance(place[dim], slice) for dim in dims[:front]):
-        part = np.broadcast_to(part, (count, *part.shape))
-    for column in part.reshape(count, math.prod(part.shape[1:])).T:
-        yield _cells(column)
+    """Yield the cells of each element in these rows; padding is empty."""
+    part = _part(item, place, count)
+    columns = part.reshape(count, math.prod(part.shape[1:])).T
+    if ends is None:
+        yield from map(_cells, columns)
+        return
+    mask = is_padding(_part(ends, place, count), part.shape, 1)
+    for column, missing in zip(columns, mask.reshape(columns.shape[::-1]).T, strict=True):
+        yield ["" if gone else cell for cell, gone in zip(_cells(column), missing, strict=True)]
+
+
+def _part(item: Labelled, place: Mapping[str, Any], count: int) -> Array:
+    """Return the array at a place along the axes, with one axis of `count` rows in front."""
+    front = [place[dim] for dim in item.dims if dim in place]
+    part = np.asarray(item.array[tuple(front)])
+    if any(isinstance(where, slice) for where in front):
+        return part
+    return np.broadcast_to(part, (count, *part.shape))
 
 
 def _cells(column: Array) -> list[Any]:

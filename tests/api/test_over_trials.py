@@ -14,6 +14,7 @@ import mdf_loop
 from mdf_loop.api import over_trials
 from mdf_loop.cli import cli
 from mdf_loop.errors import InputError, LoopError
+from tests.models.loops import loop_model
 
 NODE = {
     "parameters": {
@@ -219,3 +220,16 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     text = CliRunner().invoke(cli, words).stdout
     assert "x.mean: float64[c=3]" in text
     assert "seed: 3" in text
+
+
+def test_recordings_of_different_lengths_are_refused() -> None:
+    """Padding must not count as values, also of integers, which have no nan."""
+    source = loop_model(
+        {"M": 30, "cond": True, "v_initial": "(0.0,)"},
+        {"x_next": "x + numpy.random.normal()", "n": "i"},
+        carried="x",
+        recorded="n",
+        go="abs(x) < 1.0",
+    )
+    with pytest.raises(InputError, match="another number of rows in some trials than in others"):
+        mdf_loop.compile(source).run(trials=20, over_trials={"r1": ["mean"]})

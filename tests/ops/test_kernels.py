@@ -158,7 +158,3 @@ class TestTrapsOfTheRuntime:
     def test_whole_powers_go_through_float64(self):
         three, n = np.array([3]), np.array(39)
         assert run(program_of("Pow", [three, n]), [three, n])[0][0] == float(3**39) != 3**39
-
-    def test_where_drops_the_sign_of_zero(self):
-        true, x = np.array([True]), np.array([-0.0])
-        assert not np.signbit(run(program_of("Where", [true, x, x]), [true, x, x])[0])[0]

@@ -99,11 +99,35 @@ def test_a_loop_that_its_condition_ends():
     assert mdf_loop.verify(decisions(), {"drift": drift}, steps=4).bit_for_bit
 
 
-def test_whole_numbers_become_floats_where_a_row_is_shorter():
-    results = run(trials(start=0), [2, 1])
-    assert results["path"].dtype == np.float64
-    assert results["end"].dtype == np.int64
-    assert run(trials(start=0), [2, 2])["path"].dtype == np.int64
+def test_integers_are_padded_with_zero(tmp_path):
+    start = 2**62 + 1
+    results = run(trials(start=start), [2, 1])
+    path = results["path"]
+    assert path.dtype == results["end"].dtype == np.int64
+    assert path[0, 1] > start
+    assert path[1].tolist() == [path[0, 0], 0]
+    assert [len(row) for row in results.rows("path")] == [2, 1]
+    frame = results.to_dataframe()["trial.path[1]"]
+    assert frame.dtype == "Int64"
+    assert frame.isna().tolist() == [False, True]
+    assert int(frame.iloc[0]) == path[0, 1]
+    results.plot(tmp_path / "path.png")
+    results.save(tmp_path / "x.csv")
+    last = (tmp_path / "x.csv").read_text().splitlines()[-1]
+    assert last.split(",")[-3:] == [str(path[1, 0]), "", "1"]
+
+
+@pytest.mark.parametrize("counts", [[2, 1, 3], [1, 2, 3], [3, 2, 1]])
+def test_integers_of_any_length_are_streamed(counts, tmp_path):
+    expected = run(trials(start=2**62), counts)
+    for every_chunk in ({}, {"checkpoint": tmp_path / "x.ckpt"}):
+        place = tmp_path / f"{len(every_chunk)}.zarr"
+        streamed = run(trials(start=2**62), counts, output=place, **every_chunk)
+        assert streamed["path"].dtype == np.int64
+        np.testing.assert_array_equal(streamed["path"][...], expected["path"])
+        with xarray.open_zarr(place) as data:
+            assert data["trial.path"].attrs["lengths"] == "trial.path.length"
+            np.testing.assert_array_equal(data["trial.path"].values, expected["path"])
 
 
 def test_rows_of_two_axes_have_a_length_for_each():
@@ -369,7 +393,7 @@ def test_every_file_has_the_lengths(results, tmp_path):
     assert written["data"][0] == [1.0, "nan", "nan"]
     header, first, *_ = (tmp_path / "x.csv").read_text().splitlines()
     assert header.split(",")[-1] == "trial.path.length"
-    assert first.split(",")[-4:] == ["1.0", "nan", "nan", "1"]
+    assert first.split(",")[-4:] == ["1.0", "", "", "1"]
     with h5py.File(tmp_path / "x.h5") as file:
         assert file["trial.path.length"][...].tolist() == expected
     for opened in (xarray.open_dataset(tmp_path / "x.nc"), xarray.open_zarr(tmp_path / "x.zarr")):

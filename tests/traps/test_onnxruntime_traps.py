@@ -517,6 +517,19 @@ def test_a_concatenated_shape_loses_its_computed_extent():
         session.run(None, {"x": np.ones((0, 3)), "n": np.array([3])})
 
 
+def test_where_loses_the_sign_of_a_zero():
+    """ONNX Runtime alone: a chosen -0.0 of the second operand is 0.0, also behind a Not."""
+    signs = []
+    for body in ("y = Where(c, a, b)", "d = Not(c) y = Where(d, b, a)"):
+        text = f"""<ir_version: 8, opset_import: ["": 17]>
+        g (bool[1] c, double[1] a, double[1] b) => (double[1] y) {{ {body} }}"""
+        model = onnx.parser.parse_model(text).SerializeToString()
+        session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+        feeds = {"c": np.array([True]), "a": np.array([-0.0]), "b": np.array([1.0])}
+        signs.append(bool(np.signbit(session.run(None, feeds)[0])[0]))
+    assert signs == [False, False]
+
+
 SCRIPT = """
 import sys, time
 import mdf_loop

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from mdf_loop.ir import Op, Value
+from mdf_loop.ir import Op
 from mdf_loop.ops import onnx_schema
 from mdf_loop.ops.native.code import BYTES, Code, Failure, is_float, is_signed
 from mdf_loop.ops.native.quotients import by_number
@@ -103,35 +103,8 @@ def rounded(name: str) -> Form:
 
 
 def where(code: Code, op: Op, truth: str, a: str, b: str) -> str:
-    """`a` where it is true, else `b`; a -0.0 of one of them becomes 0.0, as in ONNX Runtime's kernel.
-
-        chosen, other = where(truth, a, 0), where(truth, 0, b)
-        where(chosen != 0, chosen, other)
-
-    It asks `other` instead if that is one number for many.
-    """
-    dtype = op.outputs[0].dtype
-    if is_float(dtype):
-        zero = code.number(0, dtype)
-        if _is_repeated((op.inputs[0], op.inputs[2]), (op.inputs[0], op.inputs[1])):
-            b = code.binary("fadd", dtype, b, zero)
-        else:
-            a = code.binary("fadd", dtype, a, zero)
-    return code.choose(truth, dtype, a, b)
-
-
-def _is_repeated(ones: Sequence[Value | None], others: Sequence[Value | None]) -> bool:
-    """Whether what has the shape of `ones` is one number for several neighbours among `others`."""
-    axes = [
-        [extents[::-1] for value in values if value is not None and (extents := value.shape)]
-        for values in (ones, others)
-    ]
-    rank = max((len(each) for shapes in axes for each in shapes), default=0)
-    for k in range(rank):
-        one, other = (all(len(each) <= k or each[k] == 1 for each in shapes) for shapes in axes)
-        if not (one and other):
-            return one
-    return False
+    """Return `a` where the condition is true, else `b`, with the signs of zeros."""
+    return code.choose(truth, op.outputs[0].dtype, a, b)
 
 
 def logical(word: str) -> Form:

@@ -1,7 +1,7 @@
 """One array of a Zarr store that rows are added to.
 
-Rows of an array whose elements are nan where nothing is written may be of any length: what is
-behind their end is not written, and the array becomes longer where one of them is.
+Rows of an array that has lengths beside it may be of any length: what is behind their end is not
+written, and the array becomes longer where one of them is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mdf_loop.ir import Array
 from mdf_loop.ir.types import dtype_name
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.labels import storable
-from mdf_loop.run.recording.metadata import METADATA
+from mdf_loop.run.recording.metadata import METADATA, is_open
 from mdf_loop.run.recording.missing import common_shape, padded
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Growing:
         self.row = self._stored.shape[self.axis + 1 :]
         self.chunk_rows = self._stored.chunks[self.axis]
         self.chunk_bytes = math.prod(self._stored.chunks) * self._stored.dtype.itemsize
-        self._is_open = bool(self._stored.fill_value != self._stored.fill_value)
+        self._is_open = is_open(metadata)
         self._endless = self._without_end()
         self._waiting: list[Array] = []
 

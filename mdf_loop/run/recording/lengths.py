@@ -5,7 +5,7 @@
     path            [[1.0, nan, nan], [1.0, 3.0, 6.0], [1.0, nan, nan]]
     path.length     [1, 3, 1]
 
-Rows of several axes have a length for each of them.
+Integers are padded with 0, truth values with False. Rows of several axes have a length for each of them.
 """
 
 from __future__ import annotations
@@ -90,3 +90,30 @@ def without_padding(rows: Array, lengths: Array, front: int = 1) -> list[Array]:
     shapes = longest if longest.ndim > 1 else longest[:, None]
     own = shapes[:, : rows.ndim - front]
     return [row[(*members, *map(slice, shape))] for row, shape in zip(rows, own, strict=True)]
+
+
+def is_padding(lengths: Array, shape: tuple[int, ...], front: int) -> Array:
+    """Return True for each element of an array that lies behind the end of its row: bool[shape].
+
+    Args:
+        lengths: int64[...] for rows of at most one axis, int64[..., axes] for rows of several.
+        shape: the shape of the array.
+        front: the number of axes in front of those of a row.
+    """
+    own = shape[front:]
+    ends = lengths if len(own) > 1 else lengths[..., None]
+    mask = np.zeros(shape, bool)
+    if not own:
+        return mask | (lengths < 1)
+    for axis, extent in enumerate(own):
+        places = np.arange(extent).reshape(extent, *(1,) * (len(own) - axis - 1))
+        mask |= places >= ends[..., axis].reshape(*shape[:front], *(1,) * len(own))
+    return mask
+
+
+def padding_as_nan(array: Array, lengths: Array | None, front: int) -> Array:
+    """Return integers and truth values as float64 with nan for padding, if there is padding."""
+    if lengths is None or array.dtype.kind not in "biu":
+        return array
+    mask = is_padding(np.asarray(lengths), array.shape, front)
+    return np.where(mask, np.nan, array) if mask.any() else array

@@ -83,11 +83,22 @@ def parsed(data: bytes) -> Any:
 
 # --- an array -------------------------------------------------------------------------------------
 
+LENGTHS = "lengths"
+"""The attribute of an array whose rows may have different lengths: the name of the array of lengths."""
+
+
+def is_open(document: Mapping[str, Any]) -> bool:
+    """Return True if rows of the array with this metadata may have different lengths.
+
+    Stores of earlier versions have no attribute, and nan wherever nothing was written.
+    """
+    return LENGTHS in document.get("attributes", {}) or document.get("fill_value") == "NaN"
+
 
 class Entry(Struct, frozen=True):
     """An array: its dtype, and along each dimension its name, the extent, and that of a chunk.
 
-    `is_open` is True where it is nan wherever nothing was written. `name` is the output's.
+    `is_open` is True if its rows may have different lengths. `name` is the output's.
     """
 
     name: str
@@ -124,7 +135,7 @@ class Entry(Struct, frozen=True):
         attributes = document.get("attributes")
         _check(_is_about(attributes), f"the attributes of '{name}' are {_short(attributes)}")
         long = attributes.get("long_name", name)
-        return cls(long, dtype, tuple(dims), shape, chunks, fill == "NaN")
+        return cls(long, dtype, tuple(dims), shape, chunks, is_open(document))
 
     @property
     def chunk_bytes(self) -> int:

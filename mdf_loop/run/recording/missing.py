@@ -1,12 +1,14 @@
-"""What was not computed is nan, as pandas has it for missing values.
+"""Fill in what was not computed: rows of nodes that have not run, and the ends of shorter rows.
 
-That are the rows of outputs whose node has not run yet, and what rows lack that are shorter than
-others. Whole numbers and truth values become floats where something is missing.
+A row of a node that has not run is nan, as pandas has it for missing values. Integers and truth
+values become float64 there. Behind the end of a row that is shorter than others there is padding:
+nan, or 0 and False of integers and truth values, whose dtype stays. The lengths of the rows, which
+results have beside them, tell padding from values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,35 +18,64 @@ from mdf_loop.ir import Array, Data
 from mdf_loop.ir.types import dtype_name, kind_of
 
 
-def with_missing(made: Mapping[str, Data], has_run: Mapping[str, str]) -> dict[str, Data]:
-    """The outputs, with nan where the flags beside them say that nothing was computed.
+def with_missing(
+    rows: Mapping[str, Data], has_run: Mapping[str, str], open_rows: Collection[str] = ()
+) -> dict[str, Data]:
+    """Return the outputs with every row filled in whose node has not run.
 
-    `has_run` is which output says of another whether its node has run.
+    Args:
+        rows: the outputs by name, with the flags of their nodes.
+        has_run: for each output the name of the flags that tell whether its node has run.
+        open_rows: the outputs whose rows have lengths, which tell that a row is missing. Their
+            dtype stays; other integers and truth values become float64, which has nan.
+
+    Raises:
+        RunError: a missing row is text or no array, or float64 cannot hold an integer.
     """
     if not has_run:
-        return dict(made)
-    outputs = {name: data for name, data in made.items() if name not in has_run.values()}
+        return dict(rows)
+    outputs = {name: data for name, data in rows.items() if name not in has_run.values()}
     for name in outputs:
-        flags = made.get(has_run.get(name, ""))
+        flags = rows.get(has_run.get(name, ""))
         if flags is not None and not np.all(flags):
-            outputs[name] = _blanked(name, outputs[name], np.asarray(flags))
+            outputs[name] = _blanked(name, outputs[name], np.asarray(flags), name in open_rows)
     return outputs
 
 
-def _blanked(name: str, array: Data, flags: Array) -> Array:
+def _blanked(name: str, array: Data, flags: Array, keeps_dtype: bool) -> Array:
     if not isinstance(array, np.ndarray):
         raise RunError(f"'{name}' is no array, and its node has not run")
     if array.dtype.kind in "OU":
         raise RunError(f"'{name}' is text, and its node has not run in every step")
-    wide: Array = array.astype(dtype_with_nan(array.dtype))
-    wide[~flags] = np.nan
+    wide = array.copy() if keeps_dtype else cast_for_nan(name, array)
+    wide[~flags] = padding_of(wide.dtype)
     return wide
 
 
-def dtype_with_nan(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """A dtype for the same numbers that has nan, too."""
-    has_nan = kind_of(dtype_name(np.empty(0, dtype))) in "fc"
-    return dtype if has_nan else np.dtype(np.float64)
+def cast_for_nan(name: str, array: Array) -> Array:
+    """Return a copy in a dtype that has nan: float64 for integers and truth values.
+
+    Raises:
+        RunError: float64 cannot hold one of the integers.
+    """
+    if _has_nan(array.dtype):
+        return array.copy()
+    wide: Array = array.astype(np.float64)
+    if array.dtype.itemsize > 4 and not np.array_equal(wide.astype(array.dtype), array):
+        raise RunError(
+            f"'{name}' has integers beyond 2**53, and float64 with nan for missing rows cannot hold them",
+            hint="let its node run in every step, or compute the output in float64",
+        )
+    return wide
+
+
+def padding_of(dtype: np.dtype[Any]) -> Any:
+    """Return the padding for a dtype: nan, or 0 and False where the dtype has no nan."""
+    return np.nan if _has_nan(dtype) else dtype.type()
+
+
+def _has_nan(dtype: np.dtype[Any]) -> bool:
+    return kind_of(dtype_name(np.empty(0, dtype))) in "fc"
 
 
 # --- rows of different lengths ------------------------------------------------------------------
@@ -65,7 +96,7 @@ def common_shape(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> tup
 
 
 def padded(name: str, rows: Array, shape: tuple[int, ...]) -> Array:
-    """The rows in the beginning of a shape that has room for them; all else is nan.
+    """Return the rows at the beginning of a larger shape, with padding behind them.
 
     Raises:
         RecordShapeError: they are texts, which cannot be missing.
@@ -77,13 +108,18 @@ def padded(name: str, rows: Array, shape: tuple[int, ...]) -> Array:
             f"'{name}' is text, and has not the same shape in every step",
             hint="a recorded text must have one shape in all steps",
         )
-    wide = np.full(shape, np.nan, dtype_with_nan(rows.dtype))
+    wide = np.full(shape, padding_of(rows.dtype), rows.dtype)
     wide[tuple(map(slice, rows.shape))] = rows
     return wide
 
 
 def padded_members(name: str, rows: Array, counts: Array) -> tuple[Array, Array]:
-    """Rows `[members, rows, ...]` of which each member has so many, the others nan; and their lengths.
+    """Return the rows `[members, rows, ...]` with padding behind the last of each member, and their lengths.
+
+    Args:
+        name: the output.
+        rows: the rows of all members, as many as the longest member has.
+        counts: int64[members], the number of rows of each member.
 
     Raises:
         RecordShapeError: they are texts, which cannot be missing.
@@ -99,6 +135,6 @@ def padded_members(name: str, rows: Array, counts: Array) -> tuple[Array, Array]
             f"'{name}' is text, and members have different numbers of rows of it",
             hint="record a number that stands for it, or run the members one by one",
         )
-    wide = rows.astype(dtype_with_nan(rows.dtype))
-    wide[missing] = np.nan
+    wide = rows.copy()
+    wide[missing] = padding_of(rows.dtype)
     return wide, lengths

@@ -51,7 +51,7 @@ class Recorder:
 
     def take(self, block: Block) -> None:
         """Keep of the block what is to be kept."""
-        rows = self._with_axes(with_missing(block.rows, self.has_run))
+        rows = self._with_axes(with_missing(block.rows, self.has_run, self.keeping.open))
         if self.keeping.selection.reduce:
             self._reductions.add({n: rows[n] for n in self.keeping.selection.reduce}, self.axis)
         numbers, places = self._places(block.numbers, rows)

@@ -2,7 +2,7 @@
 
 The first evaluation can give rows of a narrower dtype than the others; so the store is made with
 the second block that has rows, or at the end. A checkpoint before that has the rows of the first
-one. It is made once more when a row of whole numbers is shorter than others, which then are floats.
+one. It is made once more when a row does not fit into the store.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mdf_loop.run.control.stepper import Along
 from mdf_loop.run.outputs import Axis, with_each_axis
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.claim import Claim
-from mdf_loop.run.recording.missing import common_shape, dtype_with_nan
+from mdf_loop.run.recording.missing import common_shape
 from mdf_loop.run.recording.resuming import Kept
 from mdf_loop.run.recording.stream import Column, Stream
 from mdf_loop.run.room import NO_ROOM, Room
@@ -137,13 +137,11 @@ class Streamed:
         )
 
     def _column(self, name: str, *parts: Any) -> Column:
-        """The type that holds for all rows; whole numbers become floats where one is shorter."""
+        """Return the column whose dtype and shape hold all rows."""
         front = len(self._axes)
         there = [part for part in parts if part.shape[front - 1]] or parts
         shape = reduce(partial(common_shape, name), (part.shape[front:] for part in there))
         dtype = np.result_type(*(part.dtype for part in parts))
-        if any(part.shape[front:] != shape for part in there):
-            dtype = dtype_with_nan(dtype)
         return Column(name, dtype, shape, self._units.get(name, ""), self._lengths.get(name))
 
     def flush(self) -> None:

@@ -33,11 +33,12 @@ from mdf_loop.run.recording.labels import (
     about,
     attributes,
     coordinates,
+    length_names,
     outputs,
     safe_name,
     variables,
 )
-from mdf_loop.run.recording.metadata import METADATA, OURS, DamagedError, attributes_in
+from mdf_loop.run.recording.metadata import LENGTHS, METADATA, OURS, DamagedError, attributes_in
 from mdf_loop.run.recording.metadata import read_json as read_json
 from mdf_loop.run.run_id import new_run_id
 
@@ -90,12 +91,15 @@ def create(
     place = checked_store(path)
     along = results.axes[-1].name if results.axes else ""
     arrays = [*coordinates(results), *variables(results)]
+    names = length_names(results.lengths, results)
     with writing(path), beside(place) as made:
         new = made / "new"
         new.mkdir(parents=True)
         for item in arrays:
             grows = rows is not None and item.name in results.lengths
-            _write_array(new, item, along, rows, with_room(item, results) if grows else None)
+            beside_it = {LENGTHS: names[item.name]} if item.name in names else {}
+            room = with_room(item, results) if grows else None
+            _write_array(new, item, along, rows, room, beside_it)
         documents = {name: read_json(new / name) for name in map(_place, arrays)}
         whose = {RUN: run or new_run_id()}
         write_json(new, root_of(documents, {**described(results), **whose, **(more or {})}))
@@ -208,12 +212,16 @@ def _write_array(
     along: str,
     rows: int | None,
     room: tuple[int, ...] | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> None:
-    """Write an array; one with room for longer rows is nan where nothing is written, if it can."""
+    """Write an array with the attributes `more`.
+
+    An array of floats with `room` for longer rows is nan wherever nothing is written.
+    """
     axis, rows = (item.dims.index(along), rows) if along in item.dims else (0, None)
     array = as_stored(item.array)
     chunks = _chunks(room or array.shape, array.dtype.itemsize, axis, rows)
-    made = new_array(store, item, array.shape, array.dtype, chunks, with_nan=bool(room))
+    made = new_array(store, item, array.shape, array.dtype, chunks, with_nan=bool(room), more=more)
     for place in _segments(array.shape, axis, made.chunks):
         made[place] = np.asarray(array[place])
 

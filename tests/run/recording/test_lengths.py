@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from mdf_loop.errors import RecordShapeError
-from mdf_loop.run.recording.lengths import RowShapes, lengths_of, with_axes, without_padding
+from mdf_loop.run.recording.lengths import (
+    RowShapes,
+    is_padding,
+    lengths_of,
+    with_axes,
+    without_padding,
+)
 from mdf_loop.run.recording.rows import Column
 
 NAN = np.nan
@@ -78,12 +84,27 @@ def test_shorter_rows_are_filled_up(expected):
     np.testing.assert_array_equal(rows, [[1, NAN, NAN], [1, 2, 3], [4, 5, NAN]])
 
 
-def test_whole_numbers_stay_until_one_is_missing():
-    assert column([[1, 2]], [[3, 4]]).dtype == np.int64
-    rows = column([[1, 2]], [[3]], [[5, 6]])
-    assert rows.dtype == np.float64
-    np.testing.assert_array_equal(rows, [[1, 2], [3, NAN], [5, 6]])
-    np.testing.assert_array_equal(column([[True]], [[True, False]]), [[1, NAN], [1, 0]])
+def test_integers_and_truth_values_keep_their_dtype():
+    large = 2**62 + 1
+    rows = column([[1, 2]], [[large]], [[5, 6]])
+    assert rows.dtype == np.int64
+    assert rows.tolist() == [[1, 2], [large, 0], [5, 6]]
+    truths = column([[True]], [[True, False]])
+    assert truths.dtype == np.bool_
+    assert truths.tolist() == [[True, False], [True, False]]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "shape", "front", "expected"),
+    [
+        ([1, 3], (2, 3), 1, [[0, 1, 1], [0, 0, 0]]),
+        ([1, 0], (2,), 1, [0, 1]),
+        ([[1, 2], [2, 1]], (2, 2, 2), 1, [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]),
+        ([[1, 2], [2, 1]], (2, 2, 2), 2, [[[0, 1], [0, 0]], [[0, 0], [0, 1]]]),
+    ],
+)
+def test_padding_is_behind_the_ends(lengths, shape, front, expected):
+    assert is_padding(np.array(lengths), shape, front).astype(int).tolist() == expected
 
 
 def test_of_no_rows_the_shape_does_not_matter():

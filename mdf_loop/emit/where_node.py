@@ -1,0 +1,64 @@
+"""`Where` -> ONNX Where, with the signs of zeros.
+
+ONNX Runtime's Where returns 0.0 where it chooses -0.0 from its second operand; what it chooses from the
+third one keeps its sign. So the operand that may hold -0.0 is the third one. Where both may, each
+is chosen alone, against 0.0, and with the opposite sign:
+
+    y = Where(c, a, b)      ->      y = -Where(not c, 0.0, -a) - Where(c, 0.0, -b)
+
+The difference is exact: where `a` is chosen it is a - 0.0, else -0.0 + b, which are `a` and `b` with
+their signs. Nan and infinities pass through.
+
+The negation is written as Xor, since ONNX Runtime exchanges the operands of a Where whose condition
+is a Not (NotWhereFusion).
+
+Source: onnxruntime 1.32, `where_op.cc`, which merges two selections by comparing with 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdf_loop.emit.scope import OnnxScope
+from mdf_loop.ir import Op, Value
+from mdf_loop.onnx_writer import oir
+
+LOSES_SIGNS = ("float64", "float32", "float16", "bfloat16")
+"""The floating-point dtypes of Where."""
+
+
+def write_where(scope: OnnxScope, op: Op) -> None:
+    """Append a Where whose result has the sign of each zero that it chooses."""
+    writer = scope.writer
+    condition, then, otherwise = (writer.values[v] for v in op.inputs if v is not None)
+    outputs = [scope.define(value) for value in op.outputs]
+    (result,) = op.outputs
+    if result.dtype not in LOSES_SIGNS or not _may_hold_negative_zero(scope, op.inputs[1]):
+        scope.node("Where", [condition, then, otherwise], outputs, where=op.where)
+        return
+    true = writer.constant(np.array(True))
+    opposite = scope.helper("Xor", [condition, true], condition)
+    if not _may_hold_negative_zero(scope, op.inputs[2]):
+        scope.node("Where", [opposite, otherwise, then], outputs, where=op.where)
+        return
+    zero = writer.constant(np.array(0, result.dtype))
+    sides = [
+        _chosen(scope, mask, zero, scope.helper("Neg", [side], side), op.where)
+        for mask, side in ((opposite, then), (condition, otherwise))
+    ]
+    scope.node("Sub", [scope.helper("Neg", [sides[0]], sides[0]), sides[1]], outputs, where=op.where)
+
+
+def _chosen(
+    scope: OnnxScope, mask: oir.Value, zero: oir.Value, side: oir.Value, where: str
+) -> oir.Value:
+    """Append `Where(mask, 0.0, side)`, whose shape is left to the runtime."""
+    chosen = oir.Value(name=scope.writer.fresh("Where"), type=side.type)
+    scope.node("Where", [mask, zero, side], [chosen], where=where)
+    return chosen
+
+
+def _may_hold_negative_zero(scope: OnnxScope, value: Value | None) -> bool:
+    """Return False if the value is a constant without -0.0."""
+    array = scope.writer.known(value)
+    return array is None or bool(np.any((array == 0) & np.signbit(array)))
