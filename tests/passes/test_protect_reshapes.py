@@ -33,6 +33,14 @@ def test_before_and_after() -> None:
     same_bits(protect_reshapes, reshaped(), x=np.arange(24.0).reshape(2, 3, 4), n=np.array([12]))
 
 
+def test_a_shape_is_seen_through_operations_without_effect() -> None:
+    b = Builder()
+    x, n = b.new("float64", ("a",), "x"), b.new("int64", (1,), "n")
+    copy = b.op("Identity", b.op("Concat", ints(b, 2), n, axis=0))
+    program = straight(b, (x, n), y=b.op("Reshape", x, copy))
+    assert "Max(%Identity)" in "".join(text(protect_reshapes(program)))
+
+
 def test_a_zero_that_means_zero_is_left_alone() -> None:
     program = reshaped(allowzero=1)
     assert protect_reshapes(program) is program
