@@ -31,6 +31,7 @@ from mdf_loop.lower.terms import (
     tensor,
 )
 from mdf_loop.lower.texts import equal_texts
+from mdf_loop.ops.compositions.arithmetic import NEGATIVE_POWER
 from mdf_loop.ops.registry import row_of
 from mdf_loop.ops.words import cast, ints, is_scalar, kind, scalar
 
@@ -161,14 +162,13 @@ def power(b: ModelBuilder, left: Value, right: Value) -> Value:
     left, right = numbers(b, left, right)
     if kind(left) == "f":
         return b.op("Pow", left, right)
-    sentence = "whole numbers cannot be raised to negative whole powers"
     if exponent is None and kind(right) == "i":
         ok = b.op("GreaterOrEqual", right, scalar(b, 0, right.dtype))
-        right = guarded(b, right, ok, sentence)
+        right = guarded(b, right, ok, NEGATIVE_POWER)
     elif exponent is not None and np.any(exponent < 0):
-        raise OperandError(sentence, hint="make the base a number with a point, e.g. 2.0")
-    wide = [cast(b, v, "int64") for v in (left, right)]  # ONNX has Pow of int32 and int64 only
-    return cast(b, b.op("Pow", *wide), left.dtype)
+        raise OperandError(NEGATIVE_POWER, hint="make the base a number with a point, e.g. 2.0")
+    wide = cast(b, left, "int64")  # ONNX has Pow of int32 and int64 only
+    return cast(b, b.op("Pow", wide, cast(b, right, "uint64")), left.dtype)
 
 
 def matmul(b: ModelBuilder, left: Value, right: Value) -> Value:

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from mdf_loop.errors import RunError
 from mdf_loop.ir import Array, Op
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops import for_cuda, sure_kernels
@@ -50,7 +51,17 @@ def _wrong_mod(op: Op) -> bool:
 
 def _wrong_power(op: Op) -> bool:
     """It computes whole numbers in float64 and saturates: 3 ** 39 = 4052555153018976256."""
-    return {value.dtype for value in op.inputs if value} <= {"int64", "int32"}
+    return all(kind_of(value.dtype) in "iu" for value in op.inputs if value is not None)
+
+
+def _power(x: Array, n: Array) -> Array:
+    """Return `x ** n` in the dtype of x; integers wrap, and have no negative powers."""
+    if not (x.dtype.kind in "iu" and n.dtype.kind in "iu"):
+        return np.asarray(np.power(x, n)).astype(x.dtype)
+    if np.any(n < 0):
+        raise RunError(arithmetic.NEGATIVE_POWER)
+    wrapped = np.power(x.astype(np.uint64), n.astype(np.uint64))
+    return np.asarray(wrapped).astype(x.dtype)
 
 
 def _is_spelt_out(op: Op) -> bool:
@@ -120,6 +131,7 @@ ARITHMETIC = (
         may_fail=negative_power,
         work=transcendental,
         wrong_kernel=_wrong_power,
+        meaning=_power,
         composed=arithmetic.power,
     ),
     _fixed(

@@ -28,9 +28,11 @@ def divides_by_zero(op: Op, known: Known) -> bool:
 
 
 def negative_power(op: Op, known: Known) -> bool:
-    """A whole number has a negative power."""
-    exponent = known(op.inputs[1])
-    return _whole(op) and (exponent is None or bool(np.any(exponent < 0)))
+    """A whole number has a negative whole power."""
+    exponent, operand = known(op.inputs[1]), op.inputs[1]
+    if not _whole(op) or operand is None or kind_of(operand.dtype) != "i":
+        return False
+    return exponent is None or bool(np.any(exponent < 0))
 
 
 def no_number(op: Op, known: Known) -> bool:

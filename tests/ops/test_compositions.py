@@ -247,34 +247,6 @@ def test_mod_is_exact(x, y):
     np.testing.assert_array_equal(legal_run("Mod", [x, y])[0], np.mod(x, y))
 
 
-BASES = np.array([-3, -2, -1, 0, 1, 2, 3, 7])
-
-
-@pytest.mark.parametrize("dtype", ["int64", "int32"])
-@pytest.mark.parametrize("n", [0, 1, 2, 5, 19, 39, 62, 63, 64, 65])
-@pytest.mark.parametrize("known", [True, False])
-def test_whole_powers_are_exact_and_wrap(dtype, n, known):
-    x, exponent = BASES.astype(dtype), np.array(n, dtype)
-    (got,) = legal_run("Pow", [x, exponent], constant=(1,) if known else ())
-    bits = 8 * np.dtype(dtype).itemsize
-    for base, power in zip(BASES.tolist(), got.tolist(), strict=True):
-        if n < 64 or abs(base) < 2:
-            wrapped = (base**n + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
-            assert power == wrapped, (base, n)
-
-
-def test_negative_whole_powers_and_powers_of_many():
-    x, n = np.array([2, -1, -1, 1, 0]), np.array([-1, -3, -2, -5, -1])
-    assert legal_run("Pow", [x, n])[0].tolist() == [0, -1, 1, 1, 0]
-    assert legal_run("Pow", [x, np.array([3, 1, 2, 0, 0], np.int32)])[0].tolist() == [
-        8,
-        -1,
-        1,
-        1,
-        1,
-    ]
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize("exponent", ["uint8", "uint32", "uint64", "int8"])
 def test_powers_of_floats_with_whole_exponents(dtype, exponent):

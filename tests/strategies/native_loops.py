@@ -282,6 +282,9 @@ class Grower:
             nothing = b.constant(np.zeros((), call.dtypes[1]))
             one = b.constant(np.ones((), call.dtypes[1]))
             operands[1] = b.op("Where", b.op("Equal", operands[1], nothing), one, operands[1])
+        if call.raises_integers and self.draw(st.integers(0, 9)):
+            nothing = b.constant(np.zeros((), call.dtypes[1]))
+            operands[1] = b.op("Where", b.op("Less", operands[1], nothing), nothing, operands[1])
         self.checks += 1
         with b.at(f"$.ops[{self.checks}]"):
             made = call.made(b, *operands)

@@ -84,6 +84,12 @@ class Call:
         return self.name in ("Div", "Mod") and not self.dtypes[0].startswith("float")
 
     @property
+    def raises_integers(self) -> bool:
+        """True if a negative second operand is an error."""
+        base, *exponent = self.dtypes
+        return self.name == "Pow" and base[0] in "iu" and exponent[0].startswith("int")
+
+    @property
     def is_usual(self) -> bool:
         """Whether models have operands and results of such dtypes."""
         codes = [element_type(dtype) for dtype in USUAL]

@@ -11,7 +11,7 @@ from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.compositions.words import attribute, extents, number, operand, optional, scaled
-from mdf_loop.ops.words import cast, ints
+from mdf_loop.ops.words import all_true, cast, ints
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -54,10 +54,15 @@ def _float_mod(b: Builder, op: Op) -> Value:
     return b.op("Mul", b.op("Add", rest, more), side)
 
 
-# --- whole powers -----------------------------------------------------------------------------
+# --- integer powers ---------------------------------------------------------------------------
+
+NEGATIVE_POWER = "whole numbers cannot be raised to negative whole powers"
 
 _BITS = 6
-"""An exponent of more bits than this overflows for every base but -1, 0 and 1."""
+"""The lowest bits of an exponent, which are taken one by one; the number of those above is computed with."""
+
+_TERMS = 7
+"""Terms of `(1 + 256 a) ** q` that may differ from 0 modulo 2**64."""
 
 
 def power(b: Builder, op: Op) -> Value:
@@ -66,35 +71,66 @@ def power(b: Builder, op: Op) -> Value:
     if "f" in (kind_of(x.dtype), kind_of(n.dtype)):  # e.g. float32 ** uint32
         wide = b.op("Pow", cast(b, x, "float64"), cast(b, n, "float64"))
         return cast(b, wide, x.dtype)
-    return _whole_power(b, op)
+    exponent, base = b.constant_of(n), cast(b, x, "int64")
+    if exponent is not None and exponent.ndim == 0 and exponent >= 1:
+        return cast(b, _fixed_power(b, base, int(exponent)), x.dtype)
+    if kind_of(n.dtype) == "i" and (exponent is None or np.any(exponent < 0)):
+        ok = all_true(b, b.op("GreaterOrEqual", n, number(b, 0, n)))
+        n = b.guard(n, ok, NEGATIVE_POWER)
+    return cast(b, _computed_power(b, base, n), x.dtype)
 
 
-def _whole_power(b: Builder, op: Op) -> Value:
-    """`x ** n` of whole numbers, by repeated squaring.
+def _computed_power(b: Builder, x: Value, n: Value) -> Value:
+    """Append `x ** n` of an int64 modulo 2**64, for an exponent that is not negative.
 
-    ONNX Runtime's own kernel goes through float64 (3 ** 39 is wrong by 11) and saturates; this
-    one is exact and wraps. As there, a negative power is 0, except of 1 and -1.
+    ONNX Runtime's own kernel goes through float64 (3 ** 39 is wrong by 11) and saturates. Six bits of
+    the exponent are taken by squaring, the blocks of 64 that are left at once: n = 64 q + r,
+    x ** n = x ** r * (x ** 64) ** q.
     """
-    x, n = operand(op, 0), cast(b, operand(op, 1), operand(op, 0).dtype)
-    exponent = b.constant_of(operand(op, 1))
-    if exponent is not None and exponent.ndim == 0 and 1 <= exponent < 2**_BITS:
-        return _fixed_power(b, x, int(exponent))
-    zero, one, two = (number(b, k, x) for k in (0, 1, 2))
-    size = b.op("Abs", n)
-    last = number(b, 2**_BITS - 2, x)
-    size = b.op("Where", b.op("Greater", size, last), _same_parity(b, size, last), size)
+    one, two, block = (number(b, k, x) for k in (1, 2, 2**_BITS))
+    wide = cast(b, n, "int64")
+    if n.dtype == "uint64":  # more than int64 holds
+        shifted = b.op("BitShift", n, b.constant(np.array(_BITS, np.uint64)), direction="RIGHT")
+        blocks = cast(b, shifted, "int64")
+    else:
+        blocks = b.op("Div", wide, block)
+    rest = b.op("Sub", wide, b.op("Mul", blocks, block))
     result, square = one, x
     for _ in range(_BITS):
-        bit = b.op("Mod", size, two)
-        factor = b.op("Add", one, b.op("Mul", bit, b.op("Sub", square, one)))
-        result = b.op("Mul", result, factor)
-        square, size = b.op("Mul", square, square), b.op("Div", size, two)
-    vanishes = b.op("And", b.op("Less", n, zero), b.op("Not", b.op("Equal", b.op("Abs", x), one)))
-    return b.op("Where", vanishes, zero, result)
+        is_odd = b.op("Equal", b.op("Mod", rest, two), one)
+        factor = b.op("Where", is_odd, square, one)
+        result = factor if result is one else b.op("Mul", result, factor)
+        square, rest = b.op("Mul", square, square), b.op("Div", rest, two)
+    known = b.constant_of(blocks)
+    if known is not None and not known.any():
+        return result
+    return b.op("Mul", result, _power_of_64th(b, square, blocks))
 
 
-def _same_parity(b: Builder, n: Value, even: Value) -> Value:
-    return b.op("Add", even, b.op("Mod", n, number(b, 2, n)))
+def _power_of_64th(b: Builder, power64: Value, q: Value) -> Value:
+    """Append `(x ** 64) ** q` modulo 2**64.
+
+    An even x gives 0 unless q is 0. For an odd x, x ** 64 = 1 + 256 a, and the terms from the eighth
+    on of the binomial series are multiples of 2**64:
+
+        (1 + 256 a) ** q = 1 + q (256 a / 1) (1 + (q - 1) (256 a / 2) (1 + (q - 2) (256 a / 3) (...)))
+
+    256 a / k is exact in the 2-adic integers: the power of two is divided out, the odd part has an
+    inverse modulo 2**64.
+    """
+    zero, one, two = (number(b, k, q) for k in (0, 1, 2))
+    a = b.op("Div", b.op("Sub", power64, one), number(b, 256, q))
+    series = one
+    for k in range(_TERMS, 0, -1):
+        twos = k & -k
+        part = 256 // twos * pow(k // twos, -1, 2**64) % 2**64
+        factor = b.constant(np.array(part, np.uint64).view(np.int64))
+        less = b.op("Sub", q, number(b, k - 1, q)) if k > 1 else q
+        term = b.op("Mul", less, b.op("Mul", a, factor))
+        series = b.op("Add", one, b.op("Mul", term, series) if series is not one else term)
+    is_odd = b.op("Equal", b.op("Mod", power64, two), one)
+    of_even = b.op("Where", b.op("Equal", q, zero), one, zero)
+    return b.op("Where", is_odd, series, of_even)
 
 
 def _fixed_power(b: Builder, x: Value, n: int) -> Value:

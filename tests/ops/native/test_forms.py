@@ -82,6 +82,8 @@ def operands(call: Call) -> list[np.ndarray]:
     kept = np.ones(given[0].shape, bool)
     if call.divides:
         kept = given[1] != 0
+    elif call.raises_integers:
+        kept = given[1] >= 0
     elif call.is_open:
         kept = abs(given[0]) < 2.0**31
     return [array[kept] for array in given]
