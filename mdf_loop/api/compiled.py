@@ -12,7 +12,7 @@ from mdf_loop.api.fittable import Fittable
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.running import run
-from mdf_loop.arguments import word
+from mdf_loop.arguments import whole, word
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.importing.opening import Source, open_document
@@ -42,6 +42,7 @@ def compile(
     max_iterations: int | None = None,
     unroll: int | None = None,
     native: str = "auto",
+    threads: int | None = None,
 ) -> Compiled:
     """Make an MDF model ready to run on ONNX Runtime.
 
@@ -54,13 +55,25 @@ def compile(
         unroll: write out loops of a constant number of iterations, of at most so many.
         native: `auto` runs loops as machine code where they can be; `off` none; `require` raises for
             one that cannot be, with the reason.
+        threads: the most threads that compute a run, native loops included; None for as many as the
+            process may use, where several are faster than one.
 
     Raises:
         LoopError: all that is wrong with the model.
     """
     options = checked_options(device, precision, shapes, max_iterations, unroll)
-    placement = Placement(device, word(native, "native", NATIVE_WORDS))
+    native = word(native, "native", NATIVE_WORDS)
+    placement = Placement(device, native, threads=checked_threads(threads))
     return Compiled(open_document(source), placement, options)
+
+
+def checked_threads(threads: int | None) -> int | None:
+    """Return the most threads of a run as a number of Python.
+
+    Raises:
+        InputError: it is no whole number above 0.
+    """
+    return None if threads is None else whole(threads, "threads")
 
 
 def checked_options(

@@ -19,6 +19,7 @@ from mdf_loop.cli.options import (
     model_argument,
     native_option,
     set_option,
+    threads_option,
     time_options,
 )
 from mdf_loop.cli.show import show
@@ -80,6 +81,7 @@ _FREE = re.compile(r"([^=]+)=(.+?)\.\.(.+)")
 @compile_options
 @device_option
 @native_option
+@threads_option
 @click.option("--output", metavar="FILE", help="Save what is found as .json, or the table as .csv.")
 @click.option("--plot", metavar="FILE", help="Draw the fit over the data as .png, .svg or .pdf.")
 @click.option("--write", metavar="FILE", help="Write the model with the estimates, as .yaml.")

@@ -16,6 +16,7 @@ from mdf_loop.cli.options import (
     native_option,
     set_option,
     sweep_option,
+    threads_option,
     time_options,
 )
 from mdf_loop.cli.show import show
@@ -59,6 +60,7 @@ from mdf_loop.errors import GradientError
 @compile_options
 @device_option
 @native_option
+@threads_option
 @click.option(
     "--check",
     is_flag=True,

@@ -9,7 +9,7 @@ import click
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll", "native")
+COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll", "native", "threads")
 """The options about the program that a model becomes, as `compile` takes them."""
 
 model_argument = click.argument("model", type=click.Path())
@@ -170,6 +170,16 @@ def native_option(command: _F) -> _F:
         default="auto",
         show_default=True,
         help="Run loops as machine code: auto, those that can be; off; require.",
+    )(command)
+
+
+def threads_option(command: _F) -> _F:
+    """Add `--threads`, for commands that run a model compiled."""
+    return click.option(
+        "--threads",
+        type=int,
+        help="The most threads that compute, those of native loops included; as many as this process "
+        "may use if nothing is said.",
     )(command)
 
 

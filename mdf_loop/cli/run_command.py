@@ -25,6 +25,7 @@ from mdf_loop.cli.options import (
     over_trials_options,
     set_option,
     sweep_option,
+    threads_option,
     time_options,
 )
 from mdf_loop.cli.show import show
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 @compile_options
 @device_option
 @native_option
+@threads_option
 @stopping_options
 @click.option(
     "--output",

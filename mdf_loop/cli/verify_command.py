@@ -17,6 +17,7 @@ from mdf_loop.cli.options import (
     model_argument,
     seed_option,
     set_option,
+    threads_option,
 )
 from mdf_loop.cli.show import show
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 @set_option
 @compile_options
 @device_option
+@threads_option
 @click.option("--steps", type=int, help="Compare the model over time, that many evaluations.")
 @dt_option
 @seed_option
@@ -46,6 +48,7 @@ def command(
     shapes: str,
     max_iterations: int | None,
     unroll: int | None,
+    threads: int | None,
     steps: int | None,
     dt: str | None,
     seed: str,
@@ -68,6 +71,7 @@ def command(
         shapes=shapes,
         max_iterations=max_iterations,
         unroll=unroll,
+        threads=threads,
         seed=read_seed(seed),
         on_interrupt="raise",
     )

@@ -12,11 +12,14 @@ class Placement(Struct, frozen=True):
         device: `auto`, `cpu` or `cuda`.
         native: whether loops are machine code: `auto`, those that can be; `off`; `require`.
         brief: whether there is so little to compute that making machine code would not pay.
+        threads: the most threads that compute, native loops included. None: as many as the process
+            may use, where several are faster than one.
     """
 
     device: str = "auto"
     native: str = "auto"
     brief: bool = False
+    threads: int | None = None
 
 
 USUAL = Placement()

@@ -27,9 +27,13 @@ from mdf_loop.run.loop_stepper import LoopStepper
 from mdf_loop.run.members import members_in_front
 from mdf_loop.run.segments import Follower, Reached, Segments, run_in_segments
 from mdf_loop.signals import ending
+from mdf_loop.specification import RunControls
 
 PATIENCE = 0.1
-"""Seconds after which an evaluation is begun again in segments."""
+"""Seconds after which an evaluation is begun again in segments, if nobody knows how long it takes."""
+
+LONGEST_PATIENCE = 1.0
+"""The same, if it is known to take less: what was computed until then is lost."""
 
 MANY = 8
 """Members of which those that have stopped are taken out from the beginning."""
@@ -58,6 +62,7 @@ class SingleRun:
         self._segments: dict[bool, Segments | None] = {}
         self._takes_alike = _takes_alike(self._program)
         self._took = math.inf
+        self._longer_patience: float | None = None
         self._lock = threading.Lock()
 
     @property
@@ -92,11 +97,12 @@ class SingleRun:
         if segments is None:
             return self._whole(arrays, controller)
         signalled = None
-        if controls.is_patient and not segments.is_long(arrays) and not self._many(arrays):
+        patience = self._patience(controls)
+        if patience > 0 and not segments.is_long(arrays) and not self._many(arrays):
             made = None
             trouble = (Stopped, MemoryLimitError)  # rows of all iterations at once may be too many
             begun = time.perf_counter()
-            with Stopping(PATIENCE, grace=0.0) as attempt, contextlib.suppress(*trouble):
+            with Stopping(patience, grace=0.0) as attempt, contextlib.suppress(*trouble):
                 made = self.session.run(arrays, attempt)
                 controller.seconds[""] = time.perf_counter() - begun
             signalled = attempt.signalled
@@ -108,9 +114,22 @@ class SingleRun:
             if signalled is not None:
                 controller.stopping.hears(signalled)
             resumed = None if controller.resumed is None else controller.resumed["course"]
-            return run_in_segments(
+            begun = time.perf_counter()
+            reached = run_in_segments(
                 segments, arrays, controller.stopping, _follower(controller), resumed
             )
+            if reached.stopped_by is None and resumed is None:
+                self._longer_patience = _patience(time.perf_counter() - begun)
+            return reached
+
+    def _patience(self, controls: RunControls) -> float:
+        """Return for how many seconds an evaluation is tried whole."""
+        if not controls.is_patient:
+            return 0.0
+        known = self._longer_patience
+        if known is None or (known and controls.time_limit is not None):
+            return PATIENCE
+        return known
 
     def _many(self, arrays: Mapping[str, Data]) -> bool:
         """Whether so many members stop each for itself that it pays to take out those that have."""
@@ -157,6 +176,14 @@ class SingleRun:
             hint="only a loop on the outermost level of a model, or a run over time (steps), can "
             "be stopped with what it has reached",
         )
+
+
+def _patience(seconds: float) -> float:
+    """Return how long the next evaluation is tried whole, after one in segments took so long.
+
+    An evaluation in segments takes longer than a whole one. 0 means that it is not tried.
+    """
+    return 0.0 if seconds > LONGEST_PATIENCE else max(PATIENCE, min(2 * seconds, LONGEST_PATIENCE))
 
 
 def _takes_alike(program: Program) -> bool:

@@ -60,6 +60,7 @@ def verify(
     shapes: str = "strict",
     max_iterations: int | None = None,
     unroll: int | None = None,
+    threads: int | None = None,
     seed: int | str = 0,
     on_interrupt: str | None = None,
 ) -> Verification:
@@ -84,6 +85,7 @@ def verify(
         shapes: as for `compile`.
         max_iterations: as for `compile`.
         unroll: as for `compile`.
+        threads: as for `compile`.
         seed: as for `run`; the engine draws the same random numbers.
         on_interrupt: what Ctrl-C does: `raise` or `return` what was compared; see `Compiled.run`.
 
@@ -99,6 +101,7 @@ def verify(
         shapes=shapes,
         max_iterations=max_iterations,
         unroll=unroll,
+        threads=threads,
     )
     drawn = draws(seed).seed
     asked = specify(inputs, set=set, steps=steps, dt=compiled.prepared.time_step(dt), seed=drawn)

@@ -77,3 +77,39 @@ def test_both_ways_give_the_same() -> None:
     compiled = mdf_loop.compile(one_node())
     first, second = (compiled.run(**GIVEN)["y"] for _ in range(2))
     np.testing.assert_array_equal(first, second, strict=True)
+
+
+# --- how long an evaluation is tried whole ---------------------------------------------------------
+
+
+@pytest.fixture
+def attempts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds for which evaluations were tried whole."""
+    entered: list[float] = []
+    enter = Stopping.__init__
+
+    def noted(stopping: Stopping, time_limit: float | None = None, grace: float = 0.03) -> None:
+        enter(stopping, time_limit, grace)
+        if grace == 0.0 and time_limit is not None:
+            entered.append(time_limit)
+
+    monkeypatch.setattr(Stopping, "__init__", noted)
+    return entered
+
+
+def test_what_was_computed_in_segments_is_tried_whole_for_longer(attempts, monkeypatch) -> None:
+    monkeypatch.setattr(single_run, "PATIENCE", 5.0)
+    monkeypatch.setattr(single_run, "LONGEST_PATIENCE", 60.0)
+    monkeypatch.setattr(single_run, "_patience", lambda seconds: 7.0)
+    compiled = mdf_loop.compile(A_LOOP)
+    runs = [compiled.run(), compiled.run(progress=lambda _: None)]  # the second in segments
+    runs += [compiled.run(), compiled.run(time_limit=9)]
+    assert attempts == [5.0, 7.0, 5.0]
+    for run in runs[1:]:
+        for name in run:
+            np.testing.assert_array_equal(run[name], runs[0][name], strict=True)
+
+
+@pytest.mark.parametrize(("seconds", "patience"), [(0.01, 0.1), (0.2, 0.4), (0.9, 1.0), (1.5, 0.0)])
+def test_a_long_evaluation_is_not_tried_whole_any_more(seconds, patience) -> None:
+    assert single_run._patience(seconds) == patience

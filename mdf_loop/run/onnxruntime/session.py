@@ -30,11 +30,20 @@ from mdf_loop.run.room import NO_ROOM, Room, address
 from mdf_loop.signals import ending
 
 THREADS = 0
-"""On how many threads large values are computed; 0: as many as the machine has cores."""
+"""The most threads of any session of this process; 0: as many as the machine has cores."""
+
+SPIN_MICROSECONDS = 20
+"""How long an idle thread of a session looks out for work before it sleeps.
+
+It spans the gap between two operations. By default ONNX Runtime's threads spin for about 50 ms: those
+of a session that has ended keep the cores from the next session of the same model. A model of four
+loops took five times as long for it, and streaming a network frame by frame twice as long."""
 
 SMALL = 50_000
 """Up to this many elements per value one thread is fastest (measured on ONNX Runtime 1.31)."""
 
+BRIEF_WORK = 100.0
+"""Microseconds of an operation up to which one thread is as fast: a thread takes up to 20 to wake."""
 
 ENOUGH = 1 << 18
 """Bytes from which on it pays to let outputs be written where they are kept: that costs 0.1 ms."""
@@ -56,10 +65,11 @@ class Session:
         self._narrow, self._narrow_outputs = narrow_ends(program)
         self._sizes = sizes(program)
         self._sizes.refuse()
-        most = self._sizes.most_elements if whole is None else sizes(whole).most_elements
+        size = self._sizes if whole is None else sizes(whole)
+        large = size.most_elements > SMALL or size.most_work > BRIEF_WORK
         loaded = prepare(program, LOADED)
         natives = natives_of(loaded, placement.native, brief=placement.brief)
-        options = _options(natives.share(loaded), most > SMALL)
+        options = _options(natives.share(loaded), large, placement.threads)
         self.native = natives.said
         keep = natives.register(options)
         forms = Forms(natives.writer(write_scan), natives.writer(write_loop))
@@ -138,14 +148,28 @@ class Session:
         return taken(dict(zip(self.names, made, strict=True)), self._narrow_outputs)
 
 
-def _options(shares: bool, large: bool) -> Any:
-    """Options of a session: on one thread, unless they share lanes or values are large."""
+def _options(shares: bool, large: bool, threads: int | None) -> Any:
+    """Return options of a session: on one thread, unless loops share lanes or values are large.
+
+    Args:
+        shares: True if native loops share their lanes among threads.
+        large: True if a value is so large that several threads are faster than one.
+        threads: the most threads; None for no other limit than that of the process.
+    """
     options = session_options()
-    options.intra_op_num_threads = THREADS if large else 1
+    most = _most_threads(threads)
+    options.intra_op_num_threads = most if large else 1
+    options.add_session_config_entry("session.intra_op.spin_duration_us", str(SPIN_MICROSECONDS))
     if shares:  # by threads that neither spin nor stay where they are: others run, too
-        options.intra_op_num_threads = THREADS or _cores()
+        options.intra_op_num_threads = most or _cores()
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options
+
+
+def _most_threads(threads: int | None) -> int:
+    """Return the most threads of a session, or 0 if only the machine limits them."""
+    limits = [count for count in (threads, THREADS) if count]
+    return min(*limits, _cores()) if limits else 0
 
 
 def use_threads(count: int) -> None:

@@ -7,15 +7,24 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from mdf_loop.ir import Program, Value, results, walk
+from mdf_loop.ir import Op, Program, Value, results, walk
 from mdf_loop.ir.types import is_tensor, numpy_dtype
 from mdf_loop.memory_limit import limit, too_large
+from mdf_loop.ops import row_of
 
 
 class Sizes(Struct, frozen=True):
-    """The most elements of a value, and the largest of those that are computed at any rate."""
+    """How large the values of a program are, and how long its operations take.
+
+    Attributes:
+        most_elements: the most elements of a value.
+        most_work: microseconds of the operation that takes longest, at least.
+        largest: the largest value that is computed at any rate.
+        bytes: those of `largest`.
+    """
 
     most_elements: int
+    most_work: float
     largest: Value | None
     bytes: int
 
@@ -33,11 +42,13 @@ class Sizes(Struct, frozen=True):
 def sizes(program: Program) -> Sizes:
     """How large the values of a program are."""
     inputs = [entry.value for entry in program.inputs]
-    made = (value for operation in walk(program.ops) for value in results(operation))
+    operations = tuple(walk(program.ops))
+    made = (value for operation in operations for value in results(operation))
     outermost = (value for operation in program.ops for value in results(operation))
     largest = max((v for v in outermost if _is_known(v)), key=_bytes, default=None)
     return Sizes(
         max(map(_elements, (*inputs, *made)), default=1),
+        max((row_of(op.op_type).work(op) for op in operations if isinstance(op, Op)), default=0.0),
         largest,
         0 if largest is None else _bytes(largest),
     )

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.errors import LoopError, RunError
+from mdf_loop.errors import InputError, LoopError, RunError
 from mdf_loop.run.control.stopping import Stopping
+from mdf_loop.run.onnxruntime import session as session_module
 
 
 def node(expression: str, **ports: dict[str, object]) -> dict[str, object]:
@@ -94,3 +95,75 @@ def test_a_model_without_outputs_asks_for_names() -> None:
     with pytest.raises(LoopError, match="has no output ports"):
         compiled.to_onnx()
     assert compiled.run(record=["A.p"])["p"] == 3
+
+
+# --- threads ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def options(monkeypatch) -> list:
+    """The options of all sessions that are made."""
+    collected: list = []
+    real = session_module._options
+
+    def collecting(*arguments):
+        collected.append(real(*arguments))
+        return collected[-1]
+
+    monkeypatch.setattr(session_module, "_options", collecting)
+    monkeypatch.setattr(session_module, "_cores", lambda: 8)
+    return collected
+
+
+def cells(extent: int) -> dict[str, object]:
+    """`extent` decaying numbers, which natively are lanes."""
+    parameters = {
+        "x": {"default_initial_value": [1.0] * extent, "time_derivative": "-numpy.tanh(x)"}
+    }
+    body = {"parameters": parameters, "output_ports": {"y": {"value": "x"}}}
+    return {"g": {"nodes": {"A": body}, "edges": {}}}
+
+
+LARGE = node("numpy.sin(x)", x={"shape": [60_000], "type": "float64"})
+
+
+@pytest.mark.parametrize(("threads", "expected"), [(None, 0), (1, 1), (3, 3), (99, 8)])
+def test_large_values_are_computed_by_at_most_so_many_threads(
+    threads, expected, options, monkeypatch
+) -> None:
+    monkeypatch.setattr(session_module, "THREADS", 0)
+    mdf_loop.compile(LARGE, threads=threads).run({"x": np.zeros(60_000)})
+    assert {each.intra_op_num_threads for each in options} == {expected}
+
+
+@pytest.mark.parametrize(("threads", "expected"), [(None, 8), (1, 1), (3, 3)])
+def test_lanes_are_shared_by_at_most_so_many_threads(threads, expected, options) -> None:
+    results = mdf_loop.compile(cells(600), native="require", threads=threads).run(steps=3, dt=0.1)
+    assert results.native == {"time": "native"}
+    assert max(each.intra_op_num_threads for each in options) == expected
+
+
+def test_no_session_spins_when_its_run_is_over(options) -> None:
+    mdf_loop.compile(LARGE).run({"x": np.zeros(60_000)})
+    mdf_loop.compile(cells(600), native="off").run(steps=3, dt=0.1)
+    spins = {int(each.get_session_config_entry(SPIN)) for each in options}
+    assert spins == {session_module.SPIN_MICROSECONDS}
+    assert session_module.SPIN_MICROSECONDS < 100
+
+
+SPIN = "session.intra_op.spin_duration_us"
+
+
+def test_a_product_of_small_matrices_that_takes_long_is_computed_by_several_threads(
+    options,
+) -> None:
+    compiled = mdf_loop.compile(node("x @ x", x={}))
+    compiled.run({"x": np.zeros((100, 100))})
+    compiled.run({"x": np.zeros((10, 10))})
+    assert [each.intra_op_num_threads for each in options] == [0, 1]
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, True, "2"])
+def test_other_numbers_of_threads_are_refused(threads) -> None:
+    with pytest.raises(InputError, match="threads must be a whole number above 0"):
+        mdf_loop.compile(LARGE, threads=threads)
