@@ -21,6 +21,7 @@ from mdf_loop.ir import Program
 from mdf_loop.passes import Pass
 from mdf_loop.passes.batching.batch import batch
 from mdf_loop.passes.batching.rows_alike import rows_alike
+from mdf_loop.passes.legal.backward_slices import backward_slices
 from mdf_loop.passes.legal.casts_apart import casts_apart
 from mdf_loop.passes.legal.compose import compose
 from mdf_loop.passes.legal.expansions import expansions
@@ -83,6 +84,7 @@ LEGAL: Order = (
     expansions,  # what is composed spreads elements, too
     near_neutral,  # compositions have constants, too
     casts_apart,  # what is made wider is cast, too
+    backward_slices,  # decompositions slice, too
     protect_reshapes,  # decompositions reshape, too
     safe_divisions,  # compositions and wider dtypes divide whole numbers, too
     merge_equal,  # divisions by one divisor look at it once

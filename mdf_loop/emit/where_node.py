@@ -46,7 +46,9 @@ def write_where(scope: OnnxScope, op: Op) -> None:
         _chosen(scope, mask, zero, scope.helper("Neg", [side], side), op.where)
         for mask, side in ((opposite, then), (condition, otherwise))
     ]
-    scope.node("Sub", [scope.helper("Neg", [sides[0]], sides[0]), sides[1]], outputs, where=op.where)
+    scope.node(
+        "Sub", [scope.helper("Neg", [sides[0]], sides[0]), sides[1]], outputs, where=op.where
+    )
 
 
 def _chosen(

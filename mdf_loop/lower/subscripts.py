@@ -12,6 +12,7 @@ from mdf_loop.errors import ArityError, ExpressionError, OperandError
 from mdf_loop.ir import Value
 from mdf_loop.ir.types import is_sequence
 from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.lower.reductions import count_of
 from mdf_loop.lower.terms import Term, promote, tensor
 from mdf_loop.ops.words import cast, extents, ints, is_scalar, kind, rank
 
@@ -199,6 +200,8 @@ def _slice(b: ModelBuilder, value: Value, axis: int, part: SliceIndex) -> Value:
     ends = np.iinfo(np.int64)
     first, last = (0, ends.max) if step > 0 else (ends.max, ends.min)
     start, stop = _edge(b, part.start, first), _edge(b, part.stop, last)
+    if step < 0 and part.start is not None:
+        stop = _stop_of_backward(b, value, axis, start, stop)
     return b.op("Slice", value, start, stop, ints(b, axis), ints(b, step))
 
 
@@ -219,7 +222,22 @@ def _edge(b: ModelBuilder, edge: Value | None, default: int) -> Value:
             f"the ends of a slice are whole numbers, not {edge.type}",
             hint="round them first, e.g. x[:int(n)]",
         )
+    if edge.dtype == "uint64":  # larger than any extent, not negative
+        edge = b.op("Min", edge, b.constant(np.array(2**63 - 1, np.uint64)))
     return b.op("Reshape", cast(b, edge, "int64"), ints(b, 1))
+
+
+def _stop_of_backward(b: ModelBuilder, value: Value, axis: int, start: Value, stop: Value) -> Value:
+    """Return the end of a backward slice, which is empty if it starts before the first element.
+
+    ONNX moves such a start to the first element, so the end has to be there, too.
+    """
+    known = b.constant_of(start)
+    if known is not None and known >= -1:
+        return stop
+    count = count_of(b, value, axis)
+    extent = ints(b, count) if isinstance(count, int) else b.op("Reshape", count, ints(b, 1))
+    return b.op("Where", b.op("Less", start, b.op("Neg", extent)), extent, stop)
 
 
 # --- several index arrays ------------------------------------------------------------------------

@@ -65,6 +65,34 @@ def _padded(
     return made
 
 
+def _sliced(
+    x: Array,
+    starts: Array,
+    ends: Array,
+    axes: Array | None = None,
+    steps: Array | None = None,
+) -> Array:
+    """Return the elements that the ONNX document names; Python's slices end backward ones earlier."""
+    places = range(len(starts)) if axes is None else axes.tolist()
+    strides = [1] * len(starts) if steps is None else steps.tolist()
+    parts = [slice(None)] * x.ndim
+    for axis, start, end, step in zip(
+        places, np.ravel(starts).tolist(), np.ravel(ends).tolist(), strides, strict=True
+    ):
+        parts[axis] = _part_of_axis(x.shape[axis], start, end, step)
+    made: Array = x[tuple(parts)]
+    return made
+
+
+def _part_of_axis(extent: int, start: int, end: int, step: int) -> slice:
+    """Return Python's slice for the ends of an ONNX `Slice`, which are moved inside of the axis."""
+    first, last = (end + extent if end < 0 else end for end in (start, end))
+    if step >= 0:
+        return slice(min(max(first, 0), extent), min(max(last, 0), extent), step)
+    first = min(max(first, 0), extent - 1)
+    return slice(first, min(last, extent - 1) if last >= 0 else None, step)
+
+
 def _by_tuples(data: Array, indices: Array, batch_dims: int = 0) -> Array:
     """`data[batch, *indices[batch, k]]`: also of no batches, of which onnx finds no extents."""
     batch, own = indices.shape[:batch_dims], (1,) * (indices.ndim - 1 - batch_dims)
@@ -176,6 +204,7 @@ COPIES = (
     _indexed(
         name="Slice",
         derivative=moving.SLICE,
+        meaning=_sliced,
         native_whole=shaping.sliced,
         may_fail=step_of_zero,
         batched=shapes.slice_,

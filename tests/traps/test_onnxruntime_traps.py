@@ -584,3 +584,21 @@ def test_normalization_in_training_whose_running_moments_nobody_reads() -> None:
     expected = (feeds["x"] - mean) / deviation * 2 + 2
     for y in (model.run(feeds)["y"], session.run(None, feeds)[0]):
         np.testing.assert_allclose(y, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("end", [2**31 - 1, 2**63 - 1])
+def test_the_largest_end_of_a_backward_slice(end: int) -> None:
+    """onnxruntime 1.32 goes down to the first element; ONNX moves the end to the last one."""
+    source = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        f (float[5] x, int64[1] start, int64[1] end, int64[1] step) => (float[n] y) {
+          axes = Constant <value_ints = [0]> ()
+          y = Slice (x, start, end, axes, step)
+        }""")
+    feeds = {name: np.array([k]) for name, k in (("start", 3), ("end", end), ("step", -1))}
+    feeds["x"] = np.arange(5, dtype=np.float32)
+    plain = onnxruntime.InferenceSession(source.SerializeToString())
+    assert plain.run(None, feeds)[0].tolist() == [3, 2, 1, 0], "no workaround is needed any more"
+    model = mdf_loop.compile(mdf_loop.from_onnx(source))
+    session = onnxruntime.InferenceSession(model.to_onnx(feeds).SerializeToString())
+    for y in (model.run(feeds)["y"], session.run(None, feeds)[0]):
+        assert y.tolist() == []

@@ -52,7 +52,7 @@ def placed(writer: Arrays, op: Op) -> tuple[list[Value], Array]:
     values, (places,) = places_of(op, writer.shape, writer.known)
     made = op.outputs[0]
     declared = made.shape if is_fixed(made.shape) else _declared(writer, op)
-    if is_fixed(declared) and places.shape != declared:  # backward, from before the first
+    if is_fixed(declared) and places.shape != declared:  # readers would go beyond its elements
         raise NotNative(f"it has {title(op.op_type)} that runtimes compute differently")
     writer.shaped(made, places.shape)
     return values, places.reshape(-1)
