@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import Array, Loop, Op, Operation, Program, Value, bodies, walk
 from mdf_loop.native.composing import composed
+from mdf_loop.native.cost import is_slower
 from mdf_loop.native.support import Form, constants_in, form_of
 from mdf_loop.ops import row_of
 from mdf_loop.ops.costs import CALL
@@ -153,12 +154,14 @@ class _Look:
         made = composed(loop, self._known)
         try:
             form = form_of(made.loop, made.known)
-            self._decide(loop, form)
+            self._decide(loop, form, made.loop)
         except NotNative as reason:
             raise made.reason(reason) from None
 
-    def _decide(self, loop: Loop, form: Form) -> None:
+    def _decide(self, loop: Loop, form: Form, composed_loop: Loop) -> None:
         """Make the kernel, if it is worth it."""
+        if self._mode == "auto" and is_slower(composed_loop, loop, self._known):
+            raise NotNative("ONNX Runtime's own kernels are faster for its arrays")
         if self._mode == "auto" and self._is_brief(loop) and has_same_bits(loop, many=form.many):
             raise NotNative(BRIEF.removeprefix("standard: "))
         problem = unavailable() if self._makes else None

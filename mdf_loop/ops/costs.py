@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.registry import elements
+from mdf_loop.ops.registry import elements, row_of
 
 CALL = 0.2
 """Microseconds of any operation besides its work."""
@@ -44,6 +44,11 @@ def summation(op: Op) -> float:
         if "." not in term and value is not None and len(value.shape or ()) == len(term):
             extents |= {letter: _extent(value, k) for k, letter in enumerate(term)}
     return _MULTIPLICATION * math.prod(extents.values())
+
+
+def multiplications(op: Op) -> float:
+    """Return the number of multiplications of a product, or of a convolution."""
+    return row_of(op.op_type).work(op) / _MULTIPLICATION
 
 
 def _extent(value: Value | None, axis: int) -> int:

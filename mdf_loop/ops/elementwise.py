@@ -10,7 +10,7 @@ import numpy as np
 from mdf_loop.errors import RunError
 from mdf_loop.ir import Array, Op
 from mdf_loop.ir.types import kind_of
-from mdf_loop.ops import for_cuda, sure_kernels
+from mdf_loop.ops import for_cuda, speeds, sure_kernels
 from mdf_loop.ops.batching import elementwise as batching
 from mdf_loop.ops.compositions import activations, arithmetic, elementary, erf
 from mdf_loop.ops.costs import transcendental
@@ -213,6 +213,7 @@ LOGIC = (
     _fixed(name="IsNaN", native=exact.is_nan, has_kernel=sure_kernels.of(FLOATS)),
     _fixed(
         name="Where",
+        speed=speeds.CHOICE,
         derivative=slopes.WHERE,
         native=exact.where,
         moves=lambda op: (1, 2),
@@ -252,6 +253,7 @@ DTYPES = (
 ELEMENTARY = (
     _slow(
         name="Exp",
+        speed=speeds.VECTORIZED,
         derivative=slopes.EXP,
         native=functions.exp,
         has_kernel=sure_kernels.of(FLOATS),
@@ -274,6 +276,7 @@ ELEMENTARY = (
     _composed(name="Cosh", derivative=slopes.COSH, composed=elementary.cosh),
     _slow(
         name="Tanh",
+        speed=speeds.VECTORIZED,
         derivative=slopes.TANH,
         native=functions.tanh,
         has_kernel=sure_kernels.of(FLOATS),
@@ -281,12 +284,15 @@ ELEMENTARY = (
     _composed(name="Asinh", derivative=slopes.ASINH, composed=elementary.asinh),
     _composed(name="Acosh", derivative=slopes.ACOSH, composed=elementary.acosh),
     _composed(name="Atanh", derivative=slopes.ATANH, composed=elementary.atanh),
-    _composed(name="Erf", derivative=slopes.ERF, composed=erf.erf, meaning=_erf),
+    _composed(
+        name="Erf", speed=speeds.VECTORIZED, derivative=slopes.ERF, composed=erf.erf, meaning=_erf
+    ),
 )
 
 ACTIVATIONS = (
     _slow(
         name="Sigmoid",
+        speed=speeds.VECTORIZED,
         derivative=slopes.SIGMOID,
         native=functions.sigmoid,
         has_kernel=sure_kernels.of(FLOATS),

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from mdf_loop.ir import Array, Op
-from mdf_loop.ops import for_cuda, sure_kernels
+from mdf_loop.ops import for_cuda, speeds, sure_kernels
 from mdf_loop.ops.batching import products, reductions, rows, selection, shapes
 from mdf_loop.ops.compositions import selection as composing
 from mdf_loop.ops.compositions import text
@@ -175,6 +175,7 @@ SHAPES = (
     ),
     _copied(
         name="Transpose",
+        speed=speeds.TRANSPOSED,
         derivative=moving.TRANSPOSE,
         native_whole=shaping.transposed,
         may_fail=no,
@@ -287,6 +288,7 @@ CHOSEN = (
     ),
     Row(
         name="ScatterElements",
+        speed=speeds.COPIED,
         derivative=choices.SCATTER_ELEMENTS,
         native_whole=positions.scatter_elements,
         may_fail=index_outside,
@@ -298,6 +300,7 @@ CHOSEN = (
     ),
     Row(
         name="ScatterND",
+        speed=speeds.COPIED,
         derivative=choices.SCATTER_ND,
         batched=selection.scatter_nd,
         native_whole=positions.scatter_nd,

@@ -9,7 +9,7 @@ from typing import Any
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import kind_of
-from mdf_loop.ops import sure_kernels
+from mdf_loop.ops import speeds, sure_kernels
 from mdf_loop.ops.batching import reductions, rows
 from mdf_loop.ops.compositions import (
     columns,
@@ -41,7 +41,7 @@ def _as_first(
 
 
 WINDOWS = (
-    _by_row(name="Conv", work=window, composed=convolution.conv),
+    _by_row(name="Conv", work=window, speed=speeds.convolution, composed=convolution.conv),
     _by_row(name="ConvTranspose", composed=convolution.conv_transpose),
     _by_row(name="MaxPool", derivative=slopes.MAX_POOL, bits=Bits.ONCE),
     _by_row(name="AveragePool", composed=pooling.average_pool),
@@ -65,6 +65,7 @@ NORMALIZATIONS = (
     _by_row(name="LRN", composed=normalization.local_response_normalization),
     Row(
         name="LayerNormalization",
+        speed=speeds.NORMALIZATION,
         may_fail=unless_fixed,
         batched=reductions.along_axis,
         composed=normalization.layer_normalization,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdf_loop.ops import sure_kernels
+from mdf_loop.ops import speeds, sure_kernels
 from mdf_loop.ops.batching import products as batching
 from mdf_loop.ops.compositions import arithmetic
 from mdf_loop.ops.costs import product, summation
@@ -14,6 +14,7 @@ from mdf_loop.ops.sure_kernels import NUMBERS
 ROWS = (
     Row(
         name="MatMul",
+        speed=speeds.product,
         derivative=slopes.MATMUL,
         native_whole=native.matmul,
         may_fail=no,
@@ -24,6 +25,7 @@ ROWS = (
     ),
     Row(
         name="Gemm",
+        speed=speeds.product,
         derivative=slopes.GEMM,
         may_fail=no,
         work=product,
@@ -32,6 +34,7 @@ ROWS = (
     ),
     Row(
         name="Einsum",
+        speed=speeds.product,
         derivative=slopes.EINSUM,
         may_fail=no,
         work=summation,

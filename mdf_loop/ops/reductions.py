@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from mdf_loop.ops import for_cuda, sure_kernels
+from mdf_loop.ops import for_cuda, speeds, sure_kernels
 from mdf_loop.ops.batching import reductions as batching
 from mdf_loop.ops.compositions import reductions as composing
 from mdf_loop.ops.compositions import selection
@@ -23,6 +23,7 @@ _reduced = partial(
     Row,
     may_fail=unless_known(1),
     batched=batching.reduce,
+    speed=speeds.reduction,
     newer_forms=((18, axes_as_operand),),
 )
 _summed = partial(_reduced, wrong_kernel=sure_kernels.first_of(_WHOLE))
@@ -109,6 +110,7 @@ ROWS = (
     ),
     _along(
         name="Softmax",
+        speed=speeds.SOFTMAX,
         derivative=slopes.SOFTMAX,
         work=transcendental,
         composed=composing.softmax,
@@ -117,6 +119,7 @@ ROWS = (
     ),
     _along(
         name="LogSoftmax",
+        speed=speeds.SOFTMAX,
         derivative=slopes.LOG_SOFTMAX,
         work=transcendental,
         composed=composing.log_softmax,

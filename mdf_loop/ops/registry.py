@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mdf_loop.ops.batching.lane import Lane, Operands
     from mdf_loop.ops.derivatives.rule import Derivative
     from mdf_loop.ops.native.code import Arrays, Cell
+    from mdf_loop.ops.speeds import Speed
 
 Known: TypeAlias = Callable[[Value | None], Array | None]
 """The array of a value, if it is known now."""
@@ -131,6 +132,8 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
         random: whether it draws random numbers, so that each call gives others.
         by_shape: whether it reads nothing but the shapes of its operands.
         work: microseconds that it takes besides the call, at least.
+        speed: what it costs in a loop as machine code and by ONNX Runtime; None if that is as for most of
+            its kind (see `native.cost`).
         has_kernel: whether ONNX Runtime surely has a kernel that is right; if not, it is asked.
         wrong_kernel: whether ONNX Runtime's kernel loads, but fails or is wrong when it runs.
         small_matters: whether a small dtype is the point, so that a wider one is none.
@@ -167,6 +170,7 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
     random: bool = False
     by_shape: bool = False
     work: Work = per_element
+    speed: Speed | None = None
     has_kernel: Test = no
     wrong_kernel: Test = no
     small_matters: bool = False

@@ -1,0 +1,78 @@
+"""What an iteration of a loop costs as machine code, and by ONNX Runtime's own kernels.
+
+    native = sum of all operations;  standard = iteration + sum of (call + all operations)
+
+The estimate reads the loop and its extents, nothing else: not the number of iterations, nor what earlier
+runs took. So a model has one form, however long it runs. The figures are those of `ops.speeds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from mdf_loop.ir import Array, Constant, If, Loop, Op, Operation, Value, is_fixed, results, walk
+from mdf_loop.ops import row_of
+from mdf_loop.ops.costs import transcendental
+from mdf_loop.ops.speeds import ARITHMETIC, FUNCTION, IN_ORDER, MOVED, OTHER, Nanoseconds, Speed
+
+CALL, ITERATION = 400.0, 500.0
+"""Nanoseconds of a call of a kernel of ONNX Runtime, and of an iteration, besides what is computed."""
+
+INNER_ITERATIONS = 1000
+"""Iterations of a loop inside of which nobody knows how many there are."""
+
+MARGIN = 1.05
+"""Machine code is taken up to so many times the estimate for ONNX Runtime."""
+
+
+def is_slower(native: Loop, standard: Loop, known: Mapping[Value, Array]) -> bool:
+    """Return True if a loop is estimated to be slower as machine code.
+
+    A loop with extents that are known only when it runs is taken to be faster.
+
+    Args:
+        native: the loop with operations that have machine code.
+        standard: the loop as ONNX Runtime computes it.
+        known: the constants of the program.
+    """
+    values = (value for operation in walk(native.ops) for value in results(operation))
+    if not all(is_fixed(value.shape) for value in values):
+        return False
+    slow = _body(native.ops, known).native
+    return slow > MARGIN * (ITERATION + _body(standard.ops, known).standard)
+
+
+def _body(ops: Iterable[Operation], known: Mapping[Value, Array]) -> Nanoseconds:
+    """Return what operations cost, those of ONNX Runtime with their calls."""
+    each = [_one(operation, known) for operation in ops if not isinstance(operation, Constant)]
+    return Nanoseconds(sum(n.native for n in each), sum(CALL + n.standard for n in each))
+
+
+def _one(operation: Operation, known: Mapping[Value, Array]) -> Nanoseconds:
+    if isinstance(operation, Op):
+        return speed_of(operation)(operation)
+    if isinstance(operation, If):
+        branches = [_body(b.ops, known) for b in (operation.then, operation.otherwise)]
+        return Nanoseconds(*(max(costs) for costs in zip(*branches, strict=True)))
+    if isinstance(operation, Loop):
+        times = _iterations(operation, known)
+        native, standard = _body(operation.ops, known)
+        return Nanoseconds(times * native, times * (ITERATION + standard))
+    return Nanoseconds(0.0, 0.0)
+
+
+def _iterations(loop: Loop, known: Mapping[Value, Array]) -> int:
+    trip = None if loop.trip_count is None else known.get(loop.trip_count)
+    return INNER_ITERATIONS if trip is None else max(int(trip.item()), 0)
+
+
+def speed_of(op: Op) -> Speed:
+    """Return the speed of an operation: that of its row, or of most operations of its kind."""
+    row = row_of(op.op_type)
+    if row.speed is not None:
+        return row.speed
+    if row.in_order or row.by_shape:
+        return IN_ORDER
+    if row.elementwise:
+        return FUNCTION if row.work is transcendental else ARITHMETIC
+    return OTHER if row.moves is None else MOVED
