@@ -35,6 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
             "signals",
             "interruption",
             "suggestion",
+            "user_warnings",
             "losses",
             "version",
         ),

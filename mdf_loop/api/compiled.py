@@ -43,6 +43,7 @@ def compile(
     unroll: int | None = None,
     native: str = "auto",
     threads: int | None = None,
+    loop_condition: str = "document",
 ) -> Compiled:
     """Make an MDF model ready to run on ONNX Runtime.
 
@@ -57,6 +58,8 @@ def compile(
             one that cannot be, with the reason.
         threads: the most threads that compute a run, native loops included; None for as many as the
             process may use, where several are faster than one.
+        loop_condition: of an `.onnx` file, how a Loop without a condition input is read whose body
+            computes a condition: `document` or `runtime`, as for `from_onnx`.
 
     Raises:
         LoopError: all that is wrong with the model.
@@ -64,7 +67,7 @@ def compile(
     options = checked_options(device, precision, shapes, max_iterations, unroll)
     native = word(native, "native", NATIVE_WORDS)
     placement = Placement(device, native, threads=checked_threads(threads))
-    return Compiled(open_document(source), placement, options)
+    return Compiled(open_document(source, loop_condition), placement, options)
 
 
 def checked_threads(threads: int | None) -> int | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from mdf_loop.cli.opening import opened
 from mdf_loop.cli.options import compile_options, input_options
 from mdf_loop.cli.show import show
 from mdf_loop.errors import LoopError
@@ -39,7 +40,6 @@ def _check(model: str, options: Mapping[str, Any]) -> None:
     """
     from mdf_loop.api.compiled import checked_options
     from mdf_loop.cli.inputs import read_inputs
-    from mdf_loop.importing.opening import open_document
     from mdf_loop.ir import Gives, Loop, Takes, walk
     from mdf_loop.reading.draws import carried_by_model
     from mdf_loop.verification.acceptance import accept
@@ -47,7 +47,7 @@ def _check(model: str, options: Mapping[str, Any]) -> None:
 
     words = (options[name] for name in ("precision", "shapes", "max_iterations", "unroll"))
     compilation = checked_options("cpu", *words)
-    document = open_document(model)
+    document = opened(model, options["loop_condition"])
     reading = accept(document, read_inputs(options["pairs"], options["files"]), compilation)
     program = reading.program
     loops = [op for op in walk(program.ops) if isinstance(op, Loop)]

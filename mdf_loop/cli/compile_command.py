@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from mdf_loop.cli.opening import opened
 from mdf_loop.cli.options import compile_options, input_options, model_argument, time_options
 from mdf_loop.cli.show import show
 from mdf_loop.paths import path_of, with_ending
@@ -31,6 +32,7 @@ def command(
     shapes: str,
     max_iterations: int | None,
     unroll: int | None,
+    loop_condition: str,
     no_origin: bool,
 ) -> None:
     """Write MODEL as standard ONNX, which plain ONNX Runtime and OpenVINO run.
@@ -46,7 +48,7 @@ def command(
     target = str(beside) if output is None else output
     checked_place(target)
     compiled = compile(
-        model,
+        opened(model, loop_condition),
         device="cpu",
         precision=precision,
         shapes=shapes,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from mdf_loop.cli.options import model_argument
+from mdf_loop.cli.opening import opened
+from mdf_loop.cli.options import loop_condition_option, model_argument
 from mdf_loop.cli.show import show
 from mdf_loop.paths import path_of, with_ending
 
@@ -43,6 +44,7 @@ _CAPTURES: dict[str, bool | str] = {"on": True, "off": False, "all": "all"}
 )
 @click.option("--focus", multiple=True, metavar="NODE", help="Draw only it and its neighbours.")
 @click.option("--collapse", multiple=True, metavar="NODE", help="Draw it as one box.")
+@loop_condition_option
 def command(
     model: str,
     output: str | None,
@@ -54,6 +56,7 @@ def command(
     rankdir: str,
     focus: tuple[str, ...],
     collapse: tuple[str, ...],
+    loop_condition: str,
 ) -> None:
     """Draw MODEL as svg, png, pdf, dot, or as a page to look around in (html)."""
     from mdf_loop.drawing import draw
@@ -61,7 +64,7 @@ def command(
     beside = with_ending(path_of(model, "the model"), ".svg")
     target = str(beside) if output is None else output
     draw(
-        model,
+        opened(model, loop_condition),
         target,
         level=_LEVELS.get(level, level),
         bands=bands,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from click.core import ParameterSource
 
+from mdf_loop.cli.opening import opened
 from mdf_loop.cli.options import compile_options, input_options, model_argument
 from mdf_loop.cli.show import show
 
@@ -29,6 +30,7 @@ def command(
     shapes: str,
     max_iterations: int | None,
     unroll: int | None,
+    loop_condition: str,
 ) -> None:
     """Explain the loops of MODEL: pseudo-code, operating mode, carried, recorded, captured values.
 
@@ -38,17 +40,17 @@ def command(
         _refuse_others(context)
         from mdf_loop.explanation import explain
 
-        show(explain(model))
+        show(explain(opened(model, loop_condition)))
         return
     from mdf_loop.api.compiled import checked_options
     from mdf_loop.changes import changes
     from mdf_loop.cli.inputs import read_inputs
-    from mdf_loop.importing.opening import open_document
     from mdf_loop.pipeline import ONNXRUNTIME, evaluation
     from mdf_loop.verification.acceptance import read_for_run
 
     options = checked_options("cpu", precision, shapes, max_iterations, unroll)
-    reading = read_for_run(open_document(model), read_inputs(pairs, files), options)
+    document = opened(model, loop_condition)
+    reading = read_for_run(document, read_inputs(pairs, files), options)
     show(changes(reading.program, (*evaluation(), *ONNXRUNTIME)), end="")
 
 
@@ -57,5 +59,5 @@ def _refuse_others(context: click.Context) -> None:
     for parameter in context.command.params:
         name = parameter.name or ""
         given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if given and name not in ("model", "passes"):
+        if given and name not in ("model", "passes", "loop_condition"):
             raise click.UsageError(f"{parameter.opts[0]} is about the program: give --passes too")

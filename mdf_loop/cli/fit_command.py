@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mdf_loop.cli.ending import exit_code
+from mdf_loop.cli.opening import opened
 from mdf_loop.cli.options import (
     COMPILED,
     cluster_option,
@@ -101,7 +102,8 @@ def command(ctx: click.Context, /, model: str, data: str | None, **options: Any)
     _check_files(options, subjects)
     for path in subjects.values() if data is None else [data]:
         noted(path_of(path, "the data"))
-    compiled = compile(model, **{name: options[name] for name in COMPILED})
+    document = opened(model, options["loop_condition"])
+    compiled = compile(document, **{name: options[name] for name in COMPILED})
     words = _words(options, compiled.document)
     for option in WRITTEN:
         if options[option] is not None:

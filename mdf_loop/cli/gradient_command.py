@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from mdf_loop.cli.opening import opened
 from mdf_loop.cli.options import (
     COMPILED,
     compile_options,
@@ -92,7 +93,8 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     if options["save"] is not None:
         checked_file(options["save"], frozenset())
     steps = options["steps"]
-    compiled = compile(model, **{name: options[name] for name in COMPILED})
+    document = opened(model, options["loop_condition"])
+    compiled = compile(document, **{name: options[name] for name in COMPILED})
     made = compiled.differentiate(
         read_losses(options["of"], steps),
         options["wrt"],

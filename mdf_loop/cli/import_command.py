@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from mdf_loop.cli.opening import show_warnings
+from mdf_loop.cli.options import loop_condition_option
 from mdf_loop.cli.show import show
 from mdf_loop.errors import InputError
 from mdf_loop.paths import path_of
@@ -14,13 +16,14 @@ from mdf_loop.paths import path_of
 @click.option(
     "-o", "--output", metavar="MODEL", help="The .yaml or .json file; default: beside FILE."
 )
-def command(file: str, output: str | None) -> None:
+@loop_condition_option
+def command(file: str, output: str | None, loop_condition: str) -> None:
     """Write FILE (.onnx, or an OpenVINO .xml with its .bin) as an MDF model.
 
     Loops, branches and scans become functions of nodes. Large arrays go to an .npz file beside
     the model.
     """
-    from mdf_loop.importing import READERS, read_foreign
+    from mdf_loop.importing import READERS, import_file
     from mdf_loop.importing.opening import open_document
     from mdf_loop.importing.writing import check_model_file, write_model
     from mdf_loop.reading.inputs import open_ports
@@ -32,10 +35,11 @@ def command(file: str, output: str | None) -> None:
             f"cannot import '{source.name}'", hint=f"import takes {' and '.join(READERS)} files"
         )
     target = check_model_file(source.with_suffix(".yaml") if output is None else output)
-    content = read_foreign(source)
-    for written in write_model(content, target):
+    imported = import_file(source, loop_condition)
+    show_warnings(imported.warnings)
+    for written in write_model(imported.content, target):
         show(f"wrote {written}")
-    document = open_document(content)
+    document = open_document(imported.content)
     for port in open_ports(document):
         show(f"  input {port.name}")
     for name in output_names(document):

@@ -183,9 +183,22 @@ def threads_option(command: _F) -> _F:
     )(command)
 
 
+def loop_condition_option(command: _F) -> _F:
+    """Add `--loop-condition`, for commands that open ONNX files."""
+    return click.option(
+        "--loop-condition",
+        default="document",
+        show_default=True,
+        metavar="WORD",
+        help="How an .onnx file's Loop is read that has no condition input, but a body that computes "
+        "a condition: document ignores it, runtime ends the loop when it is false.",
+    )(command)
+
+
 def compile_options(command: _F) -> _F:
     """What decides about the program that a model becomes."""
     for option in (
+        loop_condition_option,
         click.option(
             "--unroll",
             type=int,

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from mdf_loop.cli.ending import exit_code
 from mdf_loop.cli.long_run_options import keeping_options, long_run_arguments, stopping_options
+from mdf_loop.cli.opening import opened
 from mdf_loop.cli.options import (
     COMPILED,
     cluster_options,
@@ -92,7 +93,8 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
 
     ctx.with_resource(limited(checked_limit(options["memory_limit"])))
     _check_files(options)
-    compiled = compile(model, **{name: options[name] for name in COMPILED})
+    document = opened(model, options["loop_condition"])
+    compiled = compile(document, **{name: options[name] for name in COMPILED})
     asked = _asked(options, compiled.document)
     for option in WRITTEN:
         if options[option] is not None:

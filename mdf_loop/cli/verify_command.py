@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mdf_loop.cli.opening import opened
 from mdf_loop.cli.options import (
     compile_options,
     device_option,
@@ -49,6 +50,7 @@ def command(
     max_iterations: int | None,
     unroll: int | None,
     threads: int | None,
+    loop_condition: str,
     steps: int | None,
     dt: str | None,
     seed: str,
@@ -56,10 +58,9 @@ def command(
 ) -> None:
     """Compare MODEL compiled with modeci_mdf's engine and the interpreter; exit code 1 if different."""
     from mdf_loop.cli.inputs import read_inputs, read_seed, read_settings, read_step
-    from mdf_loop.importing.opening import open_document
     from mdf_loop.verification import verify
 
-    document = open_document(model)
+    document = opened(model, loop_condition)
     verification = verify(
         document,
         read_inputs(pairs, files, steps),

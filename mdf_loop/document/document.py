@@ -15,7 +15,7 @@ from mdf_loop.paths import Files
 class Document(Struct, frozen=True, weakref=True):
     """One graph to work on, with the other graphs of its model by id, and that model if any.
 
-    `files` are those that it was read from.
+    `files` are those that it was read from. `warnings` are the sentences of which its import warns.
     """
 
     graph: Any
@@ -24,6 +24,7 @@ class Document(Struct, frozen=True, weakref=True):
     name: str = ""
     model: Any = None
     files: Files = frozenset()
+    warnings: tuple[str, ...] = ()
 
     def sibling_where(self, graph_id: str) -> str:
         """The path of another graph of the model."""

@@ -15,6 +15,7 @@ from onnx import numpy_helper
 
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.importing.graph_writer import Content, GraphWriter
+from mdf_loop.importing.loop_conditions import LOOP_CONDITION, RUNTIME, reading_of
 from mdf_loop.ir import Array, Shape
 from mdf_loop.ir.types import element_type, is_tensor, type_of
 from mdf_loop.ops import onnx_schema
@@ -63,8 +64,15 @@ def body_graph(proto: onnx.GraphProto, outer: GraphWriter | None = None) -> Cont
     return writer.content(inputs=inputs, outputs=names, metadata=_AS_ONNX)
 
 
-def loop_body(proto: onnx.GraphProto, outer: GraphWriter | None = None) -> Content:
-    """A loop's body; iteration number and condition come in the types that it declares.
+def loop_body(
+    proto: onnx.GraphProto, outer: GraphWriter | None = None, reading: str | None = None
+) -> Content:
+    """Return a loop's body; iteration number and condition come in the types that it declares.
+
+    Args:
+        proto: the body.
+        outer: the writer of the graph around it.
+        reading: of an ambiguous loop, how its condition is read.
 
     Raises:
         ModelError: it is no graph.
@@ -81,7 +89,8 @@ def loop_body(proto: onnx.GraphProto, outer: GraphWriter | None = None) -> Conte
             inputs[position] = _converted(writer, value.name, dtype or usual, shape or ())
     _write(proto, writer)
     names = [value.name for value in proto.output]
-    return writer.content(inputs=inputs, outputs=names, metadata=_LOOP)
+    about = _LOOP if reading is None else {**_LOOP, LOOP_CONDITION: reading}
+    return writer.content(inputs=inputs, outputs=names, metadata=about)
 
 
 def _converted(writer: GraphWriter, name: str, dtype: str, shape: Shape) -> str:
@@ -227,7 +236,9 @@ def captures(graph: onnx.GraphProto) -> list[str]:
 
 def _inputs(node: onnx.NodeProto) -> Content:
     if node.op_type == "Loop":
-        named = dict(zip(("M", "cond"), node.input, strict=False))
+        named: Content = dict(zip(("M", "cond"), node.input, strict=False))
+        if reading_of(node) == RUNTIME:
+            named["cond"] = True
         return {**{k: v for k, v in named.items() if v}, "v_initial": list(node.input[2:])}
     formals = _schema(node).inputs
     args: Content = {}
@@ -243,7 +254,9 @@ def _inputs(node: onnx.NodeProto) -> Content:
 def _attribute(node: onnx.NodeProto, attribute: onnx.AttributeProto, writer: GraphWriter) -> Any:
     value = onnx.helper.get_attribute_value(attribute)
     if isinstance(value, onnx.GraphProto):
-        return loop_body(value, writer) if node.op_type == "Loop" else body_graph(value, writer)
+        if node.op_type == "Loop":
+            return loop_body(value, writer, reading_of(node))
+        return body_graph(value, writer)
     if isinstance(value, onnx.TensorProto):
         return array_of(value)
     if isinstance(value, onnx.TypeProto):

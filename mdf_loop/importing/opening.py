@@ -19,8 +19,9 @@ from mdf_loop.document.structure import graph_findings, model_findings
 from mdf_loop.document.tensors import files_in
 from mdf_loop.document.texts import broken_texts
 from mdf_loop.errors import ModelError, raise_findings
-from mdf_loop.importing import READERS, read_foreign
+from mdf_loop.importing import LOOP_CONDITIONS, READERS, import_file, is_onnx
 from mdf_loop.paths import noted, noting, path_of
+from mdf_loop.user_warnings import warn_user
 
 Source: TypeAlias = Any
 """A path, a modeci_mdf `Model` or `Graph`, or the dict of a model or graph."""
@@ -29,21 +30,35 @@ SUFFIXES = (*parsing.SUFFIXES, *READERS)
 """How files end that a model is read from."""
 
 
-def open_document(source: Source) -> Document:
-    """The document of a path, a Model or Graph, or the dict of one.
+def open_document(source: Source, loop_condition: str = LOOP_CONDITIONS[0]) -> Document:
+    """Return the document of a path, a Model or Graph, or the dict of one; warn of what an import doubts.
+
+    Args:
+        source: a Document is given back as it is.
+        loop_condition: how ambiguous loops of an ONNX file are read.
 
     Raises:
+        InputError: `loop_condition` is no reading, or the source has no use for it.
         ModelError: the file is missing, is not MDF, or holds no graph.
     """
     if isinstance(source, Document):
         for file in source.files:
             noted(file)
         return source
+    document = quietly_opened(source, loop_condition)
+    for sentence in document.warnings:
+        warn_user(sentence)
+    return document
+
+
+def quietly_opened(source: Source, loop_condition: str = LOOP_CONDITIONS[0]) -> Document:
+    """Return the document of `open_document`, which holds the warnings instead of giving them."""
     if isinstance(source, str | os.PathLike):
         path = path_of(source, "the model")
         with noting() as files:
-            model = _load(path)
-        return replace(document_of(model, path.name), files=frozenset(files))
+            model, warnings = _load(path, loop_condition)
+        return replace(document_of(model, path.name), files=frozenset(files), warnings=warnings)
+    is_onnx(None, loop_condition)
     from modeci_mdf.mdf import Graph, Model
 
     if isinstance(source, Model):
@@ -68,7 +83,8 @@ def open_document(source: Source) -> Document:
     )
 
 
-def _load(path: Path) -> Any:
+def _load(path: Path, loop_condition: str) -> tuple[Any, tuple[str, ...]]:
+    """Return the modeci_mdf Model in a file, and the sentences of which its import warns."""
     if not path.exists():
         raise ModelError(f"there is no file '{path}'", hint="check the path")
     if path.is_dir():
@@ -81,7 +97,9 @@ def _load(path: Path) -> Any:
             hint=f"models of MDF end in {', '.join(parsing.SUFFIXES)}; others are imported",
         )
     if path.suffix.lower() in READERS:
-        return model_of(read_foreign(path), name=path.name)
+        imported = import_file(path, loop_condition)
+        return model_of(imported.content, name=path.name), imported.warnings
+    is_onnx(path, loop_condition)
     with clear_errors(f"'{path.name}'"):
         content = parsing.parse(noted(path))
-    return model_of(content, files_in(path.parent), path.name)
+    return model_of(content, files_in(path.parent), path.name), ()

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.document.content import content_of
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.document.stated_types import stated_dtype
 from mdf_loop.errors import Finding
+from mdf_loop.importing.loop_conditions import ambiguous_loops
 from mdf_loop.ir import Value
 from mdf_loop.ir.types import is_tensor, numpy_dtype
 from mdf_loop.reading.inputs import is_imported, open_ports
@@ -199,7 +201,13 @@ def _unbound(document: Document, types: Types) -> _Notes:
         yield f"nothing gives {name} a value: it is 0, as in ONNX Runtime", document.where
 
 
-_IMPORTED: tuple[_Row, ...] = (_unbound,)
+def _ambiguous_loops(document: Document, types: Types) -> _Notes:
+    """Loops of an imported file whose condition ONNX's document and its runtime read differently."""
+    for loop in ambiguous_loops(content_of(document)):
+        yield loop.note, loop.where
+
+
+_IMPORTED: tuple[_Row, ...] = (_unbound, _ambiguous_loops)
 
 _LEVELLED: tuple[_Row, ...] = (_order, _added_in_place, _float32)
 

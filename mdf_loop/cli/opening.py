@@ -1,0 +1,25 @@
+"""Models of the command line: opened once, with a line on stderr for each doubt of an import."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mdf_loop.cli.show import show
+
+if TYPE_CHECKING:
+    from mdf_loop.document.document import Document
+
+
+def opened(model: str, loop_condition: str) -> Document:
+    """Return the document of a model's path, and print what its import warns of."""
+    from mdf_loop.importing.opening import quietly_opened
+
+    document = quietly_opened(model, loop_condition)
+    show_warnings(document.warnings)
+    return document
+
+
+def show_warnings(warnings: tuple[str, ...]) -> None:
+    """Print each warning as a line on stderr."""
+    for warning in warnings:
+        show(f"warning: {warning}", error=True)

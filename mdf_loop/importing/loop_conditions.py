@@ -1,0 +1,171 @@
+"""Loops of an ONNX file without a condition input whose body computes a condition.
+
+    s = Loop (M, "", z) <body = b (i, c, a) => (go, a2) { ...  go = Not (over) }>
+
+                  iterations
+    document      all M; the ONNX document: the condition of the body is ignored
+    runtime       until `go` is false; ONNX Runtime takes the absent input for true
+
+Such a loop is ambiguous. A loop whose body always gives true is not: both readings are the same.
+
+Source: ONNX operators, Loop-13; onnxruntime 1.32, core/providers/cpu/controlflow/loop.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import onnx
+from msgspec import Struct
+
+from mdf_loop.importing.opsets.facts import Facts, infer
+from mdf_loop.importing.opsets.weights import graphs_of
+
+DOCUMENT, RUNTIME = READINGS = ("document", "runtime")
+
+LOOP_CONDITION = "loop_condition"
+"""Key of the reading of an ambiguous loop, in the metadata of its node and of its MDF body."""
+
+_SAME_TRUTH = ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten")
+"""Operators whose result is true if their first input is."""
+
+
+class AmbiguousLoop(Struct, frozen=True):
+    """A loop of an imported model: its id, its path in the MDF document, its condition, its reading."""
+
+    name: str
+    where: str
+    condition: str
+    has_trip_count: bool
+    reading: str
+
+    @property
+    def note(self) -> str:
+        """The loop, both readings of its condition, and the one that was chosen."""
+        often = "runs all M iterations" if self.has_trip_count else "never ends"
+        return (
+            f"the loop '{self.name}' has no condition input, but its body computes the condition "
+            f"'{self.condition}'. By the ONNX document the loop ignores the condition and {often} "
+            f"(loop_condition='{DOCUMENT}'). ONNX Runtime ends the loop when the condition is false "
+            f"(loop_condition='{RUNTIME}'). It is read as '{self.reading}'"
+        )
+
+    @property
+    def warning(self) -> str:
+        """The note as one line with the place."""
+        return f"{self.note}, at {self.where}"
+
+
+# --- in the ONNX model ------------------------------------------------------------------------
+
+
+def mark_ambiguous_loops(model: onnx.ModelProto, reading: str) -> None:
+    """Write `reading` into the metadata of each ambiguous loop of a model at our opset."""
+    if not any(_is_open(node) for graph in graphs_of(model.graph) for node in graph.node):
+        return
+    version = next(o.version for o in model.opset_import if o.domain == "")
+    typed = onnx.ModelProto()
+    typed.CopyFrom(model)
+    _mark(model.graph, _Truths(Facts(infer(typed).graph, version)), reading)
+
+
+def reading_of(node: onnx.NodeProto) -> str | None:
+    """Return the reading that `mark_ambiguous_loops` wrote, None for every other node."""
+    return next((e.value for e in node.metadata_props if e.key == LOOP_CONDITION), None)
+
+
+def _is_open(node: onnx.NodeProto) -> bool:
+    """Return True for a loop without a condition input."""
+    return node.op_type == "Loop" and not (len(node.input) > 1 and node.input[1])
+
+
+class _Truths(Struct, frozen=True):
+    """Facts of a graph, and the names in it and around it that are true whenever the graph runs."""
+
+    facts: Facts
+    true_names: frozenset[str] = frozenset()
+
+    def inside(self, body: onnx.GraphProto, *true_names: str) -> _Truths:
+        """Return the truths of a body of this graph, of which `true_names` are inputs."""
+        hidden = {value.name for value in body.input}
+        names = (self.true_names - hidden) | frozenset(true_names)
+        return _Truths(Facts(body, self.facts.version, self.facts), names)
+
+    def always_true(self, name: str) -> bool:
+        """Return True if the value is true in every run."""
+        home = self.facts.home(name)
+        if name in self.true_names and (home is None or name not in home.makers):
+            return True
+        value = self.facts.value(name)
+        if value is not None:
+            return bool(value.astype(bool).all())
+        node = home.makers.get(name) if home is not None else None
+        return node is not None and not node.domain and self._gives_true(node, name)
+
+    def _gives_true(self, node: onnx.NodeProto, name: str) -> bool:
+        if node.op_type in _SAME_TRUTH:
+            return self.always_true(node.input[0])
+        if node.op_type in ("And", "Or"):
+            sides = map(self.always_true, node.input)
+            return all(sides) if node.op_type == "And" else any(sides)
+        if node.op_type == "If":
+            position = list(node.output).index(name)
+            branches = (attribute.g for attribute in node.attribute)
+            return all(
+                self.inside(branch).always_true(branch.output[position].name) for branch in branches
+            )
+        return False
+
+
+def _mark(graph: onnx.GraphProto, truths: _Truths, reading: str) -> None:
+    """Mark the ambiguous loops of a graph and of its bodies; `truths` are those of its typed copy."""
+    for node, typed in zip(graph.node, truths.facts.graph.node, strict=True):
+        bodies = (a.g for a in node.attribute if a.HasField("g"))
+        typed_bodies = (a.g for a in typed.attribute if a.HasField("g"))
+        for body, typed_body in zip(bodies, typed_bodies, strict=True):
+            condition = [body.input[1].name] if node.op_type == "Loop" else []
+            inner = truths.inside(typed_body, *condition)
+            if _is_open(node) and not inner.always_true(body.output[0].name):
+                inner = truths.inside(typed_body)
+                if not _runs_once(node, truths.facts):
+                    node.metadata_props.add(key=LOOP_CONDITION, value=reading)
+            _mark(body, inner, reading)
+
+
+def _runs_once(loop: onnx.NodeProto, facts: Facts) -> bool:
+    """Return True for a loop with a constant trip count of 1 or less, which no condition shortens."""
+    count = facts.value(loop.input[0]) if loop.input and loop.input[0] else None
+    return count is not None and count.size == 1 and int(count.reshape(())) <= 1
+
+
+# --- in the MDF document ----------------------------------------------------------------------
+
+
+def ambiguous_loops(content: Mapping[str, Any]) -> Iterator[AmbiguousLoop]:
+    """The ambiguous loops of a model's content, outer ones first."""
+    for model in content.values():
+        for position, graph in enumerate(model.get("graphs", {}).values()):
+            yield from _in_graph(graph, f"$.graphs[{position}]")
+
+
+def _in_graph(graph: Mapping[str, Any], where: str) -> Iterator[AmbiguousLoop]:
+    for node_id, node in (graph.get("nodes") or {}).items():
+        for function_id, function in (node.get("functions") or {}).items():
+            args = function.get("args")
+            if isinstance(args, Mapping):
+                place = f"{where}.nodes['{node_id}'].functions['{function_id}']"
+                yield from _in_function(f"{node_id}.{function_id}", args, place)
+
+
+def _in_function(name: str, args: Mapping[str, Any], where: str) -> Iterator[AmbiguousLoop]:
+    """The function itself, if it is an ambiguous loop, and those in the graphs that it owns."""
+    for argument, value in args.items():
+        owned = [*value.values()] if isinstance(value, Mapping) else []
+        if len(owned) != 1 or not isinstance(owned[0], Mapping) or "nodes" not in owned[0]:
+            continue
+        about = owned[0].get("metadata") or {}
+        if about.get(LOOP_CONDITION) in READINGS and about.get("outputs"):
+            condition, reading = str(about["outputs"][0]), about[LOOP_CONDITION]
+            yield AmbiguousLoop(name, where, condition, args.get("M") is not None, reading)
+        yield from _in_graph(owned[0], f"{where}.args.{argument}")

@@ -1,0 +1,15 @@
+"""Warnings that name the line of the user's code, and not one of this package."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+
+def warn_user(sentence: str, category: type[Warning] = UserWarning) -> None:
+    """Warn of `sentence` at the innermost frame outside of this package."""
+    package = __name__.partition(".")[0]
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == package:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(sentence, category, stacklevel=level)
