@@ -60,9 +60,11 @@ def command(
 ) -> None:
     """Draw MODEL as svg, png, pdf, dot, or as a page to look around in (html)."""
     from mdf_loop.drawing import draw
+    from mdf_loop.files import checked_place
 
     beside = with_ending(path_of(model, "the model"), ".svg")
     target = str(beside) if output is None else output
+    checked_place(target)
     draw(
         opened(model, loop_condition),
         target,

@@ -42,6 +42,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
 """Commands that open models, with what they cannot do without."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ARGUMENTS)
 def test_commands_say_it_on_stderr(
     command: str, file: Path, cli: Any, monkeypatch: pytest.MonkeyPatch

@@ -54,6 +54,7 @@ def warned(proto: Any, loop_condition: str = "document") -> list[str]:
     return [str(each.message) for each in caught]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the loop")
 def test_each_reading_is_computed_and_exported() -> None:
     proto = broken()
