@@ -5,13 +5,14 @@ What ONNX Runtime gets wrong or refuses is kept from it: see `loop_node`, `if_no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
 from msgspec import Struct
 
+from mdf_loop.build import Builder
 from mdf_loop.emit.guard_node import write_guard, write_host_guard
 from mdf_loop.emit.if_node import write_if
 from mdf_loop.emit.loop_node import write_loop
@@ -32,9 +33,11 @@ from mdf_loop.ir import (
     bodies,
     walk,
 )
+from mdf_loop.ir.substitute import substitute
 from mdf_loop.ir.types import LARGEST_FILE
 from mdf_loop.onnx_writer import oir
 from mdf_loop.ops.opset import ir_version, said_at
+from mdf_loop.ops.registry import Composition, row_of
 
 LoopWriter: TypeAlias = Callable[[OnnxScope, Loop, WriteOps], None]
 """Appends a loop to a scope."""
@@ -240,11 +243,33 @@ def _write(scope: OnnxScope, operation: Op | Constant) -> None:
         made = writer.constant(operation.array, writer.free_name(operation.value))
         writer.values[operation.value] = made
         return
+    form = row_of(operation.op_type).onnx_form
+    if form is not None:
+        for spelled in _spelled(writer.builder, operation, form):
+            if isinstance(spelled, Constant):  # under a name that no graph gives anew
+                writer.values[spelled.value] = writer.constant(spelled.array)
+            else:
+                _write(scope, spelled)
+        return
     behind, attributes = said_at(operation, writer.opset)
     inputs = [None if v is None else writer.values[v] for v in operation.inputs]
     inputs += [None if array is None else writer.constant(array) for array in behind]
     outputs = [scope.define(v) if v is not None else None for v in writer.read_outputs(operation)]
     scope.node(operation.op_type, inputs, outputs, dict(attributes), operation.where)
+
+
+def _spelled(b: Builder, op: Op, form: Composition) -> Iterator[Op | Constant]:
+    """Yield the operations of ONNX that an operation which ONNX lacks is spelled in."""
+    begin = len(b.ops)
+    with b.at(op.where, op.outputs[0].name):
+        made = form(b, op)
+        if made in op.inputs:
+            made = b.op("Identity", made)
+    assert isinstance(made, Value)
+    for spelled in b.ops[begin:]:
+        renamed = substitute(spelled, {made: op.outputs[0]})
+        assert isinstance(renamed, Op | Constant)
+        yield renamed
 
 
 def _output(scope: OnnxScope, name: str, value: Value, given: set[Value]) -> oir.Value:

@@ -15,7 +15,7 @@ and loops in bodies.
 A row that a `Scan` reads or writes begins where the one before it ends. Kernels compute several
 elements at once, and those before and behind them one by one, with other last bits (Tanh, Sin,
 Exp); which these are depends on where an array begins. So a row of floats is a copy, unless all
-that are written begin alike.
+that are written begin alike, or what reads it has the same bits wherever it begins.
 
 A `Scan` runs once for every row, and all that it reads has as many rows. What has more is cut, a
 copy; where as many are known to be there, it is read as it is. Iteration numbers are rows, too,
@@ -33,9 +33,10 @@ import numpy as np
 
 from mdf_loop.emit.loop_node import Parts, append_loop, numbering, write_loop
 from mdf_loop.emit.scope import OnnxScope, WriteOps, Writer, tensor_shape
-from mdf_loop.ir import Loop, Recorded, Scanned, Value, body_outputs, is_fixed, reads
+from mdf_loop.ir import Loop, Op, Recorded, Scanned, Value, body_outputs, is_fixed, reads, walk
 from mdf_loop.ir.types import is_tensor, numpy_dtype
 from mdf_loop.onnx_writer import oir
+from mdf_loop.ops.registry import Bits, row_of
 
 MOST = 10_000_000
 """The most iterations of a Scan: their numbers are 80 MB."""
@@ -189,8 +190,20 @@ def _rows(body: OnnxScope, loop: Loop) -> Iterator[oir.Value]:
     for scanned in loop.scanned:
         row = body.define(scanned.row)
         yield row
-        if _is_wide(scanned.row):
+        if _is_wide(scanned.row) and not _is_read_anywhere(loop, scanned.row):
             writer.values[scanned.row] = body.copy(row)
+
+
+def _is_read_anywhere(loop: Loop, row: Value) -> bool:
+    """Return True if all that reads a row has the same bits wherever the row begins in memory."""
+    readers = [op for op in walk(loop.ops) if row in reads(op)]
+    return all(isinstance(op, Op) and _has_same_bits(op) for op in readers)
+
+
+def _has_same_bits(op: Op) -> bool:
+    """Return True if an operation gives new arrays, whose bits no address changes."""
+    known = row_of(op.op_type)
+    return known.onnx_form is not None or (known.elementwise and known.bits is Bits.FIXED)
 
 
 def _outputs(body: OnnxScope, parts: Parts, inputs: list[oir.Value]) -> Iterator[oir.Value]:

@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from mdf_loop.bits import bits
+from mdf_loop.build import Builder
 from mdf_loop.ir import (
     Array,
     Guard,
@@ -63,11 +64,12 @@ class Nodes(Struct, frozen=True):
 class Writer:
     """What all graphs of one model share: ONNX values, names, initializers.
 
-    `nodes` is told what nodes are for.
+    `nodes` is told what nodes are for. `builder` makes operations that the program itself does not have.
     """
 
     def __init__(self, program: Program, nodes: Nodes) -> None:
         self.nodes = nodes
+        self._program = program
         self.values: dict[Value, oir.Value] = {}
         self.initializers: dict[tuple[str, bytes], oir.Value] = {}
         self.taken = {entry.value.name for entry in program.inputs}
@@ -89,6 +91,11 @@ class Writer:
         )
         last = max((k for k, value in enumerate(outputs) if value is not None), default=0)
         return outputs[: last + 1] if any(outputs) else op.outputs[:1]
+
+    @functools.cached_property
+    def builder(self) -> Builder:
+        """A builder that gives no name, and no name of an extent, that the program has."""
+        return Builder.resume(self._program)
 
     def known(self, value: Value | None) -> Array | None:
         """The array of a constant."""

@@ -70,7 +70,8 @@ class ModelBuilder(Builder):
     """Appends the operations of a model to one scope.
 
     `read` is whether Python would read the part of an expression that is lowered now (None: always):
-    elsewhere it must not fail.
+    elsewhere it must not fail. `in_loop` is true inside of loops as the model has them: also where one is
+    written out, in each evaluation of a run over time, and where members are computed together.
     """
 
     def __init__(self, options: Options | None = None, parent: ModelBuilder | None = None) -> None:
@@ -81,6 +82,7 @@ class ModelBuilder(Builder):
             self._known = parent._known
         self.read: Value | None = parent.read if parent else None
         self.place: SitePlace = parent.place if parent else SitePlace()
+        self.in_loop: bool = parent.in_loop if parent else False
 
     @contextmanager
     def placed(self, **parts: Any) -> Iterator[None]:
@@ -100,6 +102,7 @@ class ModelBuilder(Builder):
         """A builder for the body of a loop inside this scope, which takes turns of its own."""
         inside = self.body()
         inside.place = replace(inside.place, turn=0, turns=1)
+        inside.in_loop = True
         return inside
 
     # --- the model ----------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.dropout import dropout
 from mdf_loop.lower.expression import lower_expression
 from mdf_loop.lower.extents import known_extents
+from mdf_loop.lower.loop_reductions import reduced_in_loop
 from mdf_loop.lower.onnx_attributes import attributes_of, is_known
 from mdf_loop.lower.onnx_draws import DRAWN, onnx_draw
 from mdf_loop.lower.onnx_inputs import VARIADIC, inputs_of
@@ -71,6 +72,9 @@ def lower_onnx(b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Sc
         return _results(schema, recurrent(b, op_type, inputs, attributes, count))
     if op_type in DRAWN:
         return _results(schema, onnx_draw(b, op_type, inputs, attributes))
+    reduced = reduced_in_loop(b, op_type, inputs, attributes) if b.in_loop else None
+    if reduced is not None:
+        return reduced
     outputs = b.multi(op_type, *inputs, n_outputs=count, **attributes)
     return _results(schema, outputs)
 

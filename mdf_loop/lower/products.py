@@ -13,7 +13,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.shapes import ravel, transpose
 from mdf_loop.lower.terms import as_float, numbers
-from mdf_loop.ops.words import cast, ints, is_scalar, kind, rank, scalar
+from mdf_loop.ops.words import cast, ints, is_scalar, kind, rank, scalar, sum_of
 
 
 @names("numpy.matmul")
@@ -98,7 +98,7 @@ def trace(b: ModelBuilder, a: Value, /) -> Value:
     if rank(a) != 2:
         raise OperandError(f"numpy.trace needs a matrix, not {a.type}")
     wide = cast(b, a, "int64") if kind(a) in "bi" else a
-    return b.op("ReduceSum", _on_diagonal(b, wide), keepdims=0)
+    return sum_of(b, _on_diagonal(b, wide))
 
 
 @names("numpy.diag")
@@ -110,7 +110,7 @@ def diag(b: ModelBuilder, v: Value, /) -> Value:
     extent = set(v.shape or ())
     if rank(v) != 2 or len(extent) != 1:
         raise OperandError(f"numpy.diag needs a list or a square matrix, not {v.type}")
-    return b.op("ReduceSum", _on_diagonal(b, v), ints(b, 1), keepdims=0)
+    return sum_of(b, _on_diagonal(b, v), (1,))
 
 
 def _ones_column(b: ModelBuilder, v: Value) -> Value:

@@ -14,7 +14,7 @@ from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.guards import guarded
 from mdf_loop.lower.terms import as_float
-from mdf_loop.ops.words import cast, extents, ints, is_scalar, kind, scalar
+from mdf_loop.ops.words import cast, extents, ints, is_scalar, kind, scalar, sum_of
 
 
 def axis_of(value: Value, axis: int, more: int = 0) -> int:
@@ -40,13 +40,14 @@ def axes_of(value: Value, axis: Axes) -> tuple[int, ...]:
 
 def reduced(b: ModelBuilder, op_type: str, value: Value, axis: Axes, keepdims: bool) -> Value:
     """One of ONNX's reductions, which want their axes in different places."""
+    if op_type == "ReduceSum":
+        axes = None if axis is None else axes_of(value, axis)
+        return sum_of(b, value, axes, keepdims=keepdims)
     if axis is None and (value.shape is None or keepdims is False):
         return value if is_scalar(value) else b.op(op_type, value, keepdims=int(keepdims))
     axes = axes_of(value, axis)
     if not axes:
         return value
-    if op_type == "ReduceSum":
-        return b.op(op_type, value, ints(b, *axes), keepdims=int(keepdims))
     return b.op(op_type, value, axes=axes, keepdims=int(keepdims))
 
 

@@ -23,8 +23,9 @@ from mdf_loop.ir import Array, Op, Operation, Shape, Value, is_fixed, reads
 from mdf_loop.ops import row_of
 from mdf_loop.ops.native.code import NotNative, is_float
 from mdf_loop.ops.native.moves import ZERO, places_of
-from mdf_loop.ops.native.products import PARTS, paired
+from mdf_loop.ops.native.products import paired
 from mdf_loop.ops.native.reductions import JOINS, axes_named
+from mdf_loop.ops.ordered_sum import FEW, PARTS, is_in_parts
 from mdf_loop.ops.registry import title
 
 Elements = npt.NDArray[Any]
@@ -230,7 +231,7 @@ class Apart:
             raise NotNative(f"it has {title(op.op_type)} of {data.dtype}")
         elements = self._of(data)
         gone = self._axes(op, data)
-        last = gone == list(range(elements.ndim - len(gone), elements.ndim))
+        in_parts = is_in_parts(gone, elements.ndim) if gone else False
         kept = [axis for axis in range(elements.ndim) if axis not in gone]
         rows = elements.transpose(*kept, *gone)
         rows = rows.reshape(math.prod(elements.shape[axis] for axis in kept), -1)
@@ -238,7 +239,7 @@ class Apart:
             raise NotNative(f"it has {title(op.op_type)} of nothing")
         results = []
         for number, row in enumerate(rows):
-            total = self._of_all(op, list(row), made, number, in_parts=last)
+            total = self._of_all(op, list(row), made, number, in_parts=in_parts)
             results.append(self._mean(op, total, len(row), number))
         self.enter(made, results)
 
@@ -253,18 +254,19 @@ class Apart:
     def _of_all(
         self, op: Op, row: list[Value], made: Value, number: int, *, in_parts: bool
     ) -> Value:
-        """Eight parts that are put together in pairs, then what is left; or one after the other."""
+        """Join the elements of a row in the order of `ops.ordered_sum`."""
 
         def join(a: Value, b: Value) -> Value:
             like = replace(made, name=f"{made.name} of {number}")
             return self._append(JOINS[op.op_type], (a, b), like, len(self.ops), op)
 
-        many = len(row) // PARTS * PARTS if in_parts else 0
-        parts = row[:PARTS] if many else row[:1]
-        for k in range(PARTS, many):
-            parts[k % PARTS] = join(parts[k % PARTS], row[k])
-        total = paired(parts, join)
-        for value in row[max(many, 1) :]:
+        if in_parts and len(row) >= FEW:
+            parts = row[:PARTS]
+            for k in range(PARTS, len(row)):
+                parts[k % PARTS] = join(parts[k % PARTS], row[k])
+            return paired(parts, join)
+        total = row[0]
+        for value in row[1:]:
             total = join(total, value)
         return total
 

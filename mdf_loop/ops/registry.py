@@ -144,6 +144,8 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
         composed: how it is made of other operations, where there is no kernel.
         composes: of which operations it is; others are computed in a wider dtype.
         not_composed: why it is not, as the end of a sentence.
+        onnx_form: how an ONNX model spells an operation that it lacks, where machine code computes the
+            operation itself: a composition that is written with the model, after all passes.
         derivative: how changes of its operands and its results hang together; of one that has none, but
             is composed, that of its composition.
         native: how machine code computes it element by element, of dtypes in `ops.native.code`; None:
@@ -181,6 +183,7 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
     composed: Composition | None = None
     composes: Test = yes
     not_composed: str = ""
+    onnx_form: Composition | None = None
     derivative: Derivative | None = None
     native: Native | None = None
     native_together: NativeTogether | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,6 +54,41 @@ def all_true(b: Builder, value: Value) -> Value:
         return value
     flat = cast(b, b.op("Reshape", value, ints(b, -1)), "int32")
     return cast(b, b.op("ReduceMin", flat, keepdims=0), "bool")
+
+
+def sum_of(
+    b: Builder, value: Value, axes: Sequence[int] | None = None, *, keepdims: bool = False
+) -> Value:
+    """Return the sum along known axes (None: all); of floats in a fixed order (`ops.ordered_sum`).
+
+    Whole numbers are exact in any order. A value whose rank is unknown is left to the runtime.
+    """
+    if kind(value) != "f" or value.shape is None:
+        listed = () if axes is None else (ints(b, *axes),)
+        return b.op("ReduceSum", value, *listed, keepdims=int(keepdims))
+    rank = len(value.shape)
+    gone = tuple(range(rank)) if axes is None else tuple(sorted({axis % rank for axis in axes}))
+    return b.op("OrderedSum", value, axes=gone, keepdims=int(keepdims)) if gone else value
+
+
+def mean_of(
+    b: Builder, value: Value, axes: Sequence[int] | None = None, *, keepdims: bool = False
+) -> Value:
+    """Return the mean of floats along known axes (None: all), of a sum in a fixed order.
+
+    A value whose rank is unknown is left to the runtime.
+    """
+    if value.shape is None:
+        listed = {} if axes is None else {"axes": tuple(axes)}
+        return b.op("ReduceMean", value, **listed, keepdims=int(keepdims))
+    along = range(rank(value)) if axes is None else axes
+    lengths = [extents(value)[axis] for axis in along]
+    if all(isinstance(length, int) for length in lengths):
+        count = scalar(b, math.prod(int(length) for length in lengths), value.dtype)
+    else:
+        known = b.op("Gather", b.op("Shape", value), ints(b, *along), axis=0)
+        count = cast(b, b.op("ReduceProd", known, keepdims=0), value.dtype)
+    return b.op("Div", sum_of(b, value, axes, keepdims=keepdims), count)
 
 
 def kind(value: Value) -> str:

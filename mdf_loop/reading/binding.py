@@ -96,6 +96,11 @@ class Bound(Struct, frozen=True):
         (array,) = self.keys.values()
         return array
 
+    @property
+    def has_members(self) -> bool:
+        """True if several runs are computed at once: members of a sweep, or trials."""
+        return bool(self.swept) or self.streams.vary
+
     def swept_in(self, program: Program) -> tuple[str, ...]:
         """The inputs of a program that have rows of members.
 

@@ -113,6 +113,7 @@ def _inside(b: ModelBuilder, known: Known | None) -> ModelBuilder:
         return b.loop_body()
     inside = b.body()
     inside.place = replace(inside.place, turn=b.place.turn * known.most + known.number)
+    inside.in_loop = True
     return inside
 
 

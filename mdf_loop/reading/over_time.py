@@ -121,6 +121,7 @@ class _FirstReader(ProgramReader):
         self, document: Document, bound: Bound, options: Options, specification: RunSpecification
     ) -> None:
         super().__init__(document, options, bound.settings, specification.selection)
+        self.b.in_loop = True
         self.declare(bound.given)
         self.graph = self.read_graph(self.memory)
         self.recorded = self.outputs(self.graph)
@@ -153,6 +154,7 @@ class _LaterReader(ProgramReader):
         first: _FirstReader,
     ) -> None:
         super().__init__(document, options, bound.settings, specification.selection)
+        self.b.in_loop = True
         self.specification = specification
         self.over_time = bound.given.over_time
         self.first = first

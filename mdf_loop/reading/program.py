@@ -86,6 +86,7 @@ def read_once(
 ) -> Reading:
     """One evaluation, for values of these types."""
     reader = ProgramReader(document, options, bound.settings, selection)
+    reader.b.in_loop = bound.has_members
     reader.declare(bound.given)
     graph = reader.read_graph(reader.memory)
     outputs = reader.outputs(graph)

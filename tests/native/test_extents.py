@@ -11,6 +11,7 @@ import pytest
 from mdf_loop.build import Builder
 from mdf_loop.errors import LoopError, MemoryLimitError, UnsupportedError
 from mdf_loop.ir import Program, Shape, Value
+from mdf_loop.ops.ordered_sum import ordered_sum
 from mdf_loop.run.onnxruntime.session import Session
 from tests import soak
 from tests.native.one_loop import Sketch
@@ -266,23 +267,12 @@ def test_a_position_of_nothing_is_looked_at() -> None:
 
 @pytest.mark.parametrize("count", [*range(20), 64, 100])
 def test_sums_have_their_order(count: int) -> None:
-    """Eight parts, put together in pairs, then what is left: whether it is known how many there are or not."""
+    """That of `ops.ordered_sum`, whether it is known how many terms there are or not."""
     arrays = arrays_of([("n",)], "float64", {"n": count})
-    made = run(program_of(summed, [("n",)], "float64"), arrays, native=True)[0]
-    many = count // 8 * 8
-    if many:
-        parts = arrays[0][:many].reshape(-1, 8)
-        sums = parts[0].copy()
-        for row in parts[1:]:
-            sums += row
-        while len(sums) > 1:
-            sums = sums[: len(sums) // 2] + sums[len(sums) // 2 :]
-        total, rest = sums[0], arrays[0][many:]
-    else:
-        total, rest = (arrays[0][0], arrays[0][1:]) if count else (0.0, [])
-    for number in rest:
-        total += number
-    assert made == total
+    expected = ordered_sum(arrays[0], (0,), keepdims=False)
+    for extent in ("n", count):
+        made = run(program_of(summed, [(extent,)], "float64"), arrays, native=True)[0]
+        assert made == expected
 
 
 # --- errors ---------------------------------------------------------------------------------------

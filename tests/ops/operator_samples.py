@@ -76,6 +76,11 @@ SAMPLES: dict[str, Sample] = {
     **{name: Sample((X,)) for name in _UNARY},
     **{name: Sample((X, _ramp(3, low=-1, high=1))) for name in (*_BINARY, "Mean", "Sum")},
     **{name: Sample((X, _ramp(3, low=-1, high=1), F(0.3))) for name in ("Max", "Min")},
+    **{
+        name: Sample((X,), {"axes": (1,)})
+        for name in ("OrderedSum", "ReduceMaximum", "ReduceMinimum")
+    },
+    **{name: Sample((X,)) for name in ("ArgMaximum", "ArgMinimum")},
     **{name: Sample((UNIT,)) for name in ("Acos", "Asin", "Atanh")},
     **{name: Sample((POSITIVE,)) for name in ("Acosh", "Log", "Sqrt", "ReduceLogSum")},
     **{name: Sample((TRUTH, TRUTH[:1])) for name in ("And", "Or", "Xor")},

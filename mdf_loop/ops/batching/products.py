@@ -19,7 +19,7 @@ from mdf_loop.ops.batching.lane import (
     refusal,
     required,
 )
-from mdf_loop.ops.words import ints, rank
+from mdf_loop.ops.words import ints, rank, sum_of
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -39,7 +39,7 @@ def matmul(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
         return (lane.b.op("MatMul", c.value, _flipped(lane.b, a.value)),)
     if a.rank == c.rank == 1 and a.member.dtype.startswith("float"):
         products = lane.b.op("Mul", a.value, c.value)
-        return (lane.b.op("ReduceSum", products, ints(lane.b, -1), keepdims=0),)
+        return (sum_of(lane.b, products, (-1,)),)
     return (_each(lane, a, c),)
 
 

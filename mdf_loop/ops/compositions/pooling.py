@@ -15,7 +15,7 @@ from mdf_loop.ops.compositions.windows import (
     windows_of,
 )
 from mdf_loop.ops.compositions.words import attribute, number, operand, spatial_axes
-from mdf_loop.ops.words import ints
+from mdf_loop.ops.words import ints, mean_of, sum_of
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -113,7 +113,7 @@ def lp_mass(b: Builder, op: Op) -> Value:
 
 def global_average_pool(b: Builder, op: Op) -> Value:
     """The mean of each channel."""
-    return b.op("ReduceMean", operand(op), axes=spatial_axes(op), keepdims=1)
+    return mean_of(b, operand(op), spatial_axes(op), keepdims=True)
 
 
 def global_max_pool(b: Builder, op: Op) -> Value:
@@ -129,4 +129,4 @@ def global_lp_pool(b: Builder, op: Op) -> Value:
 def global_lp_mass(b: Builder, op: Op) -> Value:
     """The sum of |x| ** p of each channel."""
     powers = _power(b, operand(op), attribute(op, "p"))
-    return b.op("ReduceSum", powers, ints(b, *spatial_axes(op)), keepdims=1)
+    return sum_of(b, powers, spatial_axes(op), keepdims=True)

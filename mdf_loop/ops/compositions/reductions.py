@@ -13,7 +13,7 @@ import numpy as np
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.compositions.words import attribute, extents, number, operand
-from mdf_loop.ops.words import cast, ints
+from mdf_loop.ops.words import cast, ints, sum_of
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -96,14 +96,14 @@ def _powers(b: Builder, op: Op) -> tuple[Value, Value, Value]:
     x, axis = _float(op), attribute(op, "axis")
     less = b.op("Sub", x, b.op("ReduceMax", x, axes=(axis,), keepdims=1))
     powers = b.op("Exp", less)
-    return less, powers, b.op("ReduceSum", powers, ints(b, axis), keepdims=1)
+    return less, powers, sum_of(b, powers, (axis,), keepdims=True)
 
 
 def lp_normalization(b: Builder, op: Op) -> Value:
     """`x / norm` along an axis, 0 where the norm is 0."""
     x, axis = _float(op), attribute(op, "axis")
     terms = b.op("Abs", x) if attribute(op, "p") == 1 else b.op("Mul", x, x)
-    total = b.op("ReduceSum", terms, ints(b, axis), keepdims=1)
+    total = sum_of(b, terms, (axis,), keepdims=True)
     norm = total if attribute(op, "p") == 1 else b.op("Sqrt", total)
     zero = number(b, 0, x)
     return b.op("Where", b.op("Equal", norm, zero), zero, b.op("Div", x, norm))
@@ -121,9 +121,7 @@ def _float(op: Op) -> Value:
 
 
 def _sum_of(b: Builder, op: Op, terms: Value) -> Value:
-    axes = attribute(op, "axes")
-    given = (ints(b, *axes),) if axes else ()
-    return b.op("ReduceSum", terms, *given, keepdims=attribute(op, "keepdims"))
+    return sum_of(b, terms, attribute(op, "axes") or None, keepdims=bool(attribute(op, "keepdims")))
 
 
 def whole_product(b: Builder, op: Op) -> Value:

@@ -27,7 +27,7 @@ from mdf_loop.ops.derivatives.shapes import (
     typed,
     zeros,
 )
-from mdf_loop.ops.words import cast, extents, ints, rank, scalar
+from mdf_loop.ops.words import cast, extents, ints, rank, scalar, sum_of
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -179,7 +179,7 @@ def _filling(b: Builder, op: Op, g: Value) -> Value | None:
     around = cast(b, b.op("Pad", inside, operand(op, 1), yes, *op.inputs[3:]), "bool")
     return reshaped(
         b,
-        b.op("ReduceSum", b.op("Where", around, g, scalar(b, 0, g.dtype)), keepdims=0),
+        sum_of(b, b.op("Where", around, g, scalar(b, 0, g.dtype))),
         operand(op, 2),
     )
 
@@ -241,7 +241,7 @@ def _range_cotangent(b: Builder, op: Op, given: Changes, k: int) -> Value | None
     (g,) = given
     if g is None or k == 1 or not is_float(op.inputs[k]):
         return None
-    return b.op("ReduceSum", g if k == 0 else b.op("Mul", g, _counted(b, g)), keepdims=0)
+    return sum_of(b, g if k == 0 else b.op("Mul", g, _counted(b, g)))
 
 
 def _counted(b: Builder, x: Value) -> Value:

@@ -14,7 +14,7 @@ from mdf_loop.ops.compositions.words import attribute, number, operand, optional
 from mdf_loop.ops.derivatives.rule import Through, refused
 from mdf_loop.ops.derivatives.shapes import shape_of
 from mdf_loop.ops.registry import Composition, title
-from mdf_loop.ops.words import cast, ints, scalar, shape_between, size_between
+from mdf_loop.ops.words import cast, ints, mean_of, scalar, shape_between, size_between, sum_of
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -61,7 +61,7 @@ def _mean_variance(b: Builder, op: Op) -> Value:
     """`(x - mean) / (norm(x - mean) / sqrt(n) + 1e-9)`: a norm, which is flat where all are equal."""
     x = operand(op)
     axes = [axis % rank(x, title(op.op_type)) for axis in attribute(op, "axes") or (0, 2, 3)]
-    centred = b.op("Sub", x, b.op("ReduceMean", x, axes=tuple(axes), keepdims=1))
+    centred = b.op("Sub", x, mean_of(b, x, axes, keepdims=True))
     lengths = b.op("Gather", shape_of(b, x), ints(b, *axes), axis=0)
     count = cast(b, b.op("ReduceProd", lengths, keepdims=0), x.dtype)
     norm = b.op("ReduceL2", centred, axes=tuple(axes), keepdims=1)
@@ -76,8 +76,8 @@ def _group_normalization(b: Builder, op: Op) -> Value:
     elements = b.op("Div", size_between(b, x, 1), groups)
     grouped = b.op("Concat", shape_between(b, x, 0, 1), groups, elements, axis=0)
     grouped = b.op("Reshape", x, grouped, allowzero=1)
-    centred = b.op("Sub", grouped, b.op("ReduceMean", grouped, axes=(2,), keepdims=1))
-    variance = b.op("ReduceMean", b.op("Mul", centred, centred), axes=(2,), keepdims=1)
+    centred = b.op("Sub", grouped, mean_of(b, grouped, (2,), keepdims=True))
+    variance = mean_of(b, b.op("Mul", centred, centred), (2,), keepdims=True)
     deviation = b.op("Sqrt", shifted(b, variance, attribute(op, "epsilon")))
     ratio = b.op("Reshape", b.op("Div", centred, deviation), shape, allowzero=1)
     ones = (1,) * (rank(x, title(op.op_type)) - 2)
@@ -109,10 +109,10 @@ def _loss(b: Builder, op: Op, likelihood: Value) -> Value:
     reduction = attribute(op, "reduction")
     if reduction == "none":
         return loss
-    total = b.op("ReduceSum", loss, keepdims=0)
+    total = sum_of(b, loss)
     if reduction == "sum":
         return total
-    return b.op("Div", total, b.op("ReduceSum", weight, keepdims=0))
+    return b.op("Div", total, sum_of(b, weight))
 
 
 def _likelihood_loss(b: Builder, op: Op) -> Value:

@@ -19,7 +19,7 @@ from mdf_loop.ops.derivatives.rule import (
 )
 from mdf_loop.ops.derivatives.shapes import extent, fitted, shape_of, spread, typed
 from mdf_loop.ops.registry import title
-from mdf_loop.ops.words import extents, ints, rank, scalar
+from mdf_loop.ops.words import extents, ints, rank, scalar, sum_of
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -223,7 +223,7 @@ def _det_tangents(b: Builder, op: Op, given: Changes) -> Changes:
     if given[0] is None:
         return (None,)
     terms = b.op("Mul", given[0], _cofactors(b, op))
-    return (b.op("ReduceSum", terms, ints(b, -2, -1), keepdims=0),)
+    return (sum_of(b, terms, (-2, -1)),)
 
 
 def _det(b: Builder, op: Op, g: Value) -> Value:

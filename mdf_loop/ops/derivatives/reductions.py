@@ -17,7 +17,7 @@ from mdf_loop.ops.compositions.words import attribute, operand, optional
 from mdf_loop.ops.derivatives.rule import Changes, General, Side, Through, by_first, linear
 from mdf_loop.ops.derivatives.shapes import extent, shape_of, spread
 from mdf_loop.ops.registry import title
-from mdf_loop.ops.words import cast, extents, ints, rank, scalar
+from mdf_loop.ops.words import cast, extents, ints, rank, scalar, sum_of
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -58,7 +58,12 @@ def _kept(b: Builder, op: Op, y: Value) -> Value:
 def _total(b: Builder, op: Op, terms: Value, keepdims: int) -> Value:
     """The sum of something like the operand along the same axes."""
     axes = _axes(b, op)
-    return terms if axes is None else b.op("ReduceSum", terms, axes, keepdims=keepdims)
+    if axes is None:
+        return terms
+    known = b.constant_of(axes)
+    if known is None:
+        return b.op("ReduceSum", terms, axes, keepdims=keepdims)
+    return sum_of(b, terms, known.ravel().tolist(), keepdims=bool(keepdims))
 
 
 # --- sums of changes, with weights --------------------------------------------------------------
@@ -200,7 +205,7 @@ PROD = _weighted(_others)
 
 
 def _along(b: Builder, op: Op, terms: Value) -> Value:
-    return b.op("ReduceSum", terms, ints(b, attribute(op, "axis")), keepdims=1)
+    return sum_of(b, terms, (attribute(op, "axis"),), keepdims=True)
 
 
 def _softmax(b: Builder, op: Op, g: Value) -> Value:

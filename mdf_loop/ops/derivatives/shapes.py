@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mdf_loop.ir import Op, Value, is_fixed
 from mdf_loop.ir.substitute import substitute
-from mdf_loop.ops.words import extents, ints, scalar
+from mdf_loop.ops.words import extents, ints, scalar, sum_of
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -69,7 +69,7 @@ def fitted(b: Builder, change: Value, like: Value) -> Value:
     if all(small == 1 or small == large for small, large in zip(own, wide, strict=True)):
         axes = [k for k, (small, large) in enumerate(zip(own, wide, strict=True)) if small != large]
         axes += [k for k in range(len(wide) - len(extents(like))) if k not in axes]
-        total = b.op("ReduceSum", change, ints(b, *sorted(axes)), keepdims=1)
+        total = sum_of(b, change, axes, keepdims=True)
         return reshaped(b, total, like)
     return _fitted_when_run(b, change, like)
 
@@ -88,4 +88,4 @@ def over_copies(b: Builder, change: Value, copies: Value, own: Value) -> Value:
     pairs = [b.op("Unsqueeze", numbers, ints(b, 1)) for numbers in (copies, own)]
     shape = b.op("Reshape", b.op("Concat", *pairs, axis=1), ints(b, -1))
     apart = b.op("Reshape", change, shape, allowzero=1)
-    return b.op("ReduceSum", apart, ints(b, *range(0, 2 * len(extents(change)), 2)), keepdims=0)
+    return sum_of(b, apart, range(0, 2 * len(extents(change)), 2))

@@ -13,6 +13,7 @@ from typing import TypeVar
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.native.code import TYPES, Arrays, Cell, Code, Extent, Extents, NotNative, is_float
 from mdf_loop.ops.native.extents import bare, product
+from mdf_loop.ops.ordered_sum import PARTS
 
 Number = TypeVar("Number")
 
@@ -22,9 +23,6 @@ Join = Callable[[Code, str, str, str], str]
 SIDE, FEW = 4, 2
 """Rows, or vectors of one, that are summed side by side; vectors of several rows (measured: a product of a
 thousand rows takes half of the time)."""
-
-PARTS = 8
-"""In so many parts a row times a vector is summed."""
 
 MOST = 1 << 20
 """The most elements of a matrix; the runtime multiplies larger ones faster."""

@@ -1,7 +1,8 @@
 """Sums, products and extremes along axes, as native loops compute them.
 
-Along the last axes each result is of eight parts, which are put together in pairs, then of what is
-left; along the first axes in the order of the rows: the same order whatever the processor.
+Terms are joined in the order of `ops.ordered_sum`, whatever the processor: along the last axes few of
+them one after the other, more in eight parts, which are then joined in pairs; along the first axes in
+the order of the rows.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from mdf_loop.ops.native.code import (
 from mdf_loop.ops.native.extents import largest as largest_of
 from mdf_loop.ops.native.extents import product as product_of
 from mdf_loop.ops.native.moves import Known
-from mdf_loop.ops.native.products import PARTS, Join, added, in_pairs, multiplied
+from mdf_loop.ops.native.products import Join, added, in_pairs, multiplied
+from mdf_loop.ops.ordered_sum import FEW, PARTS
 from mdf_loop.ops.registry import NativeWhole, title
 
 
@@ -43,6 +45,9 @@ JOINS = {
     "ReduceProd": "Mul",
     "ReduceMax": "Max",
     "ReduceMin": "Min",
+    "OrderedSum": "Add",
+    "ReduceMaximum": "Max",
+    "ReduceMinimum": "Min",
 }
 """What makes one number of two, where these are values of their own."""
 
@@ -137,46 +142,57 @@ def _along_last(
 
 
 def _of_all(writer: Arrays, dtype: str, pointer: str, count: Extent, how: tuple[Join, str]) -> str:
-    """One number of those that lie together."""
+    """Join the numbers that lie behind each other, and return the register of the result."""
     (join, neutral), one = how, writer.one
     if isinstance(count, str):
         return _of_so_many(writer, dtype, pointer, count, how)
     if count == 0:
         return neutral
-    many = count // PARTS * PARTS
-    if many:
-        total, rest = _of_parts(writer, dtype, pointer, many, join), range(many, count)
-    else:
-        total, rest = writer.load(one, dtype, pointer), range(1, count)
-    for number in rest:
+    if count >= FEW:
+        return _of_parts(writer, dtype, pointer, count, join)
+    total = writer.load(one, dtype, pointer)
+    for number in range(1, count):
         total = join(one, dtype, total, writer.load(one, dtype, pointer, str(number)))
     return total
 
 
-def _of_parts(writer: Arrays, dtype: str, pointer: str, many: Extent, join: Join) -> str:
-    """One number of so many that each part has as many."""
-    parts = Code(writer.text, PARTS, True)
-    kind = parts.type(dtype)
+def _of_parts(writer: Arrays, dtype: str, pointer: str, count: Extent, join: Join) -> str:
+    """Join eight numbers or more in eight parts: each part has every eighth number."""
+    parts, one = Code(writer.text, PARTS, True), writer.one
+    kind, single = parts.type(dtype), one.type(dtype)
     place = parts.place(kind)
     parts.line(f"store {kind} {writer.load(parts, dtype, pointer)}, ptr {place}")
 
     def some(number: str) -> None:
         so_far = parts.put(f"load {kind}, ptr {place}")
-        made = join(parts, dtype, so_far, writer.load(parts, dtype, pointer, number))
-        parts.line(f"store {kind} {made}, ptr {place}")
+        joined = join(parts, dtype, so_far, writer.load(parts, dtype, pointer, number))
+        parts.line(f"store {kind} {joined}, ptr {place}")
 
+    def rest(number: str) -> None:
+        index = one.put(f"and i64 {number}, {PARTS - 1}")
+        part = one.put(f"getelementptr {single}, ptr {place}, i64 {index}")
+        so_far = one.put(f"load {single}, ptr {part}")
+        joined = join(one, dtype, so_far, writer.load(one, dtype, pointer, number))
+        one.line(f"store {single} {joined}, ptr {part}")
+
+    if isinstance(count, int):
+        many: Extent = count // PARTS * PARTS
+    else:
+        many = one.put(f"and i64 {count}, -{PARTS}")
     writer.repeat(str(PARTS), str(many), PARTS, some)
-    return in_pairs(writer.one, dtype, parts.put(f"load {kind}, ptr {place}"), join)
+    if many != count:
+        writer.repeat(str(many), str(count), 1, rest)
+    return in_pairs(one, dtype, parts.put(f"load {kind}, ptr {place}"), join)
 
 
 def _of_so_many(writer: Arrays, dtype: str, pointer: str, count: str, how: tuple[Join, str]) -> str:
-    """The same, of a number that is known only when it runs."""
+    """Join numbers of which it is known only when it runs how many there are."""
     (join, neutral), one = how, writer.one
     kind = one.type(dtype)
     place = one.place(kind)
     one.line(f"store {kind} {neutral}, ptr {place}")
-    many = one.put(f"and i64 {count}, -{PARTS}")
-    has_parts, has_some = (one.put(f"icmp ne i64 {number}, 0") for number in (many, count))
+    has_parts = one.put(f"icmp sge i64 {count}, {FEW}")
+    has_some = one.put(f"icmp ne i64 {count}, 0")
 
     def keep(register: str) -> None:
         one.line(f"store {kind} {register}, ptr {place}")
@@ -185,12 +201,15 @@ def _of_so_many(writer: Arrays, dtype: str, pointer: str, count: str, how: tuple
         total = one.put(f"load {kind}, ptr {place}")
         keep(join(one, dtype, total, writer.load(one, dtype, pointer, number)))
 
+    def one_by_one() -> None:
+        keep(writer.load(one, dtype, pointer))
+        writer.repeat("1", count, 1, more)
+
     one.when(
         has_parts,
-        lambda: keep(_of_parts(writer, dtype, pointer, many, join)),
-        lambda: one.when(has_some, lambda: keep(writer.load(one, dtype, pointer))),
+        lambda: keep(_of_parts(writer, dtype, pointer, count, join)),
+        lambda: one.when(has_some, one_by_one),
     )
-    writer.repeat(one.put(f"select i1 {has_parts}, i64 {many}, i64 1"), count, 1, more)
     return one.put(f"load {kind}, ptr {place}")
 
 

@@ -81,8 +81,11 @@ def _sums(
     return begin, go_on
 
 
-def place_of(largest: bool) -> NativeWhole:
-    """`ArgMax`, `ArgMin`: the first place of the extreme along an axis, or the last one; nan is none."""
+def place_of(*, largest: bool, nan_wins: bool = False) -> NativeWhole:
+    """Return the code for the first place, or the last one, of the extreme along an axis.
+
+    In `ArgMax` and `ArgMin` nan is no extreme; in `ArgMaximum` and `ArgMinimum` it is the only one.
+    """
 
     def form(writer: Arrays, op: Op, cells: Mapping[Value, Cell]) -> Cell:
         data, made, code = op.inputs[0], op.outputs[0], writer.one
@@ -102,9 +105,10 @@ def place_of(largest: bool) -> NativeWhole:
 
         def is_better(new: str, old: str) -> str:
             a, b = (old, new) if largest else (new, old)
-            if not last:
-                return code.less(dtype, a, b)
-            return code.binary("or", "bool", code.less(dtype, a, b), code.equal(dtype, a, b))
+            better = code.less(dtype, a, b)
+            if last:
+                better = code.binary("or", "bool", better, code.equal(dtype, a, b))
+            return _or_is_nan(code, dtype, (new, old), better, last=last) if nan_wins else better
 
         def one(places: list[str]) -> None:
             begin, result = places
@@ -129,6 +133,15 @@ def place_of(largest: bool) -> NativeWhole:
         return writer.as_cell(made, target)
 
     return form
+
+
+def _or_is_nan(code: Code, dtype: str, numbers: tuple[str, str], better: str, *, last: bool) -> str:
+    """Return whether the new number is better than the old one, or the first nan, or the last."""
+    new, old = (code.compare("uno", dtype, number, number) for number in numbers)
+    if last:
+        return code.binary("or", "bool", better, new)
+    first = code.binary("and", "bool", new, code.binary("xor", "bool", old, "true"))
+    return code.binary("or", "bool", better, first)
 
 
 def _strides(code: Code, extents: Extents) -> list[Extent]:

@@ -23,7 +23,7 @@ from mdf_loop.ir import Input, Output, Program, Takes, Value
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.losses import WITH_DATA
 from mdf_loop.ops.derivatives.rule import is_float
-from mdf_loop.ops.words import scalar
+from mdf_loop.ops.words import mean_of, scalar, sum_of
 
 VALUE = "value"
 """What the output is called that gives the number."""
@@ -93,7 +93,7 @@ def _findings(given: Mapping[str, Value], terms: Sequence[Term]) -> Iterator[Fin
 def _part(b: Builder, term: Term, y: Value, data: Value | None) -> Value:
     word = term.word
     if word == "mean":
-        made = b.op("ReduceMean", y, keepdims=0)
+        made = mean_of(b, y)
         return made if data is None else b.op("Mul", made, data)
     if data is None:
         return _sum(b, _last(b, y) if word == "last" else y)
@@ -108,4 +108,4 @@ def _last(b: Builder, y: Value) -> Value:
 
 
 def _sum(b: Builder, y: Value) -> Value:
-    return y if y.shape == () else b.op("ReduceSum", y, keepdims=0)
+    return y if y.shape == () else sum_of(b, y)

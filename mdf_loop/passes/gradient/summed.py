@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Operation, Value, is_fixed
-from mdf_loop.ops.words import cast, ints
+from mdf_loop.ops.words import cast, ints, sum_of
 from mdf_loop.passes.gradient.at_once import Rows, at_once
 
 
@@ -115,5 +115,5 @@ class _Sums(Struct):
         """The sum over rows, or as often the same."""
         b, made = self.b, self.found[value]
         if value in self.along:
-            return b.op("ReduceSum", made, ints(b, 0), keepdims=0)
+            return sum_of(b, made, (0,))
         return b.op("Mul", made, cast(b, self.count, made.dtype))

@@ -1,0 +1,101 @@
+"""Reductions that a model writes as `onnx::` operators inside of a loop.
+
+    onnx::ReduceMax(x)      ReduceMaximum(x): nan wins, as in numpy
+    onnx::ReduceSum(x)      OrderedSum(x): one order, wherever x lies in memory
+    onnx::ReduceMean(x)     OrderedSum(x) / n
+    onnx::ReduceL2(x)       Sqrt(OrderedSum(x * x))
+
+Outside of loops these operators are computed by the runtime's own kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from mdf_loop.ir import Op, Value
+from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.lower.reductions import mean
+from mdf_loop.ops.registry import row_of
+from mdf_loop.ops.words import kind, sum_of
+
+_Reduction: TypeAlias = Callable[[ModelBuilder, Value, tuple[int, ...], int], Value]
+"""Makes the result of data, axes, and whether these are kept (1) or not (0)."""
+
+
+def reduced_in_loop(
+    b: ModelBuilder,
+    op_type: str,
+    inputs: Sequence[Value | None],
+    attributes: Mapping[str, Any],
+) -> Value | None:
+    """Return the result of a reduction of floats as loops compute it; None of any other operator.
+
+    Axes that are computed, and none that are meant to be none, are left to the operator.
+    """
+    x = inputs[0] if inputs else None
+    if op_type not in _REDUCTIONS and op_type not in _PLACES:
+        return None
+    if x is None or kind(x) != "f" or not x.shape:
+        return None
+    if op_type in _PLACES:
+        axis = int(attributes.get("axis", 0))
+        fits = -len(x.shape) <= axis < len(x.shape)
+        how = {**attributes, "axis": axis % len(x.shape)}
+        return b.op(_PLACES[op_type], x, **how) if fits else None
+    axes = _axes(b, inputs, attributes, len(x.shape))
+    if axes is None:
+        return None
+    return _REDUCTIONS[op_type](b, x, axes, int(attributes.get("keepdims", 1)))
+
+
+def _axes(
+    b: ModelBuilder, inputs: Sequence[Value | None], attributes: Mapping[str, Any], rank: int
+) -> tuple[int, ...] | None:
+    """Return the axes that are reduced, from 0; None if the operator is to say what is wrong with them."""
+    listed = attributes.get("axes")
+    operand = inputs[1] if len(inputs) > 1 else None
+    if listed is None and operand is not None:
+        known = b.constant_of(operand)
+        if known is None:
+            return None
+        listed = known.ravel().tolist()
+    if not listed:
+        return None if attributes.get("noop_with_empty_axes") else tuple(range(rank))
+    if not all(-rank <= axis < rank for axis in listed):
+        return None
+    return tuple(sorted({int(axis) % rank for axis in listed}))
+
+
+def _named(word: str, b: ModelBuilder, x: Value, axes: tuple[int, ...], keepdims: int) -> Value:
+    return b.op(word, x, axes=axes, keepdims=keepdims)
+
+
+def _sum(b: ModelBuilder, x: Value, axes: tuple[int, ...], keepdims: int) -> Value:
+    return sum_of(b, x, axes, keepdims=bool(keepdims))
+
+
+def _mean(b: ModelBuilder, x: Value, axes: tuple[int, ...], keepdims: int) -> Value:
+    return mean(b, x, axes, keepdims=bool(keepdims))
+
+
+def _composed(word: str, b: ModelBuilder, x: Value, axes: tuple[int, ...], keepdims: int) -> Value:
+    compose = row_of(word).composed
+    assert compose is not None
+    made = compose(b, Op(word, (x,), (x,), {"axes": axes, "keepdims": keepdims}, b.where))
+    assert isinstance(made, Value)
+    return made
+
+
+_REDUCTIONS: Mapping[str, _Reduction] = {
+    "ReduceMax": partial(_named, "ReduceMaximum"),
+    "ReduceMin": partial(_named, "ReduceMinimum"),
+    "ReduceSum": _sum,
+    "ReduceMean": _mean,
+    **{
+        word: partial(_composed, word)
+        for word in ("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp")
+    },
+}
+_PLACES = {"ArgMax": "ArgMaximum", "ArgMin": "ArgMinimum"}

@@ -1,0 +1,166 @@
+"""In which order ONNX Runtime's kernels add, and what an order depends on: the address, or other rows.
+
+These tests shift an array in memory, and compute some of its rows alone.
+What they find is stated in docs/explanation/what-is-promised.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from mdf_loop.build import Builder
+from mdf_loop.emit import to_onnx
+from mdf_loop.ir import Input, Output, Program
+from mdf_loop.ops.ordered_sum import ordered_sum
+from tests.strategies.addresses import shifted
+
+ROWS, TERMS = 9, 1003
+NUMBERS = np.random.default_rng(4)
+TYPES = {"float64": TensorProto.DOUBLE, "float32": TensorProto.FLOAT}
+
+
+def session_of(op_type: str, arrays: dict[str, Any], known: Any, attributes: Any) -> Any:
+    """A session of one node, whose operands are arrays and then what is known."""
+    dtype = next(iter(arrays.values())).dtype.name
+    inputs = [helper.make_tensor_value_info(name, TYPES[dtype], None) for name in arrays]
+    constants = [numpy_helper.from_array(array, f"k{k}") for k, array in enumerate(known)]
+    names = [*arrays, *(constant.name for constant in constants)]
+    node = helper.make_node(op_type, names, ["y"], **attributes)
+    output = helper.make_tensor_value_info("y", TYPES[dtype], None)
+    graph = helper.make_graph([node], "g", inputs, [output], constants)
+    imports = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+CASES: dict[str, tuple[str, Any, Any, Any]] = {
+    "sum": ("ReduceSum", None, [np.array([1])], {"keepdims": 0}),
+    "mean": ("ReduceMean", None, [], {"axes": [1], "keepdims": 0}),
+    "lone letter": ("Einsum", None, [], {"equation": "bi->b"}),
+    "rows": ("ReduceSum", None, [np.array([0])], {"keepdims": 0}),
+    "product": ("MatMul", (TERMS, 7), [], {}),
+    "Gemm": ("Gemm", (TERMS, 7), [], {}),
+    "two letters": ("Einsum", (TERMS, 7), [], {"equation": "bi,ij->bj"}),
+    "running": ("CumSum", None, [np.array(1)], {}),
+    "softmax": ("Softmax", None, [], {"axis": 1}),
+    "layer": ("LayerNormalization", (TERMS,), [], {"axis": 1}),
+}
+"""Operator, shape of the second operand, what is known, attributes; the first operand is [9, 1003]."""
+ADDRESS = {"sum", "mean", "lone letter"}
+"""Cases whose last bits depend on the address."""
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("case", CASES)
+def test_what_depends_on_the_address(case: str, dtype: str) -> None:
+    op_type, second, known, attributes = CASES[case]
+    arrays = {"x": NUMBERS.normal(size=(ROWS, TERMS)).astype(dtype)}
+    if second is not None:
+        arrays["w"] = NUMBERS.normal(size=second).astype(dtype)
+    session = session_of(op_type, arrays, known, attributes)
+    results = {
+        session.run(None, {name: shifted(a, by) for name, a in arrays.items()})[0].tobytes()
+        for by in range(64 // np.dtype(dtype).itemsize)
+    }
+    assert (len(results) > 1) is (case in ADDRESS)
+
+
+@pytest.mark.parametrize("case", ["product", "Gemm", "two letters"])
+def test_products_of_float32_differ_for_one_row_alone(case: str) -> None:
+    op_type, second, known, attributes = CASES[case]
+    differ = {}
+    for dtype in TYPES:
+        arrays = {
+            "x": NUMBERS.normal(size=(ROWS, TERMS)).astype(dtype),
+            "w": NUMBERS.normal(size=second).astype(dtype),
+        }
+        session = session_of(op_type, arrays, known, attributes)
+        whole = session.run(None, arrays)[0]
+        parts = {n: session.run(None, {**arrays, "x": arrays["x"][:n]})[0] for n in (1, 2, 5)}
+        differ[dtype] = [n for n, part in parts.items() if (part != whole[:n]).any()]
+    assert differ == {"float64": [], "float32": [1]}
+
+
+# --- a sum in a fixed order -----------------------------------------------------------------------
+
+SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+    ((1,), (0,)),
+    ((7,), (0,)),
+    ((16,), (0,)),
+    ((17,), (0,)),
+    ((1000,), (0,)),
+    ((3, 9), (1,)),
+    ((3, 50), (1,)),
+    ((1, 50), (1,)),
+    ((2, 5000), (1,)),
+    ((50, 3), (0,)),
+    ((50, 1), (0,)),
+    ((3, 700, 2), (1,)),
+    ((2, 50, 1), (1,)),
+    ((4, 5, 6), (0, 1)),
+    ((4, 5, 6), (1, 2)),
+    ((4, 5, 6), (0, 2)),
+    ((4, 5, 6), (0, 1, 2)),
+    ((0, 5), (0,)),
+    ((5, 0), (0,)),
+]
+
+
+def ordered(
+    array: np.ndarray, shape: tuple[Any, ...], axes: tuple[int, ...], *, turned: bool, keepdims: int
+) -> Any:
+    """A session of `OrderedSum` in ONNX's own operations."""
+    b = Builder()
+    x = b.new(array.dtype.name, shape[::-1] if turned else shape, "x")
+    data = b.op("Transpose", x) if turned else x
+    y = b.op("OrderedSum", data, axes=axes, keepdims=keepdims)
+    model = to_onnx(Program("p", (Input(x),), tuple(b.ops), (Output("y", y),)))
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("shape", "axes"), SHAPES, ids=str)
+def test_an_ordered_sum_has_its_order_at_every_address(
+    shape: tuple[int, ...], axes: tuple[int, ...], dtype: str
+) -> None:
+    x = (NUMBERS.normal(size=shape) * np.exp(3 * NUMBERS.normal(size=shape))).astype(dtype)
+    opened = tuple(f"d{k}" for k in range(len(shape)))
+    for turned, told in [(False, shape), (False, opened), (True, shape), (True, opened)]:
+        keepdims = int(told is opened)
+        expected = ordered_sum(x, axes, keepdims=bool(keepdims))
+        session = ordered(x, told, axes, turned=turned, keepdims=keepdims)
+        given = np.ascontiguousarray(x.T) if turned else x
+        for by in (0, 1, 3):
+            made = session.run(None, {"x": shifted(given, by)})[0]
+            assert made.shape == expected.shape
+            assert made.tobytes() == expected.tobytes(), (turned, told, by)
+
+
+@pytest.mark.parametrize("count", [1, 9, 17])
+def test_the_sign_of_zero_is_that_of_the_definition(count: int) -> None:
+    for shape in [(count,), (3, count), (count, 2), (count, 1), (2, count, 2)]:
+        x, axes = np.full(shape, -0.0), (shape.index(count),)
+        made = ordered(x, shape, axes, turned=False, keepdims=0).run(None, {"x": x})[0]
+        expected = ordered_sum(x, axes, keepdims=False)
+        np.testing.assert_array_equal(np.signbit(made), np.signbit(expected), str(shape))
+
+
+def test_the_sum_of_nothing_is_zero() -> None:
+    for shape in [(0,), ("n",), (0, 3), ("n", 3)]:
+        x = np.zeros([0, 3][: len(shape)])
+        made = ordered(x, shape, (0,), turned=False, keepdims=0).run(None, {"x": x})[0]
+        np.testing.assert_array_equal(made, np.zeros(shape[1:]))
+        assert not np.signbit(made).any()
