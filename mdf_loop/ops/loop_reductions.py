@@ -18,7 +18,7 @@ import numpy as np
 from onnx import defs, helper
 
 from mdf_loop.ir import Array, Op, Shape, Value
-from mdf_loop.ops import sure_kernels
+from mdf_loop.ops import speeds, sure_kernels
 from mdf_loop.ops.batching import reductions as batching
 from mdf_loop.ops.compositions import extremes, ordered_sums
 from mdf_loop.ops.derivatives import reductions as slopes
@@ -117,6 +117,7 @@ def _place_row(name: str, largest: bool, native_whole: Callable[..., Any]) -> Ro
         batched=batching.along_axis,
         has_kernel=sure_kernels.of(FLOATS),
         native_whole=native_whole,
+        speed=speeds.PLACE,
         onnx_form=form,
     )
 
@@ -128,6 +129,7 @@ ROWS = (
         meaning=_sum,
         derivative=slopes.SUM,
         native_whole=native.total,
+        speed=speeds.ordered_sum,
         onnx_form=ordered_sums.ordered_sum,
     ),
     _reduced(
@@ -137,6 +139,7 @@ ROWS = (
         bits=Bits.ONCE,
         derivative=slopes.EXTREME,
         native_whole=native.largest,
+        speed=speeds.extreme,
         onnx_form=partial(extremes.extreme, word="ReduceMax"),
     ),
     _reduced(
@@ -146,6 +149,7 @@ ROWS = (
         bits=Bits.ONCE,
         derivative=slopes.EXTREME,
         native_whole=native.smallest,
+        speed=speeds.extreme,
         onnx_form=partial(extremes.extreme, word="ReduceMin"),
     ),
     _place_row("ArgMaximum", True, running.place_of(largest=True, nan_wins=True)),

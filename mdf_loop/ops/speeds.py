@@ -11,6 +11,12 @@ AVX-512, one core) for arrays of 4096 to 65 536 elements:
     choices (Where)            0.1      0.15       2.5      2.5
     sums along the last axis   0.9      1.1        0.2      0.3      for each element that is read
     sums along others          0.35     0.7        0.8      1.0
+    ordered sums, last axis    0.8      1.0        1.5      4.5
+      of one vector            0.25     0.45       0.5      0.5
+    ordered sums, others       0.25     0.5        0.3      0.5
+    extremes with nan, last    0.9      1.1        1.0      1.2
+    extremes with nan, others  0.3      0.7        1.8      1.9
+    their places               5.2      5.4        2.1      2.2
     elements that are moved    0.25     0.5        0.3      0.4
     copies of which few change 0.15     0.33       0.09     0.2      ScatterND
     transposed elements        1.0      1.9        0.35     2.0
@@ -64,6 +70,13 @@ def per_element(figures: Figures) -> Speed:
     return lambda op: _of(op, figures, elements(op.outputs))
 
 
+def per_element_read(figures: Figures) -> Speed:
+    """Return the speed of an operation that costs so much for each element of its first operand."""
+    return lambda op: _of(
+        op, figures, elements([value for value in op.inputs[:1] if value is not None])
+    )
+
+
 ARITHMETIC = per_element((0.05, 0.09, 0.17, 0.3))
 FUNCTION = per_element((1.2, 1.4, 2.2, 5.0))
 VECTORIZED = per_element((1.1, 1.3, 0.32, 4.0))
@@ -76,6 +89,8 @@ NORMALIZATION = per_element((0.0, 0.0, 0.8, 7.0))
 OTHER = per_element((1.5, 1.5, 2.0, 2.0))
 IN_ORDER = per_element((0.0, 0.0, 0.0, 0.0))
 
+PLACE = per_element_read((5.2, 5.4, 2.1, 2.2))
+
 _LAST_AXIS, _OTHER_AXES = (0.9, 1.1, 0.2, 0.3), (0.35, 0.7, 0.8, 1.0)
 
 
@@ -85,10 +100,28 @@ _CACHED = 1 << 17
 
 def reduction(op: Op) -> Nanoseconds:
     """Return what a sum or an extreme along axes costs."""
+    return per_element_read(_LAST_AXIS if _is_along_last(op) else _OTHER_AXES)(op)
+
+
+def extreme(op: Op) -> Nanoseconds:
+    """Return what an extreme in which nan wins costs."""
+    last, others = (0.9, 1.1, 1.0, 1.2), (0.3, 0.7, 1.8, 1.9)
+    return per_element_read(last if _is_along_last(op) else others)(op)
+
+
+def ordered_sum(op: Op) -> Nanoseconds:
+    """Return what a sum in a fixed order costs."""
+    last, others = (0.8, 1.0, 1.5, 4.5), (0.25, 0.5, 0.3, 0.5)
+    if elements(op.outputs) == 1:
+        last = (0.25, 0.45, 0.5, 0.5)
+    return per_element_read(last if _is_along_last(op) else others)(op)
+
+
+def _is_along_last(op: Op) -> bool:
+    """Return True if the last axis is reduced."""
     values = [value for value in op.inputs[:1] if value is not None]
     read, given = (_last_extent(value) for value in (*values, *op.outputs[:1]))
-    along_last = read == 1 or read != given
-    return _of(op, _LAST_AXIS if along_last else _OTHER_AXES, elements(values))
+    return read == 1 or read != given
 
 
 def product(op: Op) -> Nanoseconds:

@@ -51,9 +51,9 @@ KERNELS_ARE_FASTER = {
     "tanh": ("[8192]", "w = Tanh (v)", {}),
     "normalization": ("[64, 64]", "w = LayerNormalization (v, A)", {"A": (64,)}),
     "transposed": ("[256, 256]", "a = Transpose (v) w = Add (a, v)", {}),
-    "largest of rows": (
+    "places of the largest of rows": (
         "[512, 64]",
-        "a = ReduceMax <axes = [1]> (v) w = Sub (v, a)",
+        "a = ArgMax <axis = 1> (v) f = Cast <to = 1> (a) w = Sub (v, f)",
         {},
     ),
 }
@@ -70,6 +70,8 @@ CODE_IS_FASTER = {
     "small softmax": ("[16, 16]", "a = Softmax <axis = 1> (v) w = Add (a, v)", {}),
     "small product and tanh": ("[16, 16]", "a = MatMul (v, A) w = Tanh (a)", {"A": (16, 16)}),
     "arithmetic": ("[32768]", "a = Mul (v, A) w = Add (a, v)", {"A": (32768,)}),
+    "largest of rows": ("[512, 64]", "a = ReduceMax <axes = [1]> (v) w = Sub (v, a)", {}),
+    "sums of rows": ("[512, 64]", "a = ReduceMean <axes = [1]> (v) w = Sub (v, a)", {}),
     "sine": ("[8192]", "w = Sin (v)", {}),
     "choice": ("[4096]", "m = Less (v, A) w = Where (m, v, A)", {"A": (4096,)}),
     "a row times a matrix": ("[1, 256]", "w = MatMul (v, A)", {"A": (256, 256)}),
