@@ -31,7 +31,7 @@ ENGINES = ("onnxruntime", "interpreter", "modeci")
 the numpy interpreter, which is slow and obviously right, or modeci_mdf's own engine."""
 
 NAN = ("ignore", "stop", "error")
-"""Words for what happens when a value becomes nan or infinite."""
+"""Words for what happens when a value becomes nan or infinite; None is a warning after the run."""
 
 EVERY = 60.0
 """Seconds between two checkpoints, if nothing else is said."""
@@ -83,7 +83,7 @@ class RunControls(Struct, frozen=True):
     """What is watched, what stops a run, and how it goes on; see `Compiled.run` for the words."""
 
     time_limit: float | None = None
-    nan: str = "ignore"
+    nan: str | None = None
     progress: Progressing = None
     checkpoint: Path | None = None
     checkpoint_every: float = EVERY
@@ -93,7 +93,7 @@ class RunControls(Struct, frozen=True):
     @property
     def watches(self) -> bool:
         """Whether all that the model computes is watched for nan."""
-        return self.nan != "ignore"
+        return self.nan not in (None, "ignore")
 
     @property
     def begins(self) -> bool:
@@ -193,7 +193,7 @@ def specify(
     execution_list: bool = False,
     engine: str = "onnxruntime",
     time_limit: float | str | None = None,
-    nan: str = "ignore",
+    nan: str | None = None,
     progress: Progressing = None,
     output: str | Path | None = None,
     overwrite: bool = False,
@@ -293,14 +293,15 @@ def _reduction_words(given: Any, what: str) -> tuple[str, ...]:
 
 def _controls(
     time_limit: Any,
-    nan: str,
+    nan: str | None,
     progress: Progressing,
     checkpoint: str | Path | None,
     checkpoint_every: Any,
     resume: str | Path | bool | None,
     memory_limit: Any,
 ) -> RunControls:
-    arguments.word(nan, "nan", NAN)
+    if nan is not None:
+        arguments.word(nan, "nan", NAN)
     if isinstance(resume, bool):
         if resume:
             raise InputError(
@@ -337,19 +338,20 @@ def _checked_time(made: RunSpecification) -> RunSpecification:
     """The specification with numbers of Python for those of time.
 
     Raises:
-        InputError: `steps` or `every` is no whole number above 0, or `dt` is no finite number; or
+        InputError: `steps` or `every` is no whole number above 0, or `dt` is no finite number above 0; or
             without `steps` something is given that only a run over time takes.
     """
+    dt = _length(made.dt)
     if made.steps is not None:
         steps, every = (
             arguments.whole(made.steps, "steps"),
             arguments.whole(made.selection.every, "every"),
         )
         selection = replace(made.selection, every=every)
-        return replace(made, steps=steps, dt=_length(made.dt), selection=selection)
+        return replace(made, steps=steps, dt=dt, selection=selection)
     if made.engine != "modeci":
         _refuse_without_steps(made)
-    return made
+    return replace(made, dt=dt)
 
 
 def _length(dt: Any) -> float | None:
@@ -358,6 +360,8 @@ def _length(dt: Any) -> float | None:
     number = isinstance(dt, int | float | np.integer | np.floating) and not isinstance(dt, bool)
     if not number or not abs(dt) <= np.finfo(np.float64).max:
         raise InputError(f"dt must be a length of time, not {dt!r}"[:200], hint=STEP_HINT)
+    if dt <= 0:
+        raise InputError(f"dt must be longer than zero, but is {dt!r}", hint=STEP_HINT)
     return float(dt)
 
 

@@ -20,6 +20,7 @@ from mdf_loop.ir import Array
 from mdf_loop.results.data import Results
 from mdf_loop.run.onnxruntime.session import use_threads
 from mdf_loop.run.recording.missing import cast_for_nan
+from mdf_loop.run.recording.not_finite import NotFinite, earliest
 from mdf_loop.run.recording.regions import COMPUTED, FAILED, Regions
 from mdf_loop.specification import RunControls, RunSpecification, Values
 from mdf_loop.sweeps import part_of, shape_of
@@ -50,6 +51,7 @@ class MadeBlock(Struct, frozen=True):
 
     pieces: tuple[Piece, ...]
     failures: tuple[FailedMember, ...]
+    not_finite: NotFinite | None = None
 
 
 class Job:
@@ -110,6 +112,7 @@ class Job:
         """Run members; those that fail are told, the others are kept."""
         pieces: list[Piece] = []
         failures: list[FailedMember] = []
+        found: list[NotFinite | None] = []
         front = self._members_and_trials
         waiting = list(boxes(front, first, last))[::-1]
         while waiting:
@@ -117,19 +120,24 @@ class Job:
             member = int(np.ravel_multi_index([part.start for part in box], front))
             count = math.prod(part.stop - part.start for part in box)
             try:
-                pieces.append(Piece(member, count, self._run(box)))
+                piece = Piece(member, count, self._run(box))
+                pieces.append(piece)
+                found.append(piece.results.not_finite)
             except RunError as error:
                 if count == 1:
-                    found = error.findings[0]
-                    failures.append(FailedMember(member, self.called(member), found))
+                    finding = error.findings[0]
+                    failures.append(FailedMember(member, self.called(member), finding))
                 else:
                     waiting += list(_halves(box))[::-1]
-        return MadeBlock(tuple(pieces), tuple(failures))
+        return MadeBlock(tuple(pieces), tuple(failures), earliest(found))
 
     def _run(self, box: Box) -> Results:
         """The results of the members in a box, without what whoever asks for them has: model and inputs."""
         made = run(self.prepared, self.asked_of(box))
         made.model, made.given = None, Values()
+        found = made.not_finite
+        if found is not None and found.member is not None:
+            made.not_finite = replace(found, member=box[0].start + found.member)
         return made
 
     def called(self, member: int) -> str:
@@ -169,7 +177,7 @@ def on_worker(job: Job, block: MemberBlock) -> MadeBlock:
     if job.store is None:
         return made
     write(job.store, block, made)
-    return MadeBlock((), made.failures)
+    return MadeBlock((), made.failures, made.not_finite)
 
 
 def write(store: Regions, block: MemberBlock, made: MadeBlock) -> None:

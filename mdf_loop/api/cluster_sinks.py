@@ -28,6 +28,7 @@ from mdf_loop.memory_limit import check
 from mdf_loop.results.data import Results
 from mdf_loop.run.outputs import Axis, LoopReport
 from mdf_loop.run.recording.missing import common_shape, padded
+from mdf_loop.run.recording.not_finite import NotFinite, earliest
 from mdf_loop.run.recording.over_trials import TrialStatistics
 from mdf_loop.specification import RunSpecification
 
@@ -39,11 +40,13 @@ class MemberSink(Protocol):
         members: how many there are in all.
         done: how many were taken.
         failures: those of members that were taken at the begin.
+        not_finite: the first value of all members that is not finite, if there is one.
     """
 
     members: int
     done: int
     failures: tuple[FailedMember, ...]
+    not_finite: NotFinite | None
 
     def missing(self) -> Iterator[MemberBlock]:
         """The blocks that are still to be run."""
@@ -67,6 +70,7 @@ def _like(template: Results, job: Job, asked: RunSpecification) -> Results:
     made.axes = (*axes, *template.axes[axes_in_front(template) :])
     made.state = None
     made._arrays, made.lengths, made.loops = {}, {}, {}
+    made.not_finite = None
     return made
 
 
@@ -87,6 +91,7 @@ class InMemory:
     def __init__(self, job: Job, asked: RunSpecification, first: Pilot) -> None:
         self.members, self.done = first.cut.members, 0
         self.failures = first.made.failures
+        self.not_finite: NotFinite | None = None
         self._cut, self._job, self._asked = first.cut, job, asked
         self._template = first.made.pieces[0].results
         self._arrays: dict[_Key, Array] = {}
@@ -107,6 +112,7 @@ class InMemory:
 
     def put(self, block: MemberBlock, made: MadeBlock) -> None:
         """Take a block."""
+        self.not_finite = earliest((self.not_finite, made.not_finite))
         for piece in made.pieces:
             rows = slice(piece.first, piece.first + piece.count)
             for key, array in self._parts(piece):
@@ -187,6 +193,7 @@ class OverTrialsSink:
         refuse_with_statistics(asked)
         self.members, self.done = first.cut.members, 0
         self.failures: tuple[FailedMember, ...] = ()
+        self.not_finite: NotFinite | None = None
         self._cut, self._job, self._asked = first.cut, job, asked
         self._template = first.made.pieces[0].results
         self._waiting: dict[int, tuple[MemberBlock, MadeBlock]] = {}
@@ -208,6 +215,7 @@ class OverTrialsSink:
             raise RunError(
                 f"{failed.who}: {failed.finding.what}", failed.finding.where, failed.finding.hint
             )
+        self.not_finite = earliest((self.not_finite, made.not_finite))
         self._waiting[block.number] = block, made
         while self._next in self._waiting:
             block, made = self._waiting.pop(self._next)

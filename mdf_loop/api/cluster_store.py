@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
+from msgspec import ValidationError, convert, to_builtins
 
 from mdf_loop.api.cluster_job import FailedMember, Job, MadeBlock, axes_in_front, flat, write
 from mdf_loop.api.cluster_pilot import Pilot
@@ -23,6 +24,7 @@ from mdf_loop.run.control.checkpoint import difference, digest_of_arrays
 from mdf_loop.run.outputs import Axis
 from mdf_loop.run.recording.claim import Claim
 from mdf_loop.run.recording.labels import ENDS, coordinates
+from mdf_loop.run.recording.not_finite import NotFinite, earliest
 from mdf_loop.run.recording.regions import COMPUTED, Along, Regions, create_regions, found_regions
 from mdf_loop.run.recording.stored import stored_axes
 from mdf_loop.specification import RunSpecification
@@ -43,6 +45,7 @@ class InStore:
         members: how many there are in all.
         done: how many are computed, or have failed.
         failures: those of members that were run at the begin.
+        not_finite: the first value of all members that is not finite, those of earlier runs included.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class InStore:
     ) -> None:
         self.members, self.done = cut.members, 0
         self.failures: tuple[FailedMember, ...] = ()
+        self.not_finite: NotFinite | None = None
         self._cut, self._prepared, self._store, self._claim = cut, prepared, store, claim
         self._blocks = 0
         self._failed: dict[str, str] = {}
@@ -86,7 +90,7 @@ class InStore:
         store.note(claim, {"flags": store.flags}, {})
         write(store, first.block, first.made)
         made = cls(job, prepared, first.cut, store, claim)
-        made.failures = first.made.failures
+        made.failures, made.not_finite = first.made.failures, first.made.not_finite
         return made
 
     @classmethod
@@ -108,7 +112,9 @@ class InStore:
                 hint="give the same command, or begin anew without resume",
             )
         claim.run = store.run
-        return cls(job, prepared, _read(said), store, claim)
+        made = cls(job, prepared, _read(said), store, claim)
+        made.not_finite = _read_not_finite(said)
+        return made
 
     def _is_there(self, block: MemberBlock) -> bool:
         return bool(self._computed[block.first : block.last].all())
@@ -121,6 +127,7 @@ class InStore:
         """Take note of a block that was written."""
         self.done += block.members
         self._blocks += 1
+        self.not_finite = earliest((self.not_finite, made.not_finite))
         for failure in made.failures[: _FAILED - len(self._failed)]:
             self._failed[failure.who] = failure.finding.what
         if monotonic() - self._noted > _NOTED:
@@ -129,7 +136,8 @@ class InStore:
 
     @property
     def _said(self) -> dict[str, Any]:
-        return {"blocks_done": self._blocks, "failed": self._failed}
+        found = None if self.not_finite is None else to_builtins(self.not_finite)
+        return {"blocks_done": self._blocks, "failed": self._failed, "not_finite": found}
 
     def results(self, stopped_by: StoppedBy, reason: str) -> Results:
         """What the store has, read where it is looked at."""
@@ -179,6 +187,14 @@ def _read(said: Mapping[str, Any]) -> Cut:
         return Cut(shape, int(said["axis"]), int(said["chunk"]), int(said["chunks_in_block"]))
     except (KeyError, TypeError, ValueError):
         raise InputError("the store does not say rightly how its members are cut") from None
+
+
+def _read_not_finite(said: Mapping[str, Any]) -> NotFinite | None:
+    """Return the first value that is not finite in what an earlier run has computed, if it says so."""
+    try:
+        return convert(said.get("not_finite"), NotFinite | None)
+    except ValidationError:
+        raise InputError("the store does not say rightly what was not finite") from None
 
 
 def _identity(job: Job, prepared: Prepared, asked: RunSpecification) -> dict[str, str]:

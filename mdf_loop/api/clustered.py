@@ -188,7 +188,9 @@ class _Run:
             reason = f"{reached}; {stopped_by.value}"
         else:
             stopped_by, reason = StoppedBy.COMPLETED, ""
-        return sink.results(stopped_by, reason), error
+        results = sink.results(stopped_by, reason)
+        results.not_finite = sink.not_finite
+        return results, error
 
     def _of_members(self) -> LoopError | None:
         if not self._failures:

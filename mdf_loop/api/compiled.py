@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -162,7 +163,7 @@ class Compiled(Fittable):
         execution_list: bool = False,
         engine: str = "onnxruntime",
         time_limit: float | str | None = None,
-        nan: str = "ignore",
+        nan: str | None = None,
         progress: bool | Callback | None = None,
         output: str | Path | None = None,
         overwrite: bool = False,
@@ -214,7 +215,9 @@ class Compiled(Fittable):
                 `modeci` for modeci_mdf's own engine.
             time_limit: the run is stopped after so many seconds, or after e.g. `"10min"`.
             nan: what happens when a value of the model becomes nan or infinite: `ignore`; `stop`
-                the run there; `error`, which raises with what was reached in `error.results`.
+                the run there; `error`, which raises with what was reached in `error.results`. By
+                default last rows and final states are looked at after the run: one that is not
+                finite is a `RuntimeWarning` and a sentence in `results.notes`.
             progress: None for a bar on stderr if that is a terminal, True for one always, False for
                 none; or a function that is called with a `Progress`, and may return False to stop
                 the run.
@@ -273,12 +276,15 @@ class Compiled(Fittable):
             block=block,
             retries=retries,
         )
-        return interruptible(
+        results = interruptible(
             lambda: self.run_specified(asked), on_interrupt, lambda results: results.reason
         )
+        if results.not_finite is not None:
+            warnings.warn(results.not_finite.sentence, RuntimeWarning, stacklevel=2)
+        return results
 
     def run_specified(self, asked: RunSpecification) -> Results:
-        """Run what one description asks for (see `mdf_loop.specification.specify`).
+        """Run what one description asks for (see `mdf_loop.specification.specify`), without warnings.
 
         Raises:
             LoopError: an input does not fit, or the model failed; the sentence names the place.

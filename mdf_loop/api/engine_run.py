@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
+from mdf_loop.api import finite_check
 from mdf_loop.document.dims import dims_of
 from mdf_loop.document.document import Document
 from mdf_loop.document.units import units_of
 from mdf_loop.errors import InputError
+from mdf_loop.ir import Array
 from mdf_loop.reading.inputs import Given
-from mdf_loop.reading.names import named_items
+from mdf_loop.reading.names import Item, named_items
 from mdf_loop.results.data import Results
 from mdf_loop.run.backend import DocumentBackend
 from mdf_loop.run.modeci import seeds
-from mdf_loop.run.modeci.engine import drive
+from mdf_loop.run.modeci.engine import EngineRun, drive
 from mdf_loop.run.outputs import Axis
 from mdf_loop.specification import RunSpecification
 
@@ -48,20 +53,46 @@ def engine_results(
     units, dims = units_of(document), dims_of(document)
     arrays = {name: made.arrays[item.name] for name, item in shown.items()}
     if steps is None:
-        return Results(arrays, made.loops, "cpu", precision, units=units, dims=dims, seed=seed)
-    numbers = np.arange(0, steps, every)
+        results = Results(arrays, made.loops, "cpu", precision, units=units, dims=dims, seed=seed)
+    else:
+        results = _over_time(made, shown, arrays, asked, units=units, dims=dims, seed=seed)
+    if asked.controls.nan is None:
+        results.not_finite = finite_check.in_engine(results, _unrun(made, shown, every))
+    return results
+
+
+def _over_time(
+    made: EngineRun,
+    shown: Mapping[str, Item],
+    arrays: Mapping[str, Array],
+    asked: RunSpecification,
+    **more: Any,
+) -> Results:
+    """Return the results of a run over time; `more` is what `Results` takes besides."""
+    steps, dt, every = asked.steps, asked.dt, asked.selection.every
+    numbers = np.arange(0, steps or 0, every)
     along = {"step": numbers} if dt is None else {"time": numbers * dt}
     return Results(
         {name: rows[::every] for name, rows in arrays.items()},
         {},
         "cpu",
-        precision,
+        "float64",
         axes=(Axis("time", along),),
         lengths={
             n: made.lengths[i.name][::every] for n, i in shown.items() if i.name in made.lengths
         },
-        units=units,
-        dims=dims,
         execution_list=made.execution_list,
-        seed=seed,
+        **more,
     )
+
+
+def _unrun(made: EngineRun, shown: Mapping[str, Item], every: int) -> dict[str, Array]:
+    """Return the number of kept rows that come before the first run of each output's node."""
+    first: dict[str, int] = {}
+    for step, sets in enumerate(made.execution_list):
+        for nodes in sets:
+            for node in nodes:
+                first.setdefault(node, step)
+    end = len(made.execution_list)
+    unrun = {name: first.get(item.node, end) for name, item in shown.items()}
+    return {name: np.array(-(-count // every)) for name, count in unrun.items() if count}

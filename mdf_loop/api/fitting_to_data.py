@@ -91,7 +91,7 @@ class FitRequest(Struct, frozen=True):
             InputError: a word means nothing, or does not go together with another one.
         """
         some = 1 if steps is None and dt is not None else steps  # as many as there will be data
-        asked = specify(inputs, set=set, steps=some, dt=dt, seed=seed, trials=trials)
+        asked = specify(inputs, set=set, steps=some, dt=dt, seed=seed, trials=trials, nan="ignore")
         for what, number in (("points", points), ("polish", polish)):
             if not is_whole(number) or number < 1:
                 raise InputError(f"{what} must be a whole number above 0, not {number!r}"[:200])

@@ -12,6 +12,7 @@ from mdf_loop.errors import InputError, LoopError
 from mdf_loop.ir import StoppedBy
 from mdf_loop.results.data import Results
 from mdf_loop.run.recording.lengths import is_padding
+from mdf_loop.run.recording.not_finite import earliest
 from mdf_loop.run.recording.over_trials import TrialStatistics
 from mdf_loop.signals import count_interrupt
 from mdf_loop.specification import RunSpecification, Selection
@@ -38,7 +39,7 @@ def run_over_trials(run: _Run, asked: RunSpecification) -> tuple[Results, LoopEr
     refuse_with_statistics(asked)
     told = asked.selection.over_trials
     begun, made = time.monotonic(), TrialStatistics(told)
-    complete, last, error = None, None, None
+    complete, last, error, found = None, None, None, None
     for trials in _batches(asked):
         try:
             last, error = run(_of(asked, trials, begun))
@@ -50,6 +51,7 @@ def run_over_trials(run: _Run, asked: RunSpecification) -> tuple[Results, LoopEr
                 count_interrupt()
             reason = f"{made.trials} trials; {stopped_by.value}"
             return told_of(made, complete, stopped_by, reason), None
+        found = earliest((found, last.not_finite))
         if error is not None or last.stopped_by is not StoppedBy.COMPLETED:
             break
         complete = last
@@ -61,7 +63,9 @@ def run_over_trials(run: _Run, asked: RunSpecification) -> tuple[Results, LoopEr
         return last, error
     is_all = last.stopped_by is StoppedBy.COMPLETED
     reason = last.reason if is_all else f"{made.trials} trials; {last.reason}"
-    return told_of(made, complete, last.stopped_by, reason), error
+    results = told_of(made, complete, last.stopped_by, reason)
+    results.not_finite = found
+    return results, error
 
 
 class _Batch:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from msgspec.structs import replace
 
+from mdf_loop.api import finite_check
 from mdf_loop.api.engine_run import engine_results
 from mdf_loop.api.gathering import laid_out, member_axes, results_of, seed_of
 from mdf_loop.api.identity import identity
@@ -116,6 +117,7 @@ def _ended(
     results.read_from = prepared.document.files
     results.model = prepared.document
     results.given, results.steps = asked.values, asked.steps
+    results.notes = finite_check.notes(results)
     try:
         if asked.output is not None:
             with finished(heard=results.stopped_by.is_asked):
@@ -225,6 +227,9 @@ def _run_once(
         native=ready.run.native,
         seconds=controller.seconds,
     )
+    if controls.nan is None:
+        flags = {name: reached.outputs.get(flag) for name, flag in ready.flags.items()}
+        results.not_finite = finite_check.in_evaluation(made, lengths, results, flags)
     return results, _ended_by(prepared, controller, lambda step: None)
 
 
@@ -298,6 +303,8 @@ def _run_over_time(
         native=stepper.native,
         seconds={"time": controller.seconds[name]},
     )
+    if asked.controls.nan is None:
+        results.not_finite = finite_check.over_time(prepared, asked.values, results, ran)
     return results, _ended_by(prepared, controller, time)
 
 

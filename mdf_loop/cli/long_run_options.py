@@ -72,9 +72,9 @@ def stopping_options(command: _F) -> _F:
         ),
         click.option(
             "--nan",
-            default="ignore",
-            show_default=True,
-            help="When a value becomes nan or infinite: ignore, stop there, or error.",
+            metavar="WORD",
+            help="When a value becomes nan or infinite: ignore, stop there, or error; if nothing is "
+            "said, a line on stderr after the run tells it.",
         ),
         click.option(
             "--memory-limit",

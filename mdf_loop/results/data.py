@@ -17,6 +17,7 @@ from mdf_loop.paths import Files, noting
 from mdf_loop.results.json_text import as_plain, contents, in_parts
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.lengths import without_padding
+from mdf_loop.run.recording.not_finite import NotFinite
 from mdf_loop.specification import Values
 from mdf_loop.visible import on_one_line
 
@@ -38,6 +39,7 @@ class Results(Outputs):
         steps: how many time steps were asked for; None for one evaluation.
         store: the Zarr store that the outputs are read from where they are looked at, if a cluster
             has written one.
+        not_finite: the first value that became nan or infinite and still was at the end, if any.
     """
 
     read_from: Files = frozenset()
@@ -45,6 +47,7 @@ class Results(Outputs):
     given: Values = Values()
     steps: int | None = None
     store: Path | None = None
+    not_finite: NotFinite | None = None
 
     @property
     def time(self) -> Array | None:
@@ -99,7 +102,7 @@ class Results(Outputs):
         Outputs whose rows may have different lengths have `lengths`, too. For a run over time or a
         sweep also `axes`: the coordinates by name. Outputs that were streamed to a Zarr store have
         its name as `file` instead of data; their lengths and times are there, too. For a run that
-        was stopped also `stopped_by`, and `reason`, which is a sentence.
+        was stopped also `stopped_by`, and `reason`, which is a sentence; `notes` if there are any.
         """
         return "".join(in_parts(self.content()))
 

@@ -89,6 +89,8 @@ def contents(results: Outputs) -> dict[str, Any]:
         about["native"] = results.native
     if results.stopped_by is not StoppedBy.COMPLETED:
         about |= {"stopped_by": results.stopped_by.word, "reason": results.reason}
+    if results.notes:
+        about["notes"] = list(results.notes)
     stored = any(data is not None and "file" in data for data in outputs.values())
     axes = {
         along.name: along.array

@@ -150,6 +150,8 @@ class Outputs(Mapping[str, Data]):
         execution_list: for each evaluation of a run over time the sets of nodes that ran, in
             order; None if that was decided while running and not asked for.
         checkpoint: the file that `resume` takes to go on from here; None if none was written.
+        notes: sentences about the run that a modeller should read, such as the first nan; the same as
+            the warnings of `Compiled.run`.
         seconds: how long each loop has run that was followed by itself, by name (that over time is
             `time`); under the empty name an evaluation as a whole, where short loops are a part of it.
     """
@@ -197,6 +199,7 @@ class Outputs(Mapping[str, Data]):
         self.seconds = dict(seconds) if seconds else {}
         self.stopped_by = stopped_by
         self.reason = reason or stopped_by.value
+        self.notes: tuple[str, ...] = ()
         self._known_units = units or {}
 
     @property

@@ -93,7 +93,7 @@ class SingleRun:
 
     def _reached(self, arrays: Mapping[str, Data], controller: RunController) -> Reached:
         controls = controller.controls
-        segments = self._segments_of(controls.nan != "ignore")
+        segments = self._segments_of(controls.watches)
         if segments is None:
             return self._whole(arrays, controller)
         signalled = None

@@ -14,6 +14,7 @@ from mdf_loop.run.device import Device
 from mdf_loop.run.execution_list import ExecutionList
 from mdf_loop.run.outputs import Axis
 from mdf_loop.run.recording.keeping import Keeping
+from mdf_loop.run.recording.not_finite import RowEnds
 from mdf_loop.run.recording.recorder import Recorder
 from mdf_loop.run.recording.ticks import Clock
 from mdf_loop.run.states import State
@@ -38,6 +39,7 @@ class Ran(Struct, frozen=True):
     device: Device
     done: int
     stopped_by: StoppedBy
+    ends: RowEnds
 
     def time_of(self, step: int, unit: str) -> str | None:
         """The time of a step with its unit, where time passes: `0.0617 s`."""
@@ -93,6 +95,7 @@ def run_over_time(
         session.device,
         stepper.done,
         stopped_by or StoppedBy.COMPLETED,
+        recorder.ends,
     )
 
 

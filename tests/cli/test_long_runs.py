@@ -218,7 +218,7 @@ def test_what_needs_steps_is_refused_before_the_run(cli, endless, tmp_path, word
 
 def test_a_time_limit_gives_what_was_reached(run, tmp_path):
     outcome = run(
-        *("--steps", LONG, "--time-limit", "0.3s", "--only", "walk.x"),
+        *("--steps", LONG, "--time-limit", "0.3s", "--only", "walk.x", "--nan", "ignore"),
         *("--output", "out.npz", "--final-state", "state.npz"),
     )
     assert (outcome.code, outcome.err) == (0, "")
@@ -248,6 +248,21 @@ def test_a_bound_of_iterations_is_said(cli, endless):
     outcome = cli("run", endless, "--max-iterations", 7)
     assert outcome.code == 0
     assert outcome.out.splitlines()[-1].startswith("stopped: 7 iterations of grow.f; it reached")
+
+
+@pytest.mark.parametrize("more", [(), ("--json",), ("--output", "x.zarr"), ("--plot", "a.png")])
+def test_nan_at_the_end_is_one_line_on_stderr(run, more):
+    outcome = run("--steps", 400, "--dt", "0.5", *more)
+    assert outcome.code == 0
+    line = (
+        "warning: 'grow.x' became infinite in row 308 (time 154 s): "
+        'nan="stop" (--nan stop) ends a run at the first such value'
+    )
+    assert outcome.err == f"{line}\n"
+    if more == ("--json",):
+        assert outcome.json["notes"] == [line.removeprefix("warning: ")]
+    assert run("--steps", 400, "--dt", "0.5", "--nan", "ignore", *more, "--overwrite").err == ""
+    assert run("--steps", 300).err == ""
 
 
 def test_nan_stop(run):
@@ -378,7 +393,7 @@ def test_a_run_that_was_stopped_goes_on(run, tmp_path):
 
 
 def test_the_same_command_begins_or_goes_on(run):
-    words = ("--steps", 1000, "--checkpoint", "c", "--resume", "c", "--json")
+    words = ("--steps", 1000, "--checkpoint", "c", "--resume", "c", "--nan", "ignore", "--json")
     first = run(*words)
     assert (first.code, first.err) == (0, "")
     assert run(*words).out == first.out
@@ -389,6 +404,7 @@ def test_the_same_command_begins_or_goes_on(run):
 
 def test_rows_in_a_store_are_shown_by_their_ends(run, tmp_path):
     words = ("--steps", 5000, "--dt", "0.5", "--reduce", "grow.x=max", "--record", "walk.x")
+    words += ("--nan", "ignore")
     streamed = run(*words, "--output", "x.zarr")
     assert (streamed.code, streamed.err) == (0, "")
     assert streamed.out == run(*words).out

@@ -215,3 +215,26 @@ def test_without_the_libraries_the_error_says_what_to_install(
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
     with pytest.raises(InputError, match=r"pip install 'mdf-loop\[cluster\]'"):
         neuron.run(sweep={"current": CURRENTS}, **TIME, cluster=2)
+
+
+# --- what is not finite ---------------------------------------------------------------------------
+
+
+def test_the_first_member_that_is_not_finite_is_noted(
+    neuron: Compiled, client: Any, tmp_path: Path
+) -> None:
+    currents = CURRENTS.copy()
+    currents[[9, 17]] = 1e200
+    given: dict[str, Any] = {"sweep": {"current": currents}, **TIME}
+    with pytest.warns(RuntimeWarning, match="of member 9 became") as caught:
+        alone = neuron.run(**given)
+    assert len(caught) == 1
+    given |= {"cluster": client, "block": 4}
+    for more in ({}, {"output": tmp_path / "s.zarr"}):
+        with pytest.warns(RuntimeWarning) as caught:
+            shared = neuron.run(**given, **more)
+        assert [str(each.message) for each in caught] == [*shared.notes] == [*alone.notes]
+    with pytest.warns(RuntimeWarning):  # all was computed by the run before this one
+        again = neuron.run(**given, output=tmp_path / "s.zarr", resume=True)
+    assert again.notes == alone.notes
+    assert neuron.run(**given, nan="ignore").notes == ()

@@ -14,6 +14,7 @@ from mdf_loop.run.control.stepper import Block, Numbers, Sink
 from mdf_loop.run.recording.keeping import Keeping
 from mdf_loop.run.recording.lengths import lengths_of, with_axes
 from mdf_loop.run.recording.missing import with_missing
+from mdf_loop.run.recording.not_finite import RowEnds
 from mdf_loop.run.recording.reductions import Reductions
 from mdf_loop.run.recording.rows import Column
 from mdf_loop.run.recording.ticks import Clock, Ticks
@@ -25,6 +26,9 @@ class Recorder:
 
     `axis` is where time is: 0, or 1 behind the members of a sweep. `has_run` is which rows say of
     others whether their node has run.
+
+    Attributes:
+        ends: the last rows that are kept, and whether they are finite.
     """
 
     def __init__(
@@ -35,6 +39,7 @@ class Recorder:
         self.clock = clock
         self.axis = axis
         self.has_run = has_run
+        self.ends = RowEnds(axis)
         self._reductions = Reductions(keeping.selection.reduce)
         self._chosen = Column("the numbers of the steps")
         self._first: int | None = None
@@ -62,7 +67,15 @@ class Recorder:
         if self.keeping.selection.when is not None:
             self._chosen.add(np.asarray(numbers, np.int64))
         self._given += len(numbers)
+        if len(numbers):
+            self.ends.take({n: kept[n] for n in self.keeping.traces}, self._flags(block, places))
         self.sink.add(Ticks(numbers, self.clock), kept)
+
+    def _flags(self, block: Block, places: slice | Array) -> dict[str, Array]:
+        """Return, for outputs of nodes that may not run, whether the node has run by each kept row."""
+        flags = self.has_run.items()
+        traces = ((name, flag) for name, flag in flags if name in self.keeping.traces)
+        return {n: self._at(block.rows[f], places) for n, f in traces if f in block.rows}
 
     def _with_axes(self, rows: dict[str, Data]) -> dict[str, Array]:
         """The rows, with as many axes as those of other steps."""
@@ -126,7 +139,8 @@ class Recorder:
         reduced = {f"reduction {k}": v for k, v in self._reductions.snapshot().items()}
         chosen = {} if self.keeping.selection.when is None else {"chosen": self._chosen.rows}
         rows = {f"rows {name}": array for name, array in self.sink.snapshot().items()}
-        return {**first, **reduced, **chosen, **rows, "length": np.array(self.sink.length)}
+        unrun = {f"unrun {name}": np.asarray(count) for name, count in self.ends.unrun.items()}
+        return {**first, **reduced, **chosen, **unrun, **rows, "length": np.array(self.sink.length)}
 
     def restore(self, parts: Snapshot, numbers: range, dtypes: Mapping[str, str]) -> None:
         """Go on with what a snapshot had of the steps of these numbers.
@@ -144,6 +158,8 @@ class Recorder:
         if self.keeping.selection.when is not None:
             self._chosen.add(self._restored_numbers(parts, length, numbers))
         self._reductions.restore(parts.under("reduction "))
+        unrun = parts.under("unrun ")
+        self.ends.unrun.update({n: unrun.array(n, "i", (None,) * self.axis) for n in unrun})
         columns = {name: dtypes.get(name, "int64") for name in self.keeping.columns}
         self.sink.restore(parts.under("rows "), length, columns if numbers else {})
 

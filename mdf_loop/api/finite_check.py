@@ -1,0 +1,121 @@
+"""The check of a run that has ended: is anything nan or infinite that should be a number?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.api.prepared import Prepared
+from mdf_loop.errors import LoopError
+from mdf_loop.ir import Array, Data
+from mdf_loop.reading.settings import written_value
+from mdf_loop.results.data import Results
+from mdf_loop.run.recording.not_finite import (
+    NotFinite,
+    find_in_outputs,
+    find_in_states,
+    is_finite,
+)
+from mdf_loop.run.time_run import Ran
+from mdf_loop.specification import Values
+
+_Flags = Mapping[str, Data]
+
+_WORDS = re.compile(r"(?<![a-z_])(nan|inf|infinity)(?![a-z_])", re.IGNORECASE)
+"""Words for numbers that are not finite, in an expression."""
+
+
+def in_evaluation(
+    outputs: Mapping[str, Data], lengths: Mapping[str, Data], results: Results, has_run: _Flags
+) -> NotFinite | None:
+    """Return the first value of one evaluation that is not finite.
+
+    Args:
+        outputs: what was computed, with one axis for all members.
+        lengths: of outputs whose members have different numbers of rows, these numbers.
+        results: the same outputs, as users are given them.
+        has_run: by output, for each member, whether its node has run; all others have.
+    """
+    for name, data in outputs.items():
+        if not (_ends_finite(data, lengths[name]) if name in lengths else is_finite(data)):
+            break
+    else:
+        return None
+    missing = {name: np.array(1) for name, flags in has_run.items() if not np.all(flags)}
+    return find_in_outputs(results, missing)
+
+
+def _ends_finite(rows: Any, lengths: Any) -> bool:
+    """Return True if the last row of each member is finite; rows behind it are padding."""
+    last = (lengths if lengths.ndim == 1 else lengths[:, 0]) - 1
+    there = np.flatnonzero(last >= 0)
+    return is_finite(rows[there, last[there]])
+
+
+def over_time(prepared: Prepared, values: Values, results: Results, ran: Ran) -> NotFinite | None:
+    """Return the first value of a run over time that is not finite, if its end is not.
+
+    A state that starts as nan or infinite, such as the time of a spike that has not come, counts only
+    where an output shows it.
+    """
+    ends = ran.ends.are_finite
+    if ends is None:
+        ends = all(is_finite(row) for row in _last_rows(results))
+    states = {n: a for n, a in ran.state.items() if a.dtype.kind == "f" and not is_finite(a)}
+    if ends and not states and all(map(is_finite, ran.reduced.values())):
+        return None
+    unrun = ran.ends.unrun
+    reduced = {name: np.array(1) for name in ran.reduced if name.rpartition(".")[0] in unrun}
+    found = find_in_outputs(results, {**unrun, **reduced})
+    if found is not None:
+        return found
+    hidden = (name for name in states if not _starts_so(prepared, values, name))
+    return find_in_states({name: states[name] for name in hidden})
+
+
+def in_engine(results: Results, unrun: Mapping[str, Array]) -> NotFinite | None:
+    """Return the first value of a run in modeci_mdf's engine that is not finite, if its end is not.
+
+    Args:
+        results: the outputs.
+        unrun: by output, the number of rows before the first run of its node.
+    """
+    if all(is_finite(row) for row in _last_rows(results)):
+        return None
+    return find_in_outputs(results, unrun)
+
+
+def _last_rows(results: Results) -> Iterable[Array]:
+    """Yield the last row of each output, in memory or read from a store; all of one without rows."""
+    for name, data in results.items():
+        axes = [axis.name for axis in results.axes_of(name)]
+        if "time" not in axes:
+            yield np.asarray(data)
+        else:
+            rows: Any = data
+            yield np.asarray(rows[(*(slice(None),) * axes.index("time"), slice(-1, None))])
+
+
+def _starts_so(prepared: Prepared, values: Values, label: str) -> bool:
+    """Return True if a state is nan or infinite from its beginning."""
+    if values.state is not None:
+        return not is_finite(np.asarray(values.state.get(label, 0.0)))
+    name = label.rpartition(" ")[2]
+    start: Any = values.set.get(name)
+    if start is None:
+        try:
+            start = written_value(prepared.document, name)
+        except LoopError:  # what is held of an output or a function starts with what is computed
+            return False
+    if isinstance(start, str):
+        return _WORDS.search(start) is not None
+    array = np.asarray(start)
+    return array.dtype.kind == "f" and not is_finite(array)
+
+
+def notes(results: Results) -> tuple[str, ...]:
+    """Return the sentences about a run that a modeller should read."""
+    return () if results.not_finite is None else (results.not_finite.sentence,)
