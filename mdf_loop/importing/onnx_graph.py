@@ -36,6 +36,11 @@ _AS_ONNX = {"shapes": "dynamic"}
 _LOOP = {"semantics": "onnx"}
 """A loop's body that means what ONNX says: shapes may change, and a negative trip count is none."""
 
+_OTHER_DEFAULTS: dict[str, Content] = {
+    "RoiAlign": {"coordinate_transformation_mode": "half_pixel"},
+}
+"""Defaults at our opset that MDF's functions do not have: an imported node states them."""
+
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 
 
@@ -196,7 +201,8 @@ def _constant(node: onnx.NodeProto) -> Array:
 def _write_node(node: onnx.NodeProto, writer: GraphWriter) -> None:
     captured = [name for body in _bodies(node) for name in captures(body)]
     reads = [*node.input, *captured]
-    args = {**_inputs(node), **{a.name: _attribute(node, a, writer) for a in node.attribute}}
+    stated = {a.name: _attribute(node, a, writer) for a in node.attribute}
+    args = {**_inputs(node), **_OTHER_DEFAULTS.get(node.op_type, {}), **stated}
     if node.op_type == "Split":  # how many parts it makes only its outputs tell
         args["num_outputs"] = len(node.output)
     for name in _hidden(node, reads, args):

@@ -12,7 +12,7 @@ from onnx import defs, helper, numpy_helper, shape_inference
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Array, Shape, type_text
 from mdf_loop.ir.types import dtype_words, onnx_word, type_of, type_proto
-from mdf_loop.ops.onnx_schema import node_of, schema_at
+from mdf_loop.ops.onnx_schema import default_attributes, node_of, schema_at
 from mdf_loop.ops.opset import ir_version, opset_of
 from mdf_loop.ops.registry import row_of, title
 
@@ -57,10 +57,11 @@ def _inferred(
         _refuse_other_dtypes(op_type, row.schema.inputs, inputs, attributes)
     if row.types is not None:
         return list(row.types(inputs, attributes, constants))
-    node = node_of(op_type, [entry is not None for entry in inputs], n_outputs, attributes)
+    opset = opset_of(op_type, inputs, attributes)
+    stated = {**default_attributes(op_type, opset), **attributes}
+    node = node_of(op_type, [entry is not None for entry in inputs], n_outputs, stated)
     types = {f"i{k}": type_proto(*entry) for k, entry in enumerate(inputs) if entry is not None}
     data = {f"i{k}": numpy_helper.from_array(array) for k, array in constants.items()}
-    opset = opset_of(op_type, inputs, attributes)
     try:
         found = shape_inference.infer_node_outputs(
             schema_at(op_type, opset),

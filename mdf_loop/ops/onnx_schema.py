@@ -121,6 +121,18 @@ def attribute(op_type: str, attributes: Mapping[str, Any], name: str) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
+@functools.cache
+def default_attributes(op_type: str, opset: int) -> Mapping[str, Any]:
+    """Return the attributes that have a default at an opset, with their defaults.
+
+    onnx's inference forgets some defaults, such as `onesided` of STFT: a node whose type is inferred
+    states all of them.
+    """
+    formals = schema_at(op_type, opset).attributes.values()
+    defaults = [formal.default_value for formal in formals if formal.default_value.name]
+    return {default.name: helper.get_attribute_value(default) for default in defaults}
+
+
 def attribute_value(value: Any) -> Any:
     """An attribute as ONNX wants it: arrays become tensors, words types, numpy scalars numbers."""
     if isinstance(value, TypeWord):

@@ -15,7 +15,7 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
-from mdf_loop.importing.opsets.weights import without_weights
+from mdf_loop.importing.opsets.weights import graphs_of, without_weights
 from mdf_loop.ir import Array
 from mdf_loop.ops import row_of
 
@@ -154,11 +154,24 @@ def _declared(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
 def infer(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with the types of all values in it, bodies included."""
     light, restore = without_weights(model)
+    _state_forgotten_defaults(light.graph)
     try:
         inferred = shape_inference.infer_shapes(light, data_prop=True)
     except Exception:  # noqa: BLE001 - onnx raises several kinds of its own
         return model  # what is declared in the file must do
     return restore(inferred)
+
+
+_FORGOTTEN = {"STFT": "onesided"}
+"""Operators whose inference in onnx 1.23 does not know the default of an attribute, 1."""
+
+
+def _state_forgotten_defaults(graph: onnx.GraphProto) -> None:
+    """Write the defaults that onnx's inference forgets into the nodes of a graph and its bodies."""
+    for node in (node for inner in graphs_of(graph) for node in inner.node):
+        name = "" if node.domain else _FORGOTTEN.get(node.op_type, "")
+        if name and attribute_of(node, name) is None:
+            node.attribute.append(helper.make_attribute(name, 1))
 
 
 def attribute_of(node: onnx.NodeProto, name: str, default: Any = None) -> Any:

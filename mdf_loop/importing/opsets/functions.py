@@ -23,7 +23,7 @@ def function_of(node: onnx.NodeProto, version: int, facts: Facts) -> onnx.Functi
     if schema.has_function:
         fits = [v for v in schema.function_opset_versions if v <= version]
         if fits:
-            return parsed(schema.get_function_with_opset_version(max(fits)))
+            return _mended(parsed(schema.get_function_with_opset_version(max(fits))))
     if schema.has_context_dependent_function:
         own = node.domain != ""
         fits = [v for v in schema.context_dependent_function_opset_versions if own or v <= version]
@@ -34,6 +34,19 @@ def function_of(node: onnx.NodeProto, version: int, facts: Facts) -> onnx.Functi
             )
             return parsed(body) if body else None
     return None
+
+
+def _mended(function: onnx.FunctionProto) -> onnx.FunctionProto:
+    """Return the function without a fault of onnx's own: AffineGrid squeezes rows of single images.
+
+    Its Squeeze of the rows of theta names no axes, so that a batch of one image loses its axis too.
+    """
+    if function.name == "AffineGrid":
+        inner = (attribute.g for node in function.node for attribute in node.attribute)
+        for node in (node for graph in inner for node in graph.node):
+            if node.op_type == "Squeeze" and len(node.input) == 1:
+                node.input.append("one_1d")
+    return function
 
 
 def parsed(body: bytes) -> onnx.FunctionProto:
