@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -18,6 +18,7 @@ from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import Array, Loop, Op, Operation, Program, Value, bodies, walk
 from mdf_loop.native.composing import composed
 from mdf_loop.native.cost import is_slower
+from mdf_loop.native.outside import Outside, outside_of
 from mdf_loop.native.support import Form, constants_in, form_of
 from mdf_loop.ops import row_of
 from mdf_loop.ops.costs import CALL
@@ -41,10 +42,12 @@ class Natives(Struct, frozen=True, eq=False):
     """What was decided.
 
     Attributes:
+        program: the program, with loops in place of functions that native loops compute in their own way.
         loops: the operators of native loops.
         said: of each loop, by name, `native`, or `standard: ` and why.
     """
 
+    program: Program
     loops: Mapping[Loop, NativeLoop] = field(default_factory=dict)
     said: Mapping[str, str] = field(default_factory=dict)
 
@@ -73,18 +76,28 @@ class Natives(Struct, frozen=True, eq=False):
         return any(map(_has_many, self.loops)) and not any(map(_is_open, others))
 
 
-def natives_of(program: Program, mode: str = "auto", *, brief: bool = False) -> Natives:
+def natives_of(
+    program: Program,
+    mode: str = "auto",
+    *,
+    brief: bool = False,
+    is_iteration: bool = False,
+    whole: Program | None = None,
+) -> Natives:
     """Decide for each loop of a program.
 
     Args:
         program: prepared for ONNX Runtime.
         mode: `auto`; `off`, no loop; `require`, each loop.
         brief: whether the program has little to do, less than `LITTLE`.
+        is_iteration: True if the program is the first iteration of a loop over time.
+        whole: the program that this one is a part of.
 
     Raises:
         UnsupportedError: a loop is required to be native and cannot be; each one with its reason.
     """
-    look = _Look(constants_in(program), mode, brief)
+    outside = outside_of(whole or program)
+    look = _Look(constants_in(program), mode, brief, outside)
     look.at(program.ops)
     if mode == "require":
         raise_findings(
@@ -96,28 +109,61 @@ def natives_of(program: Program, mode: str = "auto", *, brief: bool = False) -> 
             )
             for loop, why in look.standard
         )
-    return Natives(look.loops, look.said)
+    own = outside_of(program, is_iteration=is_iteration, whole=whole)
+    arrays = look.arrays
+    if whole is not None and own.functions and mode != "off":
+        arrays = _looked_at(whole, mode, brief=brief).arrays
+    functions = own.of_loops(arrays) if mode != "off" else []
+    if not functions or unavailable() is not None:
+        return Natives(program, look.loops, look.said)
+    return _with_functions(program, functions, look)
+
+
+def _with_functions(program: Program, functions: Sequence[Op], look: _Look) -> Natives:
+    """Return the decision with machine code for functions outside of loops, too."""
+    from mdf_loop.native.function_loops import with_loops
+    from mdf_loop.native.operator import operator_of
+
+    replaced = with_loops(program, functions)
+    operators = {
+        loop: operator_of(kernel, f"function_{k}")
+        for k, (loop, kernel) in enumerate(replaced.kernels.items())
+    }
+    return Natives(replaced.program, {**look.loops, **operators}, look.said)
 
 
 def said_before(program: Program) -> Mapping[str, str]:
     """What would be decided for a run that takes long, as `Natives.said`, where there are any; no machine code is made."""
-    look = _Look(constants_in(program), "auto", brief=False, makes=False)
+    return _looked_at(program, "auto").said
+
+
+def _looked_at(program: Program, mode: str, *, brief: bool = False) -> _Look:
+    """Return what would be decided for a program, without machine code."""
+    look = _Look(constants_in(program), mode, brief, outside_of(program), makes=False)
     look.at(program.ops)
-    return look.said
+    return look
 
 
 class _Look:
     """Goes through a program, from loops to those inside of them; `makes` operators of native ones."""
 
     def __init__(
-        self, known: Mapping[Value, Array], mode: str, brief: bool, makes: bool = True
+        self,
+        known: Mapping[Value, Array],
+        mode: str,
+        brief: bool,
+        outside: Outside,
+        makes: bool = True,
     ) -> None:
         self.loops: dict[Loop, NativeLoop] = {}
+        self.arrays: list[Loop] = []
+        """Native loops that compute arrays."""
         self.said: dict[str, str] = {}
         self.standard: list[tuple[Loop, str]] = []
         self._known = known
         self._mode = mode
         self._brief = brief
+        self._outside = outside
         self._makes = makes
 
     def at(self, ops: Iterable[Operation]) -> None:
@@ -162,19 +208,26 @@ class _Look:
         """Make the kernel, if it is worth it."""
         if self._mode == "auto" and is_slower(composed_loop, loop, self._known):
             raise NotNative("ONNX Runtime's own kernels are faster for its arrays")
-        if self._mode == "auto" and self._is_brief(loop) and has_same_bits(loop, many=form.many):
+        if self._mode == "auto" and self._is_brief(loop) and self._has_same_bits(loop, form):
             raise NotNative(BRIEF.removeprefix("standard: "))
         problem = unavailable() if self._makes else None
         if problem is not None:
             raise NotNative(problem)
         from mdf_loop.native.kernel import kernel_of, text_of
 
-        if not self._makes:
-            text_of(form, 1)
-            return
-        from mdf_loop.native.operator import operator_of
+        if self._makes:
+            from mdf_loop.native.operator import operator_of
 
-        self.loops[loop] = operator_of(kernel_of(form), f"loop_{len(self.loops)}")
+            self.loops[loop] = operator_of(kernel_of(form), f"loop_{len(self.loops)}")
+        else:
+            text_of(form, 1)
+        if form.many:
+            self.arrays.append(loop)
+
+    def _has_same_bits(self, loop: Loop, form: Form) -> bool:
+        """Return True if a loop, and what was hoisted out of it, gives the same bits in both ways."""
+        hoisted = self._outside.of_loop(loop) if form.many else []
+        return not hoisted and has_same_bits(loop, many=form.many)
 
     def _is_brief(self, loop: Loop) -> bool:
         trip = None if loop.trip_count is None else self._known.get(loop.trip_count)

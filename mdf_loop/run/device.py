@@ -14,12 +14,15 @@ class Placement(Struct, frozen=True):
         brief: whether there is so little to compute that making machine code would not pay.
         threads: the most threads that compute, native loops included. None: as many as the process
             may use, where several are faster than one.
+        is_iteration: True if the program is the first iteration of a loop over time. The functions
+            of its arrays are those of native loops.
     """
 
     device: str = "auto"
     native: str = "auto"
     brief: bool = False
     threads: int | None = None
+    is_iteration: bool = False
 
 
 USUAL = Placement()

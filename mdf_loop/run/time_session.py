@@ -135,7 +135,7 @@ class TimeSession:
         program = self.programs.first if which == "first" else self.programs.later
         asked = over_time(swept, thinned=which == "thinned")
         ready = prepare(program, self._backend.order, asked)
-        placement = replace(self._placement, brief=brief)
+        placement = replace(self._placement, brief=brief, is_iteration=which == "first")
         load = self._drawing if which == "later" and ready.sites else self._backend.load
         loaded = load(ready, placement)
         return Members(loaded, swept) if swept else loaded

@@ -68,7 +68,14 @@ class Session:
         size = self._sizes if whole is None else sizes(whole)
         large = size.most_elements > SMALL or size.most_work > BRIEF_WORK
         loaded = prepare(program, LOADED)
-        natives = natives_of(loaded, placement.native, brief=placement.brief)
+        natives = natives_of(
+            loaded,
+            placement.native,
+            brief=placement.brief,
+            is_iteration=placement.is_iteration,
+            whole=whole,
+        )
+        loaded = natives.program
         options = _options(natives.share(loaded), large, placement.threads)
         self.native = natives.said
         keep = natives.register(options)

@@ -1,0 +1,99 @@
+"""Functions as loops of one iteration, which have machine code of their own.
+
+    y: float64[batch] = Exp(%x)    ->    loop 1 times: %row = Exp(%x); record %row giving %rows
+                                         y = Squeeze(%rows)
+
+The code is cached by its text, so each function is compiled once in a process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import If, Loop, Op, Operation, Program, Recorded, bodies, with_bodies
+from mdf_loop.native.composing import composed
+from mdf_loop.native.kernel import Kernel, kernel_of
+from mdf_loop.native.support import constants_in, form_of
+from mdf_loop.ops.native.code import NotNative
+from mdf_loop.ops.words import ints
+
+
+class Replaced(Struct, frozen=True, eq=False):
+    """A program with loops in place of functions.
+
+    Attributes:
+        program: The program.
+        kernels: Machine code of each of these loops.
+    """
+
+    program: Program
+    kernels: Mapping[Loop, Kernel]
+
+
+def with_loops(program: Program, functions: Sequence[Op]) -> Replaced:
+    """Return the program in which functions are loops of one iteration, where these have machine code."""
+    return _Replacing(program, functions).replaced()
+
+
+class _Replacing:
+    """Puts loops in place of the functions of one program."""
+
+    def __init__(self, program: Program, functions: Sequence[Op]) -> None:
+        self._program = program
+        self._chosen = {id(op) for op in functions}
+        self._b = Builder.resume(program)
+        self._trip, self._axis = self._b.constant(np.array(1)), ints(self._b, 0)
+        self._known = {**constants_in(program), self._trip: np.array(1)}
+        self._kernels: dict[Loop, Kernel] = {}
+
+    def replaced(self) -> Replaced:
+        """Return the program with its loops."""
+        ops = self._scope(self._program.ops)
+        if not self._kernels:
+            return Replaced(self._program, {})
+        return Replaced(replace(self._program, ops=(*self._b.ops, *ops)), self._kernels)
+
+    def _scope(self, ops: Iterable[Operation]) -> tuple[Operation, ...]:
+        made: list[Operation] = []
+        for operation in ops:
+            if isinstance(operation, Op):
+                made += self._loop(operation) if id(operation) in self._chosen else (operation,)
+            elif isinstance(operation, If):
+                inner = [self._scope(body.ops) for body in bodies(operation)]
+                made.append(with_bodies(operation, inner))
+            else:
+                made.append(operation)
+        return tuple(made)
+
+    def _loop(self, op: Op) -> tuple[Operation, ...]:
+        """Return the loop of an operation and what takes the axis of iterations away."""
+        b, (output,) = self._b, op.outputs
+        row = b.new(output.dtype, output.shape, f"{output.name} row")
+        rows = b.new(output.dtype, (1, *(output.shape or ())), f"{output.name} rows")
+        loop = Loop(
+            name=output.name,
+            trip_count=self._trip,
+            condition=None,
+            iteration=b.new("int64", (), "iteration"),
+            condition_in=b.new("bool", (), "go"),
+            condition_out=None,
+            carried=(),
+            recorded=(Recorded(row, rows),),
+            ops=(replace(op, outputs=(row,)),),
+            where=op.where,
+        )
+        try:
+            self._kernels[loop] = self._kernel(loop)
+        except NotNative:
+            return (op,)
+        return loop, Op("Squeeze", (rows, self._axis), (output,), where=op.where)
+
+    def _kernel(self, loop: Loop) -> Kernel:
+        """Return the machine code of a loop, with the functions of arrays also for single numbers."""
+        made = composed(loop, self._known)
+        return kernel_of(replace(form_of(made.loop, made.known), many=True))

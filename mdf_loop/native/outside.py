@@ -1,0 +1,78 @@
+"""Functions outside of native loops that the loops would have computed in their own way.
+
+Passes compute before a loop what all of its iterations compute alike, and the first evaluation of a model
+over time stands before the loop over the others. ONNX Runtime's functions of arrays depend on the place
+in an array, and on the number of threads: a member of a sweep would depend on the block that it is in.
+`function_loops` computes them in machine code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from mdf_loop.ir import Loop, Op, Operation, Program, bodies
+from mdf_loop.ops import row_of
+from mdf_loop.ops.native.code import TYPES, is_float, is_single
+from mdf_loop.ops.registry import Bits
+
+
+class Outside(Struct, frozen=True, eq=False):
+    """The functions outside of loops that native loops with arrays compute in their own way.
+
+    Attributes:
+        functions: the operations, in all scopes of a program that are in no native loop.
+        is_iteration: True if the whole program is an iteration of a loop.
+        is_swept: True if the program computes many members at once.
+    """
+
+    functions: Sequence[Op]
+    is_iteration: bool
+    is_swept: bool
+
+    def of_loop(self, loop: Loop) -> list[Op]:
+        """Return the functions that belong to a loop with arrays: hoisted ones, or all of a sweep."""
+        if self.is_swept:
+            return list(self.functions)
+        return [op for op in self.functions if op.where.startswith(loop.where)]
+
+    def of_loops(self, loops: Iterable[Loop]) -> list[Op]:
+        """Return the functions that belong to native loops with arrays, or to an iteration of one."""
+        chosen = {id(op) for loop in loops for op in self.of_loop(loop)}
+        if self.is_iteration and any(not is_single(op.outputs[0]) for op in self.functions):
+            by_number = (op for op in self.functions if self.is_swept or _is_by_number(op))
+            chosen.update(map(id, by_number))
+        return [op for op in self.functions if id(op) in chosen]
+
+
+def outside_of(
+    program: Program, *, is_iteration: bool = False, whole: Program | None = None
+) -> Outside:
+    """Return the functions of floats that stand outside of all loops of a program, or of a part of a `whole`."""
+    functions = tuple(_functions(program.ops))
+    is_swept = any(output.members is not None for output in (whole or program).outputs)
+    return Outside(functions, is_iteration, is_swept)
+
+
+def _functions(ops: Iterable[Operation]) -> Iterator[Op]:
+    for operation in ops:
+        if isinstance(operation, Op):
+            if _is_function(operation):
+                yield operation
+        elif not isinstance(operation, Loop):
+            for body in bodies(operation):
+                yield from _functions(body.ops)
+
+
+def _is_function(op: Op) -> bool:
+    """Return True if libraries differ in the last bits of an operation that machine code may have."""
+    values = [*(value for value in op.inputs if value is not None), *op.outputs]
+    has_code = all(value.dtype in TYPES and value.shape is not None for value in values)
+    is_open = row_of(op.op_type).bits is Bits.OPEN and not row_of(op.op_type).random
+    return has_code and is_open and len(op.outputs) == 1 and is_float(op.outputs[0].dtype)
+
+
+def _is_by_number(op: Op) -> bool:
+    row = row_of(op.op_type)
+    return row.elementwise and row.native is not None

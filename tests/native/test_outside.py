@@ -1,0 +1,190 @@
+"""Functions outside of native loops with arrays: the numbers do not depend on where in an array a member is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.ir import Loop, Op, Program
+from mdf_loop.native.choice import natives_of
+from mdf_loop.native.outside import outside_of
+from mdf_loop.run.onnxruntime.session import Session
+from tests.native.one_loop import Sketch
+from tests.placements import REQUIRED
+from tests.soak import some
+
+FUNCTIONS = (
+    *("exp", "tanh", "sin", "cos", "tan", "sinh", "cosh", "arctan", "expm1", "exp2", "cbrt"),
+    *("arcsinh", "sinc"),
+)
+OTHERS = (
+    *("numpy.log(abs({}) + 1)", "abs({}) ** 0.7", "({}) ** 3", "1 / (1 + numpy.exp(-({})))"),
+    *("numpy.arctan2({}, 0.3)", "numpy.logaddexp({}, 0.1)", "math.erf({})", "numpy.log1p(abs({}))"),
+    *("numpy.sum(numpy.exp(w * ({})))", "numpy.mean(w * ({}))", "numpy.std(w + ({}))"),
+    *("numpy.sum(W @ (w * ({})))", "numpy.linalg.norm(w * ({}))", "numpy.max(numpy.sin(w * ({})))"),
+)
+EXPRESSIONS = [*(f"numpy.{name}({{}})" for name in FUNCTIONS), *OTHERS]
+P = np.random.default_rng(0).normal(size=19)
+
+
+def over_time(*expressions: str) -> dict[str, Any]:
+    """Return a model whose state reads expressions of a parameter `p`, alone and with an input `I`."""
+    rng = np.random.default_rng(1)
+    values = [each.format(drive) for each in expressions for drive in ("p", "p + 0.1 * I")]
+    node = {
+        "input_ports": {"I": {"type": "float64", "shape": []}},
+        "parameters": {
+            "p": {"value": 0.5},
+            "w": {"value": rng.normal(size=5).tolist()},
+            "W": {"value": rng.normal(size=(5, 5)).tolist()},
+            "v": {"default_initial_value": 0.1, "value": f"0.5 * v + {' + '.join(values)}"},
+        },
+        "output_ports": {"v": {"value": "v"}, "u": {"value": "numpy.tanh(v)"}},
+    }
+    return {"m": {"graphs": {"g": {"nodes": {"n": node}}}}}
+
+
+def members_of(compiled: Any, p: np.ndarray, **more: Any) -> dict[str, np.ndarray]:
+    results = compiled.run(sweep={"n.p": p}, seed=1, progress=False, **more)
+    assert set(dict(results.native).values()) == {"native"}
+    return {name: np.asarray(results[name]) for name in results}
+
+
+def assert_independent_of_blocks(compiled: Any, **more: Any) -> None:
+    """Check that members have the same bits in blocks of any size."""
+    whole = members_of(compiled, P, **more)
+    for size in (1, 2, 8, 13):
+        for begin in range(0, len(P), size):
+            block = members_of(compiled, P[begin : begin + size], **more)
+            for name, rows in block.items():
+                np.testing.assert_array_equal(rows, whole[name][begin : begin + size], name)
+
+
+DRIVE = {"I": np.random.default_rng(2).normal(size=4)}
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_members_do_not_depend_on_their_block(precision: str) -> None:
+    model = over_time("numpy.tanh({})", "numpy.cos({})", "abs({}) ** 0.7")
+    compiled = mdf_loop.compile(model, native="require", precision=precision)
+    assert_independent_of_blocks(compiled, inputs=DRIVE, steps=4)
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+@pytest.mark.parametrize("expression", some(EXPRESSIONS, 6))
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_no_function_depends_on_the_block(expression: str, precision: str) -> None:
+    compiled = mdf_loop.compile(over_time(expression), native="require", precision=precision)
+    assert_independent_of_blocks(compiled, inputs=DRIVE, steps=4)
+
+
+def loop_node(step: str) -> dict[str, Any]:
+    """Return a model of one evaluation with a loop, functions before it and after it."""
+    body = {
+        "step": {
+            "metadata": {"inputs": ["i", "go", "v"], "outputs": ["go", "v_next"]},
+            "nodes": {
+                "n": {
+                    "input_ports": {"v": {}, "p": {}},
+                    "output_ports": {"v_next": {"value": step}},
+                }
+            },
+        }
+    }
+    args = {"M": 50, "v_initial": "(numpy.sin(p) ** 2,)", "body": body}
+    node = {
+        "input_ports": {"p": {"default_value": 0.5}},
+        "functions": {"f": {"function": "onnx::Loop", "args": args}},
+        "output_ports": {"y": {"value": "f"}, "z": {"value": "numpy.cos(f) + numpy.exp(p)"}},
+    }
+    return {"m": {"graphs": {"g": {"nodes": {"n": node}}}}}
+
+
+@pytest.mark.parametrize("step", ["0.5 * v + numpy.tanh(p)", "3.9 * v * (1 - v) + 0 * p"])
+def test_members_of_one_evaluation_do_not_depend_on_their_block(step: str) -> None:
+    assert_independent_of_blocks(mdf_loop.compile(loop_node(step)))
+
+
+# --- what is chosen -------------------------------------------------------------------------------
+
+
+def test_short_and_long_runs_have_the_same_form() -> None:
+    """A loop without functions whose hoisted function is its own is never left standard for being short."""
+    node = {
+        "parameters": {
+            "tau": {"value": 2.0},
+            "v": {"default_initial_value": 1.0, "value": "v * numpy.exp(-1 / tau)"},
+        },
+        "output_ports": {"v": {"value": "v"}},
+    }
+    compiled = mdf_loop.compile({"m": {"graphs": {"g": {"nodes": {"n": node}}}}})
+    tau = np.linspace(1.0, 3.0, 11)
+    rows = {}
+    for steps in (3, 60_000):
+        results = compiled.run(steps=steps, sweep={"n.tau": tau}, every=1, progress=False)
+        assert dict(results.native) == {"time": "native"}
+        rows[steps] = np.asarray(results["v"])[:, :3]
+    np.testing.assert_array_equal(rows[3], rows[60_000])
+
+
+def hoisted(shape: tuple[int, ...], *, inside: str = "$.loop.body") -> Program:
+    """Return a loop that adds `Exp(x)`, which stands before it; `inside` is where that was written."""
+    s = Sketch()
+    x, start = s.given("float64", shape, "x"), s.given("float64", shape, "start")
+    with s.b.at(inside):
+        e = s.b.op("Exp", x)
+    return s.program(s.carry(start, lambda v: s.inside.op("Add", v, e)), where="$.loop")
+
+
+def loops_and_functions(program: Program, **more: Any) -> tuple[int, int]:
+    """Return the number of native loops, with those of functions, and of functions that are left."""
+    natives = natives_of(program, "require", **more)
+    left = [op for op in natives.program.ops if isinstance(op, Op) and op.op_type == "Exp"]
+    return len(natives.loops), len(left)
+
+
+def test_a_hoisted_function_becomes_a_loop() -> None:
+    program = hoisted((5,))
+    natives = natives_of(program, "require")
+    loops = [op for op in natives.program.ops if isinstance(op, Loop)]
+    assert [[op.op_type for op in loop.ops] for loop in loops] == [["Exp"], ["Add"]]
+    assert set(loops) == set(natives.loops)
+    assert natives.said == {"A.f": "native"}
+
+
+def test_what_stays_as_it_is() -> None:
+    single = hoisted(())
+    assert loops_and_functions(single) == (1, 1), "single numbers have the system's functions"
+    assert loops_and_functions(hoisted((5,), inside="$.other")) == (1, 1), "it was never inside"
+    program = hoisted((5,))
+    assert natives_of(program, "off").program is program
+
+
+def test_a_part_is_judged_by_the_whole() -> None:
+    whole = hoisted((5,))
+    straight = Program("p", whole.inputs[:1], whole.ops[:-1], ())
+    assert outside_of(straight).functions
+    assert loops_and_functions(straight, whole=whole) == (1, 0)
+    single = hoisted(())
+    straight = Program("p", single.inputs[:1], single.ops[:-1], ())
+    assert loops_and_functions(straight, whole=single) == (0, 1)
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (2, 3), (0,)])
+def test_functions_as_loops_keep_shapes_and_dtypes(shape: tuple[int, ...]) -> None:
+    """Functions of arrays and of single numbers, with operands that are broadcast."""
+    s = Sketch()
+    x, start = s.given("float64", shape, "x"), s.given("float64", (7,), "start")
+    narrow = s.b.op("Cast", x, to=1)
+    with s.b.at("$.loop.body"):
+        made = [s.b.op("Tanh", narrow), s.b.op("Pow", s.b.op("Abs", x), s.b.constant([1.5]))]
+    program = s.program(s.carry(start, lambda v: s.inside.op("Add", v, v)), *made, where="$.loop")
+    feeds = {"x": np.linspace(-1, 1, int(np.prod(shape))).reshape(shape), "start": np.ones(7)}
+    results = Session(program, REQUIRED).run(feeds)
+    expected = np.tanh(feeds["x"].astype(np.float32)), abs(feeds["x"]) ** np.array([1.5])
+    for name, array in zip(("y1", "y2"), expected, strict=True):
+        np.testing.assert_allclose(results[name], array, rtol=1e-6, strict=True)
