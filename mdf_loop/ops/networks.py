@@ -24,6 +24,7 @@ from mdf_loop.ops.costs import convolution as window
 from mdf_loop.ops.derivatives import networks as slopes
 from mdf_loop.ops.failing import unless_fixed, unless_known
 from mdf_loop.ops.newer_forms import of_coordinates, of_grid, sampling_words
+from mdf_loop.ops.recurrent_meaning import recurrent_meaning
 from mdf_loop.ops.registry import Bits, Row, Type
 
 _by_row = partial(Row, may_fail=unless_fixed, batched=rows.row_by_row)
@@ -82,17 +83,19 @@ NORMALIZATIONS = (
 
 
 RECURRENT = (
-    Row(name="RNN", composed=recurrent.recurrent),
+    Row(name="RNN", composed=recurrent.recurrent, meaning=partial(recurrent_meaning, "RNN")),
     # "LSTM operator does not support double yet", when it runs; so with GRU
     Row(
         name="LSTM",
         wrong_kernel=sure_kernels.first_of({"float64"}),
         composed=recurrent.recurrent,
+        meaning=partial(recurrent_meaning, "LSTM"),
     ),
     Row(
         name="GRU",
         wrong_kernel=sure_kernels.first_of({"float64"}),
         composed=recurrent.recurrent,
+        meaning=partial(recurrent_meaning, "GRU"),
     ),
 )
 

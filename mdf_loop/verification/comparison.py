@@ -213,9 +213,12 @@ def _apart(ours: Sequence[Array], theirs: Sequence[Array], tolerance: float) -> 
 
 
 def _differences(left: Array, right: Array) -> tuple[Array, Array]:
-    """Absolute and relative differences; a few last bits of the largest value count as rounding."""
+    """Return absolute and relative differences; a few last bits of the largest value count as rounding.
+
+    The last bits are those of the coarser dtype.
+    """
     whole = _whole(left) and _whole(right)
-    least, eps = (1.0, 0.0) if whole else (0.0, np.finfo(float).eps)
+    least, eps = (1.0, 0.0) if whole else (0.0, max(_last_bit(left), _last_bit(right)))
     same = left == right
     left, right = left.astype(np.float64), right.astype(np.float64)
     with np.errstate(all="ignore"):
@@ -226,6 +229,11 @@ def _differences(left: Array, right: Array) -> tuple[Array, Array]:
         rounding = 8 * eps * np.max(size, where=np.isfinite(size), initial=0)
         relative = np.where(apart <= rounding, 0, apart / size)
     return apart, np.nan_to_num(relative, nan=np.inf, posinf=np.inf)
+
+
+def _last_bit(array: Array) -> float:
+    """Return the distance of 1 from the next number of the array's dtype; of float64 for other kinds."""
+    return float(np.finfo(array.dtype if array.dtype.kind == "f" else np.float64).eps)
 
 
 def extents(array: Array) -> list[int]:

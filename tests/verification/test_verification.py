@@ -141,6 +141,13 @@ def test_a_few_last_bits_of_the_largest_value_are_rounding() -> None:
     assert not compare("A.y", "modeci_mdf", ours, np.array([1.0, 1e-12]), 1e-12).equal
 
 
+def test_last_bits_are_those_of_the_dtype() -> None:
+    ours, theirs = np.array([1.0, 1e-4], np.float32), np.array([1.0, 1.001e-4], np.float32)
+    assert compare("A.y", "interpreter", ours, theirs, 1e-5).equal
+    assert not compare("A.y", "interpreter", ours, theirs * [1, 1.1], 1e-5).equal
+    assert not compare("A.y", "interpreter", *(a.astype(float) for a in (ours, theirs)), 1e-5).equal
+
+
 # --- over time ----------------------------------------------------------------------------------
 
 OVER_TIME = (
