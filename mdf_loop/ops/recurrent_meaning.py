@@ -165,8 +165,9 @@ def _direction(
     hidden = recurrent.shape[-1]
     zeros = np.zeros((2 * weights.shape[1],), x.dtype) if biases is None else biases[k]
     peeps = np.zeros((3 * hidden,), x.dtype) if peepholes is None else peepholes[k]
-    halves = np.split(zeros, 2)
-    layer = _Layer(functions, weights[k], recurrent[k], *halves, np.split(peeps, 3), about)
+    entering, staying = np.split(zeros, 2)
+    gates = np.split(peeps, 3)
+    layer = _Layer(functions, weights[k], recurrent[k], entering, staying, gates, about)
     times, batch = x.shape[:2]
     counts = np.full(batch, times) if lengths is None else np.asarray(lengths)
     states = tuple(
