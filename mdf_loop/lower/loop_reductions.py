@@ -4,6 +4,7 @@
     onnx::ReduceSum(x)      OrderedSum(x): one order, wherever x lies in memory
     onnx::ReduceMean(x)     OrderedSum(x) / n
     onnx::ReduceL2(x)       Sqrt(OrderedSum(x * x))
+    onnx::Einsum(x)         letters of one operand alone are summed by OrderedSum before
 
 Outside of loops these operators are computed by the runtime's own kernels.
 """
@@ -16,6 +17,7 @@ from typing import Any, TypeAlias
 
 from mdf_loop.ir import Op, Value
 from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.lower.products import einstein_sum
 from mdf_loop.lower.reductions import mean
 from mdf_loop.ops.registry import row_of
 from mdf_loop.ops.words import kind, sum_of
@@ -34,6 +36,9 @@ def reduced_in_loop(
 
     Axes that are computed, and none that are meant to be none, are left to the operator.
     """
+    if op_type == "Einsum":
+        given = [value for value in inputs if value is not None]
+        return einstein_sum(b, attributes["equation"].replace(" ", ""), given)
     x = inputs[0] if inputs else None
     if op_type not in _REDUCTIONS and op_type not in _PLACES:
         return None

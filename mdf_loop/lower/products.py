@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -61,7 +61,30 @@ def outer(b: ModelBuilder, a: Value, b_: Value, /) -> Value:
 @names("numpy.einsum")
 def einsum(b: ModelBuilder, subscripts: str, /, *operands: Value) -> Value:
     """Einstein's sum, e.g. `numpy.einsum('ij,j->i', w, x)`."""
-    return b.op("Einsum", *numbers(b, *operands), equation=subscripts.replace(" ", ""))
+    return einstein_sum(b, subscripts.replace(" ", ""), numbers(b, *operands))
+
+
+def einstein_sum(b: ModelBuilder, equation: str, operands: Sequence[Value]) -> Value:
+    """Return Einstein's sum; letters of one operand alone are summed in a fixed order before.
+
+    ONNX Runtime's kernel sums over them in an order that depends on the address.
+    """
+    left, arrow, right = equation.partition("->")
+    words = left.split(",")
+    fits = len(words) == len(operands) and all(
+        len(word) == len(x.shape or ()) for word, x in zip(words, operands, strict=False)
+    )
+    if not arrow or "." in equation or not fits or any(kind(x) != "f" for x in operands):
+        return b.op("Einsum", *operands, equation=equation)
+    summed = []
+    for k, (word, x) in enumerate(zip(words, operands, strict=True)):
+        others = "".join((right, *words[:k], *words[k + 1 :]))
+        lone = [axis for axis, c in enumerate(word) if c not in others and word.count(c) == 1]
+        summed.append(sum_of(b, x, lone) if lone else x)
+        words[k] = "".join(c for axis, c in enumerate(word) if axis not in lone)
+    if words == [right]:
+        return summed[0]
+    return b.op("Einsum", *summed, equation=f"{','.join(words)}->{right}")
 
 
 @names("numpy.linalg.det")

@@ -18,7 +18,7 @@ import numpy as np
 from onnx import defs, helper
 
 from mdf_loop.ir import Array, Op, Shape, Value
-from mdf_loop.ops import speeds, sure_kernels
+from mdf_loop.ops import for_cuda, speeds, sure_kernels
 from mdf_loop.ops.batching import reductions as batching
 from mdf_loop.ops.compositions import extremes, ordered_sums
 from mdf_loop.ops.derivatives import reductions as slopes
@@ -128,6 +128,7 @@ ROWS = (
         schema=_schema("OrderedSum", _AXES, _KEEPDIMS),
         meaning=_sum,
         derivative=slopes.SUM,
+        for_cuda=for_cuda.total,
         native_whole=native.total,
         speed=speeds.ordered_sum,
         onnx_form=ordered_sums.ordered_sum,
