@@ -18,11 +18,13 @@ from typing import Any, TypeAlias
 from mdf_loop.ir import Op, Value
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.products import einstein_sum
-from mdf_loop.lower.reductions import mean
 from mdf_loop.ops.registry import row_of
-from mdf_loop.ops.words import kind, sum_of
+from mdf_loop.ops.words import kind, mean_of, sum_of
 
-_Reduction: TypeAlias = Callable[[ModelBuilder, Value, tuple[int, ...], int], Value]
+_Axes: TypeAlias = tuple[int, ...] | None
+"""Axes that are reduced; None stands for all."""
+
+_Reduction: TypeAlias = Callable[[ModelBuilder, Value, _Axes, int], Value]
 """Makes the result of data, axes, and whether these are kept (1) or not (0)."""
 
 
@@ -42,23 +44,26 @@ def reduced_in_loop(
     x = inputs[0] if inputs else None
     if op_type not in _REDUCTIONS and op_type not in _PLACES:
         return None
-    if x is None or kind(x) != "f" or not x.shape:
+    if x is None or kind(x) != "f" or x.shape == ():
         return None
+    rank = None if x.shape is None else len(x.shape)
     if op_type in _PLACES:
         axis = int(attributes.get("axis", 0))
-        fits = -len(x.shape) <= axis < len(x.shape)
-        how = {**attributes, "axis": axis % len(x.shape)}
-        return b.op(_PLACES[op_type], x, **how) if fits else None
-    axes = _axes(b, inputs, attributes, len(x.shape))
+        fits = rank is None or -rank <= axis < rank
+        return b.op(_PLACES[op_type], x, **attributes) if fits else None
+    axes = _axes(b, inputs, attributes, rank)
     if axes is None:
         return None
-    return _REDUCTIONS[op_type](b, x, axes, int(attributes.get("keepdims", 1)))
+    return _REDUCTIONS[op_type](b, x, axes or None, int(attributes.get("keepdims", 1)))
 
 
 def _axes(
-    b: ModelBuilder, inputs: Sequence[Value | None], attributes: Mapping[str, Any], rank: int
+    b: ModelBuilder, inputs: Sequence[Value | None], attributes: Mapping[str, Any], rank: int | None
 ) -> tuple[int, ...] | None:
-    """Return the axes that are reduced, from 0; None if the operator is to say what is wrong with them."""
+    """Return the axes that are reduced, nothing for all; None if they are left to the operator.
+
+    They are counted from 0 if the rank is known.
+    """
     listed = attributes.get("axes")
     operand = inputs[1] if len(inputs) > 1 else None
     if listed is None and operand is not None:
@@ -67,28 +72,31 @@ def _axes(
             return None
         listed = known.ravel().tolist()
     if not listed:
-        return None if attributes.get("noop_with_empty_axes") else tuple(range(rank))
+        return None if attributes.get("noop_with_empty_axes") else ()
+    if rank is None:
+        return tuple(sorted({int(axis) for axis in listed}))
     if not all(-rank <= axis < rank for axis in listed):
         return None
     return tuple(sorted({int(axis) % rank for axis in listed}))
 
 
-def _named(word: str, b: ModelBuilder, x: Value, axes: tuple[int, ...], keepdims: int) -> Value:
-    return b.op(word, x, axes=axes, keepdims=keepdims)
+def _named(word: str, b: ModelBuilder, x: Value, axes: _Axes, keepdims: int) -> Value:
+    return b.op(word, x, **({} if axes is None else {"axes": axes}), keepdims=keepdims)
 
 
-def _sum(b: ModelBuilder, x: Value, axes: tuple[int, ...], keepdims: int) -> Value:
+def _sum(b: ModelBuilder, x: Value, axes: _Axes, keepdims: int) -> Value:
     return sum_of(b, x, axes, keepdims=bool(keepdims))
 
 
-def _mean(b: ModelBuilder, x: Value, axes: tuple[int, ...], keepdims: int) -> Value:
-    return mean(b, x, axes, keepdims=bool(keepdims))
+def _mean(b: ModelBuilder, x: Value, axes: _Axes, keepdims: int) -> Value:
+    return mean_of(b, x, axes, keepdims=bool(keepdims))
 
 
-def _composed(word: str, b: ModelBuilder, x: Value, axes: tuple[int, ...], keepdims: int) -> Value:
+def _composed(word: str, b: ModelBuilder, x: Value, axes: _Axes, keepdims: int) -> Value:
     compose = row_of(word).composed
     assert compose is not None
-    made = compose(b, Op(word, (x,), (x,), {"axes": axes, "keepdims": keepdims}, b.where))
+    how = {"keepdims": keepdims} if axes is None else {"axes": axes, "keepdims": keepdims}
+    made = compose(b, Op(word, (x,), (x,), how, b.where))
     assert isinstance(made, Value)
     return made
 

@@ -52,7 +52,7 @@ def _schema(name: str, *attributes: defs.OpSchema.Attribute, output: str = "T") 
     )
 
 
-_AXES = defs.OpSchema.Attribute("axes", defs.OpSchema.AttrType.INTS, required=True)
+_AXES = defs.OpSchema.Attribute("axes", defs.OpSchema.AttrType.INTS, required=False)
 _KEEPDIMS = _attribute("keepdims", 1)
 
 
@@ -62,24 +62,30 @@ def _types(
     known: Mapping[int, Array],
     dtype: str = "",
 ) -> list[tuple[str, Shape]]:
-    """Return the type of a reduction along `axes`, or along one `axis`."""
+    """Return the type of a reduction along `axes` (all, if none are named), or along one `axis`."""
     own, shape = inputs[0] or ("", None)
     if shape is None:
-        return [(dtype or own, None)]
-    axes = attributes.get("axes", (attributes.get("axis", 0),))
+        of_all = not dtype and "axes" not in attributes and not attributes.get("keepdims", 1)
+        return [(dtype or own, () if of_all else None)]
+    every = (attributes.get("axis", 0),) if dtype else range(len(shape))
+    axes = attributes.get("axes", every)
     gone = {axis % len(shape) for axis in axes}
     if attributes.get("keepdims", 1):
         return [(dtype or own, tuple(1 if k in gone else n for k, n in enumerate(shape)))]
     return [(dtype or own, tuple(n for k, n in enumerate(shape) if k not in gone))]
 
 
-def _sum(x: Array, axes: Sequence[int], keepdims: int = 1) -> Array:
-    return ordered_sum(x, axes, keepdims=bool(keepdims))
+def _sum(x: Array, axes: Sequence[int] | None = None, keepdims: int = 1) -> Array:
+    return ordered_sum(x, range(x.ndim) if axes is None else axes, keepdims=bool(keepdims))
 
 
-def _extreme(largest: bool, x: Array, axes: Sequence[int], keepdims: int = 1) -> Array:
+def _extreme(
+    largest: bool, x: Array, axes: Sequence[int] | None = None, keepdims: int = 1
+) -> Array:
     of_all, neutral = (np.max, -np.inf) if largest else (np.min, np.inf)
-    made = of_all(x, axis=tuple(axes), keepdims=bool(keepdims), initial=neutral)
+    made = of_all(
+        x, axis=None if axes is None else tuple(axes), keepdims=bool(keepdims), initial=neutral
+    )
     return np.asarray(made, x.dtype)
 
 

@@ -38,6 +38,8 @@ def is_in_parts(axes: Sequence[int], rank: int) -> bool:
 def ordered_sum(x: Array, axes: Sequence[int], *, keepdims: bool) -> Array:
     """Return the sum along axes, each term added in its place."""
     gone = sorted({axis % x.ndim for axis in axes})
+    if not gone:
+        return x
     kept = [axis for axis in range(x.ndim) if axis not in gone]
     shape = [1 if axis in gone else n for axis, n in enumerate(x.shape) if keepdims or axis in kept]
     counts = [math.prod(x.shape[axis] for axis in axes) for axes in (gone, kept)]

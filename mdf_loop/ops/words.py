@@ -61,11 +61,16 @@ def sum_of(
 ) -> Value:
     """Return the sum along known axes (None: all); of floats in a fixed order (`ops.ordered_sum`).
 
-    Whole numbers are exact in any order. A value whose rank is unknown is left to the runtime.
+    Whole numbers are exact in any order. Of a value whose rank is unknown, axes that do not follow each
+    other are left to the runtime.
     """
-    if kind(value) != "f" or value.shape is None:
-        listed = () if axes is None else (ints(b, *axes),)
-        return b.op("ReduceSum", value, *listed, keepdims=int(keepdims))
+    listed = None if axes is None else sorted({int(axis) for axis in axes})
+    if kind(value) != "f" or (value.shape is None and not _is_run(listed)):
+        operands = () if listed is None else (ints(b, *listed),)
+        return b.op("ReduceSum", value, *operands, keepdims=int(keepdims))
+    if value.shape is None:
+        how = {} if listed is None else {"axes": tuple(listed)}
+        return b.op("OrderedSum", value, **how, keepdims=int(keepdims))
     rank = len(value.shape)
     gone = tuple(range(rank)) if axes is None else tuple(sorted({axis % rank for axis in axes}))
     return b.op("OrderedSum", value, axes=gone, keepdims=int(keepdims)) if gone else value
@@ -74,21 +79,29 @@ def sum_of(
 def mean_of(
     b: Builder, value: Value, axes: Sequence[int] | None = None, *, keepdims: bool = False
 ) -> Value:
-    """Return the mean of floats along known axes (None: all), of a sum in a fixed order.
-
-    A value whose rank is unknown is left to the runtime.
-    """
-    if value.shape is None:
-        listed = {} if axes is None else {"axes": tuple(axes)}
-        return b.op("ReduceMean", value, **listed, keepdims=int(keepdims))
-    along = range(rank(value)) if axes is None else axes
-    lengths = [extents(value)[axis] for axis in along]
-    if all(isinstance(length, int) for length in lengths):
-        count = scalar(b, math.prod(int(length) for length in lengths), value.dtype)
-    else:
-        known = b.op("Gather", b.op("Shape", value), ints(b, *along), axis=0)
-        count = cast(b, b.op("ReduceProd", known, keepdims=0), value.dtype)
+    """Return the mean of floats along known axes (None: all), of a sum in a fixed order."""
+    count = cast(b, _count_along(b, value, axes), value.dtype)
     return b.op("Div", sum_of(b, value, axes, keepdims=keepdims), count)
+
+
+def _count_along(b: Builder, value: Value, axes: Sequence[int] | None) -> Value:
+    """Return the number of elements along axes (None: all); a constant if it is known."""
+    if value.shape is None and axes is None:
+        return b.op("Size", value)
+    along = range(rank(value)) if axes is None else axes
+    lengths = [None if value.shape is None else value.shape[axis] for axis in along]
+    known = [length for length in lengths if isinstance(length, int)]
+    if len(known) == len(lengths):
+        return scalar(b, math.prod(known), "int64")
+    shape = b.op("Gather", b.op("Shape", value), ints(b, *along), axis=0)
+    return b.op("ReduceProd", shape, keepdims=0)
+
+
+def _is_run(axes: Sequence[int] | None) -> bool:
+    """Return True for all axes, or for axes that follow each other in an array of any rank."""
+    return axes is None or (
+        len(axes) > 0 and axes[-1] - axes[0] + 1 == len(axes) and axes[0] * axes[-1] >= 0
+    )
 
 
 def kind(value: Value) -> str:

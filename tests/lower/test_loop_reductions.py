@@ -15,6 +15,7 @@ import onnxruntime
 import pytest
 
 import mdf_loop
+from mdf_loop.ops.ordered_sum import ordered_sum
 from tests.strategies.addresses import shifted
 
 NAN = np.nan
@@ -62,6 +63,15 @@ def in_scan(word: str) -> Any:
             {call(word, "c")} }}> (xs) }}""")
 
 
+def in_sequence_map(reduced: str, dtype: str = "double") -> Any:
+    """A map over a sequence of two equal arrays, of whose members the rank is not known."""
+    return parsed(f"""m (double[n,k] x) => ({dtype}[n] y) {{
+        s = SequenceConstruct (x, x)
+        r = SequenceMap <body = b (double[n,k] c) => ({dtype}[n] y0) {{ {reduced} }}> (s)
+        i = Constant <value = int64 {{1}}> ()
+        y = SequenceAt (r, i) }}""")
+
+
 def alone(word: str) -> Any:
     return parsed(f"m (double[n,3] x) => ({result(word)}[n] y) {{ {call(word, 'x')} }}")
 
@@ -103,6 +113,26 @@ def test_nan_wins_in_a_scan_in_float32_and_written_out(word: str) -> None:
     made = mdf_loop.compile(mdf_loop.from_onnx(in_loop(word, dtype="float")), unroll=4).run(narrow)
     np.testing.assert_array_equal(made["ys"][1], expected(word, 4 * X))
     assert made["ys"].dtype == (np.int64 if word.startswith("Arg") else np.float32)
+
+
+@pytest.mark.parametrize("word", EXTREMES)
+def test_nan_wins_in_a_map_over_a_sequence(word: str) -> None:
+    reduced = call(word, "c").replace("y =", "y0 =")
+    model = mdf_loop.from_onnx(in_sequence_map(reduced, result(word)))
+    for engine in ("onnxruntime", "interpreter"):
+        made = mdf_loop.compile(model).run({"x": X}, engine=engine)["y"]
+        np.testing.assert_array_equal(made, expected(word, X))
+
+
+@pytest.mark.parametrize("extent", [5, 40])
+def test_sums_in_a_map_over_a_sequence_have_one_order(extent: int) -> None:
+    reduced = "axes = Constant <value = int64[1] {-1}> () y0 = ReduceSum <keepdims = 0> (c, axes)"
+    model = mdf_loop.from_onnx(in_sequence_map(reduced))
+    x = np.random.default_rng(9).normal(size=(3, extent))
+    expected_sums = ordered_sum(x, (1,), keepdims=False)
+    for engine in ("onnxruntime", "interpreter"):
+        made = mdf_loop.compile(model).run({"x": x}, engine=engine)["y"]
+        np.testing.assert_array_equal(made, expected_sums)
 
 
 @pytest.mark.parametrize("word", EXTREMES)

@@ -164,3 +164,25 @@ def test_the_sum_of_nothing_is_zero() -> None:
         made = ordered(x, shape, (0,), turned=False, keepdims=0).run(None, {"x": x})[0]
         np.testing.assert_array_equal(made, np.zeros(shape[1:]))
         assert not np.signbit(made).any()
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((40,), (-1,)), ((3, 50), (-1,)), ((50, 3), (0,)), ((4, 5, 6), (-2, -1))]
+)
+def test_arrays_of_unknown_rank_are_summed_in_order(
+    shape: tuple[int, ...], axes: tuple[int, ...]
+) -> None:
+    x = NUMBERS.normal(size=shape)
+    for named in (axes, None):
+        for keepdims in (0, 1):
+            b = Builder()
+            data = b.new("float64", None, "x")
+            how = {} if named is None else {"axes": named}
+            y = b.op("OrderedSum", data, **how, keepdims=keepdims)
+            model = to_onnx(Program("p", (Input(data),), tuple(b.ops), (Output("y", y),)))
+            session = onnxruntime.InferenceSession(model.SerializeToString())
+            expected = ordered_sum(x, named or range(x.ndim), keepdims=bool(keepdims))
+            for by in (0, 1, 3):
+                made = session.run(None, {"x": shifted(x, by)})[0]
+                assert made.shape == expected.shape
+                assert made.tobytes() == expected.tobytes()

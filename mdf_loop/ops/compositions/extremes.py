@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def extreme(b: Builder, op: Op, *, word: str) -> Value:
     """Return `ReduceMax` or `ReduceMin`, or nan where there is one."""
     x = operand(op)
-    how = {"axes": tuple(attribute(op, "axes")), "keepdims": attribute(op, "keepdims")}
+    how = {**op.attributes, "keepdims": attribute(op, "keepdims")}
     missing = cast(b, b.op("IsNaN", x), "int32")
     lost = cast(b, b.op("ReduceMax", missing, **how), "bool")
     return b.op("Where", lost, number(b, np.nan, x), b.op(word, x, **how))

@@ -33,19 +33,22 @@ if TYPE_CHECKING:
 def ordered_sum(b: Builder, op: Op) -> Value:
     """Return the sum along axes in the order of `ops.ordered_sum`."""
     x = operand(op)
+    if x.shape is None:
+        return _of_unknown_rank(b, op)
     shape, rank = extents(x), len(extents(x))
-    gone = sorted({int(axis) % rank for axis in attribute(op, "axes")})
+    axes = op.attributes.get("axes", range(rank))
+    gone = sorted({int(axis) % rank for axis in axes})
     count = _product([shape[axis] for axis in gone])
     if count == 1:
         return x if attribute(op, "keepdims") else b.op("Squeeze", x, ints(b, *gone))
     if 0 in shape:  # nothing to put in order
         return b.op("ReduceSum", x, ints(b, *gone), keepdims=attribute(op, "keepdims"))
-    axes = gone
+    along = gone
     if not is_together(gone):
         kept = [axis for axis in range(rank) if axis not in gone]
         x = b.op("Transpose", x, perm=(*kept, *gone))
-        axes = [*range(len(kept), rank)]
-    total = _along(b, x, axes, count)
+        along = [*range(len(kept), rank)]
+    total = _along(b, x, along, count)
     return b.op("Unsqueeze", total, ints(b, *gone)) if attribute(op, "keepdims") else total
 
 
@@ -184,6 +187,28 @@ def _parts_when_run(b: Builder, x: Value, front: int) -> Value:
     full = b.op("Pad", apart, _vector(b, zero, zero, zero, zero, missing, zero), number(b, -0.0, x))
     flat = b.op("Reshape", full, _vector(b, rows, b.op("Mul", eight, vectors)), allowzero=1)
     return b.op("ReduceSum", flat, ints(b, 0), keepdims=0)
+
+
+def _of_unknown_rank(b: Builder, op: Op) -> Value:
+    """Return the sum along all axes, or along axes that follow each other, of any array."""
+    x, keeps = operand(op), attribute(op, "keepdims")
+    axes, shape = op.attributes.get("axes"), b.op("Shape", x)
+    if axes is None:
+        total = _in_parts(b, b.op("Reshape", x, ints(b, -1)), (), None)
+        ones = b.op("ConstantOfShape", b.op("Shape", shape), value=np.array([1]))
+        return b.op("Reshape", total, ones) if keeps else total
+    begin, end, far = min(axes), max(axes) + 1, int(np.iinfo(np.int64).max)
+    front = b.op("Slice", shape, ints(b, 0), ints(b, begin))
+    middle = b.op("Slice", shape, ints(b, begin), ints(b, end or far))
+    tail = b.op("Slice", shape, ints(b, end), ints(b, far)) if end else ints(b)
+    parts = [b.op("ReduceProd", part, keepdims=1) for part in (front, middle, tail)]
+    table = b.op("Reshape", x, b.op("Concat", *parts[: 2 + bool(end)], axis=0), allowzero=1)
+    if end:
+        total = _one_by_one(b, table, 1, 2, None)
+    else:  # the last axis is among them
+        total = _in_parts(b, table, extents(table)[:1], None)
+    ones = ints(b, *(1,) * len(axes)) if keeps else ints(b)
+    return b.op("Reshape", total, b.op("Concat", front, ones, tail, axis=0), allowzero=1)
 
 
 # --- shapes -------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def _axes(b: Builder, op: Op) -> Value | None:
     none_named = not said and (listed is None or 0 in extents(listed))
     if not none_named:
         return ints(b, *said) if said else listed
-    if not attribute(op, "noop_with_empty_axes"):
+    if not op.attributes.get("noop_with_empty_axes"):
         return ints(b, *range(rank(x))) if rank(x) else None
     if op.op_type != "ReduceSum":
         raise UnsupportedError(
