@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import defs
 
-from mdf_loop.errors import LoopError, OperandError
+from mdf_loop.errors import LoopError, OperandError, Poisoned
 from mdf_loop.ir import Array, Value
 from mdf_loop.ir.types import TypeWord, dtype_words, element_type, is_word
 from mdf_loop.lower.builder import ModelBuilder
@@ -28,7 +28,7 @@ def attributes_of(
     for name, formal in schema.attributes.items():
         if name in args:
             expression = args[name]
-        elif scope.find_in_node(name) is not None:
+        elif scope.is_in_node(name):
             expression = name
         else:
             continue
@@ -66,7 +66,7 @@ def _attribute(
 def is_known(b: ModelBuilder, name: str, args: Mapping[str, Any], scope: Scope) -> bool:
     """Whether an argument is known when the model is compiled, or not given."""
     expression = args.get(name, name)
-    given = name in args or scope.find_in_node(name) is not None
+    given = name in args or scope.is_in_node(name)
     return not given or expression is None or _known(b, expression, scope) is not None
 
 
@@ -97,10 +97,7 @@ def _text_attribute(
 ) -> Any:
     """A text as it is written, with or without quotes; or the text that a name stands for."""
     if isinstance(expression, str):
-        held = scope.find_in_node(expression)
-        known = b.constant_of(held) if isinstance(held, Value) else None
-        if known is not None and known.dtype.kind in "UO":
-            expression = known.tolist()
+        expression = _named_text(b, expression, scope, formal.name)
     several = formal.type == defs.OpSchema.AttrType.STRINGS
     if several and isinstance(expression, str):
         expression = expression.strip("[]() ").split(",")
@@ -111,6 +108,26 @@ def _text_attribute(
         )
     plain = tuple(text.strip("'\" ") for text in texts)
     return plain if several else plain[0]
+
+
+def _named_text(b: ModelBuilder, name: str, scope: Scope, attribute: str) -> Any:
+    """Return the text that a name of the node stands for, the name itself if it stands for none.
+
+    A parameter `mode: {value: constant}` is no expression of known names, but the text it is
+    written as.
+    """
+    try:
+        held = scope.find_in_node(name)
+    except (LoopError, Poisoned):
+        text = scope.text_in_node(name)
+        if text is None:
+            raise
+        return text
+    known = b.constant_of(held) if isinstance(held, Value) else None
+    if known is not None and known.dtype.kind in "UO":
+        return known.tolist()
+    text = scope.text_in_node(name) if name == attribute else None
+    return name if text is None else text
 
 
 def _plain_attribute(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from mdf_loop.errors import UnknownNameError
 from mdf_loop.lower.operators import Term
@@ -12,7 +13,8 @@ from mdf_loop.suggestion import suggestion
 class Scope:
     """Names of one place (a node, a body), with those of the enclosing place behind them.
 
-    A name may be computed only when it is asked for.
+    A name may be computed only when it is asked for. `texts` are those of parameters of a node that
+    are written as plain text.
     """
 
     def __init__(
@@ -25,6 +27,7 @@ class Scope:
         self._entries: dict[str, Term | Callable[[], Term]] = dict(entries or {})
         self.parent = parent
         self.is_node = is_node
+        self.texts: Mapping[str, Callable[[], Any]] = {}
 
     def define(self, name: str, term: Term | Callable[[], Term]) -> None:
         """Say what `name` stands for from now on."""
@@ -45,6 +48,20 @@ class Scope:
                 return scope.find(name)
             scope = None if scope.is_node else scope.parent
         return None
+
+    def is_in_node(self, name: str) -> bool:
+        """Return True if the name stands for something inside the node, which is not computed."""
+        scope: Scope | None = self
+        while scope is not None and name not in scope._entries:
+            scope = None if scope.is_node else scope.parent
+        return scope is not None
+
+    def text_in_node(self, name: str) -> Any | None:
+        """Return the text (or list of texts) that the node's parameter of this name is written as."""
+        scope: Scope | None = self
+        while scope is not None and not scope.is_node:
+            scope = scope.parent
+        return scope.texts[name]() if scope is not None and name in scope.texts else None
 
     def __contains__(self, name: object) -> bool:
         here = name in self._entries

@@ -46,6 +46,7 @@ from mdf_loop.reading.parameters import (
     is_document_part,
     is_empty,
     is_stateful,
+    is_text,
     no_value,
 )
 from mdf_loop.reading.readers import read_graph_function
@@ -103,6 +104,8 @@ class NodeReader:
         self.loop_results: dict[str, Mapping[str, Callable[[], Term]]] = {}
         self._refuse_clashes(ports)
         self.old = self._with_old(self.inputs)
+        self.as_texts: set[str] = set()
+        self.inputs.texts = {p.id: partial(self._text, p) for p in node.parameters if is_text(p)}
 
     def _refuse_clashes(self, ports: dict[str, Any]) -> None:
         ids = [*ports, *(p.id for p in self.node.parameters), *(f.id for f in self.node.functions)]
@@ -125,6 +128,11 @@ class NodeReader:
             for key in LOOP_RESULTS if is_loop(item.function) else ():
                 inner.define(f"{item.id}.{key}", partial(self._loop_result, item.id, key))
         return inner
+
+    def _text(self, parameter: Any) -> Any:
+        """Return the text of a parameter, which is then read as one and needs no other value."""
+        self.as_texts.add(parameter.id)
+        return parameter.value
 
     def _loop_result(self, name: str, key: str) -> Term:
         if name in self.functions:
@@ -347,7 +355,7 @@ class NodeReader:
             read |= more
             more = set().union(*(self.reads.get(name, set()) for name in more)) - read
         for (kind, name), error in self.memo.items():
-            if kind != "new" or not isinstance(error, LoopError):
+            if kind != "new" or not isinstance(error, LoopError) or name in self.as_texts:
                 continue
             if name in read or not self.node.output_ports:
                 self.b.findings.found.extend(error.findings)

@@ -71,6 +71,14 @@ def no_value(parameter: Any) -> ExpressionError:
     )
 
 
+def is_text(parameter: Any) -> bool:
+    """Return True for a parameter that holds nothing but a text, or a list of texts."""
+    value = parameter.value
+    texts = value if isinstance(value, list | tuple) and value else [value]
+    plain = not (parameter.function or parameter.conditions or is_stateful(parameter))
+    return plain and all(isinstance(text, str) for text in texts)
+
+
 def is_document_part(value: Any) -> bool:
     """Whether a parameter holds a graph (a loop body) rather than a number."""
     return (

@@ -12,6 +12,9 @@ from mdf_loop.importing.openvino.network import Layer, child, read_network
 from mdf_loop.importing.openvino.place import Place
 from mdf_loop.importing.openvino.ports import read_ties
 
+_SHAPES = {"shapes": "dynamic"}
+"""Branches of an OpenVINO If may have different shapes, as those of ONNX."""
+
 
 @owner("If")
 def write_if(layer: Layer, place: Place) -> None:
@@ -53,4 +56,4 @@ def _branch(layer: Layer, outside: Place, key: str, reads: list[str]) -> Content
         if port.id not in results:
             raise ModelError(f"the output {port.id} is none of the {key}_body's", layer.where)
     outputs = [inside.read(inside.source(results[port.id], 0)) for port in layer.outputs]
-    return writer.content(outputs=outputs)
+    return writer.content(outputs=outputs, metadata=_SHAPES)
