@@ -27,6 +27,7 @@ from mdf_loop.passes.legal.compose import compose
 from mdf_loop.passes.legal.expansions import expansions
 from mdf_loop.passes.legal.float32_ends import with_float32_ends
 from mdf_loop.passes.legal.for_cuda import for_cuda
+from mdf_loop.passes.legal.guard_zero_divisors import guard_zero_divisors
 from mdf_loop.passes.legal.masked import all_masked
 from mdf_loop.passes.legal.near_neutral import near_neutral
 from mdf_loop.passes.legal.protect_reshapes import protect_reshapes
@@ -86,6 +87,7 @@ LEGAL: Order = (
     casts_apart,  # what is made wider is cast, too
     backward_slices,  # decompositions slice, too
     protect_reshapes,  # decompositions reshape, too
+    guard_zero_divisors,  # compositions and wider dtypes divide whole numbers, too
     safe_divisions,  # compositions and wider dtypes divide whole numbers, too
     merge_equal,  # divisions by one divisor look at it once
     hoist_invariants,  # what belongs to a divisor from outside of a loop is computed there

@@ -9,14 +9,20 @@ import numpy as np
 
 from mdf_loop.errors import RunError
 from mdf_loop.ir import Array, Op
-from mdf_loop.ir.types import kind_of
+from mdf_loop.ir.types import dtype_name, kind_of
 from mdf_loop.ops import for_cuda, speeds, sure_kernels
 from mdf_loop.ops.batching import elementwise as batching
 from mdf_loop.ops.compositions import activations, arithmetic, elementary, erf
 from mdf_loop.ops.costs import transcendental
 from mdf_loop.ops.derivatives import elementwise as slopes
 from mdf_loop.ops.derivatives.rule import NOTHING
-from mdf_loop.ops.failing import divides_by_zero, negative_power, no_number
+from mdf_loop.ops.failing import (
+    ASK_BEFORE,
+    DIVIDED_BY_ZERO,
+    divides_by_zero,
+    negative_power,
+    no_number,
+)
 from mdf_loop.ops.native import activations as native
 from mdf_loop.ops.native import arithmetic as exact
 from mdf_loop.ops.native import conversions, functions
@@ -73,9 +79,36 @@ def _chosen_numbers(op: Op) -> bool:
     return op.inputs[1] is not None and op.inputs[1].dtype in NUMBERS
 
 
-def _mod(x: Array, y: Array, fmod: int = 0) -> Array:
-    made: Array = np.fmod(x, y) if fmod else np.mod(x, y)
-    return made
+def _divide(x: Array, y: Array) -> Array:
+    """Return `x / y`; a quotient of integers is rounded toward zero.
+
+    Raises:
+        RunError: an integer is divided by zero.
+    """
+    if kind_of(dtype_name(x)) not in "iu":
+        return np.divide(x, y)
+    _refuse_zero_divisor(x, y)
+    quotient: Array = np.floor_divide(x, y)
+    is_rounded_down = (x - quotient * y != 0) & ((x < 0) != (y < 0))
+    truncated: Array = quotient + is_rounded_down.astype(quotient.dtype)
+    return truncated
+
+
+def _remainder(x: Array, y: Array, fmod: int = 0) -> Array:
+    """Return the remainder with the sign of y, or with the sign of x if `fmod` is set.
+
+    Raises:
+        RunError: an integer is divided by zero.
+    """
+    if kind_of(dtype_name(x)) in "iu":
+        _refuse_zero_divisor(x, y)
+    remainder: Array = np.fmod(x, y) if fmod else np.mod(x, y)
+    return remainder
+
+
+def _refuse_zero_divisor(x: Array, y: Array) -> None:
+    if np.any(np.broadcast_arrays(x, y)[1] == 0):
+        raise RunError(DIVIDED_BY_ZERO, hint=ASK_BEFORE)
 
 
 def _erf(x: Array) -> Array:
@@ -111,6 +144,7 @@ ARITHMETIC = (
         native_together=exact.divided_together,
         may_fail=divides_by_zero,
         for_cuda=for_cuda.divisor,
+        meaning=_divide,
     ),
     _number(name="Neg", derivative=slopes.NEG, native=exact.neg),
     _number(name="Abs", derivative=slopes.ABS, native=exact.absolute, never_negative=_of_floats),
@@ -122,7 +156,7 @@ ARITHMETIC = (
         for_cuda=for_cuda.divisor,
         wrong_kernel=_wrong_mod,
         composed=arithmetic.mod,
-        meaning=_mod,
+        meaning=_remainder,
     ),
     pointwise(
         name="Pow",

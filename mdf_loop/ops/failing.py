@@ -12,6 +12,12 @@ from mdf_loop.ir import Array, Op, Value, is_fixed
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.registry import Fails, Known
 
+DIVIDED_BY_ZERO = "a whole number was divided by zero"
+"""The sentence of the error about an integer quotient or remainder, in every form."""
+
+ASK_BEFORE = "ask before: x // k if k else 0"
+"""The hint of that error."""
+
 
 def _given(op: Op, position: int) -> Value | None:
     return op.inputs[position] if position < len(op.inputs) else None

@@ -24,7 +24,7 @@ from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.compositions import reductions
 from mdf_loop.ops.compositions.words import attribute, number, operand, optional
 from mdf_loop.ops.derivatives import shapes
-from mdf_loop.ops.failing import divides_by_zero, index_outside, tuple_outside
+from mdf_loop.ops.failing import DIVIDED_BY_ZERO, divides_by_zero, index_outside, tuple_outside
 from mdf_loop.ops.words import all_true, cast, ints, scalar
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from mdf_loop.ops.registry import Known
 
 NO_POSITION = "a position does not exist: a subscript is outside of its array"
-DIVIDED_BY_ZERO = "a whole number was divided by zero"
 
 # --- what fails on the CPU ----------------------------------------------------------------------
 

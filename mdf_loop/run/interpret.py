@@ -68,7 +68,8 @@ def _run_op(op: Op, values: dict[Value, Data]) -> None:
     try:
         made = evaluate(op.op_type, arrays, op.attributes, len(op.outputs))
     except LoopError as error:
-        raise RunError(error.findings[0].what, op.where) from None
+        finding = error.findings[0]
+        raise RunError(finding.what, op.where, finding.hint) from None
     except Exception as error:  # noqa: BLE001 - numpy and onnx's reference raise anything
         said = " ".join(str(error).split()) or type(error).__name__
         raise RunError(f"onnx::{op.op_type} cannot be computed: {said}", op.where) from None

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from mdf_loop.ir import Op
 from mdf_loop.ops import onnx_schema
+from mdf_loop.ops.failing import ASK_BEFORE, DIVIDED_BY_ZERO
 from mdf_loop.ops.native.code import BYTES, Code, Failure, is_float, is_signed
 from mdf_loop.ops.native.quotients import by_number
 
@@ -228,7 +229,4 @@ def rest(code: Code, op: Op, a: str, b: str) -> str:
 def _refuse_zero(code: Code, op: Op, divisor: str) -> None:
     dtype = first(op)
     is_zero = code.compare("eq", dtype, divisor, code.number(0, dtype))
-    code.fail_if(is_zero, Failure("a whole number was divided by zero", op.where, ASK_BEFORE))
-
-
-ASK_BEFORE = "ask before: x // k if k else 0"
+    code.fail_if(is_zero, Failure(DIVIDED_BY_ZERO, op.where, ASK_BEFORE))

@@ -22,6 +22,7 @@ from mdf_loop.emit.row_shapes import row_error
 from mdf_loop.emit.scope import Nodes
 from mdf_loop.errors import LoopError, MemoryLimitError, RunError
 from mdf_loop.ops import row_of
+from mdf_loop.ops.failing import ASK_BEFORE, DIVIDED_BY_ZERO
 
 
 @functools.cache
@@ -156,7 +157,7 @@ _KNOWN: tuple[tuple[re.Pattern[str], _Words], ...] = tuple(
     for pattern, words in (
         (
             r"(?:division|modulo|divide) by zero",
-            lambda _: ("a whole number was divided by zero", "ask before: x // k if k else 0"),
+            lambda _: (DIVIDED_BY_ZERO, ASK_BEFORE),
         ),
         (
             r"idx=(-?\d+) must be within the inclusive range \[(-?\d+),(-?\d+)\]",

@@ -1,0 +1,97 @@
+"""Integers divided by zero: an error of the run in every form, for constants as for computed numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.build import Builder
+from mdf_loop.errors import RunError
+from mdf_loop.ir import Program
+from mdf_loop.passes.legal.guard_zero_divisors import guard_zero_divisors
+from tests.models.loops import loop_model
+from tests.passes.sketch import straight, text
+
+QUOTIENTS = [
+    "a // k",
+    "a % k",
+    "numpy.fmod(a, k)",
+    "numpy.floor_divide(a, k)",
+    "numpy.divmod(a, k)[1]",
+    "numpy.where(k > 0, a // k, 0)",
+]
+ENGINES = [("onnxruntime", "auto"), ("onnxruntime", "off"), ("interpreter", "auto")]
+
+
+def divided(divisor: Any, shape: tuple[Any, ...] = (2,)) -> Program:
+    b = Builder()
+    x = b.new("int64", shape, "x")
+    return straight(b, (x,), q=b.op("Div", x, b.constant(np.array(divisor))))
+
+
+def test_before_and_after() -> None:
+    assert text(guard_zero_divisors(divided([0, 4])))[3:-1] == [
+        "  %Div:Div: int64[2] = Div(%x, %Div_2)",
+        "  %const_2: bool[] = False",
+        '  %Div: int64[2] = %Div:Div if %const_2 else fail "a whole number was divided by zero"',
+    ]
+
+
+def test_a_divisor_without_zeros_is_left_alone() -> None:
+    program = divided([3, 4])
+    assert guard_zero_divisors(program) is program
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64"])
+@pytest.mark.parametrize("expression", QUOTIENTS)
+def test_a_parameter_that_is_zero_fails_as_one_that_is_set(expression: str, dtype: str) -> None:
+    ports = {
+        "z": {"type": "int64", "shape": [], "default_value": 1},
+        "a": {"type": dtype, "shape": [3], "default_value": [7, 8, 9]},
+    }
+    values = {"a": {"value": [7, 8, 9]}} if dtype == "int64" else {}
+    for name in values:
+        ports.pop(name)
+    node = {
+        "input_ports": ports,
+        "parameters": {**values, "k": {"value": 0}},
+        "output_ports": {"q": {"value": expression}},
+    }
+    model = {"m": {"graphs": {"g": {"nodes": {"A": node}}}}}
+    for engine, native in ENGINES:
+        compiled = mdf_loop.compile(model, native=native, device="cpu")
+        for changed in ({}, {"A.k": 0}):
+            with pytest.raises(RunError, match="a whole number was divided by zero") as caught:
+                compiled.run(set=changed, engine=engine)
+            assert "nodes['A'].output_ports['q']" in str(caught.value)
+
+
+@pytest.mark.parametrize(("engine", "native"), [*ENGINES, ("onnxruntime", "require")])
+def test_a_loop_that_does_not_run_divides_nothing(engine: str, native: str) -> None:
+    source = loop_model(
+        {"M": "count", "v_initial": "(x0,)"},
+        {"x_next": "x + x // (0 * 1)"},
+        given={"count": 0, "x0": [5, 6]},
+        carried="x",
+    )
+    compiled = mdf_loop.compile(source, native=native, device="cpu")
+    assert compiled.run(engine=engine)["r0"].tolist() == [5, 6]
+    with pytest.raises(RunError, match="a whole number was divided by zero"):
+        compiled.run({"count": 1}, engine=engine)
+
+
+@pytest.mark.parametrize(("engine", "native"), ENGINES)
+def test_nothing_is_divided_where_there_are_no_elements(engine: str, native: str) -> None:
+    node = {
+        "input_ports": {"a": {"type": "int64"}},
+        "output_ports": {"q": {"value": "a // 0"}},
+    }
+    compiled = mdf_loop.compile(
+        {"m": {"graphs": {"g": {"nodes": {"A": node}}}}}, native=native, device="cpu"
+    )
+    assert compiled.run({"a": np.zeros(0, np.int64)}, engine=engine)["q"].shape == (0,)
+    with pytest.raises(RunError, match="a whole number was divided by zero"):
+        compiled.run({"a": [1]}, engine=engine)
