@@ -93,8 +93,8 @@ def test_the_interpreter_takes_what_was_read() -> None:
     assert prepare(program, INTERPRET) is program
 
 
-def test_no_composition_is_a_meaning_and_only_three_ask_for_one() -> None:
-    """Who makes a program legal, who makes machine code of it, and who differentiates it."""
+def test_no_composition_is_a_meaning_and_only_four_rooms_ask_for_one() -> None:
+    """Reductions in loops, legal programs, machine code and derivatives ask for compositions."""
     meanings = [made for name in op_names() if (made := row_of(name).meaning) is not None]
     assert not [f for f in meanings if f.__module__.startswith("mdf_loop.ops.compositions")]
     asking = [
@@ -104,6 +104,7 @@ def test_no_composition_is_a_meaning_and_only_three_ask_for_one() -> None:
         if isinstance(node, ast.Attribute) and node.attr == "composed"
     ]
     assert set(asking) - {"ops/registry.py"} == {
+        "lower/loop_reductions.py",
         "native/composing.py",
         "ops/derivatives/sweep.py",
         "ops/native/composed.py",
