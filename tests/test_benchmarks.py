@@ -237,3 +237,27 @@ def test_other_times_are_refused() -> None:
         trials.check("late", (times + 0.5, upper))
     with pytest.raises(AssertionError, match="errors"):
         trials.check("wrong", (times, ~upper))
+
+
+# --- imported networks ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def imported():
+    return _imported("imported")
+
+
+def test_all_ways_of_imported_loops_give_the_same_numbers(imported) -> None:
+    for name in ("poolings", "gru", "three loops"):
+        imported.check(imported.GRAPHS[name](), imported.WAYS[1:])
+
+
+def test_a_way_that_takes_too_long_is_named(imported) -> None:
+    taken = {way: imported.Taken(1.0, 1.0) for way in imported.WAYS}
+    assert imported.missed("gru", taken) == []
+    taken["file"] = imported.Taken(1.0, 1.3)
+    assert imported.missed("gru", taken) == ["gru, file: cpu 1.30"]
+    forms = {"off": imported.Taken(2.0, 2.0), "require": imported.Taken(4.0, 4.0)}
+    assert imported.missed("softmax", {**forms, "auto": imported.Taken(2.4, 2.1)}) == [
+        "softmax, auto: wall 1.20"
+    ]

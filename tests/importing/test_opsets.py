@@ -449,3 +449,9 @@ def test_what_our_operators_can_say_of_machine_learning(
 ) -> None:
     made = at_our_opset(model(17, signature, body, ', "ai.onnx.ml" : 4'))
     assert same(results(made, *inputs), [wanted])
+
+
+def test_a_mask_of_an_old_dropout_that_nobody_reads_is_left_out() -> None:
+    made = at_our_opset(model(7, "float[2,3] x => float[2,3] y", "y, m = Dropout(x)"))
+    (node,) = (node for node in made.graph.node if node.op_type == "Dropout")
+    assert list(node.output) == ["y"]

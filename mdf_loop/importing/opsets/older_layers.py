@@ -39,7 +39,7 @@ def dropout_7(r: Rewrite) -> None:
 
 def dropout_12(r: Rewrite) -> None:
     """Out of training nothing is dropped; what the mask holds was not said."""
-    if r.output(1):
+    if r.is_read(r.output(1)):
         r.refuse("the mask is used, but what it holds out of training was not said before 12")
     ratio = r.constant(np.array(r.get("ratio", 0.5), dtype=np.float32))
     r.keep([r.input(0), ratio], [r.output()], drop=("ratio",))

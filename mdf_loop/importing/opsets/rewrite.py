@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.importing.opsets.facts import Facts, attribute_of
 from mdf_loop.importing.opsets.names import Names
+from mdf_loop.importing.opsets.weights import graphs_of
 from mdf_loop.ir import Array
 
 
@@ -61,6 +62,13 @@ class Rewrite:
         if found is None:
             self.refuse(f"'{name}' is only known when the model runs")
         return [int(number) for number in found.reshape(-1)]
+
+    def is_read(self, name: str) -> bool:
+        """Return True if a node, or an output of a graph, reads a value of this node."""
+        graphs = tuple(graphs_of(self.facts.graph))
+        outputs = (output.name for graph in graphs for output in graph.output)
+        inputs = (each for graph in graphs for node in graph.node for each in node.input)
+        return bool(name) and (name in outputs or name in inputs)
 
     # what replaces it
 

@@ -1,0 +1,177 @@
+"""Imported networks, beside plain ONNX Runtime on the original file.
+
+    python benchmarks/imported.py [--rounds 5] [--threads 1 2] [--only NAME]
+
+Each of 12 networks is run in three ways: the file by plain ONNX Runtime; the same file compiled, by
+`Compiled.run`; the file that `Compiled.save` writes of it, by plain ONNX Runtime. Each way runs in a process
+of its own, and the processes alternate. A figure is the minimum of all rounds, of wall time and of the time
+of all cores. `run` and the written file shall take at most 1.15 times the original, with one and with two
+threads. Four loops are run in all forms (`native="auto"`, `off`, `require`): `auto` shall take at most 1.1 times
+the faster one. The outputs of all ways are compared first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from imported_graphs import GRAPHS, LOOPS, Graph
+
+import mdf_loop
+
+WAYS, FORMS = ("plain", "run", "file"), ("off", "require", "auto")
+ALLOWED, ALLOWED_AUTO = 1.15, 1.1
+BATCHES, BATCH_SECONDS = 8, 0.06
+"""So many batches of runs in a process, of so many seconds each."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Milliseconds of a run."""
+
+    wall: float
+    cpu: float
+
+
+# --- one process ----------------------------------------------------------------------------------
+
+
+def runtime(model: onnx.ModelProto, threads: int) -> Any:
+    """Return a session of plain ONNX Runtime."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def way(graph: Graph, name: str, threads: int) -> Callable[[], list[np.ndarray]]:
+    """Return a function that runs a graph in a way, or in a form of native loops."""
+    if name == "plain":
+        session = runtime(graph.model, threads)
+        return lambda: session.run(None, graph.feeds)
+    native = name if name in FORMS else "auto"
+    source = mdf_loop.from_onnx(graph.model)
+    compiled = mdf_loop.compile(source, device="cpu", native=native, threads=threads)
+    if name == "file":
+        session = runtime(compiled.to_onnx(graph.feeds, origin=False), threads)
+        return lambda: session.run(None, graph.feeds)
+    return lambda: list(compiled.run(graph.feeds).values())
+
+
+def measured(run: Callable[[], object]) -> Taken:
+    """Return the least time of a run, and the least of all cores, in batches of runs."""
+    start = time.perf_counter()
+    while time.perf_counter() - start < 2 * BATCH_SECONDS:
+        run()
+    begun = time.perf_counter()
+    run()
+    count = max(1, int(BATCH_SECONDS / (time.perf_counter() - begun)))
+    batches = []
+    for _ in range(BATCHES):
+        wall, cpu = time.perf_counter(), time.process_time()
+        for _ in range(count):
+            run()
+        batches.append((time.perf_counter() - wall, time.process_time() - cpu))
+    return Taken(*(min(column) * 1e3 / count for column in zip(*batches, strict=True)))
+
+
+def in_a_process(kind: str, name: str, how: str, threads: int) -> Taken:
+    """Return what a way takes in a process of its own."""
+    words = [sys.executable, __file__, "--measure", kind, name, how, str(threads)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return Taken(**json.loads(done.stdout.splitlines()[-1]))
+
+
+# --- comparing ------------------------------------------------------------------------------------
+
+
+def check(graph: Graph, names: Iterable[str]) -> None:
+    """Refuse to compare the times of different numbers."""
+    expected = way(graph, "plain", 1)()
+    for name in names:
+        for ours, plain in zip(way(graph, name, 1)(), expected, strict=True):
+            np.testing.assert_allclose(ours, plain, rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+def best(
+    kind: str, name: str, ways: tuple[str, ...], threads: int, rounds: int
+) -> dict[str, Taken]:
+    """Return the minima of all ways, whose processes alternate."""
+    samples: dict[str, list[Taken]] = {how: [] for how in ways}
+    for _ in range(rounds):
+        for how in ways:
+            samples[how].append(in_a_process(kind, name, how, threads))
+    return {
+        how: Taken(min(each.wall for each in taken), min(each.cpu for each in taken))
+        for how, taken in samples.items()
+    }
+
+
+def missed(name: str, taken: dict[str, Taken]) -> list[str]:
+    """Return what takes longer than it may, in words."""
+    if "plain" in taken:
+        pairs = [(how, taken["plain"], ALLOWED) for how in ("run", "file")]
+    else:
+        forms = [taken[form] for form in FORMS if form != "auto"]
+        faster = Taken(min(f.wall for f in forms), min(f.cpu for f in forms))
+        pairs = [("auto", faster, ALLOWED_AUTO)]
+    return [
+        f"{name}, {how}: {word} {getattr(taken[how], word) / getattr(other, word):.2f}"
+        for how, other, allowed in pairs
+        for word in ("wall", "cpu")
+        if getattr(taken[how], word) > allowed * getattr(other, word)
+    ]
+
+
+def table(kind: str, names: Iterable[str], threads: int, rounds: int) -> list[str]:
+    """Print what all ways take; return what takes too long."""
+    ways = WAYS if kind == "graphs" else FORMS
+    print(f"\n| {kind}, threads: {threads} | " + " | ".join(f"{w} wall | cpu" for w in ways) + " |")
+    print("|---" * (1 + 2 * len(ways)) + "|")
+    found = []
+    for name in names:
+        taken = best(kind, name, ways, threads, rounds)
+        cells = (f"{taken[how].wall:.2f} | {taken[how].cpu:.2f}" for how in ways)
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+        found += missed(f"{name}, threads: {threads}", taken)
+    return found
+
+
+def main() -> None:
+    """Print tables; exit with 1 if something takes longer than it may."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--only", choices=sorted({*GRAPHS, *LOOPS}))
+    parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
+    words = parser.parse_args()
+    kinds = {"graphs": GRAPHS, "loops": LOOPS}
+    if words.measure:
+        kind, name, how, threads = words.measure
+        print(json.dumps(vars(measured(way(kinds[kind][name](), how, int(threads))))))
+        return
+    print(f"onnxruntime {onnxruntime.__version__}, milliseconds a run")
+    late = []
+    for kind, graphs in kinds.items():
+        names = [name for name in graphs if words.only in (None, name)]
+        for name in names:
+            check(graphs[name](), WAYS[1:] if kind == "graphs" else FORMS)
+        for threads in words.threads if names else ():
+            late += table(kind, names, threads, words.rounds)
+    if late:
+        sys.exit("takes too long: " + "; ".join(late))
+
+
+if __name__ == "__main__":
+    main()
