@@ -23,7 +23,7 @@ from mdf_loop.lower.onnx_draws import DRAWN, onnx_draw
 from mdf_loop.lower.onnx_inputs import VARIADIC, inputs_of
 from mdf_loop.lower.recurrent import recurrent
 from mdf_loop.lower.scope import Scope
-from mdf_loop.lower.sequences import KNOWN, fitted_member
+from mdf_loop.lower.sequences import KNOWN, fitted_member, known_member
 from mdf_loop.lower.terms import OperatorResults, Term, tensor
 from mdf_loop.lower.texts import equal_texts
 from mdf_loop.ops import onnx_schema
@@ -56,7 +56,9 @@ def lower_onnx(b: ModelBuilder, op_type: str, args: Mapping[str, Any], scope: Sc
         inputs = fitted_member(b, inputs)
     if op_type == "Equal" and all(value is not None and kind(value) == "U" for value in inputs):
         return equal_texts(b, *(value for value in inputs if value is not None))
-    known = KNOWN[op_type](b, inputs) if op_type in KNOWN else None
+    known = known_member(b, inputs) if op_type == "SequenceAt" else None
+    if op_type in KNOWN:
+        known = KNOWN[op_type](b, inputs)
     if known is not None:
         return known
     attributes = attributes_of(b, schema, args, scope)

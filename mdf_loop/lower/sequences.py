@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from mdf_loop.errors import OperandError
-from mdf_loop.ir import Data, Value
+from mdf_loop.ir import Data, Op, Value
 from mdf_loop.ir.types import (
     TypeWord,
     element_type,
@@ -27,7 +27,7 @@ from mdf_loop.ir.types import (
 )
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.terms import OperatorResults, Term, promote, tensor
-from mdf_loop.ops.words import cast, kind
+from mdf_loop.ops.words import cast, ints, kind
 
 
 def as_sequence(b: ModelBuilder, term: Term) -> Value:
@@ -88,9 +88,43 @@ def _has_element(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | Non
     return b.constant(np.array(value is not None))
 
 
-def _get_element(_: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
+def _get_element(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
     value = inputs[0]
-    return None if value is None or is_optional(value.dtype) else value
+    if value is None or not is_optional(value.dtype):
+        return value
+    held = _parts(b, value, "Optional")
+    return held[0] if held is not None and len(held) == 1 else None
+
+
+def _parts(b: ModelBuilder, value: Value | None, op_type: str) -> tuple[Value, ...] | None:
+    """Return what an operation of this type has put together to the value; None if another made it."""
+    maker = None if value is None else b.makers.get(value)
+    if not isinstance(maker, Op) or maker.op_type != op_type:
+        return None
+    parts = tuple(part for part in maker.inputs if part is not None)
+    return None if any(b.is_weak(part) for part in parts) else parts
+
+
+def known_member(b: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:
+    """Return a member of a sequence that is made of values, without the sequence.
+
+    The axis of the sequence becomes one of an array where the position is computed. Then gradients
+    and sweeps go through the member as through any other value.
+    """
+    members, position = _parts(b, inputs[0], "SequenceConstruct"), inputs[1]
+    if not members or position is None:
+        return None
+    known = b.constant_of(position)
+    if known is not None:
+        place = int(known.reshape(()))
+        return members[place] if -len(members) <= place < len(members) else None
+    shape = members[0].shape
+    fixed = shape is not None and all(isinstance(extent, int) for extent in shape)
+    if not fixed or position.shape != () or any(member.shape != shape for member in members):
+        return None
+    rows = [b.op("Unsqueeze", member, ints(b, 0)) for member in members]
+    stacked = rows[0] if len(rows) == 1 else b.op("Concat", *rows, axis=0)
+    return b.op("Gather", stacked, position, axis=0)
 
 
 def _optional(_: ModelBuilder, inputs: Sequence[Value | None]) -> Value | None:

@@ -13,6 +13,7 @@ from mdf_loop.ir import Value
 from mdf_loop.ir.types import is_sequence
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.reductions import count_of
+from mdf_loop.lower.sequences import known_member
 from mdf_loop.lower.terms import Term, promote, tensor
 from mdf_loop.ops.words import cast, extents, ints, is_scalar, kind, rank
 
@@ -59,7 +60,9 @@ def subscript(b: ModelBuilder, term: Term, indices: tuple[Index, ...]) -> Term:
 def _member(b: ModelBuilder, sequence: Value, indices: tuple[Index, ...]) -> Value:
     """`sequence[k]`; negative positions count from the end."""
     if len(indices) == 1 and isinstance(indices[0], Value) and kind(indices[0]) in "iu":
-        return b.op("SequenceAt", sequence, cast(b, indices[0], "int64"))
+        inputs = (sequence, cast(b, indices[0], "int64"))
+        known = known_member(b, inputs)
+        return b.op("SequenceAt", *inputs) if known is None else known
     raise OperandError(
         f"'{sequence.name}' is {sequence.type}: a subscript of it is one whole number",
         hint="take its members one by one, or join all with onnx::ConcatFromSequence",

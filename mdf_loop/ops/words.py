@@ -132,7 +132,8 @@ def extents(value: Value) -> tuple[int | str, ...]:
     if value.shape is None:
         raise OperandError(
             f"the number of axes of '{value.name}' must be known here",
-            hint="give the input port a shape",
+            hint="give the input port a shape; of what is taken from sequences that loops or branches "
+            "give, no shape is known: there, carry or choose arrays",
         )
     return value.shape
 

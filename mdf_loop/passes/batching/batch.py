@@ -25,7 +25,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from mdf_loop.build import Builder
-from mdf_loop.errors import CarryShapeError, Findings, Poisoned, UnknownNameError
+from mdf_loop.errors import CarryShapeError, Findings, Poisoned, UnknownNameError, UnsupportedError
 from mdf_loop.ir import (
     Branch,
     Carried,
@@ -147,6 +147,12 @@ class _Batcher:
 
     def _batched(self, value: Value) -> Value:
         """The value of one run with the axis of the runs in front; it stands for it from now on."""
+        if not is_tensor(value.dtype):
+            raise UnsupportedError(
+                f"'{value.name}' is {value.type} and depends on what is swept: sequences cannot be "
+                "computed for many values at once",
+                hint=HINT,
+            )
         rank(value)
         new = Value(value.name, value.dtype, (self.axis, *(value.shape or ())), value.where)
         self.now[value] = new
