@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Array, Op, Shape, Value
 from mdf_loop.ir.substitute import substitute
+from mdf_loop.ir.types import is_tensor
 from mdf_loop.ops import onnx_schema
 from mdf_loop.ops.registry import title
 from mdf_loop.ops.words import ints, rank
@@ -188,3 +189,14 @@ def only(op: Op, operands: Operands, *positions: int) -> None:
 def _formal(op: Op, position: int) -> str:
     formals = onnx_schema.schema_of(op).inputs
     return str(formals[min(position, len(formals) - 1)].name)
+
+
+def refuse_sequence(value: Value) -> None:
+    """Refuse a value of many runs that is no tensor of a known number of axes."""
+    if not is_tensor(value.dtype):
+        raise UnsupportedError(
+            f"'{value.name}' is {value.type} and depends on what is swept: sequences cannot be "
+            "computed for many values at once",
+            hint=HINT,
+        )
+    rank(value)

@@ -25,7 +25,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from mdf_loop.build import Builder
-from mdf_loop.errors import CarryShapeError, Findings, Poisoned, UnknownNameError, UnsupportedError
+from mdf_loop.errors import CarryShapeError, Findings, Poisoned, UnknownNameError
 from mdf_loop.ir import (
     Branch,
     Carried,
@@ -49,7 +49,7 @@ from mdf_loop.ir import (
 from mdf_loop.ir.substitute import substitute
 from mdf_loop.ir.types import is_tensor
 from mdf_loop.ops import row_of
-from mdf_loop.ops.batching.lane import HINT, Lane, Operand, refusal
+from mdf_loop.ops.batching.lane import HINT, Lane, Operand, refusal, refuse_sequence
 from mdf_loop.ops.words import all_true, rank
 from mdf_loop.passes.batching.by_condition import (
     by_condition,
@@ -147,13 +147,7 @@ class _Batcher:
 
     def _batched(self, value: Value) -> Value:
         """The value of one run with the axis of the runs in front; it stands for it from now on."""
-        if not is_tensor(value.dtype):
-            raise UnsupportedError(
-                f"'{value.name}' is {value.type} and depends on what is swept: sequences cannot be "
-                "computed for many values at once",
-                hint=HINT,
-            )
-        rank(value)
+        refuse_sequence(value)
         new = Value(value.name, value.dtype, (self.axis, *(value.shape or ())), value.where)
         self.now[value] = new
         return new
