@@ -280,7 +280,10 @@ class Builder:
             [extent for extent in shape or () if isinstance(extent, int)] for _, shape in types
         ]
         large |= any(math.prod(shape) > FOLD_LIMIT for shape in shapes)
-        if missing or large or row_of(op_type).random or not self._folds(op_type, inputs):
+        row = row_of(op_type)
+        if missing or large or row.random or not self._folds(op_type, inputs):
+            return None
+        if row.passes_over_nan and any(map(_has_nan, known)):
             return None
         try:
             arrays = evaluate(op_type, known, attributes, len(types))
@@ -293,6 +296,10 @@ class Builder:
     def _folds(self, op_type: str, inputs: tuple[Value | None, ...]) -> bool:
         """Whether an operation of constants is done now."""
         return True
+
+
+def _has_nan(array: Array | None) -> bool:
+    return array is not None and array.dtype.kind == "f" and bool(np.isnan(array).any())
 
 
 def _kind(array: Array) -> tuple[str, tuple[int, ...]]:

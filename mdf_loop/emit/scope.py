@@ -29,7 +29,7 @@ from mdf_loop.ir import (
 from mdf_loop.ir.types import TypeWord, dtype_name, element_type, inside, is_optional, is_sequence
 from mdf_loop.onnx_writer import oir
 from mdf_loop.ops.native.code import Failure
-from mdf_loop.ops.onnx_schema import optional_outputs
+from mdf_loop.ops.onnx_schema import list_type, optional_outputs
 from mdf_loop.ops.opset import opset_of_all
 
 
@@ -182,7 +182,7 @@ class OnnxScope:
     ) -> str:
         """Append a node and give its name, which says where in the MDF it comes from."""
         self.writer.domains.add(domain)
-        plain = {k: _attribute(k, v) for k, v in (attributes or {}).items()}
+        plain = {k: _attribute(op_type, k, v) for k, v in (attributes or {}).items()}
         name = self.writer.fresh(f"{where} {op_type}".strip())
         self.nodes.append(
             oir.node(
@@ -241,11 +241,13 @@ def _tensor(array: Array, name: str | None = None) -> oir.TensorProtocol:
     return oir.StringTensor(texts, shape=oir.Shape(array.shape), name=name)
 
 
-def _attribute(name: str, value: Any) -> Any:
+def _attribute(op_type: str, name: str, value: Any) -> Any:
     if isinstance(value, TypeWord):
         return oir.AttrTypeProto(name, oir.TypeAndShape(value_type(value), None))
     if isinstance(value, np.ndarray):
         return _tensor(value)
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, list | tuple) and not value:  # of which the type cannot be seen
+        return oir.Attr(name, oir.AttributeType(list_type(op_type, name)), [])
     return list(value) if isinstance(value, tuple) else value

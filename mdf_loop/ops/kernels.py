@@ -94,7 +94,8 @@ def _model(
     }
     read = [f"i{k}" if dtype is not None else "" for k, dtype in enumerate(inputs)]
     made = [f"o{k}" for k, _ in enumerate(outputs)]
-    node = helper.make_node(op_type, read, made, **attributes)
+    node = helper.make_node(op_type, read, made)
+    node.attribute.extend(onnx_schema.attribute_protos(op_type, attributes))
     given = [types[name] for name in read if name]
     graph = helper.make_graph([node], "probe", given, [types[name] for name in made])
     imports = [helper.make_opsetid("", opset)]

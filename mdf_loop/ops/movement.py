@@ -42,6 +42,18 @@ def _data_and_filling(op: Op) -> Sequence[int]:
     return range(0, len(op.inputs), 2)[:2]
 
 
+def _one_hot(index: Array, depth: Array, values: Array, axis: int = -1) -> Array:
+    """Return `on` at the index along a new axis and `off` elsewhere; a negative index counts from the end."""
+    extent = int(np.ravel(depth)[0])
+    whole = np.asarray(index).astype(np.int64)
+    whole = np.where(whole < 0, whole + extent, whole)
+    off, on = values
+    rank = whole.ndim + 1
+    places = np.arange(extent).reshape(extent, *(1,) * (rank - 1 - axis % rank))
+    is_on = np.expand_dims(whole, axis % rank) == places
+    return np.asarray(np.where(is_on, on, off), values.dtype)
+
+
 _copied = partial(Row, moves=_first, bits=Bits.FIXED)
 _indexed = partial(_copied, has_kernel=sure_kernels.indexed(PLAIN))
 _counted = partial(Row, bits=Bits.FIXED, never_negative=yes)
@@ -358,6 +370,7 @@ MADE = (
         may_fail=unless_known(1),
         batched=reductions.along_axis,
         composed=composing.one_hot,
+        meaning=_one_hot,
     ),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -149,8 +149,32 @@ def node_of(
 ) -> onnx.NodeProto:
     """One node of its own, with inputs i0, i1, ... (those that are present) and outputs o0, o1, ...."""
     names = [f"i{k}" if there else "" for k, there in enumerate(present)]
+    node = helper.make_node(op_type, names, [f"o{k}" for k in range(n_outputs)])
     plain = {key: attribute_value(value) for key, value in attributes.items()}
-    return helper.make_node(op_type, names, [f"o{k}" for k in range(n_outputs)], **plain)
+    node.attribute.extend(attribute_protos(op_type, plain))
+    return node
+
+
+def attribute_protos(op_type: str, attributes: Mapping[str, Any]) -> Iterator[onnx.AttributeProto]:
+    """Yield the attributes of a node; the type of an empty list is that of the operator's schema."""
+    for key, value in attributes.items():
+        is_empty = isinstance(value, list | tuple) and not value
+        kind = list_type(op_type, key) if is_empty else None
+        yield helper.make_attribute(key, value, attr_type=kind)
+
+
+@functools.cache
+def list_type(op_type: str, name: str) -> int:
+    """Return the type of a list attribute in the newest schema that has it: integers if none has."""
+    schemas = [s for s in defs.get_all_schemas_with_history() if s.name == op_type and not s.domain]
+    newest = max((s for s in schemas if name in s.attributes), key=_since, default=None)
+    if newest is None:
+        return int(onnx.AttributeProto.INTS)
+    return int(newest.attributes[name].type.value)
+
+
+def _since(schema: defs.OpSchema) -> int:
+    return int(schema.since_version)
 
 
 def refuse_wrong_kinds(op_type: str, inputs: Sequence[Value | None]) -> None:

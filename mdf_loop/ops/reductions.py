@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
+import numpy as np
+
+from mdf_loop.ir import Array
 from mdf_loop.ops import for_cuda, speeds, sure_kernels
 from mdf_loop.ops.batching import reductions as batching
 from mdf_loop.ops.compositions import reductions as composing
@@ -31,6 +36,51 @@ _summed = partial(_reduced, wrong_kernel=sure_kernels.first_of(_WHOLE))
 
 _of_floats = sure_kernels.first_of(FLOATS)
 
+
+def _meaning(reduce: Callable[..., Array]) -> Callable[..., Array]:
+    """Return the meaning of a reduction in the dtype of its operand; `reduce` is numpy's.
+
+    Of integers it is computed in float64 and rounded toward zero, except of what stays whole.
+    """
+
+    def meaning(
+        x: Array,
+        computed: Array | None = None,
+        *,
+        axes: Sequence[int] | None = None,
+        keepdims: int = 1,
+        noop_with_empty_axes: int = 0,
+    ) -> Array:
+        listed = tuple(int(k) for k in (computed if computed is not None else axes or ()))
+        if not listed and not noop_with_empty_axes:
+            listed = tuple(range(x.ndim))
+        return np.asarray(reduce(x, axis=listed, keepdims=bool(keepdims))).astype(x.dtype)
+
+    return meaning
+
+
+def _square_sum(x: Array, **how: Any) -> Array:
+    return np.asarray(np.sum(x * x, dtype=x.dtype, **how))
+
+
+def _log_sum(x: Array, **how: Any) -> Array:
+    return np.asarray(np.log(np.sum(_real(x), **how)))
+
+
+def _log_sum_exp(x: Array, **how: Any) -> Array:
+    """Return `log(sum(exp(x - m))) + m` of the largest x, or of 0 where that is infinite."""
+    x = _real(x)
+    kept = {**how, "keepdims": True}
+    largest = np.max(x, initial=-np.inf, **kept)
+    largest = np.where(np.isinf(largest), 0, largest)
+    total = np.log(np.sum(np.exp(x - largest), **kept)) + largest
+    return np.asarray(total if how["keepdims"] else np.squeeze(total, how["axis"]))
+
+
+def _real(x: Array) -> Array:
+    return x.astype(np.float64) if x.dtype.kind in "iu" else x
+
+
 _along = partial(Row, may_fail=no, batched=batching.along_axis)
 
 ROWS = (
@@ -57,6 +107,7 @@ ROWS = (
     _summed(
         name="ReduceSumSquare",
         derivative=slopes.SUM_SQUARE,
+        meaning=_meaning(_square_sum),
         composed=composing.whole_square_sum,
         for_cuda=for_cuda.total,
     ),
@@ -70,26 +121,37 @@ ROWS = (
     _reduced(
         name="ReduceLogSum",
         derivative=slopes.LOG_SUM,
+        meaning=_meaning(_log_sum),
         composed=composing.log_sum,
         composes=_of_floats,
     ),
     _reduced(
         name="ReduceLogSumExp",
         derivative=slopes.LOG_SUM_EXP,
+        meaning=_meaning(_log_sum_exp),
         work=transcendental,
         composed=composing.log_sum_exp,
         composes=_of_floats,
     ),
     _reduced(name="ReduceMean", derivative=slopes.MEAN, native_whole=native.mean),
     _reduced(
-        name="ReduceMax", derivative=slopes.EXTREME, native_whole=native.largest, bits=Bits.ONCE
+        name="ReduceMax",
+        derivative=slopes.EXTREME,
+        native_whole=native.largest,
+        bits=Bits.ONCE,
+        passes_over_nan=True,
     ),
     _reduced(
-        name="ReduceMin", derivative=slopes.EXTREME, native_whole=native.smallest, bits=Bits.ONCE
+        name="ReduceMin",
+        derivative=slopes.EXTREME,
+        native_whole=native.smallest,
+        bits=Bits.ONCE,
+        passes_over_nan=True,
     ),
     _along(
         name="ArgMax",
         native_whole=running.largest_place,
+        passes_over_nan=True,
         bits=Bits.ONCE,
         may_fail=unless_fixed,
         never_negative=yes,
@@ -97,6 +159,7 @@ ROWS = (
     _along(
         name="ArgMin",
         native_whole=running.smallest_place,
+        passes_over_nan=True,
         bits=Bits.ONCE,
         may_fail=unless_fixed,
         never_negative=yes,

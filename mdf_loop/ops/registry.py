@@ -154,6 +154,8 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
         native_whole: how machine code computes it, of whole arrays.
         opset: the lowest opset that has it, where ONNX's schemas alone do not tell.
         newer_forms: (opset, form): how it is said from an opset on, where it was said differently before.
+        passes_over_nan: True if ONNX Runtime's kernel passes over nan, as the meaning does not:
+            operations of constants that hold nan are left to the runtime.
         schema, types, meaning: of an operation that ONNX lacks all three, of ONNX's own none but
             a meaning that mends the reference's, or types that its inference does not tell. The schema's domain is `mdf_loop.` and a family,
             as in `mdf_loop.signals::Cube`: models and errors call it so. The schema's types are
@@ -192,6 +194,7 @@ class Row(Struct, frozen=True, kw_only=True, eq=False):
     newer_forms: Sequence[tuple[int, Form]] = ()
     schema: defs.OpSchema | None = None
     types: Types | None = None
+    passes_over_nan: bool = False
     meaning: Meaning | None = None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx
 from onnx import helper
@@ -66,11 +68,73 @@ def reduce_bool(r: Rewrite) -> None:
     r.cast(found, T.BOOL, to=r.output())
 
 
-def reduction_needs_definition(r: Rewrite) -> bool:
-    """ReduceL1 and its like keep their name where the axes are known."""
+def reduce_composed(r: Rewrite) -> None:
+    """ReduceL1 and its like: known axes stand in an attribute, others are those of a ReduceSum.
+
+    ONNX's own definitions compute in float32.
+    """
     axes = r.input(1)
     known = r.facts.value(axes) if axes else np.zeros(0)
-    return known is None or (not known.size and bool(r.get("noop_with_empty_axes", 0)))
+    if known is not None and (known.size or not r.get("noop_with_empty_axes", 0)):
+        axes_to_attribute(r)
+        return
+    dtype, data = r.dtype(r.input(0)), r.input(0)
+    is_exact = r.node.op_type in ("ReduceL1", "ReduceSumSquare")
+    wide = data if is_exact or dtype not in _WHOLE else r.cast(data, T.DOUBLE)
+    result = _REDUCTIONS[r.node.op_type](r, wide, [axes] if axes else [])
+    if wide == data:
+        r.make("Identity", [result], to=r.output())
+    else:
+        r.cast(result, dtype, to=r.output())
+
+
+def _reduce(
+    r: Rewrite, op_type: str, data: str, axes: list[str], keepdims: int | None = None
+) -> str:
+    kept = r.get("keepdims", 1) if keepdims is None else keepdims
+    noop = r.get("noop_with_empty_axes", 0)
+    return r.make(op_type, [data, *axes], keepdims=kept, noop_with_empty_axes=noop)
+
+
+def _l1(r: Rewrite, data: str, axes: list[str]) -> str:
+    return _reduce(r, "ReduceSum", r.make("Abs", [data]), axes)
+
+
+def _sum_square(r: Rewrite, data: str, axes: list[str]) -> str:
+    return _reduce(r, "ReduceSum", r.make("Mul", [data, data]), axes)
+
+
+def _l2(r: Rewrite, data: str, axes: list[str]) -> str:
+    return r.make("Sqrt", [_sum_square(r, data, axes)])
+
+
+def _log_sum(r: Rewrite, data: str, axes: list[str]) -> str:
+    return r.make("Log", [_reduce(r, "ReduceSum", data, axes)])
+
+
+def _log_sum_exp(r: Rewrite, data: str, axes: list[str]) -> str:
+    """Build `log(sum(exp(x - m))) + m` of the largest x, or of 0 where that is infinite."""
+    zero = r.make("CastLike", [r.constant(np.array(0.0)), data])
+    largest, kept = (
+        r.make("Where", [r.make("IsInf", [found]), zero, found])
+        for found in (
+            _reduce(r, "ReduceMax", data, axes, 1),
+            _reduce(r, "ReduceMax", data, axes),
+        )
+    )
+    powers = r.make("Exp", [r.make("Sub", [data, largest])])
+    return r.make("Add", [r.make("Log", [_reduce(r, "ReduceSum", powers, axes)]), kept])
+
+
+_WHOLE = frozenset(_BITS)
+
+_REDUCTIONS: dict[str, Callable[[Rewrite, str, list[str]], str]] = {
+    "ReduceL1": _l1,
+    "ReduceL2": _l2,
+    "ReduceLogSum": _log_sum,
+    "ReduceLogSumExp": _log_sum_exp,
+    "ReduceSumSquare": _sum_square,
+}
 
 
 def cast(r: Rewrite) -> None:

@@ -14,6 +14,7 @@ from mdf_loop.importing.opsets.facts import Facts, attribute_of
 from mdf_loop.importing.opsets.names import Names
 from mdf_loop.importing.opsets.weights import graphs_of
 from mdf_loop.ir import Array
+from mdf_loop.ops.onnx_schema import attribute_protos
 
 
 class Rewrite:
@@ -83,7 +84,9 @@ class Rewrite:
         given = {key: value for key, value in attributes.items() if value is not None}
         ours = set(outputs) & set(self.node.output) - {""}
         name = self.node.name if ours else ""
-        self.made.append(helper.make_node(op_type, list(inputs), list(outputs), name, **given))
+        node = helper.make_node(op_type, list(inputs), list(outputs), name)
+        node.attribute.extend(attribute_protos(op_type, given))
+        self.made.append(node)
         return outputs
 
     def constant(self, array: Array) -> str:
@@ -123,8 +126,7 @@ class Rewrite:
         stays = [a for a in kept.attribute if a.name not in gone]
         del kept.attribute[:]
         kept.attribute.extend(stays)
-        for key, value in attributes.items():
-            kept.attribute.append(helper.make_attribute(key, value))
+        kept.attribute.extend(attribute_protos(self.node.op_type, attributes))
         self.made.append(kept)
 
     def refuse(self, what: str, hint: str = "") -> NoReturn:

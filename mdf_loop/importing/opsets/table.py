@@ -65,10 +65,13 @@ OLDER: dict[tuple[str, int], Step] = {
 }
 
 _COMPOSED = "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare"
-_PLAIN = f"{_COMPOSED} ReduceMax ReduceMin ReduceProd"
 
 NEWER: dict[tuple[str, int], Step] = {
-    **{(name, 18): newer_math.axes_to_attribute for name in _PLAIN.split()},
+    **{
+        (name, 18): newer_math.axes_to_attribute
+        for name in ("ReduceMax", "ReduceMin", "ReduceProd")
+    },
+    **{(name, 18): newer_math.reduce_composed for name in _COMPOSED.split()},
     **{(name, 20): newer_math.reduce_bool for name in ("ReduceMax", "ReduceMin")},
     **{(name, v): newer_math.cast for name in ("Cast", "CastLike") for v in (19, 24)},
     ("AveragePool", 19): newer_layers.average_pool_19,
@@ -101,7 +104,6 @@ NEWER: dict[tuple[str, int], Step] = {
 }
 
 DEFINED: dict[tuple[str, int], Question] = {
-    **{(name, 18): newer_math.reduction_needs_definition for name in _COMPOSED.split()},
     ("Range", 27): newer_math.half_range,
     ("SpaceToDepth", 28): newer_math.rows_before_depth,
 }

@@ -12,7 +12,7 @@ import numpy as np
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.compositions.words import attribute, extents, number, operand
+from mdf_loop.ops.compositions.words import attribute, extents, number, operand, optional
 from mdf_loop.ops.words import cast, ints, sum_of
 
 if TYPE_CHECKING:
@@ -125,14 +125,50 @@ def _sum_of(b: Builder, op: Op, terms: Value) -> Value:
 
 
 def whole_product(b: Builder, op: Op) -> Value:
-    """The product along axes of known extent: halves are multiplied until one row is left."""
-    x = operand(op)
+    """Build the product along axes of known extent: halves are multiplied until one row is left."""
+    x, computed = operand(op), optional(op, 1)
     sizes = extents(x, "the product of whole numbers")
-    axes = attribute(op, "axes") or range(len(sizes))
+    listed = attribute(op, "axes")
+    if computed is not None:
+        known = b.constant_of(computed)
+        if known is None:
+            return _product_along(b, op, x, sizes, computed)
+        listed = known.ravel().tolist()
+    if not listed and op.attributes.get("noop_with_empty_axes"):
+        return x
+    axes = listed or range(len(sizes))
     axes = tuple(axis % len(sizes) for axis in axes)
     for axis in axes:
         x = _product(b, x, axis, sizes[axis])
     return x if attribute(op, "keepdims") else b.op("Squeeze", x, ints(b, *axes))
+
+
+def _product_along(b: Builder, op: Op, x: Value, sizes: tuple[int, ...], computed: Value) -> Value:
+    """Build the product along axes that are known only in the run.
+
+    Along each axis in turn the product takes the place of all rows if the axis is reduced. One more row
+    of ones holds it where there are none. Of a reduced axis the first row alone is kept.
+    """
+    rank = len(sizes)
+    wrapped = b.op("Mod", b.op("Add", computed, ints(b, rank)), ints(b, rank))
+    is_listed = b.op("Equal", b.op("Unsqueeze", wrapped, ints(b, -1)), ints(b, *range(rank)))
+    reduced = cast(
+        b, b.op("ReduceSum", cast(b, is_listed, "int64"), ints(b, 0), keepdims=0), "bool"
+    )
+    if not op.attributes.get("noop_with_empty_axes"):
+        is_empty = b.op("Equal", b.op("Size", computed), b.constant(np.array(0)))
+        reduced = b.op("Or", reduced, is_empty)
+    around = ints(b, *[0] * rank, *[1] * rank)
+    rows = b.op("Pad", x, around, number(b, 1, x))
+    for axis, size in enumerate(sizes):
+        is_reduced = b.op("Gather", reduced, ints(b, axis), axis=0)
+        rows = b.op("Where", is_reduced, _product(b, rows, axis, size + 1), rows)
+    ends = b.op("Where", reduced, ints(b, *[1] * rank), ints(b, *sizes))
+    x = b.op("Slice", rows, ints(b, *[0] * rank), ends, ints(b, *range(rank)))
+    if attribute(op, "keepdims"):
+        return x
+    kept = b.op("Compress", b.op("Shape", x), b.op("Not", reduced), axis=0)
+    return b.op("Reshape", x, kept, allowzero=1)
 
 
 def _product(b: Builder, x: Value, axis: int, size: int) -> Value:
