@@ -170,7 +170,8 @@ def list_type(op_type: str, name: str) -> int:
     newest = max((s for s in schemas if name in s.attributes), key=_since, default=None)
     if newest is None:
         return int(onnx.AttributeProto.INTS)
-    return int(newest.attributes[name].type.value)
+    kind: Any = newest.attributes[name].type  # its stub says nothing of the number
+    return int(kind.value)
 
 
 def _since(schema: defs.OpSchema) -> int:
