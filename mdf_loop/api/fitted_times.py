@@ -8,7 +8,12 @@ import numpy as np
 
 from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_report import Report, criteria
-from mdf_loop.api.fitting_to_data import FitRequest, fitted_model, refuse_few
+from mdf_loop.api.fitting_to_data import (
+    FitRequest,
+    fitted_model,
+    refuse_columns_of_inputs,
+    refuse_few,
+)
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.apart import refuse_apart
 from mdf_loop.fitting.around import as_found, settled
@@ -77,6 +82,11 @@ def observed_times(model: Derivable, request: FitRequest) -> tuple[ReactionTimes
             f"a likelihood is of 'rt', and of 'choice' if there are any, not {', '.join(said)}",
             hint="e.g. likelihood={'rt': 'ddm.rt', 'choice': 'ddm.choice'}",
         )
+    if request.steps is not None:
+        raise InputError(
+            "a likelihood compares one time in each trial, but steps give a row for each step",
+            hint="leave steps out; let the node compute a whole trial, e.g. by a loop inside of it",
+        )
     if request.start is None and request.points < FEWEST:
         raise InputError(
             f"points={request.points} are too few for a likelihood: the population that it is "
@@ -89,6 +99,7 @@ def observed_times(model: Derivable, request: FitRequest) -> tuple[ReactionTimes
             hint="leave method out",
         )
     table = read_table(request.data)
+    refuse_columns_of_inputs(model, table, [word for word in WORDS if word in said])
     outputs = tuple(find_item(model.prepared.document, said[w]).name for w in WORDS if w in said)
     times, *choices = (_column(table, word, said[word]) for word in WORDS if word in said)
     return ReactionTimes.of(times, choices[0] if choices else None), outputs
@@ -155,6 +166,7 @@ def _of_part(report: Report, part: Decisions, sure: Uncertainty | None, seeds: A
         "differential evolution of a binned likelihood",
         part.own,
         **criteria(cost, len(point), part.times.count),
+        dropped=part.times.dropped,
         distributions=_distributions(part, shares),
     )
 

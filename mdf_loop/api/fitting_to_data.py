@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,9 @@ from mdf_loop.durations import seconds
 from mdf_loop.errors import InputError, LoopError
 from mdf_loop.fitting.free import Free, free_names, free_of
 from mdf_loop.fitting.observed import (
+    NO_OUTPUTS,
     Observations,
+    Table,
     column_of,
     observations,
     outputs_in,
@@ -30,7 +32,7 @@ from mdf_loop.fitting.observed import (
 )
 from mdf_loop.lower.syntax import number_of
 from mdf_loop.reading.inputs import open_ports
-from mdf_loop.reading.names import find_item
+from mdf_loop.reading.names import find_item, items
 from mdf_loop.reading.settings import is_state, written_value
 from mdf_loop.specification import RunSpecification, specify
 
@@ -189,12 +191,46 @@ def observed_by(model: Derivable, request: FitRequest, data: Any) -> Observation
     wanted = request.against
     if wanted is None:
         wanted = outputs_in(table)
+        refuse_columns_of_inputs(model, table, {*NO_OUTPUTS, *_names_of_items(document)})
     columns = {}
+    read = set(NO_OUTPUTS)
     for name, names in _columns(document, wanted).items():
         columns[name] = column_of(table, names, f"'{name}'")
+        read |= {next(each for each in names if each in table)}
+    refuse_columns_of_inputs(model, table, read)
     if not columns:
         raise InputError("the data have no column of an output", hint="name outputs: against=")
     return observations(table, columns, request.steps, request.asked.dt)
+
+
+def _names_of_items(document: Document) -> Iterator[str]:
+    """Yield the names that columns of outputs, parameters and functions can have."""
+    for item in items(document):
+        yield item.name
+        if item.kind == "output_ports":
+            yield item.id
+
+
+def refuse_columns_of_inputs(model: Derivable, table: Table, read: Container[str]) -> None:
+    """Refuse columns that have the name of an input and would be ignored.
+
+    Args:
+        model: the model.
+        table: the data.
+        read: names of columns that the fit reads.
+
+    Raises:
+        InputError: there is such a column.
+    """
+    ports = {name for port in open_ports(model.prepared.document) for name in port.names}
+    for name in table:
+        if name in ports and name not in read:
+            raise InputError(
+                f"the column '{name}' of the data has the name of an input, but a fit does not "
+                "read inputs from the data",
+                hint=f"give inputs={{'{name}': ...}}, with one fit for each value, and leave the "
+                "column out",
+            )
 
 
 def _columns(document: Document, wanted: Any) -> dict[str, tuple[str, ...]]:

@@ -23,6 +23,9 @@ from mdf_loop.paths import noted, path_of
 TIME, STEP, TRIAL, WEIGHT, DEVIATION = "time", "step", "trial", "weight", "sd"
 """Columns that are no outputs: when, of which repeat, how much it counts, how exact it is."""
 
+NO_OUTPUTS = (TIME, STEP, TRIAL, WEIGHT, DEVIATION)
+"""All of these."""
+
 Table = Mapping[str, Array]
 """Columns by name, a row for each observation."""
 
@@ -67,6 +70,17 @@ class Observations(Struct, frozen=True):
     def count(self) -> int:
         """How many numbers were observed."""
         return sum(int(part.seen.sum()) for part in self.parts)
+
+    @property
+    def dropped(self) -> int:
+        """The number of rows in which the value of an output is nan or infinite."""
+        return not_finite_rows(*(part.values for part in self.parts))
+
+
+def not_finite_rows(*columns: Array) -> int:
+    """Return the number of rows in which a column is nan or infinite."""
+    rows = [~np.isfinite(each).reshape(len(each), -1).all(axis=1) for each in columns]
+    return int(np.any(rows, axis=0).sum())
 
 
 def read_table(data: Any, what: str = "the data") -> Table:
@@ -213,4 +227,4 @@ def _factors(table: Table, rows: int) -> tuple[Array, bool]:
 
 def outputs_in(table: Table) -> Sequence[str]:
     """Columns that may be outputs."""
-    return [name for name in table if name not in (TIME, STEP, TRIAL, WEIGHT, DEVIATION)]
+    return [name for name in table if name not in NO_OUTPUTS]

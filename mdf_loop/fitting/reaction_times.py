@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.around import Term
+from mdf_loop.fitting.observed import not_finite_rows
 from mdf_loop.fitting.summands import Summand, Summands
 from mdf_loop.ir import Array
 
@@ -65,10 +66,17 @@ def _counts(edges: Array, times: Array) -> Array:
 
 
 class ReactionTimes(Struct, frozen=True):
-    """What was observed of decisions: bins by choice, and all times."""
+    """What was observed of decisions.
+
+    Attributes:
+        bins: bins of the times, by choice.
+        times: all times.
+        dropped: the number of rows whose time or choice is nan or infinite.
+    """
 
     bins: tuple[Bins, ...]
     times: Array
+    dropped: int = 0
 
     @classmethod
     def of(cls, times: Array, choices: Array | None) -> ReactionTimes:
@@ -82,11 +90,12 @@ class ReactionTimes(Struct, frozen=True):
         seen = np.isfinite(times) if choices is None else np.isfinite(times) & np.isfinite(choices)
         if not seen.any():
             raise InputError("the data have no reaction time")
+        dropped = not_finite_rows(times) if choices is None else not_finite_rows(times, choices)
         if choices is None:
-            return cls((Bins.of(None, times[seen]),), times[seen])
+            return cls((Bins.of(None, times[seen]),), times[seen], dropped)
         kinds = np.unique(choices[seen])
         bins = tuple(Bins.of(float(k), times[seen & (choices == k)]) for k in kinds)
-        return cls(bins, times[seen])
+        return cls(bins, times[seen], dropped)
 
     @property
     def observed(self) -> Array:

@@ -44,7 +44,16 @@ class Fit(FitData):
             "covariance": self.covariance,
             "correlations": self.correlations,
         }
-        for name in ("cost", "sse", "residual_sd", "log_likelihood", "aic", "bic", "count"):
+        for name in (
+            "cost",
+            "sse",
+            "residual_sd",
+            "log_likelihood",
+            "aic",
+            "bic",
+            "count",
+            "dropped",
+        ):
             told[name] = getattr(self, name)
         for name in ("converged", "reason", "evaluations", "seconds", "seed", "method"):
             told[name] = getattr(self, name)

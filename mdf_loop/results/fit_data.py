@@ -90,6 +90,7 @@ class FitData:
         aic: Akaike's criterion.
         bic: the Bayesian one.
         count: how many numbers were observed.
+        dropped: the number of rows of the data in which a value is nan or infinite; such values are left out.
         converged: whether the search was done.
         reason: why it ended.
         stopped_by: what ended it, if it was not done: `StoppedBy.COMPLETED` if it was.
@@ -130,6 +131,7 @@ class FitData:
     aic: float | None = None
     bic: float | None = None
     count: int = 0
+    dropped: int = 0
     at_bounds: tuple[str, ...] = ()
     beyond_bounds: tuple[str, ...] = ()
     together: tuple[tuple[str, ...], ...] = ()

@@ -101,6 +101,8 @@ def _quality(fit: FitData) -> Iterator[str]:
     lines = {name: f"{number:.6g}" for name, number in told.items() if number is not None}
     if fit.count:
         lines["data"] = _counted(fit.count, "number")
+    if fit.dropped:
+        lines["dropped"] = f"{_counted(fit.dropped, 'row')} with nan or infinite values"
     lines |= _run(fit)
     width = max(map(len, lines))
     return (f"{name:{width}}  {said}" for name, said in lines.items())
