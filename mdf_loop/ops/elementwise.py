@@ -123,6 +123,16 @@ def _hard_swish(x: Array) -> Array:
     return made.astype(x.dtype)
 
 
+def _relu(x: Array) -> Array:
+    """Return max(x, 0); -0.0 and nan stay as they are, as in ONNX Runtime."""
+    return np.where(x < 0, np.zeros((), x.dtype), x)
+
+
+def _softsign(x: Array) -> Array:
+    """Return x / (1 + |x|), of single numbers too, which onnx's reference refuses."""
+    return np.asarray(np.divide(x, np.add(np.abs(x), 1, dtype=x.dtype)), x.dtype)
+
+
 def _gelu(x: Array, approximate: str = "none") -> Array:
     wide = np.asarray(x, np.float64)
     if approximate == "tanh":
@@ -336,7 +346,13 @@ ACTIVATIONS = (
     _composed(name="Elu", derivative=slopes.ELU, composed=activations.elu),
     _composed(name="Celu", derivative=slopes.CELU, composed=activations.celu),
     _composed(name="Selu", derivative=slopes.SELU, composed=activations.selu),
-    _once(name="Relu", derivative=slopes.RELU, native=native.relu, composed=activations.relu),
+    _once(
+        name="Relu",
+        derivative=slopes.RELU,
+        native=native.relu,
+        composed=activations.relu,
+        meaning=_relu,
+    ),
     pointwise(
         name="LeakyRelu",
         derivative=slopes.LEAKY_RELU,
@@ -376,7 +392,9 @@ ACTIVATIONS = (
         wrong_kernel=_is_spelt_out,
         composed=activations.mish,
     ),
-    pointwise(name="Softsign", native=native.softsign, composed=activations.softsign),
+    pointwise(
+        name="Softsign", native=native.softsign, composed=activations.softsign, meaning=_softsign
+    ),
     # computes in float32: Shrink(1.9) = 1.89999998
     pointwise(
         name="Shrink",

@@ -1,0 +1,153 @@
+"""How far rounding errors go in a program: the interpreter with each rounding operation off by what is allowed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdf_loop.ir import Data, Program
+from mdf_loop.ir.types import dtype_name
+from mdf_loop.ops.meaning import evaluate
+from mdf_loop.run import interpret as interpreter
+from tests.random_programs.agreement import SHARES, differences, largest_in
+from tests.random_programs.forms import Failure, Outcome
+
+ELEMENTARY = frozenset(
+    (
+        *("Exp", "Log", "Tanh", "Sigmoid", "Sin", "Cos", "Tan", "Asin"),
+        *("Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Erf"),
+        *("Pow",),
+    )
+)
+"""Functions of which two forms may differ by 4 units in the last place."""
+
+COMPOSED = frozenset(
+    (
+        *("Softplus", "Softsign", "Elu", "Selu", "Celu", "Mish", "LeakyRelu", "HardSigmoid"),
+        *("Gelu", "HardSwish", "ThresholdedRelu", "Shrink", "Reciprocal", "PRelu"),
+    )
+)
+"""Functions that are made of others."""
+
+LINEAR = frozenset(
+    (
+        *(
+            "ReduceSum",
+            "ReduceMean",
+            "ReduceL1",
+            "ReduceSumSquare",
+            "CumSum",
+            "MatMul",
+            "Sum",
+            "Mean",
+        ),
+        *("ScatterND", "ScatterElements", "Einsum", "Gemm"),
+    )
+)
+"""Sums of terms: of absolute values they give the sum of the absolute values of their terms."""
+
+TOTALS = frozenset(
+    ("ReduceProd", "ReduceL2", "ReduceLogSumExp", "ReduceLogSum", "Softmax", "LogSoftmax")
+)
+"""Other combinations of many numbers."""
+
+Evaluate = Callable[[str, Sequence[Any], Mapping[str, Any], int], list[Any]]
+
+
+@dataclass
+class Trace:
+    """What the interpreter computed: the largest absolute value, and operations that round."""
+
+    largest: float = 1e-300
+    calls: list[tuple[str, Sequence[Any], Mapping[str, Any], list[Any]]] = field(
+        default_factory=list
+    )
+
+
+@contextlib.contextmanager
+def _evaluating(instead: Evaluate) -> Iterator[None]:
+    with mock.patch.object(interpreter, "evaluate", instead):
+        yield
+
+
+def traced(program: Program, arrays: Mapping[str, Data]) -> Trace:
+    """Compute a program by the interpreter and return what its operations were."""
+    trace = Trace(max([1e-300, *(largest_in(np.asarray(a)) for a in arrays.values())]))
+
+    def remembering(op_type: str, operands: Any, attributes: Any, count: int) -> list[Any]:
+        results = evaluate(op_type, operands, attributes, count)
+        sizes = [largest_in(result) for result in results if isinstance(result, np.ndarray)]
+        trace.largest = max([trace.largest, *sizes])
+        if op_type in ELEMENTARY | LINEAR:
+            trace.calls.append((op_type, operands, attributes, results))
+        return results
+
+    with _evaluating(remembering), contextlib.suppress(Exception):
+        interpreter.interpret(program, arrays)
+    return trace
+
+
+def allowed_error(
+    op_type: str, operands: Sequence[Any], attributes: Mapping[str, Any], result: NDArray[Any]
+) -> NDArray[Any] | None:
+    """Return how far one operation of two forms may differ, or None if its bits are equal."""
+    if dtype_name(result) not in SHARES:
+        return None
+    eps = float(np.finfo(result.dtype).eps)
+    size = np.abs(result).astype(np.float64)
+    if op_type in ELEMENTARY:
+        return 4 * eps * size
+    if op_type in COMPOSED:
+        return 16 * eps * size
+    if op_type not in LINEAR | TOTALS:
+        return None
+    terms = max(int(np.size(operands[0])), 1)
+    if op_type in TOTALS:
+        return 2 * terms * eps * np.maximum(size, 1.0 if "Log" in op_type else 0.0)
+    absolute = [
+        np.abs(a) if isinstance(a, np.ndarray) and dtype_name(a) in SHARES else a for a in operands
+    ]
+    return (
+        2 * terms * eps * np.abs(evaluate(op_type, absolute, attributes, 1)[0]).astype(np.float64)
+    )
+
+
+def perturbed(program: Program, arrays: Mapping[str, Data], seed: int) -> Outcome:
+    """Compute a program by the interpreter, each rounding operation off by what is allowed."""
+    rng = np.random.default_rng(seed)
+
+    def shaken(op_type: str, operands: Any, attributes: Any, count: int) -> list[Any]:
+        results = evaluate(op_type, operands, attributes, count)
+        with np.errstate(all="ignore"):
+            errors = [
+                allowed_error(op_type, operands, attributes, r)
+                if isinstance(r, np.ndarray)
+                else None
+                for r in results
+            ]
+            return [
+                r if e is None else np.asarray(r + e * rng.uniform(-1, 1, r.shape)).astype(r.dtype)
+                for r, e in zip(results, errors, strict=True)
+            ]
+
+    with _evaluating(shaken):
+        try:
+            outputs = interpreter.interpret(program, arrays)
+        except Exception as error:  # noqa: BLE001 - numpy raises anything
+            return Failure(str(error))
+    return {name: np.asarray(array) for name, array in outputs.items()}
+
+
+def amplifies(
+    program: Program, arrays: Mapping[str, Data], expected: Outcome, largest: float
+) -> bool:
+    """Return True if errors that are allowed become differences that are not."""
+    return any(
+        differences(perturbed(program, arrays, seed), expected, largest) for seed in range(6)
+    )

@@ -1,0 +1,189 @@
+"""The state of a random ONNX model while it is drawn: scopes, visible values, nodes, dtypes and shapes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+from numpy.typing import ArrayLike
+from onnx import helper, numpy_helper
+
+from mdf_loop.ir.types import element_type
+from tests.random_programs.values import Extents, is_fixed, random_array
+
+MOST_ELEMENTS = 4000
+"""Values of more elements are not drawn."""
+
+
+OPEN_FAULTS = frozenset(
+    (
+        "integer powers",
+        "integer division by zero",
+        "decomposed reductions",
+        "slices with negative steps",
+        "nan in extremes",
+        "masks of themselves",
+    )
+)
+"""Temporary: constructs that are being mended and are not drawn until then."""
+
+
+class Known(NamedTuple):
+    """A value of the model: its name, dtype and shape."""
+
+    name: str
+    dtype: str
+    shape: Extents
+
+
+class NotPossibleError(Exception):
+    """No value in reach fits the operation that was to be added."""
+
+
+@dataclass
+class Scope:
+    """One graph while it is drawn: the values outside of it, its own values, its nodes."""
+
+    outer: list[Known] = field(default_factory=list)
+    own: list[Known] = field(default_factory=list)
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    depth: int = 0
+    in_loop: bool = False
+
+    def inner(self, *, in_loop: bool = True) -> Scope:
+        """Return an empty scope inside of this one."""
+        return Scope(self.outer + self.own, depth=self.depth + 1, in_loop=in_loop or self.in_loop)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The dtypes and shapes that a program is rich in, how deep it nests, which operations it draws."""
+
+    dtypes: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    depth: int
+    weights: dict[str, float]
+    functions: bool
+
+
+class Drawing:
+    """A model while it is drawn; every choice comes from one seeded source."""
+
+    def __init__(self, rng: random.Random, profile: Profile) -> None:
+        self.rng = rng
+        self.profile = profile
+        self.op_types: set[str] = set()
+        self.is_exact = True
+        self.changes_shapes = False
+        self._names = 0
+        self._extents = 0
+
+    # --- names and values ----------------------------------------------------------------------
+
+    def name(self) -> str:
+        """Return a name that no value has."""
+        self._names += 1
+        return f"v{self._names}"
+
+    def extent(self) -> str:
+        """Return an extent that only a run knows."""
+        self._extents += 1
+        return f"d{self._extents}"
+
+    def node(
+        self,
+        scope: Scope,
+        op_type: str,
+        inputs: Sequence[Known | None],
+        *outputs: tuple[str, Extents],
+        **attributes: Any,
+    ) -> list[Known]:
+        """Append a node with outputs of these dtypes and shapes."""
+        for _, shape in outputs:
+            fixed = [extent for extent in shape if isinstance(extent, int)]
+            if int(np.prod(fixed)) > MOST_ELEMENTS or len(shape) > 4:
+                raise NotPossibleError
+        values = [Known(self.name(), dtype, tuple(shape)) for dtype, shape in outputs]
+        names = ["" if value is None else value.name for value in inputs]
+        made = helper.make_node(op_type, names, [value.name for value in values], **attributes)
+        scope.nodes.append(made)
+        scope.own += values
+        self.op_types.add(op_type)
+        return values
+
+    def one(
+        self,
+        scope: Scope,
+        op_type: str,
+        inputs: Sequence[Known | None],
+        dtype: str,
+        shape: Extents,
+        **attributes: Any,
+    ) -> Known:
+        """Append a node with one output and return the output."""
+        return self.node(scope, op_type, inputs, (dtype, shape), **attributes)[0]
+
+    def constant(self, scope: Scope, array: ArrayLike, dtype: str = "int64") -> Known:
+        """Append a constant of numbers that are written here."""
+        tensor = numpy_helper.from_array(np.asarray(array, dtype))
+        return self.one(scope, "Constant", [], dtype, tuple(tensor.dims), value=tensor)
+
+    def random_constant(self, scope: Scope, dtype: str, shape: tuple[int, ...]) -> Known:
+        """Append a constant of random numbers."""
+        return self.constant(scope, random_array(self.rng, dtype, shape), dtype)
+
+    def zero_or_more(self, scope: Scope, limit: int) -> Known:
+        """Return a computed integer from 0 to below the limit."""
+        number = self.maybe(scope, lambda v: v.dtype == "int64" and v.shape == ())
+        if number is None:
+            return self.constant(scope, self.rng.randrange(limit))
+        divisor = self.constant(scope, limit)
+        return self.one(scope, "Mod", [number, divisor], "int64", ())
+
+    def draws(self, construct: str) -> bool:
+        """Return False for a construct that is not drawn until its fault is mended."""
+        return construct not in OPEN_FAULTS
+
+    # --- choices -------------------------------------------------------------------------------
+
+    def chance(self, probability: float) -> bool:
+        """Return True so often."""
+        return self.rng.random() < probability
+
+    def maybe(self, scope: Scope, fits: Callable[[Known], bool]) -> Known | None:
+        """Return a visible value that fits, one of the scope's own and late ones first."""
+        own = [value for value in scope.own if fits(value)]
+        if own and self.chance(0.75):
+            return own[-1 - int(len(own) * self.rng.random() ** 2)]
+        visible = own + [value for value in scope.outer if fits(value)]
+        return self.rng.choice(visible) if visible else None
+
+    def pick(self, scope: Scope, fits: Callable[[Known], bool] = lambda _: True) -> Known:
+        """Return a visible value that fits; raise NotPossibleError if there is none."""
+        value = self.maybe(scope, fits)
+        if value is None:
+            raise NotPossibleError
+        return value
+
+    def of(self, scope: Scope, *dtypes: str, least_rank: int = 0, fixed: bool = False) -> Known:
+        """Return a visible value of one of these dtypes."""
+        return self.pick(
+            scope,
+            lambda v: (
+                v.dtype in dtypes
+                and len(v.shape) >= least_rank
+                and (is_fixed(v.shape) or not fixed)
+            ),
+        )
+
+
+def typed(value: Known, *, shape: bool = True) -> onnx.ValueInfoProto:
+    """Return the declaration of a value, with or without its shape."""
+    extents = [extent if isinstance(extent, int) else None for extent in value.shape]
+    return helper.make_tensor_value_info(
+        value.name, element_type(value.dtype), extents if shape else None
+    )

@@ -1,0 +1,106 @@
+"""The four forms of a program: interpreter, standard and native loops, and a saved file in plain ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+
+import mdf_loop
+from mdf_loop.errors import LoopError
+from mdf_loop.ir import Data, Program
+from mdf_loop.passes.simplify.drop_unused import drop_unused
+from mdf_loop.pipeline import prepare
+from mdf_loop.run.backend import PROGRAM_BACKENDS
+from mdf_loop.run.interpret import interpret
+from tests.placements import NATIVE, kernels_checked
+
+Arrays = Mapping[str, NDArray[np.generic]]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A form that gave no numbers, and the reason."""
+
+    reason: str
+
+
+Outcome = Arrays | Failure
+
+
+@dataclass(frozen=True)
+class Forms:
+    """What each form of a program gave, the program itself, and which loops were native."""
+
+    program: Program
+    arrays: Mapping[str, Data]
+    outcomes: dict[str, Outcome]
+    native: dict[str, str] = field(default_factory=dict)
+
+
+class RefusedError(Exception):
+    """The package refuses the program before it runs."""
+
+
+def all_forms(
+    source: Any, inputs: Mapping[str, Any], *, shapes: str = "strict", checked: bool = False
+) -> Forms:
+    """Compute a program in all four forms; `checked` lets native loops check each access.
+
+    Raises:
+        RefusedError: the program is refused before it runs.
+    """
+    try:
+        if isinstance(source, onnx.ModelProto):
+            source = mdf_loop.from_onnx(source)
+        compiled = mdf_loop.compile(source, native="off", shapes=shapes, device="cpu")
+        arrays, program, _ = compiled.prepare(inputs)
+    except LoopError as error:
+        raise RefusedError(str(error)) from error
+    words: dict[str, str] = {}
+    program = drop_unused(program)  # an operation that nothing reads cannot fail
+    outcomes = {
+        "interpreter": _outcome(lambda: interpret(program, arrays)),
+        "standard": _outcome(lambda: dict(compiled.run(inputs))),
+        "native": _outcome(lambda: _native(program, arrays, words, checked)),
+        "file": _outcome(lambda: _in_plain_runtime(compiled, inputs, arrays)),
+    }
+    return Forms(program, arrays, outcomes, words)
+
+
+def _outcome(compute: Callable[[], Mapping[str, Any]]) -> Outcome:
+    try:
+        return {name: np.asarray(array) for name, array in compute().items()}
+    except Exception as error:  # noqa: BLE001 - the runtime raises classes of its own
+        text = f"{type(error).__name__}: {error}"
+        return Failure(" ".join(text.split())[:600])
+
+
+def _native(
+    program: Program, arrays: Mapping[str, Data], words: dict[str, str], checked: bool
+) -> Mapping[str, Data]:
+    backend = PROGRAM_BACKENDS["onnxruntime"]
+    with kernels_checked(checked):
+        session = backend.load(prepare(program, backend.order), NATIVE)
+        words.update(session.native)
+        return session.run(arrays)
+
+
+def _in_plain_runtime(
+    compiled: mdf_loop.Compiled, inputs: Mapping[str, Any], arrays: Mapping[str, Data]
+) -> Mapping[str, Any]:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    file = compiled.to_onnx(inputs, origin=False).SerializeToString()
+    session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    feeds = {entry.name: arrays[entry.name] for entry in session.get_inputs()}
+    names = [output.name for output in session.get_outputs()]
+    quiet = onnxruntime.RunOptions()
+    quiet.log_severity_level = 4
+    return dict(zip(names, session.run(names, feeds, quiet), strict=True))

@@ -1,0 +1,84 @@
+"""One operation, as machine code and in ONNX Runtime, on the operands that the interpreter had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.build import Builder
+from mdf_loop.ir import Input, Loop, Output, Program, Recorded, Scanned
+from mdf_loop.ir.types import dtype_name
+from mdf_loop.pipeline import prepare
+from mdf_loop.run.backend import PROGRAM_BACKENDS
+from tests.placements import NATIVE, STANDARD
+from tests.random_programs.agreement import close_by_ulps, same_bits
+from tests.random_programs.amplification import ELEMENTARY, Trace, allowed_error
+
+
+def one_operation(op_type: str, operands: Sequence[Any], attributes: Mapping[str, Any]) -> Program:
+    """Return a loop of one iteration that computes the operation of rows that it scans."""
+    b = Builder()
+    inside = b.body()
+    rows = [b.new(dtype_name(a), (1, *a.shape), f"x{k}") for k, a in enumerate(operands)]
+    scanned = [Scanned(v, inside.new(v.dtype, v.shape[1:], f"row{k}")) for k, v in enumerate(rows)]
+    iteration, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
+    constants = [
+        inside.constant(a)
+        if a.dtype.kind == "i" and a.ndim < 2 and _says_axes(op_type, k)
+        else s.row
+        for k, (a, s) in enumerate(zip(operands, scanned, strict=True))
+    ]
+    result = inside.op(op_type, *constants, **attributes)
+    stack = b.new(result.dtype, (1, *(result.shape or ())), "stack")
+    parts = ((), (Recorded(result, stack),), tuple(inside.ops), tuple(scanned))
+    b.append(Loop("one", b.constant(np.array(1)), None, iteration, go, None, *parts))
+    return Program("p", tuple(map(Input, rows)), tuple(b.ops), (Output("y", stack),))
+
+
+def _says_axes(op_type: str, position: int) -> bool:
+    return position == 1 and (op_type.startswith("Reduce") or op_type == "CumSum")
+
+
+def operation_differences(trace: Trace, most: int = 6) -> list[str]:
+    """Return sentences about operations of a trace that two forms compute too differently."""
+    backend = PROGRAM_BACKENDS["onnxruntime"]
+    sentences = []
+    for op_type, operands, attributes, results in _distinct(trace, most):
+        program = prepare(one_operation(op_type, operands, attributes), backend.order)
+        feeds = {f"x{k}": a[np.newaxis] for k, a in enumerate(operands)}
+        feeds = {e.value.name: feeds[e.value.name] for e in program.inputs}
+        for placement in (STANDARD, NATIVE):
+            row = np.asarray(backend.load(program, placement).run(feeds)["y"])[0]
+            if not _agree(op_type, operands, attributes, row, results[0]):
+                shown = f"{op_type}{[a.tolist() for a in operands]} {dict(attributes)}"
+                sentences.append(f"{placement.native}: {row!r}, not {results[0]!r}: {shown}"[:900])
+    return sentences
+
+
+def _distinct(trace: Trace, most: int) -> list[Any]:
+    seen: dict[tuple[Any, ...], Any] = {}
+    for call in trace.calls:
+        op_type, operands, attributes, results = call
+        if any(not isinstance(a, np.ndarray) or a.size > 100 for a in operands):
+            continue
+        if dtype_name(results[0]) not in ("float64", "float32"):
+            continue
+        key = (op_type, *(f"{a.dtype}{a.shape}" for a in operands), str(attributes))
+        seen.setdefault(key, call)
+    return list(seen.values())[:most]
+
+
+def _agree(op_type: str, operands: Any, attributes: Any, given: Any, expected: Any) -> bool:
+    if given.shape != expected.shape or given.dtype != expected.dtype:
+        return False
+    if op_type in ELEMENTARY:
+        return close_by_ulps(given, expected, 4)
+    with np.errstate(all="ignore"):
+        error = allowed_error(op_type, operands, attributes, expected)
+        if error is None:
+            return same_bits(given, expected)
+        difference = np.abs(given.astype(np.float64) - expected.astype(np.float64))
+        both_nan = np.isnan(given) & np.isnan(expected)
+        return bool(np.all((difference <= error) | (given == expected) | both_nan))

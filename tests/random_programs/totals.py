@@ -1,0 +1,108 @@
+"""Random nodes that combine many elements: sums, extremes, positions of extremes, products of matrices."""
+
+from __future__ import annotations
+
+from tests.random_programs.drawing import Drawing, NotPossibleError, Scope
+from tests.random_programs.values import FLOATS, Extents
+
+INTEGERS = ("int64", "int32")
+EXTREMES = ("ReduceMax", "ReduceMin")
+SUMS = ("ReduceSum", "ReduceProd", "ReduceSumSquare", "ReduceL1")
+FLOAT_SUMS = ("ReduceMean", "ReduceL2", "ReduceLogSumExp", "ReduceLogSum")
+
+
+def _axes(d: Drawing, rank: int) -> list[int]:
+    count = d.rng.randint(1, rank)
+    return sorted(d.rng.sample(range(rank), count))
+
+
+def _reduced(shape: Extents, axes: list[int], keepdims: int) -> Extents:
+    if keepdims:
+        return tuple(1 if k in axes else extent for k, extent in enumerate(shape))
+    return tuple(extent for k, extent in enumerate(shape) if k not in axes)
+
+
+def reduction(d: Drawing, s: Scope) -> None:
+    """Add a reduction over some axes, all or none of them."""
+    x = d.of(s, *FLOATS, *INTEGERS, least_rank=1)
+    extremes = EXTREMES if x.dtype not in FLOATS or _nan_wins(d, s) else ()
+    sums = SUMS if d.draws("decomposed reductions") else ("ReduceSum",)
+    operations = [*extremes, *sums]
+    if x.dtype in FLOATS:
+        operations = [*extremes, *extremes]
+        if d.profile.functions:
+            operations += [*sums, *FLOAT_SUMS]
+    if not operations:
+        raise NotPossibleError
+    operation = d.rng.choice(operations)
+    if x.dtype in FLOATS and operation not in EXTREMES:
+        d.is_exact = False
+    rank, keepdims = len(x.shape), int(d.chance(0.5))
+    form = d.rng.random()
+    if form < 0.12:
+        axes = list(range(rank))
+        d.one(s, operation, [x], x.dtype, _reduced(x.shape, axes, keepdims), keepdims=keepdims)
+        return
+    if form < 0.17:
+        none = d.constant(s, [])
+        d.one(s, operation, [x, none], x.dtype, x.shape, keepdims=1, noop_with_empty_axes=1)
+        return
+    axes = _axes(d, rank)
+    said = d.constant(s, [axis - rank if d.chance(0.3) else axis for axis in axes])
+    d.one(s, operation, [x, said], x.dtype, _reduced(x.shape, axes, keepdims), keepdims=keepdims)
+
+
+def _nan_wins(d: Drawing, s: Scope) -> bool:
+    """Return True where nan is the extreme of any numbers: outside of loops ONNX Runtime decides."""
+    return s.in_loop and d.draws("nan in extremes")
+
+
+def place(d: Drawing, s: Scope) -> None:
+    """Add the position of an extreme."""
+    floats = FLOATS if _nan_wins(d, s) else ()
+    x = d.of(s, *floats, *INTEGERS, "int8", "uint8", least_rank=1)
+    axis, keepdims = d.rng.randrange(len(x.shape)), int(d.chance(0.5))
+    options = {"axis": axis, "keepdims": keepdims, "select_last_index": int(d.chance(0.3))}
+    shape = _reduced(x.shape, [axis], keepdims)
+    d.one(s, d.rng.choice(("ArgMax", "ArgMin")), [x], "int64", shape, **options)
+
+
+def running_sum(d: Drawing, s: Scope) -> None:
+    """Add a running sum along an axis."""
+    x = d.of(s, *(FLOATS if d.profile.functions else ()), *INTEGERS, least_rank=1)
+    if x.dtype in FLOATS:
+        d.is_exact = False
+    axis = d.constant(s, d.rng.randrange(-len(x.shape), len(x.shape)))
+    options = {"exclusive": int(d.chance(0.4)), "reverse": int(d.chance(0.4))}
+    d.one(s, "CumSum", [x, axis], x.dtype, x.shape, **options)
+
+
+def product(d: Drawing, s: Scope) -> None:
+    """Add a product of matrices or vectors, often of one with itself."""
+    dtypes = (*(FLOATS if d.profile.functions else ()), *INTEGERS)
+    x = d.pick(s, lambda v: v.dtype in dtypes and 0 < len(v.shape) < 3)
+    y = d.pick(
+        s,
+        lambda v: (
+            v.dtype == x.dtype
+            and 0 < len(v.shape) < 3
+            and v.shape[-2 if len(v.shape) == 2 else 0] == x.shape[-1]
+        ),
+    )
+    if x.dtype in FLOATS:
+        d.is_exact = False
+    shape = x.shape[:-1] + (y.shape[1:] if len(y.shape) == 2 else ())
+    d.one(s, "MatMul", [x, y], x.dtype, shape)
+
+
+def normalized(d: Drawing, s: Scope) -> None:
+    """Add numbers that are divided by what they sum to."""
+    if not d.profile.functions:
+        return
+    x = d.of(s, *FLOATS, least_rank=1)
+    d.is_exact = False
+    axis = d.rng.randrange(len(x.shape))
+    d.one(s, d.rng.choice(("Softmax", "LogSoftmax", "Hardmax")), [x], x.dtype, x.shape, axis=axis)
+
+
+KINDS = {reduction: 2.0, place: 0.8, running_sum: 0.6, product: 1.0, normalized: 0.4}

@@ -1,0 +1,78 @@
+"""Try random programs one after the other: which agree, which differ, which amplify, which are refused."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.random_programs.agreement import differences
+from tests.random_programs.amplification import amplifies, traced
+from tests.random_programs.forms import (
+    Failure,
+    Forms,
+    Outcome,
+    RefusedError,
+    all_forms,
+)
+from tests.random_programs.onnx_programs import RandomProgram
+from tests.random_programs.single_operations import operation_differences
+
+Draw = Callable[[int], RandomProgram]
+
+
+@dataclass
+class Tally:
+    """Counts of verdicts, and sentences about programs that differ."""
+
+    counts: collections.Counter[str] = field(default_factory=collections.Counter)
+    failures: list[str] = field(default_factory=list)
+    refusals: collections.Counter[str] = field(default_factory=collections.Counter)
+
+
+def verdict(program: RandomProgram, tally: Tally, seed: int) -> list[str]:
+    """Compute a program in all forms, count the verdict and return what differs."""
+    try:
+        forms = all_forms(
+            program.source, program.inputs, shapes=program.shapes, checked=seed % 2 == 1
+        )
+    except RefusedError as refusal:
+        tally.counts["refused"] += 1
+        tally.refusals[str(refusal).splitlines()[0][:100]] += 1
+        return []
+    expected = forms.outcomes["interpreter"]
+    tally.counts["native loops"] += sum(word == "native" for word in forms.native.values())
+    tally.counts["standard loops"] += sum(word != "native" for word in forms.native.values())
+    tally.counts["exact" if program.is_exact else "with functions"] += 1
+    if isinstance(expected, Failure):
+        tally.counts["errors"] += 1
+    trace = None if program.is_exact else traced(forms.program, forms.arrays)
+    largest = None if trace is None else trace.largest
+    found = _differences(forms, expected, largest)
+    if trace is None:
+        return found
+    if found and amplifies(forms.program, forms.arrays, expected, trace.largest):
+        tally.counts["amplified"] += 1
+        return operation_differences(trace)
+    return found + (operation_differences(trace) if seed % 10 == 0 else [])
+
+
+def _differences(forms: Forms, expected: Outcome, largest: float | None) -> list[str]:
+    return [
+        f"{form}: {sentence}"
+        for form, outcome in forms.outcomes.items()
+        if form != "interpreter"
+        for sentence in differences(outcome, expected, largest)
+    ]
+
+
+def tried(draw: Draw, first: int, count: int) -> Tally:
+    """Try the programs of so many seeds."""
+    tally = Tally()
+    for seed in range(first, first + count):
+        found = verdict(draw(seed), tally, seed)
+        tally.counts["programs"] += 1
+        if found:
+            tally.counts["differ"] += 1
+            tally.failures.append(f"seed {seed}: " + "; ".join(found[:3]))
+    return tally
