@@ -20,6 +20,7 @@ from mdf_loop.errors import InputError
 from mdf_loop.interruption import interruptible, with_results
 from mdf_loop.ir import Array, Program
 from mdf_loop.losses import Loss
+from mdf_loop.passes.held_fixed import changing_in_steps
 from mdf_loop.pipeline import PORTABLE, prepare
 from mdf_loop.reading.binding import Bound
 from mdf_loop.recent import Recent
@@ -31,6 +32,7 @@ from mdf_loop.run.gradient.terms import Data, terms_of
 from mdf_loop.run.time_session import TimeSession
 from mdf_loop.specification import RunSpecification
 from mdf_loop.sweeps import Grid
+from mdf_loop.user_warnings import warn_user
 
 SESSIONS = 16
 """For how many sets of input types a differentiated model is kept ready."""
@@ -49,6 +51,7 @@ class Differentiated:
         self._most = truncate
         self.named = named
         self._ready: Recent[GradientInOne | GradientOverTime] = Recent(SESSIONS)
+        self._in_steps: Recent[frozenset[str]] = Recent(SESSIONS)
         self._lock = threading.Lock()
 
     def run(
@@ -78,7 +81,20 @@ class Differentiated:
         """
 
         def compute() -> Gradient:
-            return self.evaluate(set, inputs, sweep, check=check)
+            asked = self.named.asked(set, inputs, sweep)
+            bound = self.named.bound(asked)
+            if check:
+                self._refuse_check(bound)
+            gradient = self._gradient(asked, bound, sweep)
+            in_steps = self._names_in_steps(gradient, asked, bound)
+            if in_steps:
+                warn_user(_sentence_of_steps(in_steps))
+            if not check:
+                return gradient
+            try:
+                return replace(gradient, check=self._check(gradient, asked, bound, in_steps))
+            except KeyboardInterrupt as interrupt:
+                raise with_results(interrupt, gradient) from None
 
         return interruptible(compute, on_interrupt, lambda _: "the derivatives were not checked")
 
@@ -87,18 +103,19 @@ class Differentiated:
         set: Mapping[str, Any] | None,
         inputs: Mapping[str, Any] | None,
         sweep: Mapping[str, Any] | None = None,
-        *,
-        check: bool = False,
     ) -> Gradient:
-        """Return what `run` returns; an interrupt always raises KeyboardInterrupt.
+        """Return what `run` returns, without check and warning; an interrupt raises KeyboardInterrupt.
 
         Raises:
             LoopError: see `run`.
         """
         asked = self.named.asked(set, inputs, sweep)
-        bound = self.named.bound(asked)
-        if check:
-            self._refuse_check(bound)
+        return self._gradient(asked, self.named.bound(asked), sweep)
+
+    def _gradient(
+        self, asked: RunSpecification, bound: Bound, sweep: Mapping[str, Any] | None
+    ) -> Gradient:
+        """Return the number and its derivatives at bound values."""
         ready = self._made(asked, bound)
         value, made = ready.run(bound)
         arrays = {name: np.asarray(made[t]) for name, t in self.named.inputs.items()}
@@ -111,13 +128,26 @@ class Differentiated:
         if isinstance(sweep, Grid):
             value, arrays = sweep.apart(value), {n: sweep.apart(a) for n, a in arrays.items()}
         shown = value if bound.members else float(value)
-        gradient = Gradient(shown, arrays, seed_of(bound), dict(ready.native))
-        if not check:
-            return gradient
-        try:
-            return replace(gradient, check=self._check(gradient, asked, bound))
-        except KeyboardInterrupt as interrupt:
-            raise with_results(interrupt, gradient) from None
+        return Gradient(shown, arrays, seed_of(bound), dict(ready.native))
+
+    def _names_in_steps(
+        self, gradient: Gradient, asked: RunSpecification, bound: Bound
+    ) -> tuple[str, ...]:
+        """Return the names whose derivative is 0.0 only because counts and comparisons are held fixed."""
+        zero = [n for n, array in gradient.items() if array.size and not np.any(array)]
+        if not zero:
+            return ()
+        steps = self._in_steps.get(bound.types)
+        if steps is None:
+            program = self.named.program(asked, bound)
+            outputs = {self.named.outputs[loss.output] for loss in self.losses}
+            steps = frozenset(
+                name
+                for name, target in self.named.inputs.items()
+                if outputs & changing_in_steps(program, [target])
+            )
+            self._in_steps.put(bound.types, steps)
+        return tuple(name for name in zero if name in steps)
 
     def _refuse_check(self, bound: Bound) -> None:
         """Refuse to compare what is not meant to be what differences are."""
@@ -129,7 +159,13 @@ class Differentiated:
                 hint="check without them",
             )
 
-    def _check(self, gradient: Gradient, asked: RunSpecification, bound: Bound) -> GradientCheck:
+    def _check(
+        self,
+        gradient: Gradient,
+        asked: RunSpecification,
+        bound: Bound,
+        in_steps: tuple[str, ...],
+    ) -> GradientCheck:
         """Compare derivatives with differences between runs."""
 
         def runs(sweep: Mapping[str, Array]) -> Mapping[str, Array]:
@@ -137,7 +173,7 @@ class Differentiated:
 
         trials = asked.values.draws.trials is not None
         at = self.named.at(bound)
-        return checked(gradient, at, self.losses, self.named.outputs, runs, int(trials))
+        return checked(gradient, at, self.losses, self.named.outputs, runs, int(trials), in_steps)
 
     def _made(self, asked: RunSpecification, bound: Bound) -> GradientInOne | GradientOverTime:
         with self._lock:
@@ -208,6 +244,17 @@ class Differentiated:
         """The program of a file, and what its inputs hold that are not given."""
         asked = self.named.asked(set, inputs)
         return program_of_file(self.named, self.losses, asked, self.named.bound(asked), self._most)
+
+
+def _sentence_of_steps(names: Sequence[str]) -> str:
+    """Return the warning about derivatives that are 0.0 because counts and comparisons are held fixed."""
+    listed = ", ".join(f"'{name}'" for name in names)
+    verb = "derivatives by {} are" if len(names) > 1 else "derivative by {} is"
+    return (
+        f"the {verb.format(listed)} 0.0 only because iteration counts and comparisons are held fixed: "
+        "the number changes with it in steps; compare runs, or fit by a likelihood or "
+        'method="differential_evolution"'
+    )
 
 
 def _over_trials(array: Array, trials: int) -> Array:

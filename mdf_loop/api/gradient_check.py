@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,10 @@ NEAR: Mapping[str, tuple[float, float]] = {"float64": (1e-5, 1e-5), "float32": (
 """By dtype how far above and below, in parts of a number (and half as far, which tells how exact a
 difference is), and how much a derivative may be off, in parts of the largest."""
 
+WIDE = (0.05, 0.5)
+"""How far above and below, in parts of a number, where only iteration counts and comparisons change: as far as
+the first of these that changes the number."""
+
 _Runs = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 """Outputs of a sweep, with its members in front."""
 
@@ -29,6 +34,7 @@ def checked(
     outputs: Mapping[str, str],
     runs: _Runs,
     front: int,
+    in_steps: Collection[str] = (),
 ) -> GradientCheck:
     """Compare derivatives with differences.
 
@@ -39,6 +45,7 @@ def checked(
         outputs: what results call the outputs of losses.
         runs: the model itself.
         front: how many axes outputs have between that of members and that of time: one for trials.
+        in_steps: names by which the number changes only in steps.
 
     Raises:
         GradientError: one differs; the sentence names the element.
@@ -49,20 +56,52 @@ def checked(
         if not places:  # there is nothing to move
             continue
         near, allowed = NEAR.get(str(values.dtype), (5e-2, 0.1))
-        steps = np.array([near * (abs(float(values[place])) or 1.0) for place in places])
-        rows = [_moved(values, p, h * k) for p, h in zip(places, steps, strict=True) for k in _AT]
-        others = {
-            other: np.stack([held] * len(rows)) for other, held in at.items() if other != name
-        }
-        results = runs({name: np.stack(rows), **others})
-        made = _numbers(losses, outputs, results, len(rows), front).reshape(-1, len(_AT))
-        wide = (made[:, 0] - made[:, 1]) / (2 * steps)
-        half = (made[:, 2] - made[:, 3]) / steps
-        exact = half + (half - wide) / 3
-        rounding = 16 * np.finfo(values.dtype).eps * np.abs(made).max(axis=1) / steps
-        doubt = 10 * np.abs(half - wide) + rounding
+
+        def moved(part: float, name: str = name, values: Array = values) -> tuple[Array, Array]:
+            steps = np.array([part * (abs(float(values[p])) or 1.0) for p in _places(values)])
+            sweep = _sweep(at, name, steps)
+            count = len(sweep[name])
+            numbers = _numbers(losses, outputs, runs(sweep), count, front)
+            return steps, numbers.reshape(-1, len(_AT))
+
+        if name in in_steps:
+            exact, doubt = _differences_in_steps(moved, values.dtype)
+        else:
+            exact, doubt = _differences(*moved(near), values.dtype)
         found = _compared(gradient, name, places, exact, doubt, allowed, found)
     return found
+
+
+def _sweep(at: Mapping[str, Array], name: str, steps: Array) -> dict[str, Array]:
+    """Return the members of a sweep in which each element of one name is moved by its step."""
+    values = at[name]
+    pairs = zip(_places(values), steps, strict=True)
+    rows = [_moved(values, place, step * k) for place, step in pairs for k in _AT]
+    return {n: np.stack(rows if n == name else [held] * len(rows)) for n, held in at.items()}
+
+
+def _differences(steps: Array, numbers: Array, dtype: Any) -> tuple[Array, Array]:
+    """Return extrapolated central differences, and how far each may be off."""
+    wide = (numbers[:, 0] - numbers[:, 1]) / (2 * steps)
+    half = (numbers[:, 2] - numbers[:, 3]) / steps
+    rounding = _rounding(steps, numbers, dtype)
+    return half + (half - wide) / 3, 10 * np.abs(half - wide) + rounding
+
+
+def _differences_in_steps(
+    moved: Callable[[float], tuple[Array, Array]], dtype: Any
+) -> tuple[Array, Array]:
+    """Return plain central differences over steps that change the number, and their rounding errors."""
+    for part in WIDE:
+        steps, numbers = moved(part)
+        if bool((numbers[:, 0] != numbers[:, 1]).any()):
+            break
+    return (numbers[:, 0] - numbers[:, 1]) / (2 * steps), _rounding(steps, numbers, dtype)
+
+
+def _rounding(steps: Array, numbers: Array, dtype: Any) -> Array:
+    bound: Array = 16 * np.finfo(dtype).eps * np.abs(numbers).max(axis=1) / steps
+    return bound
 
 
 _AT = (1.0, -1.0, 0.5, -0.5)
@@ -128,9 +167,8 @@ def _compared(
             f"differences give {exact[k]:.12g}",
             hint="a kink, a spike or a count of iterations may lie between the two: they are held fixed",
         )
-    off = np.maximum(off - doubt, 0)
     worst = int(np.argmax(off))
-    largest = float(off[worst]) / scale
+    largest = float(off[worst]) / (float(np.max(np.abs(gradient[name]), initial=0)) or 1.0)
     elements = found.elements + len(places)
     if largest < found.largest:
         return GradientCheck(elements, found.largest, found.where)

@@ -19,7 +19,7 @@ class GradientCheck:
     Attributes:
         elements: how many were looked at.
         largest: the largest distance between the two, in parts of the largest derivative by the same
-            parameter or input.
+            parameter or input; as it is where all of these are 0.
         where: the element that has it: `cell.a`, or `cell.M[3, 4]`.
     """
 
