@@ -55,9 +55,9 @@ def part_of(model: Derivable, request: FitRequest, free: Free, own: Array) -> Su
     observations = observed_by(model, request, request.data)
     refuse_few(len(own), observations.count)
     outputs = [each.output for each in observations.parts]
-    return Subject(
-        fitted_model(model, request, observations.steps, outputs), free, own, observations
-    )
+    fitted = fitted_model(model, request, observations.steps, outputs)
+    fitted.check_method(free.values(np.full(len(own), 0.5)), request.method)
+    return Subject(fitted, free, own, observations)
 
 
 def search(squares: Squares, free: Free, request: FitRequest, watch: Watch) -> Searched:

@@ -13,6 +13,7 @@ from mdf_loop.api.differentiation import Named
 from mdf_loop.api.jacobian import Jacobian, jacobian_of
 from mdf_loop.api.members import run_what_can, with_member
 from mdf_loop.api.prepared import Prepared
+from mdf_loop.api.suited_method import program_of, refuse_draws, warn_of_steps
 from mdf_loop.cluster.form import check_form, form
 from mdf_loop.cluster.tasks import Tasks
 from mdf_loop.errors import LoopError, UnsupportedError
@@ -115,6 +116,26 @@ class FittedModel:
             except UnsupportedError as error:
                 self.without = error.findings[0].what
         return self._differences(values)
+
+    def check_method(self, values: Mapping[str, Array], method: str | None) -> None:
+        """Refuse least squares of outputs that are drawn, and warn of those that jump.
+
+        Args:
+            values: values of free parameters.
+            method: the method that was given; None is the default.
+
+        Raises:
+            InputError: an output is drawn, and least squares were not given explicitly.
+        """
+        if method == "least_squares":
+            return
+        try:
+            program = program_of(self._named, self.asked.values, values)
+        except UnsupportedError:  # the run, or its derivatives, will say so
+            return
+        refuse_draws(program)
+        if method is None:
+            warn_of_steps(self._named, program)
 
     @cached_property
     def _named(self) -> Named:

@@ -11,6 +11,7 @@ from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_report import Report
 from mdf_loop.api.fitting_to_data import FitRequest, fitted_model
 from mdf_loop.api.members import with_member
+from mdf_loop.api.suited_method import program_of, warn_of_steps
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free
 from mdf_loop.fitting.search import Optimum, descent, evolution, ranked, searched
@@ -51,6 +52,8 @@ def fit_objective(model: Derivable, request: FitRequest, free: Free) -> Fit:
             watch.seen(points, finite)
             return finite
 
+        if isinstance(way, _Words) and request.method is None:
+            way.warn_of_steps(free.values(np.full(len(free.elements), 0.5)))
         found = searched(lambda: _found(way, costs, request, free, watch), watch)
         by_gradient = in_words and request.method != "differential_evolution"
         method = "descent by the gradient" if by_gradient else "differential evolution"
@@ -93,6 +96,11 @@ class _Words:
             seed=draws.seed,
             trials=draws.trials,
         )
+
+    def warn_of_steps(self, values: Mapping[str, Array]) -> None:
+        """Warn if the outputs jump: the search goes by derivatives."""
+        named = self._made.named
+        warn_of_steps(named, program_of(named, self._given, values))
 
     def costs(self, points: Array) -> Array:
         """The number at each point."""

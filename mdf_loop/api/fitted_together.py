@@ -34,7 +34,10 @@ def fit_together(model: Derivable, request: FitRequest, free: Free) -> Fits:
     """
     if request.objective is not None:
         raise InputError("shared ties subjects, but an objective has none", hint="leave it out")
-    if request.start is not None or request.method is not None:
+    is_usual = request.method is None or (
+        request.method == "least_squares" and not request.likelihood
+    )
+    if request.start is not None or not is_usual:
         raise InputError("a fit with shared takes neither start nor method", hint="leave them out")
     places = _places(free, request.shared, len(request.data))
     size = 1 + max(int(own.max()) for own in places)

@@ -27,15 +27,25 @@ def changing_in_steps(program: Program, inputs: Iterable[str]) -> frozenset[str]
         program: the program.
         inputs: names of inputs of the program.
     """
-    names = frozenset(inputs)
-    reach = _Reach({each.value for each in program.inputs if each.value.name in names})
-    reach.follow(program.ops)
+    reach = _Reach.of(program, inputs)
     return frozenset(
         each.name
         for each in program.outputs
         if (each.value in reach.in_steps and each.value not in reach.smooth)
         or (each.value in reach.smooth and kind_of(each.value.dtype) != "f")
     )
+
+
+def reached(program: Program, inputs: Iterable[str]) -> frozenset[str]:
+    """Return the outputs that change with these inputs.
+
+    Args:
+        program: the program.
+        inputs: names of inputs of the program.
+    """
+    reach = _Reach.of(program, inputs)
+    values = reach.smooth | reach.in_steps
+    return frozenset(each.name for each in program.outputs if each.value in values)
 
 
 class _Reach:
@@ -49,6 +59,14 @@ class _Reach:
     def __init__(self, inputs: Iterable[Value]) -> None:
         self.smooth = set(inputs)
         self.in_steps: set[Value] = set()
+
+    @classmethod
+    def of(cls, program: Program, inputs: Iterable[str]) -> _Reach:
+        """Return what inputs of these names reach in a program."""
+        names = frozenset(inputs)
+        reach = cls(each.value for each in program.inputs if each.value.name in names)
+        reach.follow(program.ops)
+        return reach
 
     def follow(self, ops: Iterable[Operation]) -> None:
         """Add the values that operations compute from values that are reached."""

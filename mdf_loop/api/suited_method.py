@@ -1,0 +1,49 @@
+"""Least squares suit outputs that are numbers of the parameters alone, and change smoothly with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mdf_loop.api.differentiation import Named
+from mdf_loop.api.members import with_member
+from mdf_loop.errors import InputError
+from mdf_loop.ir import Program
+from mdf_loop.passes.held_fixed import changing_in_steps, reached
+from mdf_loop.reading.draws import KEYS
+from mdf_loop.specification import Values
+from mdf_loop.user_warnings import warn_user
+
+
+def program_of(named: Named, values: Values, free: Mapping[str, Any]) -> Program:
+    """Return the model with `free` values of parameters, as one program."""
+    given = with_member(named.prepared.document, values, free)
+    asked = named.asked(given.set, given.inputs)
+    return named.program(asked, named.prepared.bound(asked))
+
+
+def refuse_draws(program: Program) -> None:
+    """Refuse least squares of outputs that random numbers change.
+
+    Raises:
+        InputError: there is such an output.
+    """
+    drawn = sorted(reached(program, [KEYS]))
+    if drawn:
+        raise InputError(
+            f"'{drawn[0]}' is drawn with random numbers: the squares between one draw and the data tell "
+            "little of the parameters",
+            hint="give likelihood={'rt': ..., 'choice': ...} with trials, or an objective= of many trials; "
+            'method="least_squares" fits one draw all the same',
+        )
+
+
+def warn_of_steps(named: Named, program: Program) -> None:
+    """Warn if outputs change with free parameters only in steps, where derivatives are 0.0."""
+    outputs = sorted(changing_in_steps(program, named.inputs.values()))
+    if outputs:
+        listed = ", ".join(f"'{name}'" for name in outputs)
+        warn_user(
+            f"{listed} jumps: free parameters change it only through comparisons, whole numbers or "
+            'iteration counts, where derivatives are 0.0; use method="differential_evolution"'
+        )
