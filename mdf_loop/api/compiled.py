@@ -13,6 +13,7 @@ from mdf_loop.api.fittable import Fittable
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.running import run
+from mdf_loop.api.time_steps import differing_steps
 from mdf_loop.arguments import whole, word
 from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
@@ -276,6 +277,8 @@ class Compiled(Fittable):
             block=block,
             retries=retries,
         )
+        for sentence in differing_steps(self.document, asked):
+            warnings.warn(sentence, UserWarning, stacklevel=2)
         results = interruptible(
             lambda: self.run_specified(asked), on_interrupt, lambda results: results.reason
         )

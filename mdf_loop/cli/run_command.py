@@ -89,6 +89,7 @@ if TYPE_CHECKING:
 def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     """Run one evaluation of MODEL, or MODEL over time, and print its outputs."""
     from mdf_loop.api.compiled import compile
+    from mdf_loop.api.time_steps import differing_steps
     from mdf_loop.ir import StoppedBy
     from mdf_loop.memory_limit import checked_limit, limited
 
@@ -105,10 +106,10 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     with finished(heard=signalled):
         failure = _write_files(compiled, results, options, failure)
         if not isinstance(failure, LoopError) or isinstance(failure, InputError | MemoryLimitError):
-            for part in _shown(compiled, results, options, asked):
+            for part in _shown(compiled, results, options):
                 show(part, end="")
             show()
-        for note in results.notes:
+        for note in (*differing_steps(compiled.document, asked), *results.notes):
             show(on_one_line(f"warning: {note}"), error=True)
     if failure is not None:
         raise failure
@@ -257,11 +258,9 @@ def _write_files(
     return failure
 
 
-def _shown(
-    compiled: Compiled, results: Results, options: Mapping[str, Any], asked: RunSpecification
-) -> Iterable[str]:
+def _shown(compiled: Compiled, results: Results, options: Mapping[str, Any]) -> Iterable[str]:
     """What is printed, part by part."""
-    from mdf_loop.cli.run_notes import never_ran, other_steps
+    from mdf_loop.cli.run_notes import never_ran
     from mdf_loop.cli.text import as_json, as_text
 
     ran = results.execution_list if options["execution_list"] else None
@@ -269,5 +268,5 @@ def _shown(
         return as_json(results, ran)
     in_engine = options["engine"] == "modeci"
     reason = "modeci_mdf's engine" if in_engine else compiled.device_reason
-    notes = (*never_ran(compiled.document, results), *other_steps(compiled.document, asked))
+    notes = never_ran(compiled.document, results)
     return ("\n".join((as_text(results, reason, ran), *notes)),)

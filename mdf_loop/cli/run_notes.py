@@ -1,13 +1,10 @@
-"""What a modeller should know of a run: nodes that never ran, a `dt` of the model that is not the run's."""
+"""What a modeller should know of a run: nodes that never ran."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from mdf_loop.document.document import Document
 from mdf_loop.reading.names import named_items
 from mdf_loop.results.data import Results
-from mdf_loop.specification import RunSpecification
 from mdf_loop.visible import on_one_line
 
 
@@ -27,17 +24,3 @@ def never_ran(document: Document, results: Results) -> list[str]:
         )
         for node, names in idle.items()
     ]
-
-
-def other_steps(document: Document, asked: RunSpecification) -> Iterator[str]:
-    """A note for each parameter `dt`, a number, that is not the time between two steps of the run."""
-    for node in document.graph.nodes:
-        for parameter in node.parameters:
-            name = f"{node.id}.{parameter.id}"
-            value = asked.values.set.get(name, parameter.value)
-            is_number = isinstance(value, int | float) and name not in asked.values.sweep
-            if parameter.id == "dt" and asked.dt is not None and is_number and value != asked.dt:
-                yield on_one_line(
-                    f"note: the parameter '{name}' is {value}, but the dt of the run is {asked.dt}: "
-                    f"if they mean the same, give --set {name}={asked.dt}"
-                )

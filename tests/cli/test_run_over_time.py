@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -327,7 +329,17 @@ def test_a_dt_of_the_model_that_is_not_that_of_the_run_is_said(cli, tmp_path):
     parameters = "{dt: {value: 0.1}, v: {default_initial_value: 1.0, value: v - dt * v}}"
     node = f"{{parameters: {parameters}, output_ports: {{v: {{value: v}}}}}}"
     path.write_text(f"m: {{graphs: {{g: {{nodes: {{cell: {node}}}}}}}}}")
-    said = "note: the parameter 'cell.dt' is 0.1, but the dt of the run is 0.05"
-    assert said in cli("run", path, "--steps", 3, "--dt", 0.05).out
+    said = "the parameter 'cell.dt' is 0.1, but the dt of the run is 0.05"
+    assert f"warning: {said}" in cli("run", path, "--steps", 3, "--dt", 0.05).err
     for fitting in (["--dt", 0.1], [], ["--dt", 0.05, "--set", "cell.dt=0.05"]):
-        assert "note:" not in cli("run", path, "--steps", 3, *fitting).out
+        assert not cli("run", path, "--steps", 3, *fitting).err
+    compiled = mdf_loop.compile(path)
+    with pytest.warns(UserWarning, match=re.escape(said)) as caught:
+        compiled.run(steps=3, dt=0.05)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled.run(steps=3, dt=0.1)
+        compiled.run(steps=3)
+        compiled.run(steps=3, dt=0.05, set={"cell.dt": 0.05})
+        compiled.run(steps=3, dt=0.05, sweep={"cell.dt": [0.05, 0.1]})
