@@ -132,12 +132,13 @@ def _words(options: Mapping[str, Any], document: Document) -> dict[str, Any]:
     )
     named = {output: column for output, column in against.items() if output != column}
     told = {name: options[name] for name in ("steps", "shared", "method", "points", "polish")}
+    step = read_step(options["dt"], document)
     return told | {
-        "dt": read_step(options["dt"], document),
+        "dt": step,
         "against": (against if named else list(against)) or None,
         "likelihood": likelihood or None,
         "set": read_settings(options["settings"]),
-        "inputs": read_inputs(options["pairs"], options["files"], options["steps"]),
+        "inputs": read_inputs(options["pairs"], options["files"], options["steps"], step),
         "seed": read_seed(options["seed"]),
         "trials": read_trials(options["trials"]),
         "start": read_settings(options["start"]) or None,

@@ -95,18 +95,19 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     steps = options["steps"]
     document = opened(model, options["loop_condition"])
     compiled = compile(document, **{name: options[name] for name in COMPILED})
+    step = read_step(options["dt"], compiled.document)
     made = compiled.differentiate(
         read_losses(options["of"], steps),
         options["wrt"],
         steps=steps,
-        dt=read_step(options["dt"], compiled.document),
+        dt=step,
         seed=read_seed(options["seed"]),
         trials=read_trials(options["trials"]),
         truncate=options["truncate"],
         stop=options["stop"],
     )
     settings, sweep = read_settings(options["settings"]), read_sweep(options["sweep"])
-    inputs = read_inputs(options["pairs"], options["files"], steps)
+    inputs = read_inputs(options["pairs"], options["files"], steps, step)
     try:
         gradient = made.run(settings, inputs, sweep=sweep, check=options["check"])
     except GradientError as error:

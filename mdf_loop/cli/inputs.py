@@ -36,22 +36,54 @@ from mdf_loop.sweeps import grid
 
 
 def read_inputs(
-    pairs: Iterable[str], files: Iterable[str], steps: int | None = None
+    pairs: Iterable[str],
+    files: Iterable[str],
+    steps: int | None = None,
+    dt: float | None = None,
 ) -> dict[str, Any]:
-    """Inputs by name: files first, single values override them.
+    """Read inputs by name: files first, single values override them.
 
-    With `steps` a column of a csv file must have a row for each.
+    With `steps` a column of a csv file must have a row for each; with `dt` its column `time`, if
+    there is one, must rise by it from row to row.
+
+    Raises:
+        InputError: a file does not fit.
     """
     inputs: dict[str, Any] = {}
     for name in files:
         path = path_of(name, "the file of inputs")
         content = _read_file(path, steps)
+        if steps is not None and dt is not None and "time" in content:
+            _check_times(path, content["time"], dt)
         ignored = IGNORED if path.suffix.lower() == ".csv" else ()
         inputs.update({key: value for key, value in content.items() if key not in ignored})
     for pair in pairs:
         name, text = _split(pair, "--input x=3 or --input x='[1, 2]'")
         inputs[name] = _read(text, f"the input '{name}'", steps)
     return inputs
+
+
+def _check_times(path: Path, times: Any, dt: float) -> None:
+    """Raise if the rows of a csv file are not `dt` apart.
+
+    Raises:
+        InputError: two rows are not; the sentence has their distance and the dt of the run.
+    """
+    if path.suffix.lower() != ".csv":
+        return
+    times = np.asarray(times, np.float64).reshape(-1)
+    apart = np.diff(times)
+    rounding = 16 * np.finfo(np.float64).eps * np.abs(times[1:])
+    wrong = np.flatnonzero(~(np.abs(apart - dt) <= 1e-6 * abs(dt) + rounding))
+    if wrong.size:
+        row = int(wrong[0])
+        raise InputError(
+            f"the column 'time' of '{path}' contradicts --dt: rows {row} and {row + 1} are "
+            f"{apart[row]:.6g} apart (time {times[row]:.6g} and {times[row + 1]:.6g}), "
+            f"and the dt of the run is {dt:.6g}",
+            hint="give the dt of the file, or a row for each step of the run; without the column "
+            "'time' the rows are taken one for each step",
+        )
 
 
 def read_settings(pairs: Iterable[str]) -> dict[str, Any]:

@@ -177,9 +177,9 @@ def _asked(options: Mapping[str, Any], document: Document) -> RunSpecification:
     from mdf_loop.run.states import load_state
     from mdf_loop.specification import specify
 
-    start = options["initial_state"]
+    start, step = options["initial_state"], read_step(options["dt"], document)
     return specify(
-        read_inputs(options["pairs"], options["files"], options["steps"]),
+        read_inputs(options["pairs"], options["files"], options["steps"], step),
         set=read_settings(options["settings"]),
         sweep=read_members(options["sweep"], options["grid"]),
         state=None if start is None else load_state(start),
@@ -188,7 +188,7 @@ def _asked(options: Mapping[str, Any], document: Document) -> RunSpecification:
         over_trials=read_over_trials(options["over_trials"]),
         by=options["by"],
         steps=options["steps"],
-        dt=read_step(options["dt"], document),
+        dt=step,
         execution_list=options["execution_list"],
         engine=options["engine"],
         output=options["output"],

@@ -61,12 +61,13 @@ def command(
     from mdf_loop.verification import verify
 
     document = opened(model, loop_condition)
+    step = read_step(dt, document)
     verification = verify(
         document,
-        read_inputs(pairs, files, steps),
+        read_inputs(pairs, files, steps, step),
         set=read_settings(settings),
         steps=steps,
-        dt=read_step(dt, document),
+        dt=step,
         device=device,
         precision=precision,
         shapes=shapes,

@@ -343,3 +343,21 @@ def test_a_dt_of_the_model_that_is_not_that_of_the_run_is_said(cli, tmp_path):
         compiled.run(steps=3)
         compiled.run(steps=3, dt=0.05, set={"cell.dt": 0.05})
         compiled.run(steps=3, dt=0.05, sweep={"cell.dt": [0.05, 0.1]})
+
+
+def test_times_of_a_csv_that_contradict_dt_are_refused(cli, tmp_path):
+    model, rows = tmp_path / "model.yaml", tmp_path / "I.csv"
+    node = "{input_ports: {I: {default_value: 0.0}}, output_ports: {v: {value: 2.0 * I}}}"
+    model.write_text(f"m: {{graphs: {{g: {{nodes: {{cell: {node}}}}}}}}}")
+    rows.write_text("time,I\n" + "".join(f"{0.1 * k!r},{k}\n" for k in range(30)))
+    words = ["run", model, "--steps", 30, "--inputs", rows]
+    assert cli(*words, "--dt", 0.1).code == 0
+    assert cli(*words).code == 0, "without dt no time passes"
+    for command in (words, ["verify", *words[1:]]):
+        refused = cli(*command, "--dt", 0.05)
+        assert refused.code == 2
+        assert "rows 0 and 1 are 0.1 apart" in refused.err
+        assert "the dt of the run is 0.05" in refused.err
+    rows.write_text("time,I\n0.0,1\n0.1,2\n0.3,4\n")
+    refused = cli(*["run", model, "--steps", 3, "--inputs", rows, "--dt", 0.1])
+    assert "rows 1 and 2 are 0.2 apart (time 0.1 and 0.3)" in refused.err
