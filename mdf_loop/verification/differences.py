@@ -18,6 +18,7 @@ from mdf_loop.errors import Finding
 from mdf_loop.importing.loop_conditions import ambiguous_loops
 from mdf_loop.ir import Value
 from mdf_loop.ir.types import is_tensor, numpy_dtype
+from mdf_loop.lower.syntax import names_in
 from mdf_loop.reading.inputs import is_imported, open_ports
 from mdf_loop.reading.parameters import further_expressions, is_stateful
 from mdf_loop.verification.expressions import growing, python_differences
@@ -194,6 +195,22 @@ def _is_stateful_there(parameter: Any) -> bool:
         return True
 
 
+def _early_readers(document: Document, types: Types) -> _Notes:
+    """Parameters that stand above a state that they read: the engine has no value of it yet."""
+    for node in document.graph.nodes:
+        later = {parameter.id for parameter in node.parameters if is_stateful(parameter)}
+        for parameter in node.parameters:
+            later.discard(parameter.id)
+            if is_stateful(parameter):
+                continue
+            for state in sorted(later & names_in(parameter.value)):
+                yield (
+                    f"modeci_mdf's engine cannot run this: the parameter '{parameter.id}' stands above "
+                    f"the state '{state}', which it reads; write '{parameter.id}' below '{state}'",
+                    f"{document.where}.nodes['{node.id}'].parameters['{parameter.id}']",
+                )
+
+
 def _unbound(document: Document, types: Types) -> _Notes:
     about = (document.graph.metadata or {}).get("onnx")
     unbound = about.get("unbound") if isinstance(about, Mapping) else None
@@ -218,4 +235,5 @@ _OTHERS: tuple[_Row, ...] = (
     _narrow_ports,
     _growing,
     _overlooked_state,
+    _early_readers,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -237,3 +238,28 @@ def test_check_prints_them(tmp_path):
         "which * repeats, + joins and == compares as a whole",
         "  at $.graphs[0].nodes['n'].output_ports['y']",
     ]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"default_initial_value": 1.0, "value": "v + 1"},
+        {"default_initial_value": 1.0, "time_derivative": "-v"},
+        {"value": "v + 1"},
+    ],
+)
+def test_a_parameter_above_the_state_that_it_reads(state: Model, tmp_path: Path) -> None:
+    for parameters, is_noted in (
+        ({"a": {"value": "2 * v"}, "v": state}, True),
+        ({"v": state, "a": {"value": "2 * v"}}, False),
+        ({"a": {"default_initial_value": 0.0, "value": "a + v"}, "v": state}, False),
+    ):
+        node = {"parameters": parameters, "output_ports": {"y": {"value": "a"}}}
+        path = tmp_path / "model.json"
+        path.write_text(json.dumps({"m": {"graphs": graph(n=node)}}))
+        outcome = CliRunner().invoke(cli, ["check", str(path)])
+        assert outcome.exit_code == 0
+        assert ("the parameter 'a' stands above the state 'v'" in outcome.output) is is_noted
+        if is_noted:
+            with pytest.raises(mdf_loop.LoopError):
+                mdf_loop.compile(path).run(engine="modeci", steps=2, dt=0.1)
