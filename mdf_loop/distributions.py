@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from onnx import helper
 
-from mdf_loop import streams
+from mdf_loop import parameter_rules, poisson, streams
 from mdf_loop.errors import OperandError
 from mdf_loop.variates import VARIATES, Variate
 
@@ -73,14 +74,21 @@ def _shape(size: Size, *parameters: Any) -> tuple[int, ...]:
 
 
 def _normal(site: SiteTurn, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
+    scale = parameter_rules.not_negative(site, scale, "the scale of a normal distribution")
     return loc + scale * site.numbers("Normal", _shape(size, loc, scale))
 
 
 def _uniform(site: SiteTurn, low: Any = 0.0, high: Any = 1.0, size: Size = None) -> Any:
-    return low + (high - low) * site.numbers("Uniform", _shape(size, low, high))
+    wide = parameter_rules.width(site, low, high)
+    return low + wide * site.numbers("Uniform", _shape(size, low, high))
+
+
+def _uniform_of_python(site: SiteTurn, a: Any, b: Any) -> Any:
+    return a + (b - a) * site.numbers("Uniform", _shape(None, a, b))
 
 
 def _exponential(site: SiteTurn, scale: Any = 1.0, size: Size = None) -> Any:
+    scale = parameter_rules.not_negative(site, scale, "the scale of an exponential distribution")
     return scale * site.numbers("Exponential", _shape(size, scale))
 
 
@@ -100,6 +108,8 @@ def _of_shape(kind: str) -> Callable[..., Any]:
 
 def _integers(site: SiteTurn, low: Any, high: Any = None, size: Size = None) -> Any:
     first, end = (0, low) if high is None else (low, high)
+    count = np.asarray(end) - np.asarray(first)
+    site.ensured(count, (count > 0) & (count < 1 << 32), parameter_rules.WHOLE)
     words = np.asarray(site.numbers("RandomWord", _shape(size, first, end)))
     half, many = np.uint64(32), np.asarray(end - np.asarray(first)).astype(np.uint64)
     high_part = words >> half
@@ -113,15 +123,18 @@ def _randint(site: SiteTurn, a: int, b: int) -> Any:
 
 
 def _binomial(site: SiteTurn, n: int, p: Any, size: Size = None) -> Any:
+    p = parameter_rules.between(site, p, 0.0, 1.0, parameter_rules.CHANCE)
     hits = np.asarray(site.numbers("Uniform", (n, *_shape(size, p))) < p)
     return hits.astype(np.int64).sum(axis=0)[()]
 
 
 def _lognormal(site: SiteTurn, mean: Any = 0.0, sigma: Any = 1.0, size: Size = None) -> Any:
+    sigma = parameter_rules.not_negative(site, sigma, "the scale of a lognormal distribution")
     return streams.exp(_normal(site, mean, sigma, size))[()]
 
 
 def _laplace(site: SiteTurn, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
+    scale = parameter_rules.not_negative(site, scale, "the scale of a Laplace distribution")
     shape = _shape(size, loc, scale)
     size_of = site.numbers("Exponential", shape)
     below = site.part("sign").numbers("Uniform", shape) < 0.5
@@ -130,26 +143,36 @@ def _laplace(site: SiteTurn, loc: Any = 0.0, scale: Any = 1.0, size: Size = None
 
 def _poisson(site: SiteTurn, lam: Any = 1.0, size: Size = None) -> Any:
     rate = np.asarray(lam, np.float64)
-    u = np.minimum(site.numbers("Uniform", _shape(size, lam)), HIGHEST)
-    part = streams.exp(-rate)
-    total, count = part, (u >= part).astype(np.int64)
-    for k in range(1, most_events(rate)):
+    what = "the rate of a Poisson distribution"
+    rate = parameter_rules.between(site, rate, 0.0, poisson.LARGEST_RATE, what)
+    u = np.asarray(site.numbers("Uniform", _shape(size, lam)))
+    is_small = rate <= poisson.LARGEST_SUMMED
+    count = _summed(np.minimum(u, poisson.HIGHEST), np.where(is_small, rate, 0.0))
+    if not np.all(is_small):
+        large = np.where(is_small, poisson.LARGEST_SUMMED, rate)
+        made = poisson.of_normal(streams.normal(u), large).astype(np.int64)
+        count = np.where(is_small, count, made)
+    return np.asarray(count)[()]
+
+
+def _summed(u: Any, rate: Any) -> Any:
+    """Return how many sums of probabilities are not above u; one that grows no more is the last."""
+    part = total = streams.exp(-rate)
+    goes, count, k = u >= total, np.zeros(np.shape(u), np.int64), 0
+    while np.any(goes):
+        count, k = count + goes, k + 1
         part = part * rate / k
-        total = total + part
-        count = count + (u >= total)
-    return count[()]
-
-
-HIGHEST = 1.0 - 1e-13
-"""Of a Poisson distribution what is less likely than the rest is not drawn."""
+        total, before = total + part, total
+        goes = goes & (total > before) & (u >= total)
+    return count
 
 
 def most_events(rate: Any) -> int:
-    """How many events there can be at such rates, and one more."""
-    largest = float(np.max(rate))
+    """Return how many events there can be at such rates, which are small, and one more."""
+    largest = float(np.max(rate, initial=0.0))
     part = total = float(streams.exp(-largest))
     count = 1
-    while total <= HIGHEST:
+    while total <= poisson.HIGHEST and count < poisson.MAX_TERMS:
         part = part * largest / count
         total, count = total + part, count + 1
     return count
@@ -168,8 +191,22 @@ def _of_formula(variate: Variate) -> Callable[..., Any]:
     return draw
 
 
+def cholesky(square: Any) -> Any:
+    """Return what covariances are the square of, a lower triangle.
+
+    Raises:
+        OperandError: they are those of no numbers.
+    """
+    if np.isfinite(square).all() and np.allclose(square, square.T):
+        with suppress(np.linalg.LinAlgError):
+            return np.linalg.cholesky(square)
+    raise OperandError(
+        "the covariances are those of no numbers: their matrix is not symmetric, or not positive definite"
+    )
+
+
 def _multivariate_normal(site: SiteTurn, mean: Any, cov: Any, size: Size = None) -> Any:
-    middle, root = np.asarray(mean, np.float64), np.linalg.cholesky(np.asarray(cov, np.float64))
+    middle, root = np.asarray(mean, np.float64), cholesky(np.asarray(cov, np.float64))
     shape = () if size is None else _shape(size)
     z = np.asarray(site.numbers("Normal", (*shape, len(middle))))
     made = []
@@ -186,6 +223,9 @@ def _choice(site: SiteTurn, a: Any, size: Size = None, replace: bool = True, p: 
     if p is None:
         index = _integers(site, 0, count, _shape(size))
     else:
+        p = np.asarray(p)
+        near = parameter_rules.tolerance(p.dtype if p.dtype.kind == "f" else float)
+        p = parameter_rules.probabilities(site, p, np.sum(p), near)
         u = site.numbers("Uniform", _shape(size))
         index = np.searchsorted(np.cumsum(p)[:-1], u, side="right")
     return index if np.ndim(a) == 0 else np.asarray(a)[index]
@@ -200,13 +240,15 @@ _FLOAT = 1
 def _onnx_normal(
     site: SiteTurn, shape: Any, mean: float = 0.0, scale: float = 1.0, dtype: int = _FLOAT
 ) -> Any:
+    scale = parameter_rules.not_negative(site, scale, "the scale of onnx::RandomNormal")
     return _typed(mean + scale * site.numbers("Normal", _shape(shape)), dtype)
 
 
 def _onnx_uniform(
     site: SiteTurn, shape: Any, low: float = 0.0, high: float = 1.0, dtype: int = _FLOAT
 ) -> Any:
-    return _typed(low + (high - low) * site.numbers("Uniform", _shape(shape)), dtype)
+    wide = parameter_rules.width(site, low, high)
+    return _typed(low + wide * site.numbers("Uniform", _shape(shape)), dtype)
 
 
 def _like(draw: Callable[..., Any]) -> Callable[..., Any]:
@@ -218,7 +260,9 @@ def _like(draw: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _bernoulli(site: SiteTurn, input: Any, dtype: int | None = None) -> Any:
-    hit = np.asarray(site.numbers("Uniform", np.shape(input)) < np.asarray(input, np.float64))
+    p = np.asarray(input, np.float64)
+    p = parameter_rules.between(site, p, 0.0, 1.0, parameter_rules.BERNOULLI)
+    hit = np.asarray(site.numbers("Uniform", np.shape(input)) < p)
     return hit.astype(np.asarray(input).dtype) if dtype is None else _typed(hit, dtype)
 
 
@@ -233,7 +277,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.random.standard_normal": _sized("Normal"),
     "numpy.random.randn": _of_shape("Normal"),
     "numpy.random.uniform": _uniform,
-    "random.uniform": _uniform,
+    "random.uniform": _uniform_of_python,
     **{
         f"numpy.random.{name}": _sized("Uniform")
         for name in ("random_sample", "random", "ranf", "sample")

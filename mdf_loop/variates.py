@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from msgspec import Struct
 
-from mdf_loop import gamma, streams
+from mdf_loop import gamma, parameter_rules, streams
 from mdf_loop.errors import OperandError
 
 Shape = tuple[int, ...]
@@ -44,14 +44,16 @@ SMALLEST, LARGEST = 1e-3, 1e9
 """Shapes of gamma distributions."""
 
 
-def _gamma(site: CallSite, shape: Shape, a: Any) -> tuple[Any, Any]:
-    """Gamma numbers `x * exp(-s)` as x and s, since those of small shapes may be too small for a number.
+def _gamma(site: CallSite, shape: Shape, a: Any, what: str, times: float = 1.0) -> tuple[Any, Any]:
+    """Return gamma numbers `x * exp(-s)` as x and s, since those of small shapes may be too small for a number.
 
     Below shape 6 a number of shape a + 6 is made smaller: by `u**(1/a)` it becomes one of shape a
-    where it was one of a + 1, and so on, which are exponential numbers in `s`.
+    where it was one of a + 1, and so on, which are exponential numbers in `s`. An error about `a`
+    names `what`, a parameter that is so many `times` as large.
     """
     fits = (a >= SMALLEST) & (a <= LARGEST)
-    a = site.ensured(a, fits, "the shape of a gamma distribution must be from 0.001 to 1e9")
+    low, high = (f"{times * end:g}".replace("e+0", "e") for end in (SMALLEST, LARGEST))
+    a = site.ensured(a, fits, f"{what} must be from {low} to {high}")
     z = site.numbers("Normal", shape)
     if site.least(a) >= gamma.LEAST:
         return gamma.of_normal(z, a), 0.0
@@ -65,26 +67,30 @@ def _gamma(site: CallSite, shape: Shape, a: Any) -> tuple[Any, Any]:
 
 
 def _standard_gamma(site: CallSite, size: Shape, shape: Any) -> Any:
-    x, s = _gamma(site, size, shape)
+    x, s = _gamma(site, size, shape, "the shape of a gamma distribution")
     return x * streams.exp(-s)
 
 
 def _scaled_gamma(site: CallSite, size: Shape, shape: Any, scale: Any = 1.0) -> Any:
+    scale = _scale(site, scale, "a gamma distribution")
     return scale * _standard_gamma(site, size, shape)
 
 
 def _gammavariate(site: CallSite, size: Shape, alpha: Any, beta: Any) -> Any:
-    return _scaled_gamma(site, size, alpha, beta)
+    beta = parameter_rules.positive(site, beta, "the scale of a gamma distribution")
+    return beta * _standard_gamma(site, size, alpha)
 
 
 def _chisquare(site: CallSite, size: Shape, df: Any) -> Any:
-    return 2.0 * _standard_gamma(site, size, df * 0.5)
+    what = "the degrees of freedom of a chi-square distribution"
+    x, s = _gamma(site, size, df * 0.5, what, 2.0)
+    return 2.0 * (x * streams.exp(-s))
 
 
 def _beta(site: CallSite, size: Shape, a: Any, b: Any) -> Any:
     """`x / (x + y)` of gamma numbers, of which the one with the larger `s` is made smaller alone."""
-    x, s = _gamma(site, size, a)
-    y, t = _gamma(site.part("other"), size, b)
+    x, s = _gamma(site, size, a, "the first shape of a beta distribution")
+    y, t = _gamma(site.part("other"), size, b, "the second shape of a beta distribution")
     difference = s - t
     smaller, is_first = streams.exp(-np.abs(difference)), difference > 0.0
     x, y = x * np.where(is_first, smaller, 1.0), y * np.where(is_first, 1.0, smaller)
@@ -96,13 +102,15 @@ def _betavariate(site: CallSite, size: Shape, alpha: Any, beta: Any) -> Any:
 
 
 def _f(site: CallSite, size: Shape, dfnum: Any, dfden: Any) -> Any:
-    x, s = _gamma(site, size, dfnum * 0.5)
-    y, t = _gamma(site.part("other"), size, dfden * 0.5)
+    what = "the degrees of freedom of an F distribution"
+    x, s = _gamma(site, size, dfnum * 0.5, what, 2.0)
+    y, t = _gamma(site.part("other"), size, dfden * 0.5, what, 2.0)
     return dfden / dfnum * (x / y) * streams.exp(t - s)
 
 
 def _standard_t(site: CallSite, size: Shape, df: Any) -> Any:
-    y, t = _gamma(site.part("spread"), size, df * 0.5)
+    what = "the degrees of freedom of a Student's t distribution"
+    y, t = _gamma(site.part("spread"), size, df * 0.5, what, 2.0)
     return site.numbers("Normal", size) * np.sqrt(df * 0.5 / y) * streams.exp(t * 0.5)
 
 
@@ -115,7 +123,7 @@ def _dirichlet(site: CallSite, size: Shape, alpha: Any) -> Any:
     if len(alpha.shape) != 1 or not 1 <= size[-1] <= MOST_SHARES:
         raise OperandError(f"a Dirichlet distribution has a list of 1 to {MOST_SHARES} numbers")
     parts = range(size[-1])
-    x, s = _gamma(site, size, alpha)
+    x, s = _gamma(site, size, alpha, "alpha of a Dirichlet distribution")
     if site.least(alpha) < gamma.LEAST:
         least = np.take(s, 0, axis=-1)
         for k in parts[1:]:
@@ -131,8 +139,11 @@ def _dirichlet(site: CallSite, size: Shape, alpha: Any) -> Any:
 # --- numbers by the inverse of their distribution -------------------------------------------------
 
 
-def _positive(site: CallSite, parameter: Any, name: str) -> Any:
-    return site.ensured(parameter, parameter > 0.0, f"{name} must be above 0")
+_positive = parameter_rules.positive
+
+
+def _scale(site: CallSite, scale: Any, distribution: str) -> Any:
+    return parameter_rules.not_negative(site, scale, f"the scale of {distribution}")
 
 
 def _weibull(site: CallSite, size: Shape, a: Any) -> Any:
@@ -141,44 +152,49 @@ def _weibull(site: CallSite, size: Shape, a: Any) -> Any:
 
 
 def _weibullvariate(site: CallSite, size: Shape, alpha: Any, beta: Any) -> Any:
-    return alpha * _weibull(site, size, beta)
+    return _scale(site, alpha, "a Weibull distribution") * _weibull(site, size, beta)
 
 
-def _over(site: CallSite, size: Shape, a: Any) -> Any:
-    """Exponential numbers of a rate: the logarithm of a number of Pareto's distribution."""
-    a = _positive(site, a, "the shape of a Pareto or power distribution")
+def _over(site: CallSite, size: Shape, a: Any, distribution: str) -> Any:
+    """Return exponential numbers of a rate: the logarithm of a number of Pareto's distribution."""
+    a = _positive(site, a, f"the shape of a {distribution} distribution")
     return site.numbers("Exponential", size) / a
 
 
 def _pareto(site: CallSite, size: Shape, a: Any) -> Any:
-    return streams.expm1(_over(site, size, a))
+    return streams.expm1(_over(site, size, a, "Pareto"))
 
 
 def _paretovariate(site: CallSite, size: Shape, alpha: Any) -> Any:
-    return streams.exp(_over(site, size, alpha))
+    return streams.exp(_over(site, size, alpha, "Pareto"))
 
 
 def _power(site: CallSite, size: Shape, a: Any) -> Any:
-    return streams.exp(-_over(site, size, a))
+    return streams.exp(-_over(site, size, a, "power"))
 
 
 def _expovariate(site: CallSite, size: Shape, lambd: Any = 1.0) -> Any:
+    lambd = _positive(site, lambd, "the rate of an exponential distribution")
     return site.numbers("Exponential", size) / lambd
 
 
 def _lognormvariate(site: CallSite, size: Shape, mu: Any, sigma: Any) -> Any:
+    sigma = _scale(site, sigma, "a lognormal distribution")
     return streams.exp(mu + sigma * site.numbers("Normal", size))
 
 
 def _rayleigh(site: CallSite, size: Shape, scale: Any = 1.0) -> Any:
+    scale = _scale(site, scale, "a Rayleigh distribution")
     return scale * np.sqrt(2.0 * site.numbers("Exponential", size))
 
 
 def _gumbel(site: CallSite, size: Shape, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+    scale = _scale(site, scale, "a Gumbel distribution")
     return loc - scale * streams.log(site.numbers("Exponential", size))
 
 
 def _logistic(site: CallSite, size: Shape, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+    scale = _scale(site, scale, "a logistic distribution")
     u = site.numbers("Uniform", size)
     return loc + scale * streams.log(u / (1.0 - u))
 

@@ -82,7 +82,7 @@ EXPECTED = {
     "random.gauss(1.0, 3.0)": 1.0 + 3.0 * Z[0],
     "random.normalvariate()": Z[0],
     f"numpy.random.uniform(-1.0, 3.0, ({COUNT},))": -1.0 + 4.0 * U,
-    f"numpy.random.uniform(2, size={COUNT})": 2.0 + (1.0 - 2.0) * U,
+    f"numpy.random.uniform(0.25, size={COUNT})": 0.25 + (1.0 - 0.25) * U,
     "random.uniform(1, 3)": 1.0 + 2.0 * U[0],
     f"numpy.random.rand({COUNT})": U,
     "numpy.random.rand()": U[0],

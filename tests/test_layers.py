@@ -34,6 +34,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
             "arguments",
             "signals",
             "interruption",
+            "parameter_rules",
+            "poisson",
             "suggestion",
             "user_warnings",
             "losses",

@@ -12,6 +12,7 @@ from mdf_loop.lower import (  # noqa: F401 - they register functions
     elementary,
     logic,
     ordering,
+    poisson,
     products,
     python_math,
     reductions,

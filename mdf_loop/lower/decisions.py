@@ -13,7 +13,7 @@ from mdf_loop.errors import OperandError
 from mdf_loop.ir import Carried, Loop, Value
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.draws import drawn_floats
+from mdf_loop.lower.draws import drawn_floats, not_negative
 from mdf_loop.lower.terms import Term, as_float, literal, tensor
 from mdf_loop.ops.words import scalar
 
@@ -31,6 +31,7 @@ def drift_diffusion_integrator(b: ModelBuilder, given: Mapping[str, Term]) -> Va
     """
     start, late, rate, threshold, noise, dt = (_one(b, name, given) for name in DRIFT_DIFFUSION)
     mean = ops.multiply(b, rate, dt)
+    noise = not_negative(b, noise, "the noise of drift_diffusion_integrator")
     scale = ops.multiply(b, noise, b.op("Sqrt", dt))
     name, inside = b.label, b.loop_body()
     graph = f"{b.place.graph}.{b.place.item}.body"

@@ -8,25 +8,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdf_loop import distributions, streams
+from mdf_loop import distributions, parameter_rules, streams
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Array, Value, is_fixed
 from mdf_loop.lower import operators as ops
 from mdf_loop.lower.arguments import Axes
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
+from mdf_loop.lower.site import DrawSite, Size, drawn
 from mdf_loop.lower.terms import as_float, literal
 from mdf_loop.ops.symbolic import Symbolic
-from mdf_loop.ops.words import all_true, cast, ints, scalar
-
-Size = tuple[int, ...]
+from mdf_loop.ops.words import cast, ints, scalar
 
 
-def drawn(b: ModelBuilder, kind: str, shape: Size) -> Value:
-    """Random numbers of the site that is read now: words, uniform or normal numbers."""
-    place = b.place
-    site = {"site": place.site, "graph": place.graph, "turn": place.turn, "turns": place.turns}
-    return b.op("Draw", kind=kind, shape=shape, **site)
+def not_negative(b: ModelBuilder, scale: Value, what: str) -> Value:
+    """Return the scale of a distribution; a negative one is an error."""
+    made: Value = parameter_rules.not_negative(DrawSite(b), Symbolic(b, scale), what).value
+    return made
+
+
+def probability(b: ModelBuilder, p: Value, what: str) -> Value:
+    """Return a probability; one that is not from 0 to 1 is an error."""
+    made: Value = parameter_rules.between(DrawSite(b), Symbolic(b, p), 0.0, 1.0, what).value
+    return made
 
 
 def drawn_floats(b: ModelBuilder, kind: str, shape: Size) -> Value:
@@ -60,13 +64,16 @@ def uniform(
     """`low + (high - low) * u`, of u in (0, 1)."""
     low, high = _numbers(b, (low, 0.0), (high, 1.0))
     u = drawn_floats(b, "Uniform", size_of(size, low, high))
-    return ops.add(b, low, ops.multiply(b, ops.subtract(b, high, low), u))
+    wide = parameter_rules.width(DrawSite(b), Symbolic(b, low), Symbolic(b, high)).value
+    return ops.add(b, low, ops.multiply(b, wide, u))
 
 
 @names("random.uniform")
 def uniform_of_python(b: ModelBuilder, a: Value, b_: Value) -> Value:
-    """`a + (b - a) * u`, of u in (0, 1)."""
-    return uniform(b, a, b_)
+    """Return `a + (b - a) * u`, of u in (0, 1); Python takes the ends in any order."""
+    low, high = _numbers(b, (a, 0.0), (b_, 1.0))
+    u = drawn_floats(b, "Uniform", size_of(None, low, high))
+    return ops.add(b, low, ops.multiply(b, ops.subtract(b, high, low), u))
 
 
 @names(*(f"numpy.random.{name}" for name in ("random_sample", "random", "ranf", "sample")))
@@ -96,6 +103,7 @@ def normal(
 ) -> Value:
     """`loc + scale * z`, of z with mean 0 and variance 1."""
     loc, scale = _numbers(b, (loc, 0.0), (scale, 1.0))
+    scale = not_negative(b, scale, "the scale of a normal distribution")
     z = drawn_floats(b, "Normal", size_of(size, loc, scale))
     return ops.add(b, loc, ops.multiply(b, scale, z))
 
@@ -146,7 +154,7 @@ def _whole(b: ModelBuilder, first: Value, end: Value, shape: Size) -> Value:
         b.op("Less", scalar(b, 0, "int64"), count),
         b.op("LessOrEqual", count, scalar(b, _HALF - 1, "int64")),
     )
-    count = ops.guarded(b, count, fits, "whole numbers are drawn of 1 to 2**32 - 1 different ones")
+    count = ops.ensured(b, count, fits, OperandError(parameter_rules.WHOLE))
     word, many = drawn(b, "RandomWord", shape), cast(b, count, "uint64")
     high = _shifted(b, word)
     low = b.op("Sub", word, b.op("Mul", high, scalar(b, _HALF, "uint64")))
@@ -172,7 +180,7 @@ def binomial(b: ModelBuilder, n: int, p: Value, size: Axes = None) -> Value:
     """How many of n attempts are successful, each with probability p; it takes n words."""
     if not 0 <= n <= MOST_ATTEMPTS:
         raise OperandError(f"the attempts must be 0 to {MOST_ATTEMPTS}, not {n}")
-    p = as_float(b, p)
+    p = probability(b, as_float(b, p), parameter_rules.CHANCE)
     u = drawn_floats(b, "Uniform", (n, *size_of(size, p)))
     hits = cast(b, b.op("Less", u, p), "int64")
     return b.op("ReduceSum", hits, ints(b, 0), keepdims=0)
@@ -214,6 +222,9 @@ def _weighted(b: ModelBuilder, p: Value, count: int, shape: Size) -> Value:
     """How many of the running sums of probabilities, without the last, are not above u."""
     if p.shape != (count,):
         raise OperandError(f"there are {count} elements to choose from, but p is {p.type}")
+    total = Symbolic(b, b.op("ReduceSum", p, keepdims=0))
+    near = parameter_rules.tolerance(p.dtype)
+    p = parameter_rules.probabilities(DrawSite(b), Symbolic(b, p), total, near).value
     return index_of(b, p, drawn_floats(b, "Uniform", shape), count)
 
 
@@ -236,6 +247,7 @@ def index_of(b: ModelBuilder, p: Value, u: Value, count: int) -> Value:
 def exponential(b: ModelBuilder, scale: Value | None = None, size: Axes = None) -> Value:
     """`-scale * log(u)`, of u in (0, 1)."""
     (scale,) = _numbers(b, (scale, 1.0))
+    scale = not_negative(b, scale, "the scale of an exponential distribution")
     shape = size_of(size, scale)
     return ops.multiply(b, scale, drawn_floats(b, "Exponential", shape))
 
@@ -251,6 +263,8 @@ def lognormal(
     b: ModelBuilder, mean: Value | None = None, sigma: Value | None = None, size: Axes = None
 ) -> Value:
     """`exp(x)`, of x normal with that mean and deviation."""
+    mean, sigma = _numbers(b, (mean, 0.0), (sigma, 1.0))
+    sigma = not_negative(b, sigma, "the scale of a lognormal distribution")
     return _exp(b, normal(b, mean, sigma, size))
 
 
@@ -260,6 +274,7 @@ def laplace(
 ) -> Value:
     """`loc + scale * x`, of x exponential with either sign; it takes two words."""
     loc, scale = _numbers(b, (loc, 0.0), (scale, 1.0))
+    scale = not_negative(b, scale, "the scale of a Laplace distribution")
     shape = size_of(size, loc, scale)
     with b.part("sign"):
         half = drawn_floats(b, "Uniform", shape)
@@ -267,32 +282,6 @@ def laplace(
     below = b.op("Less", half, scalar(b, 0.5, half.dtype))
     signed = b.op("Where", below, b.op("Neg", x), x)
     return ops.add(b, loc, ops.multiply(b, scale, signed))
-
-
-LARGEST_RATE = 32.0
-"""Of a Poisson distribution whose rate is computed in the run."""
-
-
-@names("numpy.random.poisson")
-def poisson(b: ModelBuilder, lam: Value | None = None, size: Axes = None) -> Value:
-    """How many events there are of a rate: how many of the sums of their probabilities are not above u."""
-    (rate,) = _numbers(b, (lam, 1.0))
-    known = b.constant_of(rate)
-    if known is None:
-        small = all_true(b, b.op("LessOrEqual", rate, scalar(b, LARGEST_RATE, rate.dtype)))
-        rate = ops.guarded(
-            b, rate, small, f"a rate that is computed must not be above {LARGEST_RATE:g}"
-        )
-    u = drawn(b, "Uniform", size_of(size, rate))
-    u = b.op("Min", u, scalar(b, distributions.HIGHEST, "float64"))
-    rate = cast(b, rate, "float64")
-    part = _exp(b, b.op("Neg", rate))
-    total, count = part, cast(b, b.op("GreaterOrEqual", u, part), "int64")
-    for k in range(1, distributions.most_events(LARGEST_RATE if known is None else known)):
-        part = b.op("Div", b.op("Mul", part, rate), scalar(b, k, "float64"))
-        total = b.op("Add", total, part)
-        count = b.op("Add", count, cast(b, b.op("GreaterOrEqual", u, total), "int64"))
-    return count
 
 
 @names("numpy.random.multivariate_normal")
@@ -325,12 +314,7 @@ def _root(b: ModelBuilder, mean: Value, cov: Value) -> tuple[Array, Array]:
         raise OperandError(
             f"there are covariances of 1 to 32 numbers, each with each: {mean.type}, {cov.type}"
         )
-    try:
-        return middle.astype(np.float64), np.linalg.cholesky(square.astype(np.float64))
-    except np.linalg.LinAlgError:
-        raise OperandError(
-            "the covariances are those of no numbers: their matrix is not positive definite"
-        ) from None
+    return middle.astype(np.float64), distributions.cholesky(square.astype(np.float64))
 
 
 def _exp(b: ModelBuilder, x: Value) -> Value:

@@ -25,7 +25,9 @@ def dropout(
     assert data is not None
     if known is not None and not known.any():
         return b.op("Identity", data), _all_kept(b, data)
-    made, kept = dropped(b, data, inputs[1] if len(inputs) > 1 else None, attributes)
+    ratio = inputs[1] if len(inputs) > 1 else None
+    unknown = training if known is None else None
+    made, kept = dropped(b, data, ratio, attributes, unknown)
     if known is not None:
         return made, kept
     all_kept = b.op("Or", b.op("Not", training), kept)

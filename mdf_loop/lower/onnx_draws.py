@@ -12,11 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from mdf_loop import parameter_rules
 from mdf_loop.errors import OperandError
 from mdf_loop.ir import Value
 from mdf_loop.ir.types import dtype_of
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.draws import drawn, index_of, size_of
+from mdf_loop.lower.draws import index_of, not_negative, probability, size_of
+from mdf_loop.lower.guards import ensured
+from mdf_loop.lower.site import DrawSite, drawn
+from mdf_loop.ops.symbolic import Symbolic
 from mdf_loop.ops.words import cast, scalar
 
 Attributes = Mapping[str, Any]
@@ -34,11 +38,15 @@ def onnx_draw(
 
 
 def _normal(b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes) -> tuple[Value, ...]:
+    scale = scalar(b, float(attributes.get("scale", 1.0)), "float64")
+    not_negative(b, scale, "the scale of onnx::RandomNormal")
     return _scaled(b, "Normal", inputs, attributes, ("mean", 0.0), ("scale", 1.0))
 
 
 def _uniform(b: ModelBuilder, inputs: Sequence[Value], attributes: Attributes) -> tuple[Value, ...]:
     low, high = float(attributes.get("low", 0.0)), float(attributes.get("high", 1.0))
+    ends = (Symbolic(b, scalar(b, end, "float64")) for end in (low, high))
+    parameter_rules.width(DrawSite(b), *ends)
     said = {**attributes, "low": low, "width": high - low}
     return _scaled(b, "Uniform", inputs, said, ("low", 0.0), ("width", 1.0))
 
@@ -65,7 +73,7 @@ def _bernoulli(
     """1 with the probability of each element, else 0."""
     (p,) = inputs
     u = drawn(b, "Uniform", size_of(None, p))
-    hit = b.op("Less", u, cast(b, p, "float64"))
+    hit = b.op("Less", u, probability(b, cast(b, p, "float64"), parameter_rules.BERNOULLI))
     return (cast(b, hit, _dtype(attributes, p.dtype)),)
 
 
@@ -75,18 +83,33 @@ def _multinomial(
     """Classes by logarithms of their weights: for each row of these so many."""
     (logits,) = inputs
     rows, classes = size_of(None, logits)
-    weights = b.op("Softmax", cast(b, logits, "float64"), axis=1)
+    shares = Symbolic(b, b.op("Softmax", cast(b, logits, "float64"), axis=1))
+    sentence = "the logits of onnx::Multinomial must not be nan, and no row only -inf"
+    weights: Value = DrawSite(b).ensured(shares, shares >= 0.0, sentence).value
     u = drawn(b, "Uniform", (rows, int(attributes.get("sample_size", 1))))
     return (cast(b, index_of(b, weights, u, classes), _dtype(attributes, "int32")),)
 
 
 def dropped(
-    b: ModelBuilder, data: Value, ratio: Value | None, attributes: Attributes
+    b: ModelBuilder,
+    data: Value,
+    ratio: Value | None,
+    attributes: Attributes,
+    training: Value | None = None,
 ) -> tuple[Value, Value]:
-    """What a Dropout in training gives: the data, scaled where it is kept, and where that is."""
+    """Return what a Dropout in training gives: the data, scaled where it is kept, and where that is.
+
+    A `ratio` that is not from 0 to below 1 is an error, if `training` holds or is not given.
+    """
     with _part(b, attributes):
         u = drawn(b, "Uniform", size_of(None, data))
     part = scalar(b, 0.5, "float64") if ratio is None else cast(b, ratio, "float64")
+    zero, one = (scalar(b, end, "float64") for end in (0.0, 1.0))
+    fits = b.op("And", b.op("GreaterOrEqual", part, zero), b.op("Less", part, one))
+    if training is not None:
+        fits = b.op("Or", fits, b.op("Not", training))
+    sentence = "the ratio of onnx::Dropout must be from 0 to below 1"
+    part = ensured(b, part, fits, OperandError(sentence))
     kept = b.op("GreaterOrEqual", u, part)
     scale = cast(b, b.op("Sub", scalar(b, 1.0, "float64"), part), data.dtype)
     return b.op("Where", kept, b.op("Div", data, scale), scalar(b, 0.0, data.dtype)), kept

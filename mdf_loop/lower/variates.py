@@ -6,39 +6,15 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from mdf_loop.ir import Value
 from mdf_loop.lower.builder import ModelBuilder
-from mdf_loop.lower.draws import drawn, size_of
+from mdf_loop.lower.draws import size_of
 from mdf_loop.lower.functions import names
-from mdf_loop.lower.guards import guarded
+from mdf_loop.lower.site import DrawSite
 from mdf_loop.lower.terms import as_float, literal
 from mdf_loop.ops.symbolic import Symbolic
 from mdf_loop.ops.words import cast
-from mdf_loop.variates import VARIATES, Shape, Variate
-
-
-class _Site:
-    """What is read now, or a part of it, as a formula sees it."""
-
-    def __init__(self, b: ModelBuilder, name: str = "") -> None:
-        self._b = b
-        self._name = name
-
-    def numbers(self, kind: str, shape: Shape) -> Symbolic:
-        with self._b.part(self._name):
-            return Symbolic(self._b, drawn(self._b, kind, shape))
-
-    def part(self, name: str) -> _Site:
-        return _Site(self._b, f"{self._name}.{name}" if self._name else name)
-
-    def least(self, parameter: Symbolic) -> float:
-        known = self._b.constant_of(parameter.value)
-        return -np.inf if known is None else float(np.min(known))
-
-    def ensured(self, parameter: Symbolic, fits: Symbolic, sentence: str) -> Symbolic:
-        return Symbolic(self._b, guarded(self._b, parameter.value, fits.value, sentence))
+from mdf_loop.variates import VARIATES, Variate
 
 
 def _lowered(variate: Variate) -> Callable[..., Value]:
@@ -50,7 +26,7 @@ def _lowered(variate: Variate) -> Callable[..., Value]:
         values = [each.value for each in wide if each is not None]
         shape = size_of(None, *values) if size is None or variate.rows else ()
         shape = shape if size is None else (*size_of(size), *shape)
-        made: Value = variate.formula(_Site(b), shape, *wide).value
+        made: Value = variate.formula(DrawSite(b), shape, *wide).value
         return cast(b, made, b.float_dtype) if made.dtype == "float64" else made
 
     builder = inspect.Parameter("builder", inspect.Parameter.POSITIONAL_ONLY)

@@ -75,6 +75,7 @@ _OPERATIONS: Mapping[np.ufunc, tuple[str, Mapping[str, Any]]] = {
     np.greater: ("Greater", {}),
     np.greater_equal: ("GreaterOrEqual", {}),
     np.bitwise_and: ("And", {}),
+    np.logical_not: ("Not", {}),
     np.right_shift: ("BitShift", {"direction": "RIGHT"}),
 }
 

@@ -178,9 +178,9 @@ def test_too_small_for_a_number_it_is_0_and_a_share_is_one_all_the_same() -> Non
 REFUSED = {
     "numpy.random.gamma(x)": "the shape of a gamma distribution must be from 0.001 to 1e9",
     "numpy.random.gamma([1.0, 1e-4])": "the shape of a gamma distribution must be from 0.001 to 1e9",
-    "numpy.random.beta(1.0, x)": "the shape of a gamma distribution must be from 0.001 to 1e9",
+    "numpy.random.beta(1.0, x)": "the second shape of a beta distribution must be from 0.001 to 1e9",
     "numpy.random.weibull(x)": "the shape of a Weibull distribution must be above 0",
-    "random.paretovariate(x)": "the shape of a Pareto or power distribution must be above 0",
+    "random.paretovariate(x)": "the shape of a Pareto distribution must be above 0",
     "numpy.random.geometric(2.0 + x)": "must be from 1e-9 to 1",
     "numpy.random.triangular(0.0, x, 1.0)": "the mode of a triangular distribution must be between",
     "numpy.random.wald(1.0, x)": "the scale of a Wald distribution must be above 0",

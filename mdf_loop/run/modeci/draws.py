@@ -22,7 +22,7 @@ from mdf_loop.distributions import FUNCTIONS, SiteTurn
 from mdf_loop.document.changes import changed
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
-from mdf_loop.errors import ExpressionError
+from mdf_loop.errors import ExpressionError, OperandError
 from mdf_loop.lower.syntax import dotted, drawing_calls, parse
 from mdf_loop.numbers_only import only_numbers
 from mdf_loop.run.modeci.seeds import seeded
@@ -56,7 +56,11 @@ class EngineDraws:
 
         def draw(number: int, *arguments: Any, **named: Any) -> Any:
             function, site = self._calls[number]
-            return FUNCTIONS[function](SiteTurn(site, turn(), self._seed), *arguments, **named)
+            try:
+                return FUNCTIONS[function](SiteTurn(site, turn(), self._seed), *arguments, **named)
+            except OperandError as error:
+                sentence = f"{error.findings[0].what}, drawn by '{site}'"
+                raise OperandError(sentence) from None
 
         with seeded(self._seed), _put(draw):
             yield
