@@ -383,6 +383,7 @@ def test_what_cannot_be_written_of_a_run_that_failed_is_said_too(run, monkeypatc
 @pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on(run, tmp_path):
     words = ("--steps", 400_000, "--only", "walk.x", "--reduce", "walk.x=mean", "--native", "off")
+    words += ("--nan", "ignore")
     broken = run(*words, "--checkpoint", "c", "--every", "50ms", "--time-limit", "0.02s", "--json")
     assert broken.code == 0
     assert broken.json["stopped_by"] == "time_limit"

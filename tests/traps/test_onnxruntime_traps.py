@@ -536,8 +536,10 @@ import mdf_loop
 compiled = mdf_loop.compile(sys.argv[1], device="cpu")
 compiled.run({"n": 3})
 print("ready", flush=True)
-stopped = compiled.run({"n": 10**12})
-print(stopped.stopped_by.word, time.time(), flush=True)
+try:
+    compiled.run({"n": 10**12})
+except KeyboardInterrupt as interrupt:
+    print(interrupt.results.stopped_by.word, time.time(), flush=True)
 print(compiled.run({"n": 3})["x"], flush=True)
 """
 

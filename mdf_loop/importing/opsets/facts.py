@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper, shape_inference
-from onnx.reference import ReferenceEvaluator
 
 from mdf_loop.importing.opsets.weights import graphs_of, without_weights
 from mdf_loop.ir import Array
@@ -134,6 +133,8 @@ def _run(node: onnx.NodeProto, name: str, feeds: dict[str, Array], version: int)
     graph = helper.make_graph([node], "constant", inputs, outputs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)])
     try:
+        from onnx.reference import ReferenceEvaluator  # reads all schemas: few files need it
+
         evaluator: Any = ReferenceEvaluator(model)
         return np.asarray(evaluator.run(None, feeds)[0])
     except Exception:  # noqa: BLE001 - whatever onnx's reference raises: not a constant, then
