@@ -50,7 +50,7 @@ AFTER = """\
     carry %y: float64[batch] from %y_before to %step.y_next:Mul giving %A.loop.y_next at the end
     scan %step.x_next:Mul_2: float64[batch] of %A.loop:Mul_31 axis 0
     %step.x_next:Add_2: float64[batch] = Add(%x, %step.x_next:Mul_2)
-    %step.y_next:Mul: float64[batch] = Mul(%y, %const_10)
+    %step.y_next:Mul: float64[batch] = Mul(%y, %const_8)
     record %step.x_next:Add_2 giving %step.x_next:Add_2 of all: float64[d, batch]
     record %step.y_next:Mul giving %step.y_next:Mul of all: float64[d, batch]
     record %x giving %x of all: float64[d, batch]
