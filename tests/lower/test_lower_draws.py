@@ -1,4 +1,4 @@
-"""The family `draws`: distributions, by the numbers of their sites."""
+"""The families `draws` and `poisson`: distributions, by the numbers of their sites."""
 
 from __future__ import annotations
 
