@@ -29,6 +29,9 @@ AGREE = 1e-6
 PLACE = 1e-3
 """How near that is, in parts of the bounds."""
 
+HOPELESS = 256
+"""Points without a number after which differential evolution gives up."""
+
 Costs = Callable[[Array], Array]
 """The cost of each of some points."""
 
@@ -56,11 +59,15 @@ def ranked(points: Array, costs: Costs) -> Array:
     order = np.argsort(found, kind="stable")
     made: Array = points[order[np.isfinite(found[order])]]
     if not len(made):
-        raise InputError(
-            f"the model gives no number at any of {len(points)} points within the bounds",
-            hint="give narrower bounds",
-        )
+        raise _no_number(len(points))
     return made
+
+
+def _no_number(points: int) -> InputError:
+    return InputError(
+        f"the model gives no number at any of {points} points within the bounds",
+        hint="give narrower bounds",
+    )
 
 
 def least_squares(start: Array, residuals: Numbers, jacobian: Numbers) -> Optimum:
@@ -105,21 +112,58 @@ def descent(start: Array, value_and_gradient: Callable[[Array], tuple[float, Arr
 def evolution(
     costs: Costs, size: int, seed: int, generations: int = 1000, first: Array | None = None
 ) -> Optimum:
-    """The least cost, by differential evolution; a generation is asked for at once."""
+    """Return the least cost, by differential evolution; a generation is computed at once.
+
+    Raises:
+        InputError: the model gives no number at any point.
+        Exception: `costs` has raised it; scipy would put an error of its own in its place.
+    """
     from scipy.optimize import differential_evolution
 
-    made = differential_evolution(
-        lambda points: costs(points.reshape(size, -1).T),
-        [(0.0, 1.0)] * size,
-        rng=seed,
-        polish=False,
-        vectorized=True,
-        updating="deferred",
-        maxiter=generations,
-        init="sobol" if first is None else first,
-        tol=1e-3,
-    )
+    points_seen, has_number = 0, False
+
+    def of_generation(points: Array) -> Array:
+        nonlocal points_seen, has_number
+        members = points.reshape(size, -1).T
+        try:
+            energies = costs(members)
+            points_seen, has_number = (
+                points_seen + len(members),
+                has_number or _any_number(energies),
+            )
+            if points_seen >= HOPELESS and not has_number:
+                raise _no_number(points_seen)
+        except (TypeError, ValueError) as error:
+            raise _FailedCosts(error) from None
+        return energies
+
+    try:
+        made = differential_evolution(
+            of_generation,
+            [(0.0, 1.0)] * size,
+            rng=seed,
+            polish=False,
+            vectorized=True,
+            updating="deferred",
+            maxiter=generations,
+            init="sobol" if first is None else first,
+            tol=1e-3,
+        )
+    except _FailedCosts as failed:
+        raise failed.error from None
     return Optimum(made.x, float(made.fun), made.x, bool(made.success), str(made.message))
+
+
+def _any_number(costs: Array) -> bool:
+    return bool(np.isfinite(costs).any())
+
+
+class _FailedCosts(Exception):  # noqa: N818 - it carries the error of what was computed
+    """Costs that could not be computed, in a form that scipy lets pass."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 class Searched(Struct, frozen=True):
