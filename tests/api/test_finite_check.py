@@ -171,7 +171,7 @@ def late(value: str) -> dict[str, Any]:
     }
     waiting = {
         "input_ports": {"n": {}},
-        "parameters": {"y": {"value": value}},
+        "parameters": {"by": {"value": 1.0}, "y": {"value": value}},
         "output_ports": {"y": {"value": "y"}},
     }
     edge = {"sender": "fast", "sender_port": "n", "receiver": "slow", "receiver_port": "n"}
@@ -199,6 +199,18 @@ def test_a_node_that_has_not_run_is_no_fault(engine: str) -> None:
     zero = mdf_loop.compile(late("numpy.log(n - n)"), device="cpu")
     first = f"'slow.y' became infinite in row {missing} (step {missing})"
     assert warned(zero, steps=9, engine=engine).notes[0].startswith(first)
+
+
+def test_rows_before_the_first_run_are_counted_for_each_member_and_trial() -> None:
+    compiled = mdf_loop.compile(
+        late("numpy.log(n * by - n) * numpy.random.uniform()"), device="cpu"
+    )
+    given: dict[str, Any] = {"steps": 9, "trials": 2}
+    results = silent(compiled, **given, sweep={"slow.by": [2.0, 3.0]})
+    missing = int(np.isnan(results["slow.y"][0, 0]).sum())
+    notes = warned(compiled, **given, sweep={"slow.by": [2.0, 1.0]}).notes
+    first = f"'slow.y' of member 1, trial 0 became infinite in row {missing} "
+    assert notes[0].startswith(first)
 
 
 def test_rows_before_the_first_run_are_counted_across_a_checkpoint(tmp_path: Path) -> None:

@@ -201,15 +201,16 @@ def _in_rows(
     for first, rows, own in _blocks(data, lengths, time, before):
         wrong = np.moveaxis(_not_finite(rows, own, len(front)), time, 0)
         if missing is not None:
-            number = np.arange(first, first + len(wrong)).reshape(-1, *(1,) * missing.ndim)
-            ran = number >= missing
+            members = wrong.shape[1 : len(front)]
+            numbers = np.arange(first, first + len(wrong)).reshape(-1, *(1,) * len(members))
+            ran = numbers >= np.broadcast_to(missing, math.prod(members)).reshape(members)
             wrong &= ran.reshape(*ran.shape, *(1,) * (wrong.ndim - ran.ndim))
         if wrong.any():
             row, *place = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-            members = (*front[:time], *front[time + 1 :])
-            values = np.moveaxis(rows, time, 0)[(row, *place[: len(members)])]
+            others = (*front[:time], *front[time + 1 :])
+            values = np.moveaxis(rows, time, 0)[(row, *place[: len(others)])]
             text = _at(front[time], first + int(row), results.units)
-            return _found(name, values, order, first + int(row), text, _members(members, place))
+            return _found(name, values, order, first + int(row), text, _members(others, place))
     return None
 
 
