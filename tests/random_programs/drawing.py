@@ -19,19 +19,6 @@ MOST_ELEMENTS = 4000
 """Values of more elements are not drawn."""
 
 
-OPEN_FAULTS = frozenset(
-    (
-        "integer powers",
-        "integer division by zero",
-        "decomposed reductions",
-        "slices with negative steps",
-        "nan in extremes",
-        "masks of themselves",
-    )
-)
-"""Temporary: constructs that are being mended and are not drawn until then."""
-
-
 class Known(NamedTuple):
     """A value of the model: its name, dtype and shape."""
 
@@ -143,10 +130,6 @@ class Drawing:
             return self.constant(scope, self.rng.randrange(limit))
         divisor = self.constant(scope, limit)
         return self.one(scope, "Mod", [number, divisor], "int64", ())
-
-    def draws(self, construct: str) -> bool:
-        """Return False for a construct that is not drawn until its fault is mended."""
-        return construct not in OPEN_FAULTS
 
     # --- choices -------------------------------------------------------------------------------
 

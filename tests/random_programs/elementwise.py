@@ -73,7 +73,7 @@ def division(d: Drawing, s: Scope) -> None:
         return
     if d.chance(0.7):
         y, shape = d.constant(s, d.rng.choice((1, 2, 3, 7, 100)), x.dtype), x.shape
-    elif d.chance(0.7) or not d.draws("integer division by zero"):
+    elif d.chance(0.7):
         y = d.one(s, "Max", [y, d.constant(s, 1, y.dtype)], y.dtype, y.shape)
     if d.chance(0.5):
         d.one(s, "Div", [x, y], x.dtype, shape)
@@ -88,8 +88,6 @@ def power(d: Drawing, s: Scope) -> None:
         d.is_exact = False
         d.one(s, "Pow", [x, y], x.dtype, shape)
         return
-    if not d.draws("integer powers"):
-        raise NotPossibleError
     x = d.of(s, "int64", "int32")
     if d.chance(0.5):
         y = d.constant(s, d.rng.choice((0, 1, 2, 3, 5, 30, 63, 64, 70)), x.dtype)

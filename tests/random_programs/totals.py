@@ -25,13 +25,13 @@ def _reduced(shape: Extents, axes: list[int], keepdims: int) -> Extents:
 def reduction(d: Drawing, s: Scope) -> None:
     """Add a reduction over some axes, all or none of them."""
     x = d.of(s, *FLOATS, *INTEGERS, least_rank=1)
-    extremes = EXTREMES if x.dtype not in FLOATS or _nan_wins(d, s) else ()
-    sums = SUMS if d.draws("decomposed reductions") else ("ReduceSum",)
-    operations = [*extremes, *sums]
+    # outside of loops ONNX Runtime's kernels pass over nan
+    extremes = EXTREMES if x.dtype not in FLOATS or s.in_loop else ()
+    operations = [*extremes, *SUMS]
     if x.dtype in FLOATS:
         operations = [*extremes, *extremes]
         if d.profile.functions:
-            operations += [*sums, *FLOAT_SUMS]
+            operations += [*SUMS, *FLOAT_SUMS]
     if not operations:
         raise NotPossibleError
     operation = d.rng.choice(operations)
@@ -52,14 +52,9 @@ def reduction(d: Drawing, s: Scope) -> None:
     d.one(s, operation, [x, said], x.dtype, _reduced(x.shape, axes, keepdims), keepdims=keepdims)
 
 
-def _nan_wins(d: Drawing, s: Scope) -> bool:
-    """Return True where nan is the extreme of any numbers: outside of loops ONNX Runtime decides."""
-    return s.in_loop and d.draws("nan in extremes")
-
-
 def place(d: Drawing, s: Scope) -> None:
     """Add the position of an extreme."""
-    floats = FLOATS if _nan_wins(d, s) else ()
+    floats = FLOATS if s.in_loop else ()
     x = d.of(s, *floats, *INTEGERS, "int8", "uint8", least_rank=1)
     axis, keepdims = d.rng.randrange(len(x.shape)), int(d.chance(0.5))
     options = {"axis": axis, "keepdims": keepdims, "select_last_index": int(d.chance(0.3))}
