@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
-import numpy as np
-
-from mdf_loop.errors import RunError
-from mdf_loop.ir import Array, Op
-from mdf_loop.ir.types import dtype_name, kind_of
+from mdf_loop.ir import Op
+from mdf_loop.ir.types import kind_of
+from mdf_loop.ops import elementwise_meaning as meanings
 from mdf_loop.ops import for_cuda, speeds, sure_kernels
 from mdf_loop.ops.batching import elementwise as batching
 from mdf_loop.ops.compositions import activations, arithmetic, elementary, erf
@@ -17,8 +14,6 @@ from mdf_loop.ops.costs import transcendental
 from mdf_loop.ops.derivatives import elementwise as slopes
 from mdf_loop.ops.derivatives.rule import NOTHING
 from mdf_loop.ops.failing import (
-    ASK_BEFORE,
-    DIVIDED_BY_ZERO,
     divides_by_zero,
     negative_power,
     no_number,
@@ -60,16 +55,6 @@ def _wrong_power(op: Op) -> bool:
     return all(kind_of(value.dtype) in "iu" for value in op.inputs if value is not None)
 
 
-def _power(x: Array, n: Array) -> Array:
-    """Return `x ** n` in the dtype of x; integers wrap, and have no negative powers."""
-    if not (x.dtype.kind in "iu" and n.dtype.kind in "iu"):
-        return np.asarray(np.power(x, n)).astype(x.dtype)
-    if np.any(n < 0):
-        raise RunError(arithmetic.NEGATIVE_POWER)
-    wrapped = np.power(x.astype(np.uint64), n.astype(np.uint64))
-    return np.asarray(wrapped).astype(x.dtype)
-
-
 def _is_spelt_out(op: Op) -> bool:
     """There is a kernel of small floats; of others it takes ONNX's definition, in old opsets only."""
     return first_dtype(op) not in {"float32", "float16"}
@@ -77,70 +62,6 @@ def _is_spelt_out(op: Op) -> bool:
 
 def _chosen_numbers(op: Op) -> bool:
     return op.inputs[1] is not None and op.inputs[1].dtype in NUMBERS
-
-
-def _divide(x: Array, y: Array) -> Array:
-    """Return `x / y`; a quotient of integers is rounded toward zero.
-
-    Raises:
-        RunError: an integer is divided by zero.
-    """
-    if kind_of(dtype_name(x)) not in "iu":
-        return np.divide(x, y)
-    _refuse_zero_divisor(x, y)
-    quotient: Array = np.floor_divide(x, y)
-    is_rounded_down = (x - quotient * y != 0) & ((x < 0) != (y < 0))
-    truncated: Array = quotient + is_rounded_down.astype(quotient.dtype)
-    return truncated
-
-
-def _remainder(x: Array, y: Array, fmod: int = 0) -> Array:
-    """Return the remainder with the sign of y, or with the sign of x if `fmod` is set.
-
-    Raises:
-        RunError: an integer is divided by zero.
-    """
-    if kind_of(dtype_name(x)) in "iu":
-        _refuse_zero_divisor(x, y)
-    remainder: Array = np.fmod(x, y) if fmod else np.mod(x, y)
-    return remainder
-
-
-def _refuse_zero_divisor(x: Array, y: Array) -> None:
-    if np.any(np.broadcast_arrays(x, y)[1] == 0):
-        raise RunError(DIVIDED_BY_ZERO, hint=ASK_BEFORE)
-
-
-def _erf(x: Array) -> Array:
-    wide = np.asarray(x, np.float64)
-    made: Array = np.array([math.erf(number) for number in wide.flat]).reshape(wide.shape)
-    return made.astype(x.dtype)
-
-
-def _hard_swish(x: Array) -> Array:
-    wide = np.asarray(x, np.float64 if x.dtype == np.float64 else np.float32)
-    made: Array = wide * np.clip(np.add(np.divide(wide, 6), 0.5), 0, 1)
-    return made.astype(x.dtype)
-
-
-def _relu(x: Array) -> Array:
-    """Return max(x, 0); -0.0 and nan stay as they are, as in ONNX Runtime."""
-    return np.where(x < 0, np.zeros((), x.dtype), x)
-
-
-def _softsign(x: Array) -> Array:
-    """Return x / (1 + |x|), of single numbers too, which onnx's reference refuses."""
-    return np.asarray(np.divide(x, np.add(np.abs(x), 1, dtype=x.dtype)), x.dtype)
-
-
-def _gelu(x: Array, approximate: str = "none") -> Array:
-    wide = np.asarray(x, np.float64)
-    if approximate == "tanh":
-        part = np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3))
-    else:
-        part = _erf(math.sqrt(0.5) * wide)
-    made: Array = (0.5 * wide * (1 + part)).astype(x.dtype)
-    return made
 
 
 ARITHMETIC = (
@@ -154,7 +75,7 @@ ARITHMETIC = (
         native_together=exact.divided_together,
         may_fail=divides_by_zero,
         for_cuda=for_cuda.divisor,
-        meaning=_divide,
+        meaning=meanings.divide,
     ),
     _number(name="Neg", derivative=slopes.NEG, native=exact.neg),
     _number(name="Abs", derivative=slopes.ABS, native=exact.absolute, never_negative=_of_floats),
@@ -166,7 +87,7 @@ ARITHMETIC = (
         for_cuda=for_cuda.divisor,
         wrong_kernel=_wrong_mod,
         composed=arithmetic.mod,
-        meaning=_remainder,
+        meaning=meanings.remainder,
     ),
     pointwise(
         name="Pow",
@@ -175,7 +96,7 @@ ARITHMETIC = (
         may_fail=negative_power,
         work=transcendental,
         wrong_kernel=_wrong_power,
-        meaning=_power,
+        meaning=meanings.power,
         composed=arithmetic.power,
     ),
     _fixed(
@@ -329,7 +250,11 @@ ELEMENTARY = (
     _composed(name="Acosh", derivative=slopes.ACOSH, composed=elementary.acosh),
     _composed(name="Atanh", derivative=slopes.ATANH, composed=elementary.atanh),
     _composed(
-        name="Erf", speed=speeds.VECTORIZED, derivative=slopes.ERF, composed=erf.erf, meaning=_erf
+        name="Erf",
+        speed=speeds.VECTORIZED,
+        derivative=slopes.ERF,
+        composed=erf.erf,
+        meaning=meanings.erf,
     ),
 )
 
@@ -351,7 +276,7 @@ ACTIVATIONS = (
         derivative=slopes.RELU,
         native=native.relu,
         composed=activations.relu,
-        meaning=_relu,
+        meaning=meanings.relu,
     ),
     pointwise(
         name="LeakyRelu",
@@ -376,7 +301,7 @@ ACTIVATIONS = (
         name="HardSwish",
         native=native.hard_swish,
         composed=activations.hard_swish,
-        meaning=_hard_swish,
+        meaning=meanings.hard_swish,
     ),
     # of float64 it is approximated with constants of float32
     _composed(
@@ -384,7 +309,7 @@ ACTIVATIONS = (
         wrong_kernel=sure_kernels.first_of({"float64"}),
         composed=activations.gelu,
         for_cuda=for_cuda.bell,
-        meaning=_gelu,
+        meaning=meanings.gelu,
     ),
     _composed(
         name="Mish",
@@ -393,7 +318,10 @@ ACTIVATIONS = (
         composed=activations.mish,
     ),
     pointwise(
-        name="Softsign", native=native.softsign, composed=activations.softsign, meaning=_softsign
+        name="Softsign",
+        native=native.softsign,
+        composed=activations.softsign,
+        meaning=meanings.softsign,
     ),
     # computes in float32: Shrink(1.9) = 1.89999998
     pointwise(

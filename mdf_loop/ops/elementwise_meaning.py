@@ -1,0 +1,90 @@
+"""Meanings of elementwise operations that onnx's reference lacks, or computes otherwise than the runtime."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mdf_loop.errors import RunError
+from mdf_loop.ir import Array
+from mdf_loop.ir.types import dtype_name, kind_of
+from mdf_loop.ops.compositions.arithmetic import NEGATIVE_POWER
+from mdf_loop.ops.failing import ASK_BEFORE, DIVIDED_BY_ZERO
+
+
+def divide(x: Array, y: Array) -> Array:
+    """Return `x / y`; a quotient of integers is rounded toward zero.
+
+    Raises:
+        RunError: an integer is divided by zero.
+    """
+    if kind_of(dtype_name(x)) not in "iu":
+        return np.divide(x, y)
+    _refuse_zero_divisor(x, y)
+    quotient: Array = np.floor_divide(x, y)
+    is_rounded_down = (x - quotient * y != 0) & ((x < 0) != (y < 0))
+    truncated: Array = quotient + is_rounded_down.astype(quotient.dtype)
+    return truncated
+
+
+def remainder(x: Array, y: Array, fmod: int = 0) -> Array:
+    """Return the remainder with the sign of y, or with the sign of x if `fmod` is set.
+
+    Raises:
+        RunError: an integer is divided by zero.
+    """
+    if kind_of(dtype_name(x)) in "iu":
+        _refuse_zero_divisor(x, y)
+    rest: Array = np.fmod(x, y) if fmod else np.mod(x, y)
+    return rest
+
+
+def _refuse_zero_divisor(x: Array, y: Array) -> None:
+    if np.any(np.broadcast_arrays(x, y)[1] == 0):
+        raise RunError(DIVIDED_BY_ZERO, hint=ASK_BEFORE)
+
+
+def power(x: Array, n: Array) -> Array:
+    """Return `x ** n` in the dtype of x; integers wrap, and have no negative powers."""
+    if not (x.dtype.kind in "iu" and n.dtype.kind in "iu"):
+        return np.asarray(np.power(x, n)).astype(x.dtype)
+    if np.any(n < 0):
+        raise RunError(NEGATIVE_POWER)
+    wrapped = np.power(x.astype(np.uint64), n.astype(np.uint64))
+    return np.asarray(wrapped).astype(x.dtype)
+
+
+def relu(x: Array) -> Array:
+    """Return max(x, 0); -0.0 and nan stay as they are, as in ONNX Runtime."""
+    return np.where(x < 0, np.zeros((), x.dtype), x)
+
+
+def softsign(x: Array) -> Array:
+    """Return x / (1 + |x|), of single numbers too, which onnx's reference refuses."""
+    return np.asarray(np.divide(x, np.add(np.abs(x), 1, dtype=x.dtype)), x.dtype)
+
+
+def hard_swish(x: Array) -> Array:
+    """Return `x * clip(x / 6 + 0.5, 0, 1)`."""
+    wide = np.asarray(x, np.float64 if x.dtype == np.float64 else np.float32)
+    result: Array = wide * np.clip(np.add(np.divide(wide, 6), 0.5), 0, 1)
+    return result.astype(x.dtype)
+
+
+def gelu(x: Array, approximate: str = "none") -> Array:
+    """Return `x` times the normal distribution function of `x`, or its tanh approximation."""
+    wide = np.asarray(x, np.float64)
+    if approximate == "tanh":
+        part = np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3))
+    else:
+        part = erf(math.sqrt(0.5) * wide)
+    result: Array = (0.5 * wide * (1 + part)).astype(x.dtype)
+    return result
+
+
+def erf(x: Array) -> Array:
+    """Return the error function of each element."""
+    wide = np.asarray(x, np.float64)
+    result: Array = np.array([math.erf(number) for number in wide.flat]).reshape(wide.shape)
+    return result.astype(x.dtype)
