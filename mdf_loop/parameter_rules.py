@@ -18,7 +18,7 @@ BERNOULLI = "the probability of onnx::Bernoulli"
 
 
 class Checker(Protocol):
-    """What raises an error where a parameter does not fit: now, or in the run."""
+    """Place of a draw, which raises an error if a parameter is invalid: now, or in the run."""
 
     def ensured(self, parameter: Any, fits: Any, sentence: str) -> Any:
         """Return the parameter; raise an error with that sentence where it does not fit."""
@@ -41,7 +41,7 @@ def between(site: Checker, parameter: Any, low: float, high: float, what: str) -
 
 
 def width(site: Checker, low: Any, high: Any) -> Any:
-    """Return how wide a uniform distribution is; one that is negative or not finite is an error."""
+    """Return the width of a uniform distribution; a negative or infinite width is an error."""
     wide = high - low
     sentence = "the ends of a uniform distribution must be finite, and low not above high"
     return site.ensured(wide, (wide >= 0.0) & (wide < np.inf), sentence)

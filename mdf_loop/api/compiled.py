@@ -277,7 +277,7 @@ class Compiled(Fittable):
             block=block,
             retries=retries,
         )
-        for sentence in differing_steps(self.document, asked):
+        for sentence in differing_steps(self.prepared, asked):
             warnings.warn(sentence, UserWarning, stacklevel=2)
         results = interruptible(
             lambda: self.run_specified(asked), on_interrupt, lambda results: results.reason

@@ -187,6 +187,16 @@ class Prepared:
         """What the model calls the axes of every `node.item` that it names some of."""
         return dims_of(self.document)
 
+    @cached_property
+    def step_parameters(self) -> Mapping[str, Any]:
+        """Values of the parameters called `dt`, by `node.dt`."""
+        return {
+            f"{node.id}.{parameter.id}": parameter.value
+            for node in self.document.graph.nodes
+            for parameter in node.parameters
+            if parameter.id == "dt"
+        }
+
     def time_step(self, dt: Any) -> Any:
         """A `dt` in the model's unit of time; see `durations.step_in`."""
         return step_in(dt, time_unit_of(self.document))

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdf_loop.document.document import Document
+from mdf_loop.api.prepared import Prepared
 from mdf_loop.specification import RunSpecification
 from mdf_loop.visible import on_one_line
 
 
-def differing_steps(document: Document, spec: RunSpecification) -> Iterator[str]:
+def differing_steps(prepared: Prepared, spec: RunSpecification) -> Iterator[str]:
     """Yield a sentence for each parameter `dt`, a number, that differs from the `dt` of the run."""
     if spec.dt is None:
         return
-    for node in document.graph.nodes:
-        for parameter in node.parameters:
-            if parameter.id != "dt":
-                continue
-            name = f"{node.id}.dt"
-            value = spec.values.set.get(name, parameter.value)
-            is_number = isinstance(value, int | float) and name not in spec.values.sweep
-            if is_number and value != spec.dt:
-                yield on_one_line(
-                    f"the parameter '{name}' is {value}, but the dt of the run is {spec.dt}: "
-                    f"if they mean the same, set '{name}' to {spec.dt} (set=, --set)"
-                )
+    for name, written in prepared.step_parameters.items():
+        value = spec.values.set.get(name, written)
+        is_number = isinstance(value, int | float) and name not in spec.values.sweep
+        if is_number and value != spec.dt:
+            yield on_one_line(
+                f"the parameter '{name}' is {value}, but the dt of the run is {spec.dt}: "
+                f"if they mean the same, set '{name}' to {spec.dt} (set=, --set)"
+            )

@@ -22,8 +22,8 @@ def input_options(command: _F) -> _F:
         "files",
         multiple=True,
         metavar="FILE",
-        help="Read inputs by name from a .json, .npz or .csv file; in a csv a row is a step, and "
-        "columns `time` and `step` are ignored.",
+        help="Read inputs by name from a .json, .npz or .csv file; in a csv a row is a step, a "
+        "column `time` must agree with --dt, and `step` is ignored.",
     )(command)
     return click.option(
         "--input",

@@ -109,7 +109,7 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
             for part in _shown(compiled, results, options):
                 show(part, end="")
             show()
-        for note in (*differing_steps(compiled.document, asked), *results.notes):
+        for note in (*differing_steps(compiled.prepared, asked), *results.notes):
             show(on_one_line(f"warning: {note}"), error=True)
     if failure is not None:
         raise failure

@@ -22,9 +22,7 @@ import numpy as np
 from mdf_loop.emit.scope import OnnxScope
 from mdf_loop.ir import Op, Value
 from mdf_loop.onnx_writer import oir
-
-LOSES_SIGNS = ("float64", "float32", "float16", "bfloat16")
-"""The floating-point dtypes of Where."""
+from mdf_loop.ops.words import holds_negative_zero, kind
 
 
 def write_where(scope: OnnxScope, op: Op) -> None:
@@ -33,7 +31,7 @@ def write_where(scope: OnnxScope, op: Op) -> None:
     condition, then, otherwise = (writer.values[v] for v in op.inputs if v is not None)
     outputs = [scope.define(value) for value in op.outputs]
     (result,) = op.outputs
-    if result.dtype not in LOSES_SIGNS or not _may_hold_negative_zero(scope, op.inputs[1]):
+    if kind(result) != "f" or not _may_hold_negative_zero(scope, op.inputs[1]):
         scope.node("Where", [condition, then, otherwise], outputs, where=op.where)
         return
     true = writer.constant(np.array(True))
@@ -63,4 +61,4 @@ def _chosen(
 def _may_hold_negative_zero(scope: OnnxScope, value: Value | None) -> bool:
     """Return False if the value is a constant without -0.0."""
     array = scope.writer.known(value)
-    return array is None or bool(np.any((array == 0) & np.signbit(array)))
+    return array is None or holds_negative_zero(array)

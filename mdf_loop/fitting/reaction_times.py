@@ -66,7 +66,7 @@ def _counts(edges: Array, times: Array) -> Array:
 
 
 class ReactionTimes(Struct, frozen=True):
-    """What was observed of decisions.
+    """Observed times and choices of decisions.
 
     Attributes:
         bins: bins of the times, by choice.

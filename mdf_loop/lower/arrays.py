@@ -14,7 +14,7 @@ from mdf_loop.lower.arguments import DTYPES, Dtype, Extents
 from mdf_loop.lower.builder import ModelBuilder
 from mdf_loop.lower.functions import names
 from mdf_loop.lower.terms import as_numpy, fits, promote
-from mdf_loop.ops.words import cast, kind, rank
+from mdf_loop.ops.words import cast, kind, rank, shape_between
 
 
 @names("numpy.array", "numpy.asarray")
@@ -81,8 +81,7 @@ _filled(1, "ones")
 
 def shape_of(b: ModelBuilder, value: Value) -> Value:
     """The extents as a tensor: known ones are a constant."""
-    known = value.shape is not None and all(isinstance(dim, int) for dim in value.shape)
-    return b.constant(np.array(value.shape, np.int64)) if known else b.op("Shape", value)
+    return shape_between(b, value, 0)
 
 
 @names("numpy.broadcast_to")

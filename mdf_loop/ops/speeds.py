@@ -42,7 +42,7 @@ from mdf_loop.ops.registry import elements
 
 
 class Nanoseconds(NamedTuple):
-    """What an operation costs besides its call.
+    """Cost of an operation besides its call.
 
     Attributes:
         native: as machine code.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mdf_loop.errors import OperandError
-from mdf_loop.ir import Value
+from mdf_loop.ir import Array, Value
 from mdf_loop.ir.types import element_type, is_tensor, kind_of, numpy_dtype, optional_of, wrong_kind
 
 if TYPE_CHECKING:
@@ -46,6 +46,11 @@ def _wrapped(b: Builder, value: Value, dtype: str) -> Value:
     if is_tensor(dtype):
         raise wrong_kind(value)
     raise OperandError(f"'{value.name}' must be {dtype}, but it is {value.type}")
+
+
+def holds_negative_zero(array: Array) -> bool:
+    """Return True if an element of an array of floats is -0.0."""
+    return bool(np.any((array == 0) & np.signbit(array)))
 
 
 def all_true(b: Builder, value: Value) -> Value:
@@ -143,8 +148,8 @@ def shape_between(b: Builder, x: Value, start: int, end: int | None = None) -> V
     known = [d for d in (x.shape or ())[start:end] if isinstance(d, int)]
     if x.shape is not None and len(known) == len(x.shape[start:end]):
         return ints(b, *known)
-    ends = {} if end is None else {"end": end}
-    return b.op("Shape", x, start=start, **ends)
+    ends = {"start": start, "end": end}
+    return b.op("Shape", x, **{key: place for key, place in ends.items() if place})
 
 
 def size_between(b: Builder, x: Value, start: int, end: int | None = None) -> Value:

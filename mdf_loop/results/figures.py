@@ -18,6 +18,9 @@ from msgspec import Struct
 
 from mdf_loop.files import checked_place, checked_target, write_whole
 from mdf_loop.ir import Array
+from mdf_loop.run.outputs import Outputs
+from mdf_loop.run.recording.labels import storable
+from mdf_loop.run.recording.lengths import padding_as_nan
 from mdf_loop.visible import on_one_line, without_middle
 
 LONGEST_DRAWN = 60
@@ -102,6 +105,14 @@ def within_reach(array: Array) -> Array:
     if array.dtype != np.float64 or not (large := np.abs(array) > FARTHEST).any():
         return array
     return np.where(large, np.nan, array)
+
+
+def drawable(results: Outputs, name: str) -> Array:
+    """Return an output with gaps for padding, and where a number is too large for an axis."""
+    full = results.full_name(name)
+    front = len(results.axes_of(full))
+    array = storable(np.asarray(results[full]))
+    return within_reach(padding_as_nan(array, results.lengths.get(full), front))
 
 
 def label(name: str, unit: str) -> str:

@@ -34,17 +34,16 @@ from mdf_loop.results import sweep_plotting
 from mdf_loop.results.figures import (
     MOST_PANELS,
     Plot,
+    drawable,
     drawing,
     label,
     left_out,
     shown,
-    within_reach,
 )
 from mdf_loop.results.sweep_plotting import is_over_members, places_in
 from mdf_loop.results.trial_plotting import Panel, is_over_trials, panels
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.labels import Labelled, coordinates, outputs
-from mdf_loop.run.recording.lengths import padding_as_nan
 
 MOST_LINES = 20
 """An array of more elements is drawn as an image."""
@@ -164,9 +163,7 @@ def _is_drawable(item: Labelled) -> bool:
 def _panels_of(results: Outputs, item: Labelled) -> list[_Panel]:
     """One panel, or in a sweep one for each element."""
     front = [axis.name for axis in results.axes]
-    lengths = results.lengths.get(item.name)
-    gapped = within_reach(padding_as_nan(np.asarray(item.array), lengths, len(front)))
-    array = np.moveaxis(gapped, front.index("time"), 0)
+    array = np.moveaxis(drawable(results, item.name), front.index("time"), 0)
     shape = array.shape[len(front) :]
     extents = (len(array), math.prod(array.shape[1 : len(front)]), math.prod(shape))
     array = array.reshape(extents).swapaxes(0, 1)

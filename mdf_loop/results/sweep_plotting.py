@@ -22,11 +22,10 @@ from msgspec import Struct
 
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
-from mdf_loop.results.figures import MOST_PANELS, Plot, label, left_out, shown, within_reach
+from mdf_loop.results.figures import MOST_PANELS, Plot, drawable, label, left_out, shown
 from mdf_loop.results.trial_words import element_words, is_histogram, responses
 from mdf_loop.run.outputs import Axis, Outputs
 from mdf_loop.run.recording.labels import element_names
-from mdf_loop.run.recording.lengths import padding_as_nan
 
 MOST_LINES, MOST_IN_LEGEND = 20, 10
 FEW_POINTS = 40
@@ -83,9 +82,7 @@ def _panels(results: Outputs, names: Sequence[str] | None) -> Iterator[Panel]:
     for name in results if names is None else names:
         array = results[name]
         if isinstance(array, np.ndarray) and array.dtype.kind in "biuf" and array.size:
-            lengths = results.lengths.get(results.full_name(name))
-            gapped = within_reach(padding_as_nan(array, lengths, len(results.axes_of(name))))
-            yield from _panels_of(results, name, gapped, along)
+            yield from _panels_of(results, name, drawable(results, name), along)
         elif names is not None:
             raise InputError(f"'{name}' cannot be plotted: it is no array of numbers")
 

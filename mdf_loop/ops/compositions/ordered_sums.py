@@ -66,7 +66,7 @@ def _along(b: Builder, x: Value, gone: Sequence[int], count: int | None) -> Valu
 
 
 def _product(shape: Sequence[int | str]) -> int | None:
-    """Return how many elements there are; None if it is not known."""
+    """Return the number of elements of a shape; None if it is not known."""
     known = [extent for extent in shape if isinstance(extent, int)]
     return math.prod(known) if len(known) == len(shape) or 0 in known else None
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mdf_loop.ir import Op, Value, is_fixed
 from mdf_loop.ir.substitute import substitute
-from mdf_loop.ops.words import extents, ints, scalar, sum_of
+from mdf_loop.ops.words import extents, ints, scalar, shape_between, sum_of
 
 if TYPE_CHECKING:
     from mdf_loop.build import Builder
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def shape_of(b: Builder, x: Value) -> Value:
     """The extents of a value, as ONNX takes shapes; a constant if they are known."""
-    return ints(b, *x.shape) if is_fixed(x.shape) else b.op("Shape", x)
+    return shape_between(b, x, 0)
 
 
 def extent(b: Builder, x: Value, axis: int) -> Value:

@@ -67,7 +67,7 @@ def _is_capped(b: Builder, makers: Mapping[Value, Op], ends: Value, strides: Arr
 
 
 def _limits(b: Builder, ends: Value, steps: Value, strides: Array | None) -> Value:
-    """Return the largest end along each axis: any of a forward slice."""
+    """Return the largest end that ONNX Runtime reads as an end; a forward slice has no such limit."""
     last, any_end = (np.array(k, ends.dtype) for k in (_LAST, np.iinfo(ends.dtype).max))
     if strides is not None:
         return b.constant(np.where(strides < 0, last, any_end))

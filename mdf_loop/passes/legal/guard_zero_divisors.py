@@ -37,7 +37,7 @@ def _guarded(b: Builder, op: Op) -> tuple[Value, ...] | None:
     quotient = b.op(op.op_type, operand(op), harmless, **op.attributes)
     if is_fixed(quotient.shape) and 0 in quotient.shape:
         return (quotient,)
-    is_empty = b.constant(np.array(False))
+    divides_nothing = b.constant(np.array(False))
     if not is_fixed(quotient.shape):
-        is_empty = b.op("Equal", b.op("Size", quotient), scalar(b, 0, "int64"))
-    return (b.guard(quotient, is_empty, DIVIDED_BY_ZERO),)
+        divides_nothing = b.op("Equal", b.op("Size", quotient), scalar(b, 0, "int64"))
+    return (b.guard(quotient, divides_nothing, DIVIDED_BY_ZERO),)

@@ -18,6 +18,7 @@ from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Program, Value
 from mdf_loop.ops import row_of
 from mdf_loop.ops.gradients import STOP
+from mdf_loop.ops.words import holds_negative_zero
 from mdf_loop.passes.rewrite import rewrite
 
 _NUMBERS = frozenset({"float64", "float32", "int64", "int32"})
@@ -78,7 +79,7 @@ class _Neutral:
         """Whether no element can be -0.0."""
         array = b.constant_of(value)
         if array is not None and array.dtype.kind == "f":
-            return not bool(np.any((array == 0) & np.signbit(array)))
+            return not holds_negative_zero(array)
         return value in self.no_negative_zero
 
     def _keeps_off_negative_zero(self, b: Builder, op: Op) -> bool:

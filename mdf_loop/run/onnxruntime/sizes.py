@@ -14,7 +14,7 @@ from mdf_loop.ops import row_of
 
 
 class Sizes(Struct, frozen=True):
-    """How large the values of a program are, and how long its operations take.
+    """Sizes of the values of a program, and the work of its operations.
 
     Attributes:
         most_elements: the most elements of a value.
