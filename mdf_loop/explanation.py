@@ -35,6 +35,7 @@ from mdf_loop.outline.values import ArgumentOutline
 from mdf_loop.outline.words import delay_text, headline, selector_text, slice_text, sources
 from mdf_loop.pipeline import ONNXRUNTIME, Order, evaluation, prepare
 from mdf_loop.pipeline import over_time as passes_over_time
+from mdf_loop.reading.order_of_states import new_values_read
 from mdf_loop.run.device import USUAL
 from mdf_loop.visible import on_one_line
 
@@ -61,7 +62,7 @@ def explain(source: Source) -> str:
     asked = passes_over_time() if time.carried else evaluation()
     drawn = _draws(program) if program else ()
     native = _native(program, asked) if program and has_loops else ()
-    sections = [_graph(graph), _over_time(time), *blocks, drawn, native]
+    sections = [_graph(graph), _over_time(time, document), *blocks, drawn, native]
     sections += [_decisions(document)] if asks else []
     shown = ([*map(on_one_line, lines)] for lines in sections)
     text = "\n\n".join("\n".join(lines) for lines in shown if lines)
@@ -139,8 +140,8 @@ def _node(node: NodeOutline) -> Iterator[str]:
     yield from (shortened(text, 100) for text in said)
 
 
-def _over_time(time: LoopOutline) -> Iterator[str]:
-    """What one evaluation leaves for the next; nothing, if it leaves nothing."""
+def _over_time(time: LoopOutline, document: Document) -> Iterator[str]:
+    """Yield what one evaluation leaves for the next, and the order of states; nothing without states."""
     if not time.carried:
         return
     yield "Over time, one evaluation for each step"
@@ -148,6 +149,7 @@ def _over_time(time: LoopOutline) -> Iterator[str]:
     names = ", ".join(port for recorded in time.recorded for port in recorded.ports)
     recorded = _listed("recorded", [names] if names else [])
     yield from (f"  {line}" for line in (*carried, *recorded))
+    yield from (f"  note: {note.what}" for note in new_values_read(document))
 
 
 def _program(document: Document, *, over_time: bool) -> Program | None:

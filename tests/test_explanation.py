@@ -154,6 +154,12 @@ def test_what_is_carried_over_time_is_said_with_its_initial_value():
     assert "Over time" not in explain(MODELS / "sample.yaml")
 
 
+def test_a_state_that_reads_the_new_value_of_another_is_named_once():
+    text = explain(MODELS / "fitzhugh_nagumo.yaml")
+    assert text.count("  note: in node 'cell', W reads the new V: 'V' is written above 'W'") == 1
+    assert "reads the new" not in explain(MODELS / "feedback.yaml")
+
+
 @pytest.mark.parametrize(
     ("node", "sentences"),
     [

@@ -19,7 +19,10 @@ from mdf_loop.errors import LoopError
 @compile_options
 @click.pass_context
 def command(ctx: click.Context, /, models: tuple[str, ...], **options: Any) -> None:
-    """Check each MODEL and print all findings, and what modeci_mdf computes otherwise; nothing is run."""
+    """Check each MODEL and print all findings and notes; nothing is run.
+
+    Notes say what modeci_mdf computes otherwise, and which states read new values of others.
+    """
     wrong = False
     for model in models:
         if len(models) > 1:
@@ -42,6 +45,7 @@ def _check(model: str, options: Mapping[str, Any]) -> None:
     from mdf_loop.cli.inputs import read_inputs
     from mdf_loop.ir import Gives, Loop, Takes, walk
     from mdf_loop.reading.draws import carried_by_model
+    from mdf_loop.reading.order_of_states import new_values_read
     from mdf_loop.verification.acceptance import accept
     from mdf_loop.verification.differences import differences
 
@@ -62,7 +66,12 @@ def _check(model: str, options: Mapping[str, Any]) -> None:
             f"  {loop.name}: {loop.kind} loop, {carried_by_model(loop)} carried, "
             f"{len(loop.recorded)} recorded  {loop.where}"
         )
-    for note in dict.fromkeys((*reading.notes, *differences(document, reading.types))):
+    notes = (
+        *reading.notes,
+        *new_values_read(document),
+        *differences(document, reading.types),
+    )
+    for note in dict.fromkeys(notes):
         show(f"note: {note.what}\n  at {note.where}")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 
 def test_a_good_model(cli, sample):
     outcome = cli("check", sample)
@@ -86,6 +88,22 @@ def test_whether_a_node_has_run_is_no_output(cli, tmp_path):
     conditions = "{node_specific: {b: {type: AfterNPasses, kwargs: {n: 1}}}}"
     path = model(tmp_path, nodes, f", conditions: {conditions}")
     assert cli("check", path).out.startswith("no problems: 0 inputs, 2 outputs, 0 loops")
+
+
+@pytest.mark.parametrize(("order", "pair"), [("vw", ("w", "v")), ("wv", ("v", "w"))])
+def test_a_state_that_reads_the_new_value_of_another(cli, tmp_path, order, pair):
+    states = {
+        "v": "v: {default_initial_value: -1.0, time_derivative: v - w}",
+        "w": "w: {default_initial_value: 0.0, time_derivative: v + w}",
+    }
+    parameters = ", ".join(states[name] for name in order)
+    path = model(tmp_path, f"{{n: {{parameters: {{{parameters}}}}}}}")
+    reader, state = pair
+    outcome = cli("check", path)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.count("note: ") == 1
+    assert f"note: in node 'n', {reader} reads the new {state}: " in outcome.out
+    assert f"\n  at $.graphs[0].nodes['n'].parameters['{reader}']\n" in outcome.out
 
 
 def test_several_models_are_checked_each(cli, sample, double):

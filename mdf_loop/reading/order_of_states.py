@@ -1,0 +1,88 @@
+"""States of a node whose `time_derivative` reads another state's new value instead of its old one.
+
+Parameters are updated in the order in which they are written, each from the new values of those above it.
+Functions run before all parameters and read old values. So with `v` above `w`:
+
+    v' = v + dt * f(v, w)
+    w' = w + dt * g(v', w)     # simultaneous Euler steps have g(v, w)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mdf_loop.document.document import Document
+from mdf_loop.errors import Finding, LoopError
+from mdf_loop.lower import names_in
+from mdf_loop.lower.syntax import number_of
+from mdf_loop.reading.names_read import names_read_by
+from mdf_loop.reading.parameters import is_stateful
+
+
+def new_values_read(document: Document) -> Iterator[Finding]:
+    """Yield a note for each pair of states of a node where one's derivative reads the other's new value."""
+    for node in document.graph.nodes:
+        for reader, state, through in _pairs(node, document):
+            where = f"{document.where}.nodes['{node.id}'].parameters['{reader}']"
+            yield Finding("Note", _sentence(node.id, reader, state, through), where)
+
+
+def _pairs(node: Any, document: Document) -> Iterator[tuple[str, str, str]]:
+    """Yield reader, state, and the stateless parameter that passes the state on (empty if none does)."""
+    updated: dict[str, Mapping[str, str]] = {}
+    for parameter in node.parameters if any(map(_integrates, node.parameters)) else ():
+        if not is_stateful(parameter):
+            states = _states_read(_names_read(parameter, node, document), updated)
+            updated[parameter.id] = dict.fromkeys(states, parameter.id)
+            continue
+        if _integrates(parameter):
+            states = _states_read(names_in(parameter.time_derivative), updated)
+            yield from ((parameter.id, state, through) for state, through in states.items())
+        updated[parameter.id] = {parameter.id: ""} if _changes(parameter) else {}
+
+
+def _names_read(parameter: Any, node: Any, document: Document) -> set[str]:
+    """Return the names that a parameter reads; none for one whose graph is missing, which cannot run."""
+    try:
+        return names_read_by(parameter, node, document)
+    except LoopError:
+        return set()
+
+
+def _states_read(names: set[str], updated: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return the states whose new values `names` read, each with the parameter that passes it on.
+
+    `updated` holds the same for each parameter above. Names of functions and of parameters below are
+    missing in it, because these have old values.
+    """
+    states: dict[str, str] = {}
+    for name in sorted(names & updated.keys()):
+        for state, through in updated[name].items():
+            states[state] = through and states.get(state, through)
+    return states
+
+
+def _integrates(parameter: Any) -> bool:
+    """Return True if steps of time update a parameter: `value` and `function` go before a derivative."""
+    return (
+        parameter.time_derivative is not None and parameter.value is None and not parameter.function
+    )
+
+
+def _changes(parameter: Any) -> bool:
+    """Return False for a state that is constant: a derivative of 0, or its own name as its value."""
+    is_zero = _integrates(parameter) and number_of(str(parameter.time_derivative)) == 0
+    is_itself = isinstance(parameter.value, str) and parameter.value.strip() == parameter.id
+    return bool(parameter.conditions) or not (is_zero or is_itself)
+
+
+def _sentence(node: str, reader: str, state: str, through: str) -> str:
+    by = f" through '{through}'" if through else ""
+    functions = f"'{through}' and the derivative" if through else "the derivative"
+    return (
+        f"in node '{node}', {reader} reads the new {state}{by}: '{state}' is written above '{reader}', so it "
+        f"has taken its step of dt already. Simultaneous Euler steps (Brian2's method='euler') read the old "
+        f"{state}: for these compute {functions} of '{reader}' in a function, which reads old values, "
+        f"and name that function in time_derivative"
+    )
