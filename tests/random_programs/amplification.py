@@ -11,7 +11,6 @@ from unittest import mock
 import numpy as np
 from numpy.typing import NDArray
 
-from mdf_loop.ir import Data, Program
 from mdf_loop.ir.types import dtype_name
 from mdf_loop.ops.meaning import evaluate
 from mdf_loop.run import interpret as interpreter
@@ -76,7 +75,11 @@ def _evaluating(instead: Evaluate) -> Iterator[None]:
         yield
 
 
-def traced(program: Program, arrays: Mapping[str, Data]) -> Trace:
+Compute = Callable[[], Mapping[str, Any]]
+"""Computes the outputs of a program by the interpreter."""
+
+
+def traced(compute: Compute, arrays: Mapping[str, Any]) -> Trace:
     """Compute a program by the interpreter and return what its operations were."""
     trace = Trace(max([1e-300, *(largest_in(np.asarray(a)) for a in arrays.values())]))
 
@@ -89,7 +92,7 @@ def traced(program: Program, arrays: Mapping[str, Data]) -> Trace:
         return results
 
     with _evaluating(remembering), contextlib.suppress(Exception):
-        interpreter.interpret(program, arrays)
+        compute()
     return trace
 
 
@@ -118,7 +121,7 @@ def allowed_error(
     )
 
 
-def perturbed(program: Program, arrays: Mapping[str, Data], seed: int) -> Outcome:
+def perturbed(compute: Compute, seed: int) -> Outcome:
     """Compute a program by the interpreter, each rounding operation off by what is allowed."""
     rng = np.random.default_rng(seed)
 
@@ -138,16 +141,12 @@ def perturbed(program: Program, arrays: Mapping[str, Data], seed: int) -> Outcom
 
     with _evaluating(shaken):
         try:
-            outputs = interpreter.interpret(program, arrays)
+            outputs = compute()
         except Exception as error:  # noqa: BLE001 - numpy raises anything
             return Failure(str(error))
     return {name: np.asarray(array) for name, array in outputs.items()}
 
 
-def amplifies(
-    program: Program, arrays: Mapping[str, Data], expected: Outcome, largest: float
-) -> bool:
+def amplifies(compute: Compute, expected: Outcome, largest: float) -> bool:
     """Return True if errors that are allowed become differences that are not."""
-    return any(
-        differences(perturbed(program, arrays, seed), expected, largest) for seed in range(6)
-    )
+    return any(differences(perturbed(compute, seed), expected, largest) for seed in range(6))

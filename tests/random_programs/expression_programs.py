@@ -1,7 +1,7 @@
 """Random MDF loops of expressions: `expression_program(seed)` is always the same model and inputs.
 
 A hole of a pattern says what stands there: `f` a float, `i` an integer or `b` a truth value, then `n`
-a single number or `l` a list of the program's length, which is written `@`.
+a single number, `l` a list of the program's length, which is written `@`, or `t` a square table.
 """
 
 from __future__ import annotations
@@ -137,17 +137,36 @@ CAST = {
 }
 
 _HOLE = re.compile(r"\{(\w\w)\}")
+_LENGTH = re.compile(r"@(?! )")
+"""The length of lists; with a space behind it is a product of matrices."""
+
 _READS_ELEMENT = re.compile(r"% @\]|\[-1\]|\[0\]|max|min|ptp|take|mean|std|var|roll")
 
 
-class _Writer:
+Patterns = Mapping[str, tuple[str, ...]]
+"""Patterns by what they give."""
+
+
+class Writer:
     """Writes the expressions of one program."""
 
-    def __init__(self, rng: random.Random, length: int, *, rounds: bool) -> None:
+    def __init__(
+        self,
+        rng: random.Random,
+        length: int,
+        *,
+        rounds: bool,
+        exact: Patterns = EXACT,
+        rounding: Patterns = ROUNDING,
+        constants: Patterns = CONSTANTS,
+    ) -> None:
         self.rng = rng
         self.length = length
         self.rounds = rounds
         self.has_rounded = False
+        self.exact = exact
+        self.rounding = rounding
+        self.constants = constants
 
     def expression(self, kind: str, names: Mapping[str, str], depth: int) -> str:
         """Return an expression of a kind that reads names of known kinds."""
@@ -156,13 +175,13 @@ class _Writer:
             return self._leaf(kind, known)
         pattern = self.rng.choice(self._patterns(kind))
         filled = _HOLE.sub(lambda hole: self.expression(hole[1], names, depth - 1), pattern)
-        return filled.replace("@", str(max(self.length, 1)))
+        return _LENGTH.sub(str(max(self.length, 1)), filled)
 
     def _patterns(self, kind: str) -> tuple[str, ...]:
-        if self.rounds and kind in ROUNDING and self.rng.random() < 0.4:
+        if self.rounds and kind in self.rounding and self.rng.random() < 0.4:
             self.has_rounded = True
-            return ROUNDING[kind]
-        patterns = EXACT[kind]
+            return self.rounding[kind]
+        patterns = self.exact[kind]
         if self.length == 0:
             patterns = tuple(p for p in patterns if not _READS_ELEMENT.search(p))
         return patterns
@@ -170,10 +189,11 @@ class _Writer:
     def _leaf(self, kind: str, known: list[str]) -> str:
         if known and self.rng.random() < 0.8:
             return self.rng.choice(known)
-        number = self.rng.choice(CONSTANTS[kind[0]])
+        number = self.rng.choice(self.constants[kind[0]])
         if kind[1] == "n":
             return number
-        return f"numpy.full({self.length}, {number})"
+        shape = {"l": f"{self.length}", "t": f"({self.length}, {self.length})"}[kind[1]]
+        return f"numpy.full({shape}, {number})"
 
 
 def expression_program(seed: int) -> RandomProgram:
@@ -183,7 +203,7 @@ def expression_program(seed: int) -> RandomProgram:
     kinds = (
         ("fn", "in", "bn") if rng.random() < 0.35 else ("fn", "in", "bn", "fl", "fl", "il", "bl")
     )
-    writer = _Writer(rng, length, rounds=rng.random() < 0.4)
+    writer = Writer(rng, length, rounds=rng.random() < 0.4)
     inputs: dict[str, Any] = {}
     captured = {name: rng.choice(kinds) for name in ("a", "b", "c")[: rng.randint(1, 3)]}
     carried = {name: rng.choice(kinds) for name in ("x", "y", "z")[: rng.randint(1, 3)]}

@@ -65,15 +65,16 @@ def all_forms(
     words: dict[str, str] = {}
     program = drop_unused(program)  # an operation that nothing reads cannot fail
     outcomes = {
-        "interpreter": _outcome(lambda: interpret(program, arrays)),
-        "standard": _outcome(lambda: dict(compiled.run(inputs))),
-        "native": _outcome(lambda: _native(program, arrays, words, checked)),
-        "file": _outcome(lambda: _in_plain_runtime(compiled, inputs, arrays)),
+        "interpreter": outcome(lambda: interpret(program, arrays)),
+        "standard": outcome(lambda: dict(compiled.run(inputs))),
+        "native": outcome(lambda: _native(program, arrays, words, checked)),
+        "file": outcome(lambda: in_plain_runtime(compiled.to_onnx(inputs, origin=False), arrays)),
     }
     return Forms(program, arrays, outcomes, words)
 
 
-def _outcome(compute: Callable[[], Mapping[str, Any]]) -> Outcome:
+def outcome(compute: Callable[[], Mapping[str, Any]]) -> Outcome:
+    """Return the arrays that a form computes, or why it has none."""
     try:
         return {name: np.asarray(array) for name, array in compute().items()}
     except Exception as error:  # noqa: BLE001 - the runtime raises classes of its own
@@ -91,14 +92,14 @@ def _native(
         return session.run(arrays)
 
 
-def _in_plain_runtime(
-    compiled: mdf_loop.Compiled, inputs: Mapping[str, Any], arrays: Mapping[str, Data]
-) -> Mapping[str, Any]:
+def in_plain_runtime(file: onnx.ModelProto, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what ONNX Runtime computes of a file; inputs with a default need no array."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
-    file = compiled.to_onnx(inputs, origin=False).SerializeToString()
-    session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        file.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     feeds = {entry.name: arrays[entry.name] for entry in session.get_inputs()}
     names = [output.name for output in session.get_outputs()]
     quiet = onnxruntime.RunOptions()

@@ -9,37 +9,40 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Mapping
 
 import onnxruntime
 
 from tests.random_programs.expression_programs import expression_program
 from tests.random_programs.onnx_programs import onnx_program
-from tests.random_programs.verdicts import Tally, tried
+from tests.random_programs.verdicts import Draw, Judge, Tally, tried, verdict
 
 KINDS = {"onnx": onnx_program, "expression": expression_program}
-BLOCK = 100
+BLOCK = 20
 
 
-def main() -> int:
+def main(description: str, kinds: Mapping[str, Draw], judge: Judge = verdict) -> int:
     """Try the range that the command line names; the exit code says whether all agree."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        description=description, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seeds", type=int, nargs="*", help="only these")
-    parser.add_argument("--kind", choices=KINDS, default="onnx")
+    parser.add_argument("--kind", choices=kinds, default=next(iter(kinds)))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     onnxruntime.set_default_logger_severity(4)
     total, began = Tally(), time.monotonic()
     for seed in arguments.seeds or ():
-        print(*tried(KINDS[arguments.kind], seed, 1).failures or (f"{seed} agrees",), sep="\n")
+        print(
+            *tried(kinds[arguments.kind], seed, 1, judge).failures or (f"{seed} agrees",), sep="\n"
+        )
     if arguments.seeds:
         return 0
     for first in range(arguments.first, arguments.first + arguments.count, BLOCK):
         left = arguments.first + arguments.count - first
-        tally = tried(KINDS[arguments.kind], first, min(BLOCK, left))
+        tally = tried(kinds[arguments.kind], first, min(BLOCK, left), judge)
         for failure in tally.failures:
             print(failure, flush=True)
         total.counts.update(tally.counts)
@@ -51,4 +54,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(__doc__ or "", KINDS))

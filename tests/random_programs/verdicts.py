@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from mdf_loop.ir import Data
+from mdf_loop.run.interpret import interpret
 from tests.random_programs.agreement import differences
 from tests.random_programs.amplification import amplifies, traced
 from tests.random_programs.forms import (
@@ -18,7 +21,7 @@ from tests.random_programs.forms import (
 from tests.random_programs.onnx_programs import RandomProgram
 from tests.random_programs.single_operations import operation_differences
 
-Draw = Callable[[int], RandomProgram]
+Draw = Callable[[int], Any]
 
 
 @dataclass
@@ -46,12 +49,16 @@ def verdict(program: RandomProgram, tally: Tally, seed: int) -> list[str]:
     tally.counts["exact" if program.is_exact else "with functions"] += 1
     if isinstance(expected, Failure):
         tally.counts["errors"] += 1
-    trace = None if program.is_exact else traced(forms.program, forms.arrays)
+
+    def compute() -> Mapping[str, Data]:
+        return interpret(forms.program, forms.arrays)
+
+    trace = None if program.is_exact else traced(compute, forms.arrays)
     largest = None if trace is None else trace.largest
     found = _differences(forms, expected, largest)
     if trace is None:
         return found
-    if found and amplifies(forms.program, forms.arrays, expected, trace.largest):
+    if found and amplifies(compute, expected, trace.largest):
         tally.counts["amplified"] += 1
         return operation_differences(trace)
     return found + (operation_differences(trace) if seed % 10 == 0 else [])
@@ -66,11 +73,15 @@ def _differences(forms: Forms, expected: Outcome, largest: float | None) -> list
     ]
 
 
-def tried(draw: Draw, first: int, count: int) -> Tally:
+Judge = Callable[[Any, Tally, int], list[str]]
+"""Counts the verdict on a program of a seed, and returns what differs."""
+
+
+def tried(draw: Draw, first: int, count: int, judge: Judge = verdict) -> Tally:
     """Try the programs of so many seeds."""
     tally = Tally()
     for seed in range(first, first + count):
-        found = verdict(draw(seed), tally, seed)
+        found = judge(draw(seed), tally, seed)
         tally.counts["programs"] += 1
         if found:
             tally.counts["differ"] += 1
