@@ -1,0 +1,111 @@
+"""The forms of a random model: standard, native, chosen by the package, interpreted, a file in plain ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from mdf_loop import Results
+from mdf_loop.api.compiled import Compiled
+from mdf_loop.errors import LoopError
+from mdf_loop.native import choice
+from mdf_loop.native.choice import NATIVE
+from tests.long_runs.helpers import Case
+from tests.random_models.models import RandomModel
+from tests.random_programs.forms import Arrays, in_plain_runtime
+
+STANDARD, REQUIRED, AUTO = "off", "require", "auto"
+
+
+@dataclass
+class Form:
+    """A model that is compiled in one way; its first run is that of the case.
+
+    `has_arrays` is True if the native loop over time of that run computes arrays: its functions are the
+    package's own, as those of members that are run together.
+    """
+
+    case: Case
+    compiled: Compiled
+    has_arrays: bool | None = None
+
+    def run(self, **more: Any) -> Results:
+        """Run the model; words in `more` replace those of the case."""
+        asked = {**self.case.asked, "nan": "ignore", "progress": False, **more}
+        if self.has_arrays is None:
+            return self._first(asked)
+        return self.compiled.run(**asked)
+
+    def in_lanes(self, results: Results) -> bool:
+        """Return True if all of a run was computed by native loops with lanes or arrays."""
+        is_native = all(word == NATIVE for word in results.native.values())
+        return is_native and (len(results.axes) > 1 or bool(self.has_arrays))
+
+    def _first(self, asked: Mapping[str, Any]) -> Results:
+        forms: dict[str, bool] = {}
+
+        def noting(loop: Any, known: Any) -> Any:
+            form = choice_form_of(loop, known)
+            forms[loop.name] = form.many
+            return form
+
+        choice_form_of = choice.form_of
+        with mock.patch.object(choice, "form_of", noting):
+            results = self.compiled.run(**asked)
+        self.has_arrays = forms.get("time", False)
+        return results
+
+
+def form_of_model(model: RandomModel, native: str, **options: Any) -> Form:
+    """Return a model compiled in one way."""
+    case = Case(model.source, model.run, {**model.options, "native": native, **options})
+    return Form(case, case.compiled())
+
+
+class Forms:
+    """The forms of a model, each compiled once and run once."""
+
+    def __init__(self, model: RandomModel) -> None:
+        self.model = model
+        self.standard = form_of_model(model, STANDARD)
+        self.standard.run()
+        self.required = form_of_model(model, REQUIRED)
+        self.native({})
+
+    @cached_property
+    def chosen(self) -> Form:
+        """The form that the package chooses."""
+        return form_of_model(self.model, AUTO)
+
+    def native(self, words: Mapping[str, Any]) -> Form:
+        """Return the form with native loops for a run with these words; all loops, if that is possible."""
+        try:
+            self.required.run(**words)
+        except LoopError as error:
+            if "cannot be native" not in str(error):
+                raise
+            return self.chosen
+        return self.required
+
+
+def file_outputs(model: RandomModel, compiled: Compiled) -> Arrays:
+    """Return what plain ONNX Runtime computes of the exported run; rows of nodes that have not run are nan."""
+    run = {word: model.run[word] for word in ("steps", "dt")}
+    file = compiled.to_onnx(model.run["inputs"], **run, origin=False)
+    dtype = model.options.get("precision", "float64")
+    feeds = {}
+    for name, array in model.feeds.items():
+        feeds[name] = feeds[name.split(".")[-1]] = np.asarray(array, dtype)
+    rows = in_plain_runtime(file, feeds)
+    outputs = {name: a for name, a in rows.items() if not name.startswith("has run: ")}
+    for name, array in outputs.items():
+        ran = rows.get(f"has run: {name}")
+        if ran is not None and not ran.all():
+            front = ran.reshape(-1, *[1] * (array.ndim - 1))
+            outputs[name] = np.where(front, array, np.array(np.nan, dtype))
+    return outputs

@@ -1,0 +1,112 @@
+"""Ways to run a model over time that must give the same bits: again, in chunks, cut, resumed, thinned, streamed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from mdf_loop import Results
+from mdf_loop.api.compiled import Compiled
+from tests.long_runs.helpers import Case, chunked, resumed, unbroken
+from tests.random_programs.agreement import differences
+from tests.random_programs.forms import Arrays, outcome
+from tests.strategies.addresses import shifted
+
+
+def arrays_of(results: Results) -> dict[str, np.ndarray]:
+    """Return the outputs of a run and the state that it ends in."""
+    state = {f"state {name}": np.asarray(array) for name, array in (results.state or {}).items()}
+    return {name: np.asarray(results[name][...]) for name in results} | state
+
+
+class Ways:
+    """Ways to run one case, whose inputs in `rows` have a row for each step."""
+
+    def __init__(
+        self,
+        case: Case,
+        compiled: Compiled,
+        rows: Collection[str],
+        rng: random.Random,
+        folder: Path,
+    ) -> None:
+        self.case = replace(case, asked={**case.asked, "nan": "ignore"})
+        self.compiled = compiled
+        self.rows = rows
+        self.rng = rng
+        self.folder = folder
+
+    def whole(self) -> Results:
+        """Return the run in one."""
+        return unbroken(self.case, self.compiled)
+
+    def differences(self, whole: Results) -> Iterator[str]:
+        """Yield what differs between the run in one and the same run in other ways."""
+        expected = arrays_of(whole)
+        ways: dict[str, Callable[[], Arrays]] = {
+            "again": self.again,
+            "chunks": self.in_chunks,
+            "cut": self.cut,
+        }
+        if self.rng.random() < 0.25:
+            ways["resumed"] = self.resumed
+        if self.rng.random() < 0.2:
+            ways["streamed"] = self.streamed
+        for way, compute in ways.items():
+            yield from (f"{way}: {text}" for text in differences(outcome(compute), expected))
+        if self.rng.random() < 0.4:
+            every = self.rng.choice((2, 3, 7))
+            kept = (slice(None),) * (len(whole.axes) - 1) + (slice(None, None, every),)
+            thinned = {n: a if n.startswith("state ") else a[kept] for n, a in expected.items()}
+            made = outcome(lambda: self.thinned(every))
+            yield from (f"every {every}: {text}" for text in differences(made, thinned))
+
+    def again(self) -> Arrays:
+        """Return the same run, with inputs at other addresses."""
+        inputs = self.case.asked.get("inputs", {})
+        moved = {n: shifted(np.asarray(a), self.rng.randrange(8)) for n, a in inputs.items()}
+        return arrays_of(self.compiled.run(**{**self.case.asked, "inputs": moved}, progress=False))
+
+    def in_chunks(self) -> Arrays:
+        """Return the run in chunks of random lengths."""
+        return arrays_of(chunked(self.case, self.rng.getrandbits(32), self.compiled)[0])
+
+    def resumed(self) -> Arrays:
+        """Return the run, stopped and resumed from checkpoints, each time compiled anew."""
+        file = self.folder / "run.checkpoint"
+        return arrays_of(resumed(self.case, self.rng.getrandbits(32), file, 2)[0])
+
+    def streamed(self) -> Arrays:
+        """Return the run with its rows in a store."""
+        store = {"output": self.folder / "rows.zarr", "overwrite": True}
+        stored = replace(self.case, asked={**self.case.asked, **store})
+        return arrays_of(chunked(stored, self.rng.getrandbits(32), self.compiled)[0])
+
+    def thinned(self, every: int) -> Arrays:
+        """Return the run with only some of its rows."""
+        return arrays_of(self.compiled.run(**self.case.asked, every=every, progress=False))
+
+    def cut(self) -> Arrays:
+        """Return the run as runs of a few steps, each of which goes on where the last has ended."""
+        steps = self.case.asked["steps"]
+        count = min(steps - 1, self.rng.randint(1, 3))
+        ends = sorted((*self.rng.sample(range(1, steps), count), steps))
+        parts: list[Results] = []
+        for first, last in zip((0, *ends), ends, strict=False):
+            state = {"state": parts[-1].state} if parts else {}
+            asked = {**self.case.asked, **state, "steps": last - first}
+            asked["inputs"] = {
+                name: np.asarray(array)[first:last] if name in self.rows else array
+                for name, array in self.case.asked["inputs"].items()
+            }
+            parts.append(self.compiled.run(**asked, progress=False))
+        axis = len(parts[0].axes) - 1
+        joined = {
+            name: np.concatenate([np.asarray(part[name]) for part in parts], axis=axis)
+            for name in parts[0]
+        }
+        return joined | {f"state {n}": np.asarray(a) for n, a in parts[-1].state.items()}
