@@ -87,6 +87,8 @@ class Derivable:
     ) -> Gradient:
         """A number and how it changes with parameters and inputs; for the words see `differentiate`.
 
+        A `UserWarning` names derivatives that are nan or infinite although the number is finite.
+
         Args:
             of: the number.
             wrt: by what.
@@ -134,7 +136,8 @@ class Derivable:
 
         An array has the axes of the output (over time its rows), then those of the parameter. It is
         computed forward if there are no more numbers to differentiate by than numbers that are
-        differentiated, else in reverse.
+        differentiated, else in reverse. A `UserWarning` names derivatives that are nan or infinite
+        although the output is finite.
 
         Args:
             of: outputs by `node.port`.
@@ -149,11 +152,11 @@ class Derivable:
             LoopError: a value does not fit, or something has no derivative; the sentence names it.
         """
         from mdf_loop.api.differentiation import Named
-        from mdf_loop.api.jacobian import jacobian_of
+        from mdf_loop.api.jacobian import jacobian
 
         asked = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
         named = Named(self.prepared, arguments.names(of, "of"), wanted(wrt), asked)
-        return jacobian_of(named).run(named.asked(set, inputs))
+        return jacobian(named, named.asked(set, inputs))
 
     def hessian(
         self,
@@ -167,6 +170,8 @@ class Derivable:
         seed: int | str = 0,
     ) -> Derivatives:
         """The second derivatives of a number: `made["cell.a", "cell.b"]` has the axes of a, then of b.
+
+        A `UserWarning` names second derivatives that are nan or infinite although the number is finite.
 
         Args:
             of: the number; see `differentiate`.

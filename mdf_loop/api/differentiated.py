@@ -15,11 +15,16 @@ from mdf_loop.api.gathering import seed_of
 from mdf_loop.api.gradient_check import checked
 from mdf_loop.api.gradient_file import program_of_file
 from mdf_loop.api.members import run_members
+from mdf_loop.api.nonfinite_derivatives import has_nonfinite, warn_of_gradient
 from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.errors import InputError
 from mdf_loop.interruption import interruptible, with_results
 from mdf_loop.ir import Array, Program
 from mdf_loop.losses import Loss
+from mdf_loop.native.choice import NATIVE
+from mdf_loop.passes.gradient.forms import for_kernels
+from mdf_loop.passes.gradient.plain import plain
+from mdf_loop.passes.gradient.reverse import Through
 from mdf_loop.passes.held_fixed import changing_in_steps
 from mdf_loop.pipeline import PORTABLE, prepare
 from mdf_loop.reading.binding import Bound
@@ -65,6 +70,8 @@ class Differentiated:
     ) -> Gradient:
         """The number and its derivatives, at these values of parameters and inputs.
 
+        A `UserWarning` names derivatives that are nan or infinite although the number is finite.
+
         Args:
             set: parameters by `node.parameter`; of one that keeps a state, what it starts from.
             inputs: values by port id; the rest have their defaults.
@@ -89,6 +96,7 @@ class Differentiated:
             in_steps = self._names_in_steps(gradient, asked, bound)
             if in_steps:
                 warn_user(_sentence_of_steps(in_steps))
+            warn_of_gradient(gradient)
             if not check:
                 return gradient
             try:
@@ -104,7 +112,7 @@ class Differentiated:
         inputs: Mapping[str, Any] | None,
         sweep: Mapping[str, Any] | None = None,
     ) -> Gradient:
-        """Return what `run` returns, without check and warning; an interrupt raises KeyboardInterrupt.
+        """Return what `run` returns, without check and warnings; an interrupt raises KeyboardInterrupt.
 
         Raises:
             LoopError: see `run`.
@@ -118,6 +126,8 @@ class Differentiated:
         """Return the number and its derivatives at bound values."""
         ready = self._made(asked, bound)
         value, made = ready.run(bound)
+        if has_nonfinite(made.values()) and set(ready.native.values()) - {NATIVE}:
+            made = self._without_matrices(asked, bound, made)
         arrays = {name: np.asarray(made[t]) for name, t in self.named.inputs.items()}
         if bound.streams.trials is not None:
             trials = len(bound.streams.trials)
@@ -129,6 +139,17 @@ class Differentiated:
             value, arrays = sweep.apart(value), {n: sweep.apart(a) for n, a in arrays.items()}
         shown = value if bound.members else float(value)
         return Gradient(shown, arrays, seed_of(bound), dict(ready.native))
+
+    def _without_matrices(
+        self, asked: RunSpecification, bound: Bound, changes: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Return changes with those that are nan or infinite computed again, without matrices.
+
+        In the matrix of an iteration an infinite slope makes all derivatives nan that it is multiplied
+        by 0 for, also those by parameters that do not pass through it.
+        """
+        _, others = self._made(asked, bound, plain).run(bound)
+        return {n: np.where(np.isfinite(a), a, others[n]) for n, a in changes.items()}
 
     def _names_in_steps(
         self, gradient: Gradient, asked: RunSpecification, bound: Bound
@@ -175,19 +196,26 @@ class Differentiated:
         at = self.named.at(bound)
         return checked(gradient, at, self.losses, self.named.outputs, runs, int(trials), in_steps)
 
-    def _made(self, asked: RunSpecification, bound: Bound) -> GradientInOne | GradientOverTime:
+    def _made(
+        self, asked: RunSpecification, bound: Bound, through_kernels: Through = for_kernels
+    ) -> GradientInOne | GradientOverTime:
+        key = (bound.types, through_kernels)
         with self._lock:
-            ready = self._ready.get(bound.types)
+            ready = self._ready.get(key)
             if ready is None:
-                ready = self._read(asked, bound)
-                self._ready.put(bound.types, ready)
+                ready = self._read(asked, bound, through_kernels)
+                self._ready.put(key, ready)
             return ready
 
-    def _read(self, asked: RunSpecification, bound: Bound) -> GradientInOne | GradientOverTime:
+    def _read(
+        self, asked: RunSpecification, bound: Bound, through_kernels: Through
+    ) -> GradientInOne | GradientOverTime:
         prepared = self.named.prepared
         terms = terms_of(self.losses, self.named.outputs)
         targets = tuple(self.named.inputs.values())
-        differentiation = Differentiation(terms, targets, prepared.placement, self._most)
+        differentiation = Differentiation(
+            terms, targets, prepared.placement, self._most, through_kernels
+        )
         trials = 1 if bound.streams.trials is None else len(bound.streams.trials)
         if asked.steps is None:
             program = self.named.program(asked, bound)

@@ -55,6 +55,12 @@ class Named:
         self.outputs = {name: shown[find_item(document, name).name] for name in outputs}
         self._own: dict[str, Any] = {}
 
+    def by(self, name: str) -> Named:
+        """Return the same outputs, differentiated by one name."""
+        return Named(
+            self.prepared, (*self.outputs,), (name,), self._specification, (*self.options.stops,)
+        )
+
     @property
     def key(self) -> Hashable:
         """All that derivatives depend on, besides values."""

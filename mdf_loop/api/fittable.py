@@ -47,6 +47,9 @@ class Fittable(Derivable):
         belong to the nearest step; nan is skipped; rows of a `trial` are repeats. A column `weight`
         says how much a row counts, `sd` how exact it is.
 
+        A `UserWarning` names parameters by which derivatives were nan or infinite in the search although
+        the outputs are finite.
+
         Args:
             data: what was observed; by the name of a subject for a fit of each; None with an objective.
             free: parameters by `node.parameter`, or inputs by port id, with the least and the largest
@@ -84,6 +87,8 @@ class Fittable(Derivable):
         """
         from mdf_loop.api.fits import fit, progress_of
         from mdf_loop.api.fitting_to_data import FitRequest
+        from mdf_loop.api.nonfinite_derivatives import warn_of_fits
+        from mdf_loop.results.fit import Fit
 
         request = FitRequest.of(
             data,
@@ -106,4 +111,6 @@ class Fittable(Derivable):
             time_limit=time_limit,
             cluster=cluster,
         )
-        return interruptible(lambda: fit(self, request), on_interrupt, progress_of)
+        result = interruptible(lambda: fit(self, request), on_interrupt, progress_of)
+        warn_of_fits([result] if isinstance(result, Fit) else result.values())
+        return result

@@ -105,6 +105,7 @@ def _of_part(report: Report, part: Subject, uncertainty: Uncertainty) -> Fit:
         sse=sse,
         residual_sd=float(np.sqrt(sse / max(count - len(point), 1))),
         **criteria(normal_cost(sse, part.factors, exact=exact), len(point) + (not exact), count),
+        nonfinite_derivatives=tuple(sorted(part.nonfinite)),
         dropped=part.observations.dropped,
         curves=tuple(_curves(part, point, report.request.asked.dt, unit)),
     )

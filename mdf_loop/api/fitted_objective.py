@@ -11,6 +11,7 @@ from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitted_report import Report
 from mdf_loop.api.fitting_to_data import FitRequest, fitted_model
 from mdf_loop.api.members import with_member
+from mdf_loop.api.nonfinite_derivatives import has_nonfinite
 from mdf_loop.api.suited_method import program_of, warn_of_steps
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free
@@ -57,7 +58,9 @@ def fit_objective(model: Derivable, request: FitRequest, free: Free) -> Fit:
         found = searched(lambda: _found(way, costs, request, free, watch), watch)
         by_gradient = in_words and request.method != "differential_evolution"
         method = "descent by the gradient" if by_gradient else "differential evolution"
-        return Report(model, request, found, watch).of(free, None, method)
+        names = tuple(sorted(way.nonfinite)) if isinstance(way, _Words) else ()
+        report = Report(model, request, found, watch)
+        return report.of(free, None, method, nonfinite_derivatives=names)
 
 
 def _found(
@@ -81,12 +84,18 @@ def _found(
 
 
 class _Words:
-    """A sum of words of `differentiate`."""
+    """A sum of words of `differentiate`.
+
+    Attributes:
+        nonfinite: names of free parameters, filled by a search: derivatives by them were nan or infinite
+            where the number is finite.
+    """
 
     def __init__(self, model: Derivable, request: FitRequest, free: Free) -> None:
         asked, draws = request.asked, request.asked.values.draws
         self._free, self._given = free, asked.values
         self._document = model.prepared.document
+        self.nonfinite: set[str] = set()
         dt = None if request.steps is None else asked.dt
         self._made = model.differentiate(
             request.objective,
@@ -111,6 +120,8 @@ class _Words:
         """The number at a point, and how it changes with each number of it."""
         given = with_member(self._document, self._given, self._free.values(point))
         made = self._made.evaluate(given.set, given.inputs)
+        if np.isfinite(made.value):
+            self.nonfinite.update(n for n, array in made.items() if has_nonfinite([array]))
         slopes = np.concatenate([made[each.name].ravel() for each in self._free.parameters])
         return float(made.value), slopes * self._free.width
 

@@ -61,7 +61,7 @@ def checked(
             steps = np.array([part * (abs(float(values[p])) or 1.0) for p in _places(values)])
             sweep = _sweep(at, name, steps)
             count = len(sweep[name])
-            numbers = _numbers(losses, outputs, runs(sweep), count, front)
+            numbers = numbers_of(losses, outputs, runs(sweep), count, front)
             return steps, numbers.reshape(-1, len(_AT))
 
         if name in in_steps:
@@ -118,14 +118,22 @@ def _moved(values: Array, place: tuple[int, ...], step: float) -> Array:
     return moved
 
 
-def _numbers(
+def numbers_of(
     losses: Sequence[Loss],
     outputs: Mapping[str, str],
     made: Mapping[str, Array],
     members: int,
     front: int,
 ) -> Array:
-    """The number of each member."""
+    """Return the number of each member.
+
+    Args:
+        losses: what the number is.
+        outputs: what results call the outputs of losses.
+        made: outputs by these names, with members in front.
+        members: the number of members.
+        front: how many axes outputs have between that of members and that of time.
+    """
     total = np.zeros(members)
     for loss in losses:
         rows = np.asarray(made[outputs[loss.output]], np.float64)

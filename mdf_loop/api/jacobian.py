@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace as with_fields
 from typing import TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
 
 from mdf_loop.api.differentiation import Named
+from mdf_loop.api.gradient_check import numbers_of
+from mdf_loop.api.nonfinite_derivatives import has_nonfinite, warn_of_hessian, warn_of_jacobian
+from mdf_loop.api.running import run
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Program, Value
 from mdf_loop.losses import Loss
@@ -52,6 +56,27 @@ class Jacobian:
         Raises:
             LoopError: something has no derivative, or does not change a little; the sentence names it.
         """
+        derivatives = self._at_once(asked)
+        if len(self.named.wrt) == 1 or not has_nonfinite(derivatives.values()):
+            return derivatives
+        return self._apart(asked, derivatives)
+
+    def _apart(self, asked: RunSpecification, derivatives: Derivatives) -> Derivatives:
+        """Return derivatives with those that are nan or infinite computed again, by one name at a time.
+
+        An infinite slope times a change of 0 is nan: computed at once, it reaches derivatives by names
+        that do not pass through it.
+        """
+        arrays = dict(derivatives.arrays)
+        for name in self.named.wrt:
+            if has_nonfinite(array for (_, by), array in arrays.items() if by == name):
+                alone = jacobian_of(self.named.by(name)).run(asked)
+                arrays |= {
+                    k: np.where(np.isfinite(arrays[k]), arrays[k], a) for k, a in alone.items()
+                }
+        return with_fields(derivatives, arrays=arrays)
+
+    def _at_once(self, asked: RunSpecification) -> Derivatives:
         bound = _of_one_run(self.named, asked)
         ready = self._ready.get(bound.types)
         if ready is None:
@@ -84,8 +109,21 @@ def jacobian_of(named: Named) -> Jacobian:
     return made
 
 
+def jacobian(named: Named, asked: RunSpecification) -> Derivatives:
+    """Return the Jacobian at the values of a run, and warn of elements that are not finite.
+
+    Raises:
+        LoopError: something has no derivative, or does not change a little; the sentence names it.
+    """
+    derivatives = jacobian_of(named).run(asked)
+    if has_nonfinite(derivatives.values()):
+        results = run(named.prepared, asked)
+        warn_of_jacobian(derivatives, {name: results[n] for name, n in named.outputs.items()})
+    return derivatives
+
+
 def hessian(named: Named, losses: Sequence[Loss], asked: RunSpecification) -> Derivatives:
-    """How the derivatives of a number change with what it is differentiated by.
+    """Return the second derivatives of a number, and warn of elements that are not finite.
 
     Raises:
         LoopError: something has no derivative, or does not change a little; the sentence names it.
@@ -99,7 +137,14 @@ def hessian(named: Named, losses: Sequence[Loss], asked: RunSpecification) -> De
     feeds = {**bound.drawing(source).arrays, **named.controls(asked), **data.arrays}
     changes = {name: change_of(target) for name, target in named.inputs.items()}
     by = {name: array.shape for name, array in named.at(bound).items()}
-    return _Forward(named, program, changes, by).run(feeds)
+    derivatives = _Forward(named, program, changes, by).run(feeds)
+    if has_nonfinite(derivatives.values()):
+        outputs = {
+            name: np.asarray(rows)[None] for name, rows in run(named.prepared, asked).items()
+        }
+        (value,) = numbers_of(losses, named.outputs, outputs, 1, 0)
+        warn_of_hessian(derivatives, value)
+    return derivatives
 
 
 def _of_one_run(named: Named, asked: RunSpecification) -> Bound:

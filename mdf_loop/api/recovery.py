@@ -12,6 +12,7 @@ from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fits import fit
 from mdf_loop.api.fitted_report import plain
 from mdf_loop.api.fitting_to_data import FitRequest, fitted_model, free_parameters
+from mdf_loop.api.nonfinite_derivatives import warn_of_fits
 from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
 from mdf_loop.interruption import interruptible
@@ -89,11 +90,13 @@ def recover(
     words |= {"likelihood": likelihood, "trials": trials, "points": points, "polish": polish}
     request = _request(model, {}, free, against, words)
     made = _Made(model, request, noise, data_trials, seed)
-    return interruptible(
+    recovery = interruptible(
         lambda: made.recovery(times, words),
         on_interrupt,
         lambda recovery: f"{len(recovery.fits)} of {times} data sets",
     )
+    warn_of_fits(recovery.fits)
+    return recovery
 
 
 def _request(

@@ -24,6 +24,7 @@ from mdf_loop.cli.options import (
     time_options,
 )
 from mdf_loop.cli.show import show
+from mdf_loop.cli.warning_lines import warning_lines
 from mdf_loop.errors import InputError
 from mdf_loop.paths import noted, path_of, refuse_clashes, refuse_overwriting
 from mdf_loop.signals import finished
@@ -108,7 +109,8 @@ def command(ctx: click.Context, /, model: str, data: str | None, **options: Any)
     for option in WRITTEN:
         if options[option] is not None:
             refuse_overwriting(path_of(options[option], f"--{option}"))
-    fit = compiled.fit(subjects or data, _free(options["free"]), **words)
+    with warning_lines():
+        fit = compiled.fit(subjects or data, _free(options["free"]), **words)
     with finished(heard=fit.stopped_by.is_asked):
         _write_files(fit, options)
         show(fit.to_json() if options["as_json"] else str(fit))

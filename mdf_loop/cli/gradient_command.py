@@ -21,6 +21,7 @@ from mdf_loop.cli.options import (
     time_options,
 )
 from mdf_loop.cli.show import show
+from mdf_loop.cli.warning_lines import warning_lines
 from mdf_loop.errors import GradientError
 
 
@@ -109,7 +110,8 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     settings, sweep = read_settings(options["settings"]), read_sweep(options["sweep"])
     inputs = read_inputs(options["pairs"], options["files"], steps, step)
     try:
-        gradient = made.run(settings, inputs, sweep=sweep, check=options["check"])
+        with warning_lines():
+            gradient = made.run(settings, inputs, sweep=sweep, check=options["check"])
     except GradientError as error:
         show(str(error), error=True)
         ctx.exit(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from msgspec import field
 
 from mdf_loop.errors import InputError
 from mdf_loop.fitting.free import Free
@@ -17,15 +18,33 @@ WORST = 1e150
 
 
 class Subject(Summand, frozen=True):
-    """A model and what was observed of it."""
+    """A model and what was observed of it.
+
+    Attributes:
+        nonfinite: names of free parameters, filled by a search: derivatives by them were nan or infinite
+            where the residuals are numbers.
+    """
 
     observations: Observations
+    nonfinite: set[str] = field(default_factory=set)
 
     def residuals(self, points: Array) -> Array:
         """The residuals at points of its own numbers: model minus data, weighted."""
         made = self.model.outputs(self.free.values(points))
         rows = [_residuals(each, made[each.output]) for each in self.observations.parts]
         return np.concatenate(rows, axis=1)
+
+    def changes(self, point: Array) -> Array:
+        """Return how residuals change with each number of a point of its own, 0 where nobody knows."""
+        derivatives = self.model.jacobian(self.free.values(point))
+        parts = [_changes(each, derivatives, self.free) for each in self.observations.parts]
+        changes = np.concatenate(parts)
+        lost = ~np.isfinite(changes)
+        if lost.any():
+            is_number = np.abs(self.residuals(point[None])[0]) < WORST
+            columns = self.free.apart((lost & is_number[:, None]).any(axis=0))
+            self.nonfinite.update(name for name, flags in columns.items() if flags.any())
+        return np.where(lost, 0.0, changes)
 
     @property
     def factors(self) -> Array:
@@ -55,11 +74,7 @@ class Squares(Summands[Subject]):
         """How residuals change with the numbers of a point."""
         blocks = []
         for part in self.parts:
-            own = point[part.own]
-            made = part.model.jacobian(part.free.values(own))
-            block = np.concatenate(
-                [_changes(each, made, part.free) for each in part.observations.parts]
-            )
+            block = part.changes(point[part.own])
             wide = np.zeros((len(block), self.size))
             wide[:, part.own] = block * part.free.width
             blocks.append(wide)
@@ -89,8 +104,8 @@ def _changes(observed: Observed, made: Mapping[tuple[str, str], Array], free: Fr
     for each in free.parameters:
         rows = np.take(made[observed.output, each.name], observed.steps, axis=0)[observed.seen]
         columns.append(rows.reshape(len(rows), -1))
-    changes = np.concatenate(columns, axis=1) * _factors(observed)[:, None]
-    return np.where(np.isfinite(changes), changes, 0.0)
+    changes: Array = np.concatenate(columns, axis=1) * _factors(observed)[:, None]
+    return changes
 
 
 def _factors(observed: Observed) -> Array:

@@ -70,6 +70,7 @@ class Fit(FitData):
         ]
         told["at_bounds"] = list(self.at_bounds)
         told["beyond_bounds"] = list(self.beyond_bounds)
+        told["nonfinite_derivatives"] = list(self.nonfinite_derivatives)
         told |= {"trials": self.trials, "steps": self.steps, "dt": self.dt}
         told["bins"] = [
             {name: getattr(each, name) for name in ("choice", "edges", "observed", "expected")}

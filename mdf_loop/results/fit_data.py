@@ -102,6 +102,8 @@ class FitData:
         at_bounds: parameters whose estimate is one of its bounds.
         beyond_bounds: parameters whose interval reaches beyond one of its bounds.
         together: groups of parameters that cannot be told apart.
+        nonfinite_derivatives: parameters by which derivatives were nan or infinite at points of the search
+            where the outputs are finite: it may have ended too early, and standard errors may be wrong.
         curves: outputs beside the data.
         distributions: times beside the data.
         trials: how many runs told each value of a likelihood, or of an objective; None: one run.
@@ -135,6 +137,7 @@ class FitData:
     at_bounds: tuple[str, ...] = ()
     beyond_bounds: tuple[str, ...] = ()
     together: tuple[tuple[str, ...], ...] = ()
+    nonfinite_derivatives: tuple[str, ...] = ()
     curves: tuple[Curve, ...] = ()
     distributions: tuple[Distribution, ...] = ()
     trials: int | None = None

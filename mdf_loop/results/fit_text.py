@@ -149,6 +149,8 @@ def _remarks(fit: FitData) -> Iterator[str]:
         yield f"{_listed(beyond)}: the {ends} beyond a bound"
     for group in fit.together:
         yield f"{_listed(group)} cannot be told apart"
+    if names := fit.nonfinite_derivatives:
+        yield f"derivatives by {_listed(names)} were nan or infinite at points of the search"
     yield from _correlated(fit)
     runs = _counted(fit.evaluations, "evaluation")
     yield f"{fit.method}: {runs} in {fit.seconds:.3g} s, seed {fit.seed}"

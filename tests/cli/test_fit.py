@@ -136,3 +136,22 @@ def test_a_time_limit_gives_what_was_reached(cli: Cli, folder: Path) -> None:
     )
     assert done.code == 0, done.err
     assert json.loads(done.out)["stopped_by"] == "time_limit"
+
+
+def test_a_derivative_that_is_no_number_is_a_line_on_stderr(cli: Cli, folder: Path) -> None:
+    """The derivative by b is nan everywhere: an infinite slope times 0."""
+    parameters = {"a": {"value": 1.0}, "b": {"value": 1.0}, "n": {"value": "n + 1"}}
+    output = {"y": {"value": "a * n + b * n * n + numpy.sqrt(b * 0.0)"}}
+    nodes = {"c": {"parameters": parameters, "output_ports": output}}
+    Path("b.yaml").write_text(yaml.safe_dump({"m": {"graphs": {"g": {"nodes": nodes}}}}))
+    Path("b.csv").write_text("step,c.y\n0,2.5\n1,6.5\n2,12\n")
+    done = cli(
+        "fit",
+        *["b.yaml", "b.csv", "--free", "c.a=0..2", "--free", "c.b=0..2", "--points", "8", "--json"],
+    )
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["nonfinite_derivatives"] == ["c.b"]
+    (line,) = done.err.splitlines()
+    assert line.startswith(
+        "warning: at points of the search outputs are finite, but derivatives by 'c.b' are"
+    )

@@ -223,3 +223,22 @@ def test_what_is_wrong_exits_with_2(cli, cell, words: str, sentence: str):
     assert (outcome.code, outcome.out) == (2, "")
     assert sentence in outcome.err
     assert "Traceback" not in outcome.err
+
+
+def test_a_derivative_that_is_no_number_is_a_line_on_stderr(cli, tmp_path):
+    node = {
+        "parameters": {"x": {"value": [1.0, 1.0]}},
+        "output_ports": {"y": {"value": "numpy.std(x)"}},
+    }
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps({"m": {"graphs": {"g": {"nodes": {"n": node}}}}}))
+    outcome = cli("gradient", path, "--of", "n.y:sum", "--wrt", "n.x", "--json")
+    assert outcome.code == 0
+    assert outcome.json["gradient"]["n.x"]["data"] == ["nan", "nan"]
+    (line,) = outcome.err.splitlines()
+    said = "the number is finite, but its derivative by 'n.x' is nan in 2 of 2 elements: "
+    assert line.startswith(f"warning: {said}")
+    with pytest.warns(UserWarning, match="is nan in 2 of 2 elements") as caught:
+        mdf_loop.compile(path).gradient({"n.y": "sum"}, ["n.x"])
+    assert line == f"warning: {caught[0].message}"
+    assert cli("gradient", path, "--of", "n.y:sum", "--wrt", "n.x", "--set", "n.x=[1, 2]").err == ""

@@ -27,12 +27,14 @@ class Differentiation(Struct, frozen=True):
         wrt: inputs.
         placement: where, and how, it is computed.
         most: how many iterations, the last ones, derivatives go back through; None: all.
+        through_kernels: how loops are gone through that ONNX Runtime's own kernels compute.
     """
 
     terms: tuple[Term, ...]
     wrt: tuple[str, ...]
     placement: Placement
     most: int | None = None
+    through_kernels: Through = for_kernels
 
     @property
     def before_the_end(self) -> Differentiation:
@@ -71,7 +73,7 @@ class Differentiation(Struct, frozen=True):
             if said != {NATIVE} and self.placement.native != "require":
                 ready = None
         if ready is None:
-            made = self.program(program, for_kernels, wrt, of)
+            made = self.program(program, self.through_kernels, wrt, of)
             ready = prepare(made, backend.order, over_time(swept))
         loaded = backend.load(ready, self.placement)
         return Members(loaded, swept) if swept else loaded
