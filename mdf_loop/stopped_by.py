@@ -37,5 +37,11 @@ class StoppedBy(Enum):
 
     @property
     def code(self) -> int:
-        """The reason as a number, which `loop.stopped_by` is in a model: 0, 1, 2."""
-        return list(StoppedBy).index(self)
+        """Position of the reason among all reasons; `loop.stopped_by` in a model is 0, 1 or 2."""
+        return _CODES[self]
+
+
+REASONS = tuple(StoppedBy)
+"""All reasons, by their codes."""
+
+_CODES = {reason: code for code, reason in enumerate(REASONS)}

@@ -11,7 +11,7 @@ from mdf_loop.native.bounds import VARIABLE
 from mdf_loop.onnx_session import inference_session
 from mdf_loop.run.device import Device, Placement
 from mdf_loop.run.onnxruntime import session
-from mdf_loop.run.onnxruntime.device import INEXACT_FUSIONS, Placed
+from mdf_loop.run.onnxruntime.device import INEXACT_ON_CUDA, Placed
 
 STANDARD = Placement("cpu", native="off")
 """On the CPU, by ONNX Runtime's own operators alone."""
@@ -36,7 +36,7 @@ def written_for_cuda() -> Iterator[None]:
 
     def opened(model: SessionModel, _: str, options: Any) -> Placed:
         made = inference_session(
-            model.on_cuda().SerializeToString(), options, disabled_optimizers=list(INEXACT_FUSIONS)
+            model.on_cuda().SerializeToString(), options, disabled_optimizers=list(INEXACT_ON_CUDA)
         )
         return Placed(made, Device("cpu", "a test"))
 

@@ -30,11 +30,11 @@ def loop_reports(ready: Evaluation, reached: Reached) -> dict[str, LoopReport]:
 
 def _report(ready: Evaluation, loop: Loop, count: Array, last: Array | None) -> LoopReport:
     limit = StoppedBy.MAX_ITERATIONS if loop.trip_count is None else StoppedBy.TRIP_COUNT
-    goes_on = np.array(loop.condition is None) if last is None else np.asarray(last)
+    goes_on = np.array(loop.condition is None) if last is None else last
+    if loop.name not in ready.apart:
+        return LoopReport(int(count.flat[0]), limit if goes_on.flat[0] else StoppedBy.CONDITION)
     codes = np.where(goes_on, limit.code, StoppedBy.CONDITION.code)
-    if loop.name in ready.apart:
-        return LoopReport.of(count, np.broadcast_to(codes, count.shape))
-    return LoopReport.of(count.flat[0], codes.flat[0])
+    return LoopReport.of(count, np.broadcast_to(codes, count.shape))
 
 
 def _of_both(said: LoopReport | None, followed: LoopReport) -> LoopReport:

@@ -18,6 +18,8 @@ from mdf_loop.emit.if_node import write_if
 from mdf_loop.emit.loop_node import write_loop
 from mdf_loop.emit.scan_node import write_scan
 from mdf_loop.emit.scope import Nodes, OnnxScope, WriteOps, Writer, tensor_shape, value_type
+from mdf_loop.emit.transposed_products import part_transposed
+from mdf_loop.emit.weights import LARGE
 from mdf_loop.emit.where_node import write_where
 from mdf_loop.errors import ModelError, UnsupportedError
 from mdf_loop.ir import (
@@ -83,9 +85,6 @@ def to_onnx(program: Program) -> onnx.ModelProto:
     return oir.to_proto(_model(program, Nodes()))
 
 
-LARGE = 1 << 20
-"""Bytes from which a constant is given to the runtime as it is, and not inside the model."""
-
 _INSIDE = (oir.DataType.STRING, oir.DataType.COMPLEX64, oir.DataType.COMPLEX128)
 """Elements that the runtime takes inside the model only."""
 
@@ -116,6 +115,7 @@ class SessionModel:
         self._more = more
         self._for_cuda = for_cuda
         self.for_cpu, self.apart = _with_apart(_model(program, self.nodes, forms, more))
+        part_transposed(self.for_cpu, "Identity")
 
     def on_cuda(self) -> onnx.ModelProto:
         """The model for the CUDA provider, with the same constants apart."""

@@ -4,8 +4,8 @@
   refuses it.
 - No scale stands next to a MatMul: with its default settings ONNX Runtime fuses the two and
   rounds a float64 scale to float32. A `Sum` of one value, which changes nothing, parts them.
-- No Transpose stands before a MatMul: ONNX Runtime fuses the two, and forgets the Transpose where
-  the other factor is a vector. A `Sum` parts these, too.
+- No Transpose stands before a MatMul with a vector, which ONNX Runtime would compute wrongly (see
+  `transposed_products`). A `Sum` parts these, too.
 - Every output has a shape, as ONNX's checker wants it: where none is known, the one that the
   model states.
 """
@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 import onnx
 from onnx import helper, numpy_helper
 
+from mdf_loop.emit.transposed_products import part_transposed
 from mdf_loop.ir import Array
 
 
@@ -39,6 +40,7 @@ def portable(
     }
     _copy_passed(copied.graph)
     _part(copied.graph, scales)
+    part_transposed(copied, "Sum")
     _state_shapes(copied.graph, stated or {})
     held = (numpy_helper.from_array(array, name) for name, array in (defaults or {}).items())
     copied.graph.initializer.extend(held)
@@ -79,12 +81,11 @@ def _part(graph: onnx.GraphProto, scales: set[str]) -> None:
                 _part(attribute.g, scales)
     products = {out for n in graph.node if n.op_type == "MatMul" for out in n.output}
     scaled = {n.output[0] for n in graph.node if _scales(n, scales)}
-    turned = _turned(graph)
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
         close = products if _scales(node, scales) else set()
         if node.op_type == "MatMul":
-            close = scaled | turned
+            close = scaled
         for position, name in enumerate(node.input):
             if name in close:
                 parted = f"{name}#{node.name}.{position}"
@@ -97,15 +98,3 @@ def _part(graph: onnx.GraphProto, scales: set[str]) -> None:
 
 def _scales(node: onnx.NodeProto, scales: set[str]) -> bool:
     return node.op_type in ("Mul", "Div") and any(name in scales for name in node.input)
-
-
-def _turned(graph: onnx.GraphProto) -> set[str]:
-    """Floats that a Transpose gives, or a Cast of what it gives; whole numbers are not fused."""
-    typed = (*graph.value_info, *graph.input, *graph.output)
-    floats = {v.name for v in typed if v.type.tensor_type.elem_type in _FLOATS}
-    made = {n.output[0] for n in graph.node if n.op_type == "Transpose"}
-    made |= {n.output[0] for n in graph.node if n.op_type == "Cast" and n.input[0] in made}
-    return made & floats
-
-
-_FLOATS = (onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT)

@@ -21,19 +21,35 @@ A `Scan` runs once for every row, and all that it reads has as many rows. What h
 copy; where as many are known to be there, it is read as it is. Iteration numbers are rows, too,
 where an iteration reads its number: they begin with `Loop.first`.
 
+The runtime packs a constant weight once, when it loads a model, but not for a body within a branch
+of an If: there it would pack the weight again in each iteration. So the branch has constants of its
+own for the weights of its body (see `weights`).
+
 Source: ONNX operators, Scan-16; measured in docs/benchmarks.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from mdf_loop.emit.loop_node import Parts, append_loop, numbering, write_loop
 from mdf_loop.emit.scope import OnnxScope, WriteOps, Writer, tensor_shape
-from mdf_loop.ir import Loop, Op, Recorded, Scanned, Value, body_outputs, is_fixed, reads, walk
+from mdf_loop.emit.weights import has_large_weight, take_weights
+from mdf_loop.ir import (
+    Array,
+    Loop,
+    Op,
+    Recorded,
+    Scanned,
+    Value,
+    body_outputs,
+    is_fixed,
+    reads,
+    walk,
+)
 from mdf_loop.ir.types import is_tensor, numpy_dtype
 from mdf_loop.onnx_writer import oir
 from mdf_loop.ops.registry import Bits, row_of
@@ -48,7 +64,7 @@ ALIGNMENT = 64
 def write_scan(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
     """Append a loop of the main graph: as a choice between Scan and Loop if it can be one."""
     parts = Parts(outer, loop)
-    if not _can_scan(loop, parts.rows.kept):
+    if not _can_scan(loop, parts.rows.kept, outer.writer.known):
         write_loop(outer, loop, write)
         return
     fits = _fits(outer, parts)
@@ -65,9 +81,14 @@ def write_scan(outer: OnnxScope, loop: Loop, write: WriteOps) -> None:
 # --- which loops ------------------------------------------------------------------------------
 
 
-def _can_scan(loop: Loop, recorded: tuple[Recorded, ...]) -> bool:
-    """Whether a loop counts, records, and keeps the shapes of its values."""
-    if loop.condition is not None or not recorded:
+def _can_scan(
+    loop: Loop, recorded: tuple[Recorded, ...], known: Callable[[Value], Array | None]
+) -> bool:
+    """Return True if a loop counts, records, and keeps the shapes of its values.
+
+    A loop with a weight that is too large for a copy in the branch stays a loop.
+    """
+    if loop.condition is not None or not recorded or has_large_weight(loop, known):
         return False
     carried = ((c.enter, c.leave) for c in loop.carried)
     alike = all(_is_known(leave) and enter.shape == leave.shape for enter, leave in carried)
@@ -127,7 +148,9 @@ def _scan(outer: OnnxScope, parts: Parts, write: WriteOps, outputs: list[oir.Val
         "body": body,
     }
     inside.node("Scan", [*parts.initial(), *rows], made, attributes, loop.where)
-    return oir.Graph([], made, nodes=inside.nodes, name=writer.fresh(f"{loop.name} scan"))
+    name = writer.fresh(f"{loop.name} scan")
+    weights = take_weights(body, writer.fresh)
+    return oir.Graph([], made, nodes=inside.nodes, initializers=weights, name=name)
 
 
 def _is_numbered(loop: Loop) -> bool:

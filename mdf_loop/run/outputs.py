@@ -15,6 +15,7 @@ from mdf_loop.durations import SECONDS
 from mdf_loop.ir import Array, Data, StoppedBy
 from mdf_loop.run.execution_list import ExecutionList
 from mdf_loop.run.recording.ticks import Ticks
+from mdf_loop.stopped_by import REASONS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,16 +32,14 @@ class LoopReport:
 
     def __post_init__(self) -> None:
         if self.codes is None:
-            is_reason = [np.asarray(self.stopped_by, object) == reason for reason in StoppedBy]
-            object.__setattr__(self, "codes", np.argmax(is_reason, axis=0))
+            object.__setattr__(self, "codes", _codes(self.stopped_by))
 
     @classmethod
     def of(cls, iterations: int | Array, codes: Array) -> LoopReport:
         """The report of a loop, or of each member of one, by the numbers of reasons."""
-        reasons = np.array([None, *StoppedBy], object)[1:]
         if np.ndim(iterations) == 0:
-            return cls(int(iterations), reasons[int(codes)])
-        return cls(iterations, reasons[codes], codes)
+            return cls(int(iterations), REASONS[int(codes)])
+        return cls(iterations, np.array(REASONS, object)[codes], codes)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LoopReport):
@@ -71,6 +70,8 @@ class LoopReport:
     @property
     def reasons(self) -> list[StoppedBy]:
         """Why it ended, each reason once, the most frequent first."""
+        if isinstance(self.stopped_by, StoppedBy):
+            return [self.stopped_by]
         counts = np.bincount(np.ravel(self.codes), minlength=len(StoppedBy))
         counted = {reason: int(n) for reason, n in zip(StoppedBy, counts, strict=True) if n}
         return sorted(counted, key=lambda reason: -counted[reason])
@@ -87,6 +88,14 @@ class LoopReport:
             return self.stopped_by.word
         words = np.array([reason.word for reason in StoppedBy], object)
         return list(words[self.codes].tolist())
+
+
+def _codes(reasons: StoppedBy | Array) -> int | Array:
+    """Return the codes of one reason, or of an array of reasons."""
+    if isinstance(reasons, StoppedBy):
+        return reasons.code
+    codes: Array = np.vectorize(lambda reason: reason.code, otypes=[np.intp])(reasons)
+    return codes
 
 
 class Axis(Struct, frozen=True, eq=False):

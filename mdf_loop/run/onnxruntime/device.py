@@ -23,13 +23,13 @@ from mdf_loop.run.device import Device
 from mdf_loop.run.room import NO_ROOM, Room, address
 
 DEVICES = ("auto", "cpu", "cuda")
-INEXACT_FUSIONS = (
-    *("MatMulScaleFusion", "DivMulFusion", "MatmulTransposeFusion"),
-    "EliminateIdentity",
-)
+INEXACT_FUSIONS = ("MatMulScaleFusion", "DivMulFusion", "EliminateIdentity")
 """Optimisations of ONNX Runtime that change numbers: `0.1 * (a @ b)` gets its 0.1 in float32,
-`1 / x * y` is rounded once instead of twice, `a.T @ v` with a vector becomes `a @ v`; copies of
-rows (see `emit.scan_node`) are left out."""
+`1 / x * y` is rounded once instead of twice; copies of rows (see `emit.scan_node`) are left out."""
+
+INEXACT_ON_CUDA = (*INEXACT_FUSIONS, "MatmulTransposeFusion")
+"""The same on CUDA, where `a.T @ v` with a vector must not become `a @ v` either; for the CPU see
+`emit.transposed_products`."""
 
 _CUDA = "CUDAExecutionProvider"
 
@@ -160,7 +160,7 @@ def _cuda_session(model: SessionModel, options: Any) -> Any:
             model.on_cuda().SerializeToString(),
             options,
             [(_CUDA, _EXACT), CPU],
-            disabled_optimizers=list(INEXACT_FUSIONS),
+            disabled_optimizers=list(INEXACT_ON_CUDA),
             enable_fallback=0,
         )
     except Exception as error:  # noqa: BLE001 - the runtime has errors of its own

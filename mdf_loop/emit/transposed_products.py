@@ -1,0 +1,74 @@
+"""Products of a transposed matrix and a vector, which ONNX Runtime must not fuse.
+
+ONNX Runtime replaces `MatMul(Transpose(x), v)` by one kernel that reads `x` in the other order. This
+saves a copy of `x`. But where `v` is a vector the fusion loses the Transpose, and the result is that of
+`MatMul(x, v)` (MatmulTransposeFusion, ONNX Runtime 1.32). A node between Transpose and MatMul prevents
+the fusion there. Products of matrices are left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import onnx
+from onnx import helper
+
+_FLOATS = (onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT)
+"""Dtypes of products that ONNX Runtime fuses."""
+
+
+def part_transposed(model: onnx.ModelProto, op_type: str) -> None:
+    """Insert a node between each Transpose and a product that may have a vector as an operand.
+
+    Args:
+        model: the model, which is changed in place; its names are unique.
+        op_type: an operator of one operand that returns it unchanged: `Identity`, where the runtime is
+            told to keep copies, or `Sum`, which every runtime keeps.
+    """
+    graphs = list(_graphs(model.graph))
+    ranks = {name: rank for graph in graphs for name, rank in _ranks(graph).items()}
+    for graph in graphs:
+        _part(graph, ranks, op_type)
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """Yield a graph and all graphs within it."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _graphs(attribute.g)
+
+
+def _ranks(graph: onnx.GraphProto) -> dict[str, int]:
+    """Return the ranks of the values of a graph, as far as they are stated."""
+    ranks = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
+    for value in (*graph.value_info, *graph.input, *graph.output):
+        if value.type.tensor_type.HasField("shape"):
+            ranks[value.name] = len(value.type.tensor_type.shape.dim)
+    return ranks
+
+
+def _part(graph: onnx.GraphProto, ranks: Mapping[str, int], op_type: str) -> None:
+    transposed = _transposed(graph)
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        if node.op_type == "MatMul" and not all(ranks.get(name, 0) > 1 for name in node.input):
+            for position, name in enumerate(node.input):
+                if name in transposed:
+                    copy = f"{name}#{node.name}.{position}"
+                    nodes.append(helper.make_node(op_type, [name], [copy], name=copy))
+                    node.input[position] = copy
+        nodes.append(node)
+    if len(nodes) > len(graph.node):
+        del graph.node[:]
+        graph.node.extend(nodes)
+
+
+def _transposed(graph: onnx.GraphProto) -> set[str]:
+    """Return the floats that a Transpose, or a Cast of its result, computes."""
+    typed = (*graph.value_info, *graph.input, *graph.output)
+    floats = {v.name for v in typed if v.type.tensor_type.elem_type in _FLOATS}
+    names = {node.output[0] for node in graph.node if node.op_type == "Transpose"}
+    names |= {n.output[0] for n in graph.node if n.op_type == "Cast" and n.input[0] in names}
+    return names & floats

@@ -1,0 +1,59 @@
+"""A Transpose before a MatMul is fused with it, but for products with vectors."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import mdf_loop
+from mdf_loop.emit.transposed_products import part_transposed
+
+SHAPES = [(3,), (3, 3), (2, 3, 3), (2, 2, 3, 3)]
+CASES = [
+    (left, right, side)
+    for left, right in itertools.product(SHAPES, SHAPES)
+    for side in ("left", "right")
+    if len(left if side == "left" else right) > 1
+]
+
+
+def model(left: tuple[int, ...], right: tuple[int, ...], side: str, dtype: str) -> onnx.ModelProto:
+    """Return the product of two arrays, of which one is transposed, with shapes as far as ONNX infers."""
+    rank = len(left if side == "left" else right)
+    axes = [*range(rank - 2), rank - 1, rank - 2]
+    product = "MatMul (t, b)" if side == "left" else "MatMul (a, t)"
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    f ({dtype}{list(left)} a, {dtype}{list(right)} b) => ({dtype} y) {{
+      t = Transpose <perm = {axes}> ({"a" if side == "left" else "b"}) y = {product} }}"""
+    return onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text))
+
+
+@pytest.mark.parametrize("dtype", ["float", "double"])
+@pytest.mark.parametrize(("left", "right", "side"), CASES)
+def test_all_ranks_give_the_product_of_numpy(left, right, side, dtype) -> None:
+    kind = np.float64 if dtype == "double" else np.float32
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(-3, 4, size=shape).astype(kind) for shape in (left, right))
+    wanted = np.swapaxes(a, -1, -2) @ b if side == "left" else a @ np.swapaxes(b, -1, -2)
+    source = mdf_loop.from_onnx(model(left, right, side, dtype))
+    compiled = mdf_loop.compile(source, device="cpu")
+    feeds = {"a": a, "b": b}
+    np.testing.assert_array_equal(compiled.run(feeds)["y"], wanted)
+    session = onnxruntime.InferenceSession(compiled.to_onnx(feeds).SerializeToString())
+    np.testing.assert_array_equal(session.run(None, feeds)[0], wanted)
+
+
+def test_only_products_with_vectors_or_unknown_operands_are_parted() -> None:
+    def nodes(proto: onnx.ModelProto) -> list[str]:
+        part_transposed(proto, "Identity")
+        return [node.op_type for node in proto.graph.node]
+
+    matrices = model((2, 3), (2, 3), "left", "float")
+    assert nodes(matrices) == ["Transpose", "MatMul"]
+    assert nodes(model((3, 3), (3,), "left", "float")) == ["Transpose", "Identity", "MatMul"]
+    matrices.graph.input[1].type.tensor_type.ClearField("shape")
+    assert nodes(matrices) == ["Transpose", "Identity", "MatMul"]
