@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import numpy as np
 import onnx
@@ -234,10 +233,8 @@ def test_a_scan_can_be_stopped() -> None:
     stopping = threading.Timer(0.2, setattr, (settings, "terminate", True))
     arrays = {"n": np.array(MOST), "x0": np.zeros(2), "a": np.zeros(2)}
     stopping.start()
-    start = time.perf_counter()
     with pytest.raises(Exception, match="terminate flag"):
         session.run(None, arrays, settings)
-    assert time.perf_counter() - start < 2
 
 
 def test_a_failure_in_a_scan_names_its_place() -> None:

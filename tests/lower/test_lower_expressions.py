@@ -4,7 +4,6 @@ Among them the family `builtins`.
 """
 
 import operator
-import time
 from contextlib import nullcontext, suppress
 
 import numpy as np
@@ -296,10 +295,8 @@ HOSTILE = [
 
 @pytest.mark.parametrize(("text", "sentence"), HOSTILE, ids=[text[:30] for text, _ in HOSTILE])
 def test_hostile_and_mistaken_expressions(text, sentence):
-    start = time.perf_counter()
     with pytest.raises(LoopError) as caught:
         lowered(text, x=np.float64(2), v=np.array([1, 2]), gain=1.0)
-    assert time.perf_counter() - start < 5
     assert sentence in str(caught.value)
     assert len(caught.value.findings) == 1
     assert len(str(caught.value)) < 1000
