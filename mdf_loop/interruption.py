@@ -52,7 +52,6 @@ def interruptible(
     if not signals.in_main_thread():
         return compute()
     is_nested = _depth > 0
-    choice = "raise" if is_nested else on_interrupt or _default()
     before = signals.interrupts()
     _depth += 1
     try:
@@ -61,16 +60,17 @@ def interruptible(
             return results
     except KeyboardInterrupt as interrupt:
         reached = None if _is_nested(interrupt) else getattr(interrupt, "results", None)
-        if reached is None or choice == "silent":
+        if reached is None or _choice(on_interrupt, is_nested) == "silent":
             with_results(interrupt, reached)
             raise
         results = reached
     except LoopError as error:
-        if signals.interrupts() == before or choice != "raise":
+        if signals.interrupts() == before or _choice(on_interrupt, is_nested) != "raise":
             raise
         raise with_results(KeyboardInterrupt(), error.results) from error
     finally:
         _depth -= 1
+    choice = _choice(on_interrupt, is_nested)
     if choice == "raise":
         sentence = f"{describe(results)}; what was reached is in .results"
         raise with_results(KeyboardInterrupt(sentence), results, is_nested=is_nested)
@@ -80,8 +80,12 @@ def interruptible(
     return results
 
 
-def _default() -> str:
-    """Return what an interrupted call does by default: `raise`, `return`, or `silent` for a command."""
+def _choice(on_interrupt: str | None, is_nested: bool) -> str:
+    """Return what an interrupted call does: `raise`, `return`, or `silent` within a command."""
+    if is_nested:
+        return "raise"
+    if on_interrupt is not None:
+        return on_interrupt
     if signals.in_command():
         return "silent"
     return "return" if is_interactive() else "raise"
