@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from mdf_loop.document.document import Document
 from mdf_loop.errors import Finding, LoopError
 from mdf_loop.lower import names_in
-from mdf_loop.lower.syntax import number_of
 from mdf_loop.reading.names_read import names_read_by
 from mdf_loop.reading.parameters import is_stateful
 
@@ -72,9 +73,17 @@ def _integrates(parameter: Any) -> bool:
 
 def _changes(parameter: Any) -> bool:
     """Return False for a state that is constant: a derivative of 0, or its own name as its value."""
-    is_zero = _integrates(parameter) and number_of(str(parameter.time_derivative)) == 0
+    is_zero = _integrates(parameter) and _is_zero(parameter.time_derivative)
     is_itself = isinstance(parameter.value, str) and parameter.value.strip() == parameter.id
     return bool(parameter.conditions) or not (is_zero or is_itself)
+
+
+def _is_zero(derivative: Any) -> bool:
+    """Return True for a number or a list that is written out and has zeros alone."""
+    try:
+        return not np.any(np.asarray(derivative, float))
+    except (TypeError, ValueError):
+        return False
 
 
 def _sentence(node: str, reader: str, state: str, through: str) -> str:

@@ -39,7 +39,7 @@ def node(parameters: Node, functions: Node | None = None) -> Node:
 def simultaneous(content: Node) -> Node:
     """Return the node with its stateless parameters and all derivatives as functions."""
     content = deepcopy(content)
-    functions, kept = content["functions"], {}
+    functions, states = content["functions"], {}
     for name, parameter in content["parameters"].items():
         if "default_initial_value" not in parameter and name not in str(parameter.get("value")):
             functions[name] = parameter
@@ -52,8 +52,8 @@ def simultaneous(content: Node) -> Node:
         if "time_derivative" in parameter and "value" not in parameter:
             functions[f"d_{name}"] = {"value": str(parameter["time_derivative"])}
             parameter["time_derivative"] = f"d_{name}"
-        kept[name] = parameter
-    content["parameters"] = kept
+        states[name] = parameter
+    content["parameters"] = states
     return content
 
 
@@ -163,6 +163,15 @@ CASES: dict[str, tuple[Node, list[str]]] = {
                 "tau": {"default_initial_value": 5.0, "time_derivative": 0},
                 "rest": {"default_initial_value": 1.0, "value": "rest"},
                 "w": {**W, "time_derivative": "(rest - w) / tau"},
+            }
+        ),
+        [],
+    ),
+    "a list of zeros as a derivative": (
+        node(
+            {
+                "rest": {"default_initial_value": [1.0, 2.0], "time_derivative": [0, 0.0]},
+                "w": {"default_initial_value": [0.5, 0.5], "time_derivative": "rest - w"},
             }
         ),
         [],
