@@ -9,6 +9,7 @@ Functions run before all parameters and read old values. So with `v` above `w`:
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -81,8 +82,9 @@ def _changes(parameter: Any) -> bool:
 def _is_zero(derivative: Any) -> bool:
     """Return True for a number or a list that is written out and has zeros alone."""
     try:
-        return not np.any(np.asarray(derivative, float))
-    except (TypeError, ValueError):
+        written = ast.literal_eval(derivative) if isinstance(derivative, str) else derivative
+        return not np.any(np.asarray(written, float))
+    except (TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
         return False
 
 
