@@ -16,6 +16,7 @@ from numbers import Real
 from typing import Any
 
 from mdf_loop.errors import InputError
+from mdf_loop.quantities import Unit, convert
 
 UNITS: Mapping[str, Fraction] = {
     "ns": Fraction(1, 10**9),
@@ -59,10 +60,10 @@ _HINT = "give a number of seconds or a text with a unit, e.g. 90, 30s, 5min, 2h"
 def seconds(value: object, what: str) -> float:
     """The positive number of seconds that `value` says; `what` names it in the error.
 
-    A number, or a text without a unit, is in seconds. Units are d, h, min, s and ms, each at
+    A number, or a text without a unit, is in seconds; a Quantity is converted. Units are d, h, min, s and ms, each at
     most once and the longest first; they add up: `2 h 30 min` is 9000 seconds.
     """
-    found = _read(value)
+    found = _read(convert(value, Unit(SECONDS), what))
     if found is None:
         raise InputError(f"{what} is {value!r}, which is not a length of time", hint=_HINT)
     if math.isnan(found) or math.isinf(found):

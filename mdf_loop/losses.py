@@ -14,6 +14,7 @@ from msgspec import Struct
 from mdf_loop import arguments
 from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
+from mdf_loop.quantities import NO_UNIT, convert
 
 WORDS = ("sum", "mean", "last")
 """What a number is made of an output alone."""
@@ -58,6 +59,7 @@ def _of_one(name: str, said: Any) -> Iterator[Loss]:
 
 
 def _numbers(name: str, word: str, data: Any) -> Any:
+    data = convert(data, NO_UNIT, f"the array for {word} of '{name}'")
     try:
         array = np.asarray(data)
     except (TypeError, ValueError):  # rows of different lengths

@@ -3,6 +3,7 @@
     array_of(array of >f8, "the input 'x'")      the same numbers in the byte order of this machine
     array_of(masked array, "the input 'x'")      an error: a model knows no missing elements
     array_of(array of longdouble, ...)           an error: nothing here computes with it
+    array_of(a Quantity in mV, ...)              an error: its unit was not converted before
 
 What else is no number is left to who asks: some places take texts.
 """
@@ -16,6 +17,7 @@ import numpy as np
 from mdf_loop.errors import InputError, LoopError
 from mdf_loop.ir import Array
 from mdf_loop.numbers_only import only_numbers
+from mdf_loop.quantities import Unit, convert
 
 _DEEPEST = 64
 """The most axes that numpy's arrays have."""
@@ -39,8 +41,10 @@ def array_of(value: Any, what: str, where: str = "", error: type[LoopError] = In
 
     Raises:
         Ragged: it is a list that no array can be made of.
-        LoopError: it is masked, wider than 64 bits, or cannot be made an array; of the kind `error`.
+        LoopError: it has a unit, is masked, wider than 64 bits, or cannot be made an array; of the
+            kind `error`.
     """
+    value = convert(value, Unit(where=where), what, error)
     if _is_masked(value):
         raise error(
             f"{what} is masked: some of its elements may be missing",

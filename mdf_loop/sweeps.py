@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from mdf_loop import arguments
 from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
+from mdf_loop.quantities import NO_UNIT, convert, has_unit
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -37,6 +38,14 @@ class MadeSweep(Mapping[str, Array]):
     @abstractmethod
     def said(self) -> dict[str, Array]:
         """All that the values are made of."""
+
+    @abstractmethod
+    def convert(self, conversion: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> MadeSweep:
+        """Return the sweep with all that its values are made of converted from their units.
+
+        Raises:
+            InputError: they are no numbers then.
+        """
 
     def __getitem__(self, name: str) -> Array:
         return self._all[name]
@@ -69,6 +78,11 @@ class Grid(MadeSweep):
         places = np.unravel_index(np.arange(first, last), self.shape)
         along = zip(self.along.items(), places, strict=True)
         return {name: values[k] for (name, values), k in along}
+
+    def convert(self, conversion: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Grid:
+        """Return the grid with the values of each name converted from their units."""
+        plain = conversion(self.along)
+        return self if plain is self.along else grid(plain)
 
     def said(self) -> dict[str, Array]:
         """The values of each name."""
@@ -103,6 +117,11 @@ class Sobol(MadeSweep):
             name: low + points[:, k] * (high - low)
             for k, (name, (low, high)) in enumerate(self._ends.items())
         }
+
+    def convert(self, conversion: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Sobol:
+        """Return the members between bounds that are converted from their units."""
+        plain = conversion(self._ends)
+        return self if plain is self._ends else sobol(plain, self._count, self._seed)
 
     def said(self) -> dict[str, Array]:
         """The bounds, with the count and the seed."""
@@ -160,7 +179,8 @@ def grid(values: Mapping[str, Any]) -> Grid:
     Results have an axis for each name instead of one of members: `[a, b, time]`.
 
     Args:
-        values: a list of numbers for each parameter (`node.parameter`) or input (port id).
+        values: a list of numbers, or of Quantities of pint, for each parameter (`node.parameter`) or
+            input (port id).
 
     Raises:
         InputError: values are no list of numbers.
@@ -172,12 +192,13 @@ def paired(values: Mapping[str, Any]) -> dict[str, Array]:
     """A sweep whose first member has the first value of each name, and so on, as a plain dict says.
 
     Args:
-        values: lists of values, equally many, for parameters (`node.parameter`) or inputs (port id).
+        values: lists of values, equally many, for parameters (`node.parameter`) or inputs (port id);
+            Quantities become numbers when a model is run.
 
     Raises:
         InputError: they are not equally many.
     """
-    made = {name: np.asarray(rows) for name, rows in _given(values, "paired values").items()}
+    made = {name: _rows(name, rows) for name, rows in _given(values, "paired values").items()}
     lengths = {name: len(rows) if rows.ndim else 0 for name, rows in made.items()}
     if len(set(lengths.values())) > 1 or 0 in lengths.values():
         told = ", ".join(f"'{name}' has {length}" for name, length in lengths.items())
@@ -189,7 +210,8 @@ def sobol(bounds: Mapping[str, Any], count: int, seed: int = 0) -> Sobol:
     """A sweep of so many members that fill the space between bounds evenly, by a Sobol sequence.
 
     Args:
-        bounds: the least and the largest value of each parameter (`node.parameter`) or input (port id).
+        bounds: the least and the largest value, which may be Quantities, of each parameter
+            (`node.parameter`) or input (port id).
         count: how many members there are; a power of two fills the space best.
         seed: which scrambled sequence it is.
 
@@ -231,12 +253,36 @@ def _given(values: Mapping[str, Any], what: str) -> dict[str, Any]:
     return given
 
 
+def _rows(name: str, values: Any) -> Array:
+    """Return values as an array; those with units become numbers when the model is known.
+
+    Raises:
+        InputError: they have units that are not converted.
+        ValueError: they are rows of different lengths.
+    """
+    if not has_unit(values):
+        return np.asarray(values)
+    try:
+        rows = list(values)
+    except TypeError:  # one value
+        rows = []
+    objects = np.empty(len(rows), object)
+    for k, row in enumerate(rows):  # numpy would strip the units of a whole list
+        objects[k] = row
+    if not rows or has_unit(objects):
+        return objects
+    return np.asarray(convert(values, NO_UNIT, f"the sweep of '{name}'"))
+
+
 def _numbers(name: str, values: Any) -> Array:
     try:
-        rows = np.asarray(values)
+        rows = _rows(name, values)
+    except InputError:
+        raise
     except ValueError:
         rows = np.empty(0, object)
-    if rows.ndim != 1 or not len(rows) or rows.dtype.kind not in "biuf":
+    are_numbers = rows.dtype.kind in "biuf" or _are_single(rows)
+    if rows.ndim != 1 or not len(rows) or not are_numbers:
         raise InputError(
             f"'{name}' has no list of numbers in the grid: {values!r}"[:200],
             hint="arrays can be swept side by side: mdf_loop.paired",
@@ -244,9 +290,19 @@ def _numbers(name: str, values: Any) -> Array:
     return rows
 
 
+def _are_single(rows: Array) -> bool:
+    """Return True for single Quantities."""
+    return has_unit(rows) and not any(getattr(row, "shape", ()) for row in rows)
+
+
 def _bounds(name: str, pair: Any) -> tuple[float, float]:
     try:
-        low, high = map(float, pair)
+        low, high = pair
+        if has_unit((low, high)):  # they become numbers when the model is known
+            return low, high
+        low, high = map(float, convert(pair, NO_UNIT, f"the sweep of '{name}'"))
+    except InputError:
+        raise
     except (TypeError, ValueError):
         low = high = math.nan
     if not (math.isfinite(low) and math.isfinite(high) and low < high):

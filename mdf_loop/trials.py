@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from mdf_loop import arguments
 from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
+from mdf_loop.quantities import NO_UNIT, convert
 
 
 class Draws(Struct, frozen=True):
@@ -115,6 +116,7 @@ def _statistics(name: str, given: Any) -> Iterator[Statistic]:
             yield Statistic(word)
             continue
         for key, numbers in arguments.mapping(word, f"over_trials of '{name}'", _EXAMPLE).items():
+            numbers = convert(numbers, NO_UNIT, f"{key} over trials of '{name}'")
             array = np.asarray(numbers, dtype=object).ravel()
             if not array.size or not all(isinstance(n, int | float | np.number) for n in array):
                 raise InputError(f"{key} over trials of '{name}' are no numbers: {numbers!r}"[:200])

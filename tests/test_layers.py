@@ -36,6 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
             "interruption",
             "parameter_rules",
             "poisson",
+            "quantities",
             "suggestion",
             "user_warnings",
             "losses",

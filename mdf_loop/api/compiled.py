@@ -121,7 +121,7 @@ class Compiled(Fittable):
         self, inputs: Mapping[str, Any], record: Sequence[str] = ()
     ) -> tuple[dict[str, Data], Program, Runnable]:
         """The arrays of all inputs, the program for their types, and its session."""
-        asked = specify(inputs, record=record)
+        asked = specify(self.prepared.model_units.convert_inputs(inputs), record=record)
         bound = self.prepared.bound(asked)
         ready = self.prepared.evaluation(asked, bound)
         return dict(bound.arrays), ready.program, ready.run.session
@@ -185,7 +185,8 @@ class Compiled(Fittable):
 
         Args:
             inputs: values by port id (`node.port` where ambiguous); the rest have their defaults.
-                Over time a value holds in every step, or has a row for each in front.
+                Over time a value holds in every step, or has a row for each in front. Here and
+                wherever values are given, a Quantity of pint is converted to the unit of the model.
             record: `node.port`, `node.parameter` or `node.function` to give besides the outputs.
             only: give these instead of the model's outputs.
             set: parameters by `node.parameter`; of one that keeps a state, what it starts from.
@@ -194,8 +195,8 @@ class Compiled(Fittable):
             steps: how often the model is evaluated; every output then has an axis of time in
                 front, one row for each evaluation.
             dt: the time between one evaluation and the next; none passes before the first. A number
-                is in the model's unit of time (seconds, if it states none), a text has a unit:
-                `"0.5ms"` is 0.0005 seconds. Without it no time passes.
+                is in the model's unit of time (seconds, if it states none), a text or a Quantity
+                has a unit: `"0.5ms"` is 0.0005 seconds. Without it no time passes.
             every: keep a row of every `every`-th evaluation only, the first among them.
             when: keep only the rows in which this is true: `node.port` and so on.
             reduce: `mean`, `sum`, `last`, `min` or `max` (or several: `mean,max`) of an output over all evaluations,
@@ -246,20 +247,21 @@ class Compiled(Fittable):
             LoopError: an input does not fit, or the model failed; the sentence names the place.
             KeyboardInterrupt: Ctrl-C came; files are written, and `.results` are what was reached, or None.
         """
+        units = self.prepared.model_units
         asked = specify(
-            inputs,
+            units.convert_inputs(inputs),
             record=record,
             only=only,
-            set=set,
-            sweep=sweep,
+            set=units.convert_settings(set),
+            sweep=units.convert_sweep(sweep),
             steps=steps,
-            dt=self.prepared.time_step(dt),
+            dt=units.convert_time_step(dt),
             every=every,
             when=when,
             reduce=reduce,
-            over_trials=over_trials,
+            over_trials=units.convert_over_trials(over_trials),
             by=by,
-            state=state,
+            state=units.convert_state(state),
             seed=seed,
             trials=trials,
             execution_list=execution_list,
@@ -360,6 +362,7 @@ class Compiled(Fittable):
         """
         from mdf_loop.api.export import evaluation_as_onnx, run_as_onnx
 
+        inputs = self.prepared.model_units.convert_inputs(inputs)
         asked = specify(inputs, steps=steps, dt=self.prepared.time_step(dt))
         if steps is None:
             return evaluation_as_onnx(self.prepared, inputs, origin=origin)

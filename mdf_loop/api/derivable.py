@@ -45,7 +45,7 @@ class Derivable:
         Args:
             of: the number: by output `sum`, `mean`, `last` (the sum of its last row), `{"sse": data}`
                 (the squares of what lies between it and data) or `{"weighted": weights}`, or a list of
-                them; several are added up.
+                them; several are added up. Data may be Quantities, as other values; see `run`.
             wrt: by what: parameters by `node.parameter`, of one that keeps a state what it starts from;
                 inputs by port id, each row of those that are given over time.
             steps: how often the model is evaluated.
@@ -63,7 +63,7 @@ class Derivable:
         from mdf_loop.api.differentiation import Named
 
         asked = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed, trials=trials)
-        terms = losses(of)
+        terms = losses(self.prepared.model_units.convert_losses(of))
         stops = arguments.names(stop, "stop")
         named = Named(self.prepared, _outputs_of(terms), wanted(wrt), asked, stops)
         return Differentiated(terms, named, truncated(truncate))
@@ -188,7 +188,7 @@ class Derivable:
         from mdf_loop.api.differentiation import Named
         from mdf_loop.api.jacobian import hessian
 
-        terms = losses(of)
+        terms = losses(self.prepared.model_units.convert_losses(of))
         asked = specify(steps=steps, dt=self.prepared.time_step(dt), seed=seed)
         named = Named(self.prepared, _outputs_of(terms), wanted(wrt), asked)
         return hessian(named, terms, named.asked(set, inputs))

@@ -91,7 +91,12 @@ class Named:
         sweep: Mapping[str, Any] | None = None,
     ) -> RunSpecification:
         """A run at these values; parameters that nobody sets have those of the model."""
-        set, inputs, sweep = dict(set or {}), dict(inputs or {}), dict(sweep or {})
+        units = self.prepared.model_units
+        set, inputs = (
+            dict(units.convert_settings(set) or {}),
+            dict(units.convert_inputs(inputs) or {}),
+        )
+        sweep = dict(units.convert_sweep(sweep) or {})
         given = {*self.ports, *set, *sweep}
         own = self._of_model([name for name in self.wrt if name not in given])
         draws = self._specification.values.draws

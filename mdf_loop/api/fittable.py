@@ -45,7 +45,8 @@ class Fittable(Derivable):
         Data are a csv or npz file, a DataFrame of pandas, or arrays by name: a column `time` (or
         `step`), and one for each output, `cell.V`, or `V` where no other port is called so. Rows
         belong to the nearest step; nan is skipped; rows of a `trial` are repeats. A column `weight`
-        says how much a row counts, `sd` how exact it is.
+        says how much a row counts, `sd` how exact it is. Columns, bounds and other values may be
+        Quantities of pint: they are converted to the units of the model.
 
         A `UserWarning` names parameters by which derivatives were nan or infinite in the search although
         the outputs are finite.
@@ -85,24 +86,26 @@ class Fittable(Derivable):
             LoopError: the model fails wherever it is run.
             KeyboardInterrupt: Ctrl-C came: `.results` are the best that was found, or None.
         """
+        from mdf_loop.api.data_units import convert_data
         from mdf_loop.api.fits import fit, progress_of
         from mdf_loop.api.fitting_to_data import FitRequest
         from mdf_loop.api.nonfinite_derivatives import warn_of_fits
         from mdf_loop.results.fit import Fit
 
+        units = self.prepared.model_units
         request = FitRequest.of(
-            data,
-            free,
+            convert_data(self.prepared, data, against, likelihood, has_dt=dt is not None),
+            units.convert_bounds(free),
             against,
             steps=steps,
-            dt=self.prepared.time_step(dt),
-            set=set,
-            inputs=inputs,
+            dt=units.convert_time_step(dt),
+            set=units.convert_settings(set),
+            inputs=units.convert_inputs(inputs),
             likelihood=likelihood,
             trials=trials,
-            objective=objective,
+            objective=units.convert_losses(objective),
             shared=shared,
-            start=start,
+            start=units.convert_start(start),
             method=method,
             points=points,
             polish=polish,

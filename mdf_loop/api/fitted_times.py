@@ -99,7 +99,9 @@ def observed_times(model: Derivable, request: FitRequest) -> tuple[ReactionTimes
             hint="leave method out",
         )
     table = read_table(request.data)
-    refuse_columns_of_inputs(model, table, [word for word in WORDS if word in said])
+    refuse_columns_of_inputs(
+        model.prepared.document, table, [word for word in WORDS if word in said]
+    )
     outputs = tuple(find_item(model.prepared.document, said[w]).name for w in WORDS if w in said)
     times, *choices = (_column(table, word, said[word]) for word in WORDS if word in said)
     return ReactionTimes.of(times, choices[0] if choices else None), outputs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from mdf_loop.fitting.free import Free, free_names, free_of
 from mdf_loop.fitting.observed import (
     NO_OUTPUTS,
     Observations,
-    Table,
     column_of,
     observations,
     outputs_in,
@@ -191,13 +190,13 @@ def observed_by(model: Derivable, request: FitRequest, data: Any) -> Observation
     wanted = request.against
     if wanted is None:
         wanted = outputs_in(table)
-        refuse_columns_of_inputs(model, table, {*NO_OUTPUTS, *_names_of_items(document)})
+        refuse_columns_of_inputs(document, table, {*NO_OUTPUTS, *_names_of_items(document)})
     columns = {}
     read = set(NO_OUTPUTS)
-    for name, names in _columns(document, wanted).items():
+    for name, names in columns_of(document, wanted).items():
         columns[name] = column_of(table, names, f"'{name}'")
         read |= {next(each for each in names if each in table)}
-    refuse_columns_of_inputs(model, table, read)
+    refuse_columns_of_inputs(document, table, read)
     if not columns:
         raise InputError("the data have no column of an output", hint="name outputs: against=")
     return observations(table, columns, request.steps, request.asked.dt)
@@ -211,19 +210,21 @@ def _names_of_items(document: Document) -> Iterator[str]:
             yield item.id
 
 
-def refuse_columns_of_inputs(model: Derivable, table: Table, read: Container[str]) -> None:
+def refuse_columns_of_inputs(
+    document: Document, columns: Iterable[str], read: Container[str]
+) -> None:
     """Refuse columns that have the name of an input and would be ignored.
 
     Args:
-        model: the model.
-        table: the data.
+        document: the model.
+        columns: names of columns of the data.
         read: names of columns that the fit reads.
 
     Raises:
         InputError: there is such a column.
     """
-    ports = {name for port in open_ports(model.prepared.document) for name in port.names}
-    for name in table:
+    ports = {name for port in open_ports(document) for name in port.names}
+    for name in columns:
         if name in ports and name not in read:
             raise InputError(
                 f"the column '{name}' of the data has the name of an input, but a fit does not "
@@ -233,8 +234,12 @@ def refuse_columns_of_inputs(model: Derivable, table: Table, read: Container[str
             )
 
 
-def _columns(document: Document, wanted: Any) -> dict[str, tuple[str, ...]]:
-    """By output what its column may be called: as is said, or as it is, or as its port is."""
+def columns_of(document: Document, wanted: Any) -> dict[str, tuple[str, ...]]:
+    """Return by output the names that its column may have: the given one, its own, that of its port.
+
+    Raises:
+        UnknownNameError: there is no such output.
+    """
     if isinstance(wanted, Mapping):
         said = arguments.mapping(wanted, "against", "against={'cell.V': 'V'}")
         return {find_item(document, output).name: (str(said[output]),) for output in said}

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from mdf_loop.document.dims import dims_of
 from mdf_loop.document.document import Document
-from mdf_loop.document.units import time_unit_of, units_of
-from mdf_loop.durations import step_in
+from mdf_loop.document.units import units_of
 from mdf_loop.emit.loop_node import ENDLESS
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Gives, Loop, Program, Takes, loops
@@ -22,6 +21,7 @@ from mdf_loop.ir.types import is_tensor
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading.binding import Bound, Inputs
 from mdf_loop.reading.inputs import open_ports, stand_ins
+from mdf_loop.reading.model_units import ModelUnits
 from mdf_loop.reading.names import refuse_without_outputs
 from mdf_loop.reading.over_time import read_over_time
 from mdf_loop.reading.program import read_once
@@ -197,9 +197,14 @@ class Prepared:
             if parameter.id == "dt"
         }
 
+    @cached_property
+    def model_units(self) -> ModelUnits:
+        """The units of the model, to which values are converted that have a unit of their own."""
+        return ModelUnits(self.document)
+
     def time_step(self, dt: Any) -> Any:
-        """A `dt` in the model's unit of time; see `durations.step_in`."""
-        return step_in(dt, time_unit_of(self.document))
+        """Return a `dt` in the unit of time of the model; see `ModelUnits.time_step`."""
+        return self.model_units.convert_time_step(dt)
 
     # --- what ran last --------------------------------------------------------------------------
 

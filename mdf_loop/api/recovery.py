@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop import arguments
+from mdf_loop.api.data_units import convert_deviation
 from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fits import fit
 from mdf_loop.api.fitted_report import plain
@@ -17,6 +18,7 @@ from mdf_loop.arguments import is_whole
 from mdf_loop.errors import InputError
 from mdf_loop.interruption import interruptible
 from mdf_loop.ir import Array
+from mdf_loop.quantities import has_unit
 from mdf_loop.reading.names import find_item, named_items
 from mdf_loop.results.fit import Fit
 from mdf_loop.results.recovery import Recovery
@@ -54,7 +56,8 @@ def recover(
         against: outputs that are observed; all outputs of the model by default.
         steps: how often the model is evaluated.
         dt: the time between one evaluation and the next; see `run`.
-        noise: the standard deviation of what is added to each observed number.
+        noise: the standard deviation of what is added to each observed number; a Quantity is converted
+            to the unit of the outputs, as other values are (see `Compiled.run`).
         likelihood: reaction times instead of curves; see `Compiled.fit`.
         trials: how many runs tell a likelihood.
         data_trials: how many reaction times are observed.
@@ -73,6 +76,8 @@ def recover(
     """
     if not is_whole(times) or times < 1:
         raise InputError(f"times must be a whole number above 0, not {times!r}"[:200])
+    units = model.prepared.model_units
+    noise = _noise(model, noise, against)
     if (noise is None) == (likelihood is None):
         raise InputError(
             "a recovery needs noise for curves, or a likelihood for reaction times",
@@ -82,13 +87,13 @@ def recover(
         raise InputError(f"noise is a standard deviation above 0, not {noise!r}")
     words = {
         "steps": steps,
-        "dt": model.prepared.time_step(dt),
-        "set": set,
-        "inputs": inputs,
+        "dt": units.convert_time_step(dt),
+        "set": units.convert_settings(set),
+        "inputs": units.convert_inputs(inputs),
         "seed": seed,
     }
     words |= {"likelihood": likelihood, "trials": trials, "points": points, "polish": polish}
-    request = _request(model, {}, free, against, words)
+    request = _request(model, {}, units.convert_bounds(free), against, words)
     made = _Made(model, request, noise, data_trials, seed)
     recovery = interruptible(
         lambda: made.recovery(times, words),
@@ -102,9 +107,24 @@ def recover(
 def _request(
     model: Derivable, data: Any, free: Any, against: Any, words: Mapping[str, Any]
 ) -> FitRequest:
-    if words["likelihood"] is None and against is None:
-        against = [i.name for i in named_items(model.prepared.document, Selection()).values()]
+    if words["likelihood"] is None:
+        against = _observed(model, against)
     return FitRequest.of(data, free, against, **{**_REST, **words})
+
+
+def _observed(model: Derivable, against: Any) -> Any:
+    """Return the outputs that are observed: all of the model, if none are given."""
+    if against is not None:
+        return against
+    return [item.name for item in named_items(model.prepared.document, Selection()).values()]
+
+
+def _noise(model: Derivable, noise: Any, against: Any) -> Any:
+    """Return the standard deviation of noise in the unit of the outputs that are observed."""
+    if not has_unit(noise):
+        return noise
+    outputs = arguments.names(_observed(model, against), "against")
+    return convert_deviation(model.prepared, noise, outputs, "the noise")
 
 
 _REST: Mapping[str, Any] = {

@@ -16,9 +16,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from mdf_loop.document.document import Document
-from mdf_loop.document.passing import parts, sources
+from mdf_loop.document.passing import KINDS, parts, sources
 from mdf_loop.document.structure import TIME_UNIT
 from mdf_loop.durations import SECONDS
+from mdf_loop.quantities import Unit
 
 _KEYS = ("units", "unit")
 
@@ -41,30 +42,60 @@ def units_of(document: Document) -> dict[str, str]:
     units: dict[str, str] = {TIME: time_unit_of(document)}
     for node in document.graph.nodes:
         for part in parts(node):
-            units.setdefault(f"{node.id}.{part.id}", _unit(node, part, ()))
+            units.setdefault(f"{node.id}.{part.id}", unit_of(document, node, part).text)
     return {name: unit for name, unit in units.items() if unit}
 
 
-def _unit(node: Any, part: Any, passed: tuple[int, ...]) -> str:
-    """The unit of a part of a node, or nothing; `passed` identifies those that led here."""
-    stated = _text(_stated(part.metadata)) or _of_node(node, part.id)
-    if stated or id(part) in passed:
-        return stated
-    for source in sources(node, part):
-        unit = _unit(node, source, (*passed, id(part)))
-        if unit:
-            return unit
-    return ""
+def unit_of(document: Document, node: Any, part: Any) -> Unit:
+    """Return the unit of a part of a node, and the place that states it.
+
+    Without a unit the place is that of the part.
+    """
+    where = f"{document.where}.nodes['{node.id}']"
+    return _passed_on(node, part, where, ()) or Unit("", _place(node, part, where))
 
 
-def _of_node(node: Any, item: str) -> str:
-    """What the node's own metadata says about one of its parts."""
-    stated = _stated(node.metadata)
-    return _text(stated.get(item)) if isinstance(stated, Mapping) else ""
+def unit_of_time(document: Document) -> Unit:
+    """Return the unit of time of a model, and the place that states it, or could."""
+    return Unit(time_unit_of(document), f"{document.where}.metadata.{TIME_UNIT}")
 
 
-def _stated(metadata: Mapping[str, Any] | None) -> Any:
-    return next((metadata[key] for key in _KEYS if key in metadata), None) if metadata else None
+def _passed_on(node: Any, part: Any, where: str, passed: tuple[int, ...]) -> Unit | None:
+    """Return the unit of a part of the node at `where`; `passed` identifies the parts that led here."""
+    own = _of_part(node, part, where) or _of_node(node, part.id, where)
+    if own is not None or id(part) in passed:
+        return own
+    units = (_passed_on(node, s, where, (*passed, id(part))) for s in sources(node, part))
+    return next((unit for unit in units if unit is not None), None)
+
+
+def _of_part(node: Any, part: Any, where: str) -> Unit | None:
+    """Return the unit that the metadata of a part state."""
+    key, stated = _stated(part.metadata)
+    text = _text(stated)
+    return Unit(text, f"{_place(node, part, where)}.metadata.{key}") if text else None
+
+
+def _of_node(node: Any, item: str, where: str) -> Unit | None:
+    """Return the unit that the metadata of the node itself state for one of its parts."""
+    key, stated = _stated(node.metadata)
+    text = _text(stated.get(item)) if isinstance(stated, Mapping) else ""
+    return Unit(text, f"{where}.metadata.{key}['{item}']") if text else None
+
+
+def _place(node: Any, part: Any, where: str) -> str:
+    """Return the place of a part of the node at `where`."""
+    kind = next(kind for kind in KINDS if any(part is each for each in parts(node, (kind,))))
+    return f"{where}.{kind}['{part.id}']"
+
+
+def _stated(metadata: Mapping[str, Any] | None) -> tuple[str, Any]:
+    """Return the key of metadata that states a unit, and what it states."""
+    return (
+        next(((key, metadata[key]) for key in _KEYS if key in metadata), ("", None))
+        if metadata
+        else ("", None)
+    )
 
 
 def _text(unit: Any) -> str:

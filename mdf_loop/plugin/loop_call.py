@@ -22,7 +22,15 @@ from mdf_loop.lower import Scope, Term, names_in
 from mdf_loop.lower.builder import ModelBuilder, Options
 from mdf_loop.pipeline import prepare
 from mdf_loop.plugin.models import graph_with
-from mdf_loop.plugin.values import array_of, content_of, is_plain, is_whole, part_of, type_of
+from mdf_loop.plugin.values import (
+    array_of,
+    content_of,
+    is_plain,
+    is_whole,
+    part_of,
+    type_of,
+    without_unit,
+)
 from mdf_loop.reading.draws import with_streams_going_on
 from mdf_loop.reading.loop_forms import loop_form
 from mdf_loop.reading.node import LOOP_RESULTS
@@ -207,6 +215,8 @@ def loop(
             is in its `metadata` (an ONNX graph has its own).
         **outer: values that the body reads from outside, by name.
 
+    No value has a unit: a Quantity is taken if it is dimensionless, and refused otherwise.
+
     Returns:
         Final carried values, then recorded outputs: a tuple, or the bare array if there is one.
 
@@ -219,6 +229,7 @@ def loop(
         raise ModelError(
             "the loop has no body", hint="give body: a graph, its dict or a GraphProto"
         )
+    M = without_unit(M, _TRIP_COUNT)  # noqa: N806 - ONNX's name
     initial = () if v_initial is None else v_initial
     initial = initial if isinstance(initial, tuple) else (initial,)
     endless = M is None or (np.size(M) == 1 and np.all(np.asarray(M) == -1))
@@ -230,7 +241,8 @@ def loop(
     if call is None:
         call = _call_for(body, len(initial), values.keys())
         _calls.put(key, call)
-    return call.run({**values, **outer})
+    values |= outer
+    return call.run({name: without_unit(value, name) for name, value in values.items()})
 
 
 _calls: Recent[LoopCall] = Recent(BODIES_KEPT)

@@ -11,6 +11,7 @@ from mdf_loop import outside
 from mdf_loop.bits import bits
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
+from mdf_loop.quantities import NO_UNIT, convert
 
 _INT64 = np.iinfo(np.int64)
 
@@ -40,6 +41,15 @@ def array_of(value: Any, name: str) -> Array:
         shown = type(value).__name__ if array.dtype == object else array.dtype
         raise InputError(f"'{name}' must be a number or an array of numbers, not {shown}")
     return array
+
+
+def without_unit(value: Any, name: str) -> Any:
+    """Return a value with plain numbers in place of dimensionless Quantities.
+
+    Raises:
+        InputError: a Quantity in it has a dimension.
+    """
+    return convert(value, NO_UNIT, f"'{name}'")
 
 
 def part_of(value: Any, positions: tuple[int, ...]) -> Any:

@@ -28,6 +28,7 @@ from mdf_loop.reading.draws import with_streams
 from mdf_loop.reading.graph import GraphReader
 from mdf_loop.reading.inputs import Given, bind_types, open_ports
 from mdf_loop.reading.memory import Memory, State, nothing_yet
+from mdf_loop.reading.model_units import ModelUnits
 from mdf_loop.reading.names import OUTPUTS, Item, items, named_items
 from mdf_loop.reading.node import Context
 from mdf_loop.reading.schedule.known import value_of
@@ -76,7 +77,8 @@ def read_annotated(
     """Like `read`, with the value that each MDF path became."""
     document = open_document(source)
     options = options or Options()
-    given = bind_types(document, arguments.inputs(inputs), options)
+    values = ModelUnits(document).convert_inputs(arguments.inputs(inputs))
+    given = bind_types(document, values, options)
     selection = Selection(arguments.names(record, "record"))
     return read_once(document, Bound.of(given), options, selection)
 

@@ -71,6 +71,24 @@ def written_value(document: Document, name: str) -> Any:
     return getattr(parameter, _attribute(parameter, name, where))
 
 
+def parameter_of(document: Document, name: str) -> tuple[Any, Any]:
+    """Return the node and the parameter that `node.parameter` names.
+
+    Raises:
+        InputError: there is no such parameter.
+    """
+    known = {
+        f"{node.id}.{p.id}": (node, p) for node in document.graph.nodes for p in node.parameters
+    }
+    if name not in known:
+        raise InputError(
+            f"the model has no parameter '{name}'",
+            document.where,
+            _unknown_hint(document, name, known),
+        )
+    return known[name]
+
+
 def is_state(document: Document, name: str) -> bool:
     """Whether a parameter keeps a state, so that setting it says what that begins with."""
     return is_stateful(_find(document, name)[0])
@@ -127,18 +145,8 @@ def _with_parameter(node: Any, parameter: Any, written: Mapping[str, Any]) -> An
 
 
 def _find(document: Document, name: str) -> tuple[Any, str]:
-    known: dict[str, tuple[Any, str]] = {}
-    for node in document.graph.nodes:
-        for parameter in node.parameters:
-            where = f"{document.where}.nodes['{node.id}'].parameters['{parameter.id}']"
-            known[f"{node.id}.{parameter.id}"] = (parameter, where)
-    if name not in known:
-        raise InputError(
-            f"the model has no parameter '{name}'",
-            document.where,
-            _unknown_hint(document, name, known),
-        )
-    return known[name]
+    node, parameter = parameter_of(document, name)
+    return parameter, f"{document.where}.nodes['{node.id}'].parameters['{parameter.id}']"
 
 
 def _unknown_hint(document: Document, name: str, known: Collection[str]) -> str:

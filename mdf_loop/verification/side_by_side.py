@@ -104,7 +104,14 @@ def verify(
         threads=threads,
     )
     drawn = draws(seed).seed
-    asked = specify(inputs, set=set, steps=steps, dt=compiled.prepared.time_step(dt), seed=drawn)
+    units = compiled.prepared.model_units
+    asked = specify(
+        units.convert_inputs(inputs),
+        set=units.convert_settings(set),
+        steps=steps,
+        dt=units.convert_time_step(dt),
+        seed=drawn,
+    )
     return interruptible(
         lambda: _verified(document, compiled, asked),
         on_interrupt,

@@ -1,0 +1,135 @@
+"""Data of a fit that users give with units, converted to the units of the outputs that they are of.
+
+{"time": Quantity([0, 1], "s"), "cell.V": Quantity([-70, -65], "mV")}
+{"time": [0.0, 1000.0], "cell.V": [-0.07, -0.065]}         of a model in ms and V
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mdf_loop.api.fitting_to_data import (
+    columns_of,
+    is_of_subjects,
+    of_subject,
+    refuse_columns_of_inputs,
+)
+from mdf_loop.api.prepared import Prepared
+from mdf_loop.document.units import unit_of_time
+from mdf_loop.errors import InputError
+from mdf_loop.fitting.observed import DEVIATION, NO_OUTPUTS, TIME, outputs_in
+from mdf_loop.quantities import NO_UNIT, convert, has_unit
+
+
+def convert_data(
+    prepared: Prepared, data: Any, against: Any, likelihood: Any, *, has_dt: bool
+) -> Any:
+    """Return data without units; a column with a unit that the fit does not read is left out.
+
+    Args:
+        prepared: the model.
+        data: data as `Compiled.fit` takes them; without units they are returned as they are.
+        against: outputs that the data are of.
+        likelihood: outputs by the columns of decisions.
+        has_dt: True if times are not the numbers of steps.
+
+    Raises:
+        InputError: a column cannot be converted to the unit of what it is of.
+        UnknownNameError: a column is of no output.
+    """
+    if is_of_subjects(data):
+        plain = {}
+        for name, each in data.items():
+            with of_subject(name):
+                plain[name] = convert_data(prepared, each, against, likelihood, has_dt=has_dt)
+        return plain
+    table = _table(data)
+    if not any(map(has_unit, table.values())):
+        return data
+    return _Columns(prepared, table, against, likelihood, has_dt=has_dt).convert()
+
+
+def convert_deviation(prepared: Prepared, value: Any, outputs: Iterable[str], what: str) -> Any:
+    """Return a deviation, such as a standard deviation of noise, in the unit that outputs share.
+
+    Raises:
+        InputError: it cannot be converted, or the outputs have different units.
+    """
+    if not has_unit(value):
+        return value
+    unit = prepared.model_units.of_outputs(outputs, what)
+    return convert(value, unit, what, is_difference=True)
+
+
+def _table(data: Any) -> dict[str, Any]:
+    """Return the columns of data that are no file; none of anything else."""
+    if isinstance(data, Mapping):
+        return {str(name): values for name, values in data.items()}
+    if hasattr(data, "columns") and hasattr(data, "to_numpy"):
+        return {str(name): data[name] for name in data.columns}
+    return {}
+
+
+class _Columns:
+    """The columns of one subject, some of which have units."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        table: Mapping[str, Any],
+        against: Any,
+        likelihood: Any,
+        *,
+        has_dt: bool,
+    ) -> None:
+        self._prepared, self._table, self._has_dt = prepared, table, has_dt
+        self._outputs: dict[str, list[str]] = {}
+        if isinstance(likelihood, Mapping) and likelihood:
+            self._outputs = {column: [output] for column, output in likelihood.items()}
+            self._others: tuple[str, ...] = ()
+            return
+        self._others = NO_OUTPUTS
+        outputs = outputs_in(table) if against is None else against
+        for output, names in columns_of(prepared.document, outputs).items():
+            column = next((name for name in names if name in table), None)
+            if column is not None:
+                self._outputs.setdefault(column, []).append(output)
+
+    def convert(self) -> dict[str, Any]:
+        """Return the columns without units, but those with a unit that are not read."""
+        read = {*self._outputs, *self._others}
+        left_out = [
+            name for name, each in self._table.items() if name not in read and has_unit(each)
+        ]
+        refuse_columns_of_inputs(self._prepared.document, left_out, ())
+        return {name: self._convert_column(name) for name in self._table if name not in left_out}
+
+    def _convert_column(self, name: str) -> Any:
+        """Return the values of a column in the unit of what it is of."""
+        values, what = self._table[name], f"the column '{name}'"
+        if not has_unit(values):
+            return values.to_numpy() if hasattr(values, "to_numpy") else values
+        if name in self._outputs:
+            unit = self._prepared.model_units.of_outputs(self._outputs[name], what)
+            return convert(values, unit, what)
+        if name == DEVIATION:
+            outputs = [output for several in self._outputs.values() for output in several]
+            return convert_deviation(self._prepared, values, outputs, what)
+        if name == TIME:
+            return self._convert_times(values, what)
+        return convert(values, NO_UNIT, what)
+
+    def _convert_times(self, values: Any, what: str) -> Any:
+        """Return the times of rows in the unit of time of the model.
+
+        Raises:
+            InputError: without a time between steps, times have a unit.
+        """
+        if self._has_dt:
+            return convert(values, unit_of_time(self._prepared.document), what)
+        try:
+            return convert(values, NO_UNIT, what)
+        except InputError:
+            sentence = f"{what} has a unit, but without dt its times are the numbers of steps"
+            raise InputError(sentence, hint="give dt, too") from None

@@ -1,0 +1,272 @@
+"""Numbers with a unit: Quantities of pint are converted to a unit of the model, all others are refused.
+
+    unit = Unit("pA", "$.graphs[0].nodes['cell'].input_ports['I'].metadata.units")
+
+    convert(Quantity(0.9, "nA"), unit, "the input 'I'")     900.0
+    convert(Quantity(3.0, "mV"), unit, "the input 'I'")     InputError: another dimension
+    convert(Quantity(0.5, ""), unit, "the input 'I'")       0.5: dimensionless, so a plain number
+    convert(0.9, unit, "the input 'I'")                     0.9: a plain number is in the unit of the model
+
+No package of units is imported. A Quantity is recognized by its attributes and converted by its own registry.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from inspect import isroutine
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from mdf_loop.errors import InputError, LoopError
+from mdf_loop.numbers_only import only_numbers
+
+_DEEPEST = 64
+"""The most axes that numpy's arrays have."""
+
+_PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
+
+_FOREIGN = ("unit", "units", "dim")
+"""Attributes in which other packages keep a unit: astropy; unyt, quantities and neo; Brian2."""
+
+_SPELLINGS = (
+    (re.compile("Ohm"), "ohm"),
+    (re.compile("^per_"), "1/"),
+    (re.compile("_per_"), "/"),
+    (re.compile(r"(?<=[A-Za-z])(-?[0-9]+)"), r"**\1"),
+)
+"""Usual spellings of units that pint does not know, with its own: `MOhm`, `mS_per_cm2`, `uA/cm2`."""
+
+
+class Unit(Struct, frozen=True):
+    """A unit of the model.
+
+    Attributes:
+        text: the unit as the model states it; empty without one.
+        where: the place where it is stated, or could be.
+    """
+
+    text: str = ""
+    where: str = ""
+
+
+NO_UNIT = Unit()
+
+
+def has_unit(value: Any, depth: int = 0) -> bool:
+    """Return True if a value, or an element of it, has a unit; dimensionless Quantities count."""
+    kind = type(value)
+    if kind in _PLAIN or isinstance(value, np.generic):
+        return False
+    if kind is np.ndarray and value.dtype.kind != "O":
+        return False
+    if kind is np.ndarray or isinstance(value, list | tuple):
+        if depth == _DEEPEST or (kind is not np.ndarray and only_numbers(value)):
+            return False
+        return any(
+            has_unit(part, depth + 1) for part in (value.flat if kind is np.ndarray else value)
+        )
+    if _is_quantity(value) or _unit_of_others(value):
+        return True
+    content = _content(value)
+    return content is not None and has_unit(content, depth + 1)
+
+
+def convert(
+    value: Any,
+    unit: Unit,
+    what: str,
+    error: type[LoopError] = InputError,
+    *,
+    is_difference: bool = False,
+) -> Any:
+    """Return a value with each Quantity in it converted to a unit of the model.
+
+    Args:
+        value: any value; numbers without a unit stay as they are.
+        unit: the unit of the model.
+        what: name of the value in an error, such as `the input 'x'`.
+        error: kind of the error.
+        is_difference: the value is a difference or a deviation. 1 kelvin is then 1 degree Celsius.
+
+    Raises:
+        LoopError: a unit does not fit, or is not known; of the kind `error`.
+    """
+    return _Conversion(unit, what, error, is_difference).apply(value) if has_unit(value) else value
+
+
+def short_form(value: Any) -> str:
+    """Return a Quantity that is one number as a text with the symbol of its unit: `50us`.
+
+    Anything else gives an empty text.
+    """
+    number = value.magnitude if _is_quantity(value) else None
+    if not isinstance(number, int | float | np.integer):
+        return ""
+    plain = float(number) if isinstance(number, float) else int(number)
+    return f"{plain!r}{value.units:~D}"
+
+
+class _Conversion(Struct, frozen=True):
+    """A conversion of the Quantities in one value; see `convert`."""
+
+    unit: Unit
+    what: str
+    error: type[LoopError]
+    is_difference: bool
+
+    def apply(self, value: Any) -> Any:
+        """Return a value with plain numbers in place of Quantities."""
+        if isinstance(value, tuple):
+            return tuple(map(self.apply, value))
+        if isinstance(value, list):
+            return list(map(self.apply, value))
+        if type(value) is np.ndarray:
+            return self.apply(value.tolist()) if value.dtype.kind == "O" else value
+        if _is_quantity(value):
+            return self._magnitude(value)
+        if text := _unit_of_others(value):
+            raise self._foreign(value, text)
+        content = _content(value)
+        return value if content is None else self.apply(content)
+
+    def _magnitude(self, quantity: Any) -> Any:
+        """Return the number of a Quantity in the unit of the model."""
+        if _name(quantity.units) == "dimensionless":
+            return quantity.magnitude
+        target = self._target(quantity)
+        if self.is_difference:
+            target = self._difference(quantity, target)
+        try:
+            return quantity.to(target).magnitude
+        except Exception as problem:  # noqa: BLE001 - a registry has errors of its own
+            raise self._unlike(quantity, str(problem)) from None
+
+    def _target(self, quantity: Any) -> Any:
+        """Return the unit to which a Quantity is converted."""
+        if not self.unit.text:
+            if quantity.units.dimensionless:
+                return ""
+            raise self._without_unit(quantity)
+        try:
+            target = quantity._REGISTRY.parse_units(self.unit.text)
+        except Exception:  # noqa: BLE001 - its parser has errors of its own, AssertionError among them
+            raise self._unknown(quantity) from None
+        return "" if quantity.units.dimensionless and not target.dimensionless else target
+
+    def _difference(self, quantity: Any, target: Any) -> Any:
+        """Return the unit of differences between values in `target`.
+
+        Raises:
+            LoopError: the Quantity itself is no difference, but a point on a scale.
+        """
+        if isinstance(target, str):
+            return target
+        if _unit_of_differences(quantity._REGISTRY, quantity.units) != quantity.units:
+            problem = f"{_name(quantity.units)} is a scale with a zero of its own"
+            raise self._unlike(quantity, f"it is a difference, and {problem}")
+        return _unit_of_differences(quantity._REGISTRY, target)
+
+    # --- errors -----------------------------------------------------------------------------------
+
+    def _without_unit(self, quantity: Any) -> LoopError:
+        name, symbol = _name(quantity.units), f"{quantity.units:~D}"
+        if self.error is not InputError:  # raised where a document is read
+            return self.error(
+                f"{self.what} is given in {name}, but values of a model are plain numbers",
+                self.unit.where,
+                f"write the number alone, and its unit in the metadata: {{units: {symbol}}}",
+            )
+        hint = "give a plain number"
+        if self.unit.where:
+            hint += f", or state the unit in the model, e.g. metadata: {{units: {symbol}}}"
+        sentence = f"{self.what} is given in {name}, but has no unit in the model"
+        return self.error(sentence, self.unit.where, hint)
+
+    def _unlike(self, quantity: Any, problem: str) -> LoopError:
+        name = _name(quantity.units)
+        return self.error(
+            f"{self.what} is given in {name}, but its unit is '{self.unit.text}': {problem}"[:400],
+            self.unit.where,
+            f"give a Quantity that can be converted to '{self.unit.text}', or a plain number in it",
+        )
+
+    def _unknown(self, quantity: Any) -> LoopError:
+        text = self.unit.text
+        known = next(_known_spellings(quantity._REGISTRY, text), None)
+        better = f"write '{known}' there" if known else "write a unit that pint knows"
+        return self.error(
+            f"{self.what} is given in {_name(quantity.units)}, but its unit in the model, '{text}', "
+            "is none that pint knows",
+            self.unit.where,
+            f"{better}, define '{text}' in the registry, or give a plain number",
+        )
+
+    def _foreign(self, value: Any, text: str) -> LoopError:
+        package = type(value).__module__.partition(".")[0]
+        unit = f" in '{self.unit.text}'" if self.unit.text else ""
+        return self.error(
+            f"{self.what} is given in {text} as {type(value).__name__} of {package}: "
+            "only Quantities of pint are converted",
+            self.unit.where,
+            f"give plain numbers{unit}, e.g. what {package} converts to a numpy array",
+        )
+
+
+def _is_quantity(value: Any) -> bool:
+    """Return True for a Quantity of pint, of any registry."""
+    kind = type(value)
+    return hasattr(kind, "magnitude") and hasattr(kind, "to") and hasattr(kind, "dimensionless")
+
+
+def _unit_of_others(value: Any) -> str:
+    """Return the unit of a value of another package than pint as text; nothing if it has none."""
+    where = value if isinstance(value, np.ndarray) else type(value)  # elsewhere names of columns
+    for name in _FOREIGN:
+        if not hasattr(where, name):
+            continue
+        unit = getattr(value, name, None)
+        if unit is None or isinstance(unit, str) or isroutine(unit):
+            continue
+        text = str(unit)
+        if text not in ("", "1") and not text.endswith("dimensionless"):
+            return text
+    return ""
+
+
+def _content(value: Any) -> Any:
+    """Return what a column of a table or a labelled array holds, where that may have units."""
+    dtype = getattr(value, "dtype", None)
+    if hasattr(type(value), "iloc") and dtype is not None:
+        may_have_units = getattr(dtype, "kind", "O") == "O" or hasattr(dtype, "units")
+        return list(value) if may_have_units else None
+    return getattr(value, "data", None) if hasattr(type(value), "dims") else None
+
+
+def _unit_of_differences(registry: Any, unit: Any) -> Any:
+    """Return the unit of the difference of two values in a unit: `delta_degC` for `degC`."""
+    try:
+        one = registry.Quantity(1.0, unit)
+        difference = (one - one).units
+    except Exception:  # noqa: BLE001 - logarithmic units, for example, have no difference
+        return unit
+    return difference if _name(difference).startswith("delta_") else unit
+
+
+def _known_spellings(registry: Any, text: str) -> Iterator[str]:
+    """Yield the spellings of a unit that a registry knows."""
+    spelling = text
+    for usual, known in _SPELLINGS:
+        spelling = usual.sub(known, spelling)
+        try:
+            registry.parse_units(spelling)
+        except Exception:  # noqa: BLE001 - not this one
+            continue
+        yield spelling
+
+
+def _name(unit: Any) -> str:
+    """Return the whole name of a unit, whatever format its registry prefers."""
+    return format(unit, "D")

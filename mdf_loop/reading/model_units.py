@@ -1,0 +1,191 @@
+"""Values that users give with a unit, converted to the units that the model states.
+
+    units = ModelUnits(document)
+    units.convert_inputs({"I": Quantity(0.9, "nA")})           {"I": 900.0}, of a port in pA
+    units.convert_settings({"cell.tau": Quantity(1, "s")})     {"cell.tau": 1000.0}, of a parameter in ms
+
+Values without a unit are left as they are, and so is what is no mapping of values: who takes them checks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Any
+
+from mdf_loop.document.document import Document
+from mdf_loop.document.units import TIME, unit_of, unit_of_time
+from mdf_loop.durations import UNITS, step_in, unit_of_step
+from mdf_loop.errors import InputError
+from mdf_loop.quantities import NO_UNIT, Unit, convert, has_unit, short_form
+from mdf_loop.reading.binding import SEED
+from mdf_loop.reading.inputs import open_ports
+from mdf_loop.reading.names import find_item
+from mdf_loop.reading.settings import parameter_of
+from mdf_loop.sweeps import MadeSweep
+
+_STATE = "parameter "
+"""How the name of a parameter begins in a state."""
+
+
+class ModelUnits:
+    """The units of a model, to which values are converted that users give with a unit."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    # --- values by name ---------------------------------------------------------------------------
+
+    def convert_inputs(self, values: Any) -> Any:
+        """Return values of inputs, by port id, in the units of their ports."""
+        return _convert_by_name(values, self._of_input, "the input '{}'")
+
+    def convert_settings(self, values: Any) -> Any:
+        """Return values of parameters, by `node.parameter`, in their units."""
+        return _convert_by_name(values, self._of_parameter, "the value of '{}'")
+
+    def convert_sweep(self, values: Any) -> Any:
+        """Return lists of values of inputs and parameters, or a made sweep of them, in their units."""
+        if values is None:
+            return None
+        if isinstance(values, MadeSweep):
+            return values.convert(self.convert_sweep)
+        return _convert_by_name(values, self._of_varied, "the sweep of '{}'")
+
+    def convert_bounds(self, free: Any) -> Any:
+        """Return bounds of free parameters and inputs in their units."""
+        return _convert_by_name(free, self._of_varied, "a bound of '{}'")
+
+    def convert_start(self, values: Any) -> Any:
+        """Return values from which a search starts in the units of parameters and inputs."""
+        return _convert_by_name(values, self._of_varied, "the start of '{}'")
+
+    def convert_state(self, values: Any) -> Any:
+        """Return the state of an earlier run in the units of its parameters and of time."""
+        return _convert_by_name(values, self._of_state, "'{}' of the state")
+
+    def convert_losses(self, of: Any) -> Any:
+        """Return words of `differentiate` with data in the units of their outputs."""
+        return self._convert_words(of, "sse", "the array for {} of '{}'")
+
+    def convert_over_trials(self, words: Any) -> Any:
+        """Return words of `over_trials` with the edges of histograms in the units of their outputs."""
+        return self._convert_words(words, "histogram", "{} over trials of '{}'")
+
+    def convert_time_step(self, dt: Any) -> Any:
+        """Return the time between two evaluations as a number in the unit of time of the model.
+
+        A Quantity in a usual unit of time is converted exactly and rounded once, as a text is.
+        """
+        if dt is None:
+            return None
+        unit = unit_of_time(self._document)
+        if has_unit(dt):
+            text = short_form(dt)
+            dt = text if unit_of_step(text) in UNITS else convert(dt, unit, "dt")
+        return step_in(dt, unit.text)
+
+    def _convert_words(self, words: Any, in_unit_of_output: str, what: str) -> Any:
+        """Return words about outputs, some of which have numbers, with these numbers converted."""
+        if words is None or not isinstance(words, Mapping):
+            return words
+
+        def convert_word(name: str, word: Any) -> Any:
+            if isinstance(word, list | tuple):
+                return [convert_word(name, each) for each in word]
+            if not isinstance(word, Mapping):
+                return word
+            return {key: convert_numbers(name, key, each) for key, each in word.items()}
+
+        def convert_numbers(name: str, key: Any, numbers: Any) -> Any:
+            if not has_unit(numbers):
+                return numbers
+            unit = self.of_output(name) if key == in_unit_of_output else NO_UNIT
+            return convert(numbers, unit, what.format(key, name))
+
+        return {name: convert_word(name, word) for name, word in words.items()}
+
+    # --- units ------------------------------------------------------------------------------------
+
+    def of_outputs(self, names: Iterable[str], what: str) -> Unit:
+        """Return the unit that several outputs share.
+
+        Raises:
+            InputError: two of them have different units; `what` is to be given for all of them.
+        """
+        units = {name: self.of_output(name) for name in names}
+        texts = {name: unit.text or "no unit" for name, unit in units.items()}
+        if len(set(texts.values())) > 1:
+            listed = ", ".join(f"'{name}' has {text}" for name, text in texts.items())
+            raise InputError(
+                f"{what} has a unit, but is for outputs of different units: {listed}",
+                hint="give plain numbers, or outputs of one unit",
+            )
+        return next(iter(units.values()), NO_UNIT)
+
+    def of_output(self, name: str) -> Unit:
+        """Return the unit of an output port, parameter or function by its name.
+
+        Raises:
+            UnknownNameError: there is none of that name.
+        """
+        item = find_item(self._document, name)
+        return self._of_part(item.node, item.kind, item.id)
+
+    def _of_input(self, name: str, names: Container[str]) -> Unit | None:
+        """Return the unit of the ports that a name means beside other names; None if it means none.
+
+        Raises:
+            InputError: it means ports of different units.
+        """
+        ports = [port for port in open_ports(self._document) if port.given_as(names) == name]
+        units = [self._of_part(port.node, "input_ports", port.port.id) for port in ports]
+        if len({unit.text for unit in units}) > 1:
+            listed = ", ".join(f"'{port.full_name}'" for port in ports)
+            raise InputError(
+                f"'{name}' is given with a unit, but means inputs of different units: {listed}",
+                hint="name each of them",
+            )
+        return units[0] if units else None
+
+    def _of_parameter(self, name: str, names: Container[str] = ()) -> Unit:
+        """Return the unit of a parameter by `node.parameter`.
+
+        Raises:
+            InputError: there is no such parameter.
+        """
+        return unit_of(self._document, *parameter_of(self._document, name))
+
+    def _of_varied(self, name: str, names: Container[str]) -> Unit:
+        """Return the unit of an input or a parameter that has many values."""
+        unit = self._of_input(name, names)
+        if unit is None:
+            unit = NO_UNIT if name == SEED else self._of_parameter(name)
+        return unit
+
+    def _of_state(self, name: str, names: Container[str]) -> Unit | None:
+        """Return the unit of a value of a state; None if it cannot have any."""
+        if name == TIME:
+            return unit_of_time(self._document)
+        return self._of_parameter(name.removeprefix(_STATE)) if name.startswith(_STATE) else None
+
+    def _of_part(self, node_id: str, kind: str, part_id: str) -> Unit:
+        """Return the unit of a part of a node."""
+        node = next(node for node in self._document.graph.nodes if node.id == node_id)
+        part = next(part for part in getattr(node, kind) if part.id == part_id)
+        return unit_of(self._document, node, part)
+
+
+def _convert_by_name(
+    values: Any, unit_of_name: Callable[[str, Container[str]], Unit | None], what: str
+) -> Any:
+    """Return values by name in the units of their names; a value whose name has None stays."""
+    if values is None or (type(values) is not dict and not isinstance(values, Mapping)):
+        return values
+    if not any(map(has_unit, values.values())):
+        return values
+    plain = dict(values)
+    for name, value in values.items():
+        unit = unit_of_name(name, values) if has_unit(value) else None
+        if unit is not None:
+            plain[name] = convert(value, unit, what.format(name))
+    return plain
