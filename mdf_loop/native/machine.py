@@ -10,6 +10,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from mdf_loop.native.executable_memory import executable_memory_problem
+from mdf_loop.ops.native.code import NotNative
+
 _LOCK = threading.Lock()
 
 
@@ -87,6 +90,8 @@ def problem() -> str | None:
 
     try:
         made = compiled(SAMPLE, ("sample",))
+    except NotNative as reason:
+        return str(reason)
     except Exception as error:  # noqa: BLE001 - llvmlite and the system raise anything
         first = (str(error).splitlines() or [type(error).__name__])[0]
         return f"no machine code can be made here: {first}"
@@ -105,7 +110,13 @@ def compiled(text: str, names: Sequence[str]) -> Machine:
     """The functions of these names, as machine code.
 
     Several threads may ask at once.
+
+    Raises:
+        NotNative: The system does not let this process execute memory that the process has written.
     """
+    forbidden = executable_memory_problem()
+    if forbidden is not None:  # not cached: a process may give up the right at any time
+        raise NotNative(forbidden)
     llvm = _llvm()
     with _LOCK:
         module = llvm.parse_assembly(text)

@@ -1,0 +1,77 @@
+"""Check whether the operating system lets a process execute memory that the process has written.
+
+Hardened systems refuse it: systemd's `MemoryDenyWriteExecute=yes`, SELinux without `execmem`, `prctl(PR_SET_MDWE)`,
+Windows' Arbitrary Code Guard. LLVM does not report a refusal, and a call of its code then ends the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import sys
+from typing import Any
+
+MEM_COMMIT_AND_RESERVE = 0x3000
+MEM_RELEASE = 0x8000
+PAGE_READWRITE = 0x04
+PAGE_EXECUTE_READ = 0x20
+
+
+def executable_memory_problem() -> str | None:
+    """Return why written memory cannot be made executable in this process, or None if it can.
+
+    The check maps a page, writes to the page and asks for the right to execute it, as LLVM does. It executes nothing.
+    """
+    try:
+        _make_page_executable()
+    except (OSError, MemoryError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        return f"this system does not allow memory that can be executed ({reason})"
+    return None
+
+
+def _make_page_executable() -> None:
+    """Write to a new page, make the page executable and release it.
+
+    Raises:
+        OSError: The system refuses one of these steps.
+    """
+    if sys.platform == "win32":
+        _make_windows_page_executable()
+    else:
+        _make_posix_page_executable()
+
+
+def _make_posix_page_executable() -> None:
+    system: Any = ctypes.CDLL(None, use_errno=True)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    with mmap.mmap(-1, mmap.PAGESIZE, flags, mmap.PROT_READ | mmap.PROT_WRITE) as page:
+        page[0] = 1
+        view = ctypes.c_char.from_buffer(page)
+        address = ctypes.c_void_p(ctypes.addressof(view))
+        del view  # a page with a view cannot be closed
+        size = ctypes.c_size_t(mmap.PAGESIZE)
+        if system.mprotect(address, size, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+
+def _make_windows_page_executable() -> None:
+    if sys.platform != "win32":
+        return
+    system = ctypes.WinDLL("kernel32", use_last_error=True)
+    system.VirtualAlloc.restype = ctypes.c_void_p
+    size = ctypes.c_size_t(mmap.PAGESIZE)
+    page = system.VirtualAlloc(None, size, MEM_COMMIT_AND_RESERVE, PAGE_READWRITE)
+    if not page:
+        raise ctypes.WinError(ctypes.get_last_error())
+    try:
+        ctypes.memset(page, 1, 1)
+        former = ctypes.c_uint32()
+        if not system.VirtualProtect(
+            ctypes.c_void_p(page), size, PAGE_EXECUTE_READ, ctypes.byref(former)
+        ):
+            raise ctypes.WinError(ctypes.get_last_error())
+    finally:
+        system.VirtualFree(ctypes.c_void_p(page), ctypes.c_size_t(0), MEM_RELEASE)

@@ -1,0 +1,147 @@
+"""Systems that do not let a process execute memory that it has written: loops are standard there."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.cli import main
+from mdf_loop.errors import UnsupportedError
+from mdf_loop.native import choice, executable_memory, machine
+from mdf_loop.native.executable_memory import executable_memory_problem
+from mdf_loop.ops.native.code import NotNative
+from tests.models.timed import NEURON
+
+ROOT = Path(__file__).parents[2]
+LONG = 100_000
+REASON = "this system does not allow memory that can be executed (Permission denied)"
+
+HARDENED = """
+import ctypes, sys
+if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) != 0:  # PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN
+    sys.exit(77)
+"""
+RUNS = """
+import mdf_loop
+from tests.models.timed import NEURON
+
+results = mdf_loop.compile(NEURON).run(steps=100_000, dt=0.1)
+print(results.native["time"])
+try:
+    mdf_loop.compile(NEURON, native="require").run(steps=3, dt=0.1)
+except mdf_loop.LoopError as error:
+    print(len(error.findings), error.findings[0].what.rpartition("; ")[2])
+"""
+DOCTOR = """
+from mdf_loop.cli import main
+main(["doctor"])
+"""
+LATE = """
+results = mdf_loop.compile(NEURON, native="require").run(steps=3, dt=0.1)
+print(results.native["time"])
+if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) != 0:
+    sys.exit(77)
+results = mdf_loop.compile(PAIR).run(steps=100_000, dt=0.1)
+print(results.native["time"])
+"""
+
+
+def refuse() -> None:
+    raise PermissionError(13, os.strerror(13))
+
+
+@pytest.fixture
+def hardened(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A system that refuses to make a written page executable."""
+    monkeypatch.setattr(executable_memory, "_make_page_executable", refuse)
+    for cached in (choice.unavailable, machine.problem):
+        cached.cache_clear()
+    yield
+    for cached in (choice.unavailable, machine.problem):
+        cached.cache_clear()
+
+
+def printed_lines(script: str) -> list[str]:
+    """Return the lines that a script prints in a process of its own; skip where Linux is older than 6.3."""
+    if sys.platform != "linux":
+        pytest.skip("prctl is a function of Linux")
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    if done.returncode == 77:
+        pytest.skip("this Linux does not know PR_SET_MDWE")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_memory_can_be_executed_here() -> None:
+    """The machines of the tests allow it; the check leaves no page behind."""
+    for _ in range(100):
+        assert executable_memory_problem() is None
+
+
+def test_the_address_of_the_page_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result of the system's call is checked."""
+
+    class System:
+        @staticmethod
+        def mprotect(*_: object) -> int:
+            ctypes.set_errno(13)
+            return -1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: System)
+    assert executable_memory_problem() == REASON
+
+
+@pytest.mark.usefixtures("hardened")
+def test_loops_are_standard() -> None:
+    results = mdf_loop.compile(NEURON, device="cpu").run(steps=LONG, dt=0.1)
+    assert results.native == {"time": f"standard: {REASON}"}
+    expected = mdf_loop.compile(NEURON, device="cpu", native="off").run(steps=LONG, dt=0.1)
+    for port in expected:
+        np.testing.assert_array_equal(results[port], expected[port])
+
+
+@pytest.mark.usefixtures("hardened")
+def test_require_gives_one_error() -> None:
+    with pytest.raises(UnsupportedError) as error:
+        mdf_loop.compile(NEURON, device="cpu", native="require").run(steps=3, dt=0.1)
+    (finding,) = error.value.findings
+    assert finding.what.endswith(f"the loop 'time' cannot be native: {REASON}")
+
+
+@pytest.mark.usefixtures("hardened")
+def test_doctor_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["doctor"])
+    (line,) = (row for row in capsys.readouterr().out.splitlines() if row.startswith("native"))
+    assert line == f"native loops     off: {REASON}"
+
+
+@pytest.mark.usefixtures("hardened")
+def test_no_code_is_made_after_a_process_has_given_up_the_right() -> None:
+    with pytest.raises(NotNative, match="memory that can be executed"):
+        machine.compiled(machine.SAMPLE, ("sample",))
+
+
+@pytest.mark.slow
+def test_a_hardened_process_runs() -> None:
+    native, required, *doctor = printed_lines(HARDENED + RUNS + DOCTOR)
+    assert native == f"standard: {REASON}"
+    assert required == f"1 the loop 'time' cannot be native: {REASON}"
+    assert f"native loops     off: {REASON}" in doctor
+    assert not any("not usable" in line for line in doctor if not line.startswith("cuda"))
+
+
+@pytest.mark.slow
+def test_a_process_is_hardened_after_its_first_native_run() -> None:
+    imports = "import ctypes, sys, mdf_loop\nfrom tests.models.timed import NEURON, PAIR\n"
+    assert printed_lines(imports + LATE) == ["native", f"standard: {REASON}"]
