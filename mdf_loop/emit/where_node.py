@@ -9,10 +9,13 @@ is chosen alone, against 0.0, and with the opposite sign:
 The difference is exact: where `a` is chosen it is a - 0.0, else -0.0 + b, which are `a` and `b` with
 their signs. Nan and infinities pass through.
 
-The negation is written as Xor, since ONNX Runtime exchanges the operands of a Where whose condition
-is a Not (NotWhereFusion).
+ONNX Runtime exchanges the operands of a Where whose condition is a Not. So the negation of a condition
+is written as Xor, that of the program included:
 
-Source: onnxruntime 1.32, `where_op.cc`, which merges two selections by comparing with 0.
+    n = Not(c); y = Where(n, 1.0, b)      ->      y = Where(Xor(c, true), 1.0, b)
+
+Source: onnxruntime 1.32, `where_op.cc`, which merges two selections by comparing with 0, and
+`not_where_fusion.cc`.
 """
 
 from __future__ import annotations
@@ -31,12 +34,15 @@ def write_where(scope: OnnxScope, op: Op) -> None:
     condition, then, otherwise = (writer.values[v] for v in op.inputs if v is not None)
     outputs = [scope.define(value) for value in op.outputs]
     (result,) = op.outputs
-    if kind(result) != "f" or not _may_hold_negative_zero(scope, op.inputs[1]):
+    may_lose = [kind(result) == "f" and _may_hold_negative_zero(scope, v) for v in op.inputs[1:]]
+    if any(may_lose):
+        condition = _without_not(scope, condition)
+    if not may_lose[0]:
         scope.node("Where", [condition, then, otherwise], outputs, where=op.where)
         return
     true = writer.constant(np.array(True))
     opposite = scope.helper("Xor", [condition, true], condition)
-    if not _may_hold_negative_zero(scope, op.inputs[2]):
+    if not may_lose[1]:
         scope.node("Where", [opposite, otherwise, then], outputs, where=op.where)
         return
     zero = writer.constant(np.array(0, result.dtype))
@@ -47,6 +53,18 @@ def write_where(scope: OnnxScope, op: Op) -> None:
     scope.node(
         "Sub", [scope.helper("Neg", [sides[0]], sides[0]), sides[1]], outputs, where=op.where
     )
+
+
+def _without_not(scope: OnnxScope, condition: oir.Value) -> oir.Value:
+    """Return the condition, written as Xor if it is the result of a Not, by way of copies too."""
+    source, node = condition, condition.producer()
+    while node is not None and node.op_type == "Identity":
+        source = node.inputs[0]
+        node = source.producer()
+    if node is None or node.op_type != "Not":
+        return condition
+    true = scope.writer.constant(np.array(True))
+    return scope.helper("Xor", [node.inputs[0], true], condition)
 
 
 def _chosen(

@@ -72,6 +72,31 @@ def test_every_pair(dtype: str, tmp_path: Path) -> None:
             np.testing.assert_array_equal(np.signbit(array[there]), np.signbit(wanted[there]))
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *("numpy.where(~c, 1.0, y)", "numpy.where(~c, -0.0, y)", "numpy.where(~c, x, 0.0)"),
+        *("numpy.where(~c, x, y)", "numpy.where(~(~c), x, 1.0)"),
+    ],
+)
+def test_a_condition_that_is_negated(expression: str, tmp_path: Path) -> None:
+    """ONNX Runtime exchanges the operands of a Where that alone reads the result of a Not."""
+    source, feeds = model("float64"), inputs("float64")
+    (node,) = source["m"]["graphs"]["g"]["nodes"].values()
+    node["output_ports"] = {"r": {"value": expression}}
+    compiled = mdf_loop.compile(source, device="cpu")
+    compiled.save(tmp_path / "where.onnx")
+    session = onnxruntime.InferenceSession(
+        tmp_path / "where.onnx", providers=["CPUExecutionProvider"]
+    )
+    read = {entry.name: feeds[entry.name] for entry in session.get_inputs()}
+    wanted = eval(expression, {"numpy": np}, feeds)
+    for array in (compiled.run(feeds)["r"], session.run(None, read)[0]):
+        np.testing.assert_array_equal(array, wanted)
+        there = ~np.isnan(wanted)
+        np.testing.assert_array_equal(np.signbit(array[there]), np.signbit(wanted[there]))
+
+
 def test_one_node_where_the_second_operand_has_no_negative_zero(tmp_path: Path) -> None:
     node = {
         "input_ports": {
