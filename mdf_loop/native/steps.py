@@ -307,9 +307,13 @@ class Steps(MemoryWriter):
         stack.record(cell, number)
 
     def _output(self, recorded: Recorded) -> Stack:
-        """Rows of the outermost loop."""
+        """Return where rows of the outermost loop lie.
+
+        An extent of which the program knows nothing is 0 where there are no rows, in every form. So the
+        first row tells it, even where the code knows more than the program.
+        """
         told = self.shapes.told(recorded.row)
-        if told is not None:
+        if told is not None and self.shapes.names_all(recorded.row):
             self._outputs[recorded.stack] = shape = (ITERATIONS, *told)
             pointer = self.stacks[recorded.stack]
             pointer = self.bounds.array(pointer, recorded.stack, shape)

@@ -185,3 +185,16 @@ def test_a_backward_slice_from_before_the_first_element() -> None:
         interpret(program, feeds),
     ):
         assert next(iter(made.values())).tolist() == [[3.5], [3.5]]
+
+
+def test_extents_that_the_program_does_not_say_are_0_without_rows() -> None:
+    """The code knows that the slice keeps the first axis, of which the program says nothing."""
+    s = Sketch()
+    x = s.given("float64", (1, 2))
+    ends = [s.inside.op("Reshape", s.i, numbers(s, 1)), numbers(s, 2), numbers(s, 1)]
+    column = s.inside.op("Gather", s.inside.op("Slice", x, *ends), numbers(s, 0), axis=1)
+    program = ended(s, s.record(column, "rows"))
+    for trips, shape in ((0, (0, 0, 1)), (1, (1, 1, 1))):
+        feeds = {"x": np.zeros((1, 2)), "trip": np.array(trips)}
+        results = [Session(program, p).run(feeds)["y0"] for p in (STANDARD, REQUIRED)]
+        assert {np.shape(r) for r in (*results, interpret(program, feeds)["y0"])} == {shape}
