@@ -12,8 +12,12 @@ from mdf_loop.build import Builder
 from mdf_loop.errors import RunError
 from mdf_loop.ir import Program
 from mdf_loop.passes.legal.guard_zero_divisors import guard_zero_divisors
+from mdf_loop.pipeline import prepare
+from mdf_loop.run.backend import PROGRAM_BACKENDS
+from mdf_loop.run.interpret import interpret
 from tests.models.loops import loop_model
 from tests.passes.sketch import straight, text
+from tests.placements import STANDARD
 
 QUOTIENTS = [
     "a // k",
@@ -43,6 +47,29 @@ def test_before_and_after() -> None:
 def test_a_divisor_without_zeros_is_left_alone() -> None:
     program = divided([3, 4])
     assert guard_zero_divisors(program) is program
+
+
+@pytest.mark.parametrize("op_type", ["Div", "Mod"])
+@pytest.mark.parametrize("extents", [(0, 2), ("n", 2), (0,), ("n",), (1, 0), (1, "n")], ids=str)
+@pytest.mark.parametrize("divisor", [[0, 4], [0], 0], ids=str)
+def test_nothing_is_divided_by_a_computed_zero(
+    op_type: str, extents: tuple[Any, ...], divisor: Any
+) -> None:
+    b, k = Builder(), np.array(divisor)
+    if k.size > 1 and extents[-1] != 2:
+        k = k[:1]
+    x, y = b.new("int64", extents, "x"), b.new("int64", k.shape, "y")
+    program = straight(b, (x, y), q=b.op(op_type, x, y))
+    empty = np.zeros(tuple(0 if extent == "n" else extent for extent in extents), np.int64)
+    expected = np.broadcast_shapes(empty.shape, k.shape)
+    backend = PROGRAM_BACKENDS["onnxruntime"]
+    session = backend.load(prepare(program, backend.order), STANDARD)
+    for results in (session.run({"x": empty, "y": k}), interpret(program, {"x": empty, "y": k})):
+        assert np.shape(results["q"]) == expected
+    if "n" in extents:
+        some = np.ones(tuple(1 if extent == "n" else extent for extent in extents), np.int64)
+        with pytest.raises(RunError, match="a whole number was divided by zero"):
+            session.run({"x": some, "y": k})
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64"])

@@ -1,12 +1,16 @@
-"""Replace an integer division by a constant zero by a guard that fails in the run.
+"""Let an integer division by zero fail in the run, and only where something is divided.
 
     q: int64[2] = Div(a, 0)      ->      q' = Div(a, 1);  q = guard(q', false)
 
+    q: int64[0, 2] = Div(a, b)   ->      q = Mul(a, b)
+    q: int64[n] = Div(a, b)      ->      q = Div(a, Where(Size(a) == 0, 1, b))
+
 ONNX Runtime's kernels refuse a constant divisor of 0 when the model is loaded, even in a branch or
 a loop that never runs. A guard fails only where the quotient is computed and read, with its place.
-A quotient without elements divides nothing, and does not fail. Keeps: results bit for bit, errors.
+They look at computed divisors before they divide, and fail where there is nothing to divide; an empty
+product has the shape of the quotient. Keeps: results bit for bit, errors.
 
-Source: onnxruntime 1.32, the constructors of Div and Mod in `element_wise_ops.cc`.
+Source: onnxruntime 1.32, the constructors and checks of Div and Mod in `element_wise_ops.cc`.
 """
 
 from __future__ import annotations
@@ -16,14 +20,14 @@ import numpy as np
 from mdf_loop.build import Builder
 from mdf_loop.ir import Op, Program, Value, is_fixed
 from mdf_loop.ir.types import kind_of
-from mdf_loop.ops.compositions.words import operand
+from mdf_loop.ops.compositions.words import number, operand
 from mdf_loop.ops.failing import DIVIDED_BY_ZERO
 from mdf_loop.ops.words import scalar
 from mdf_loop.passes.rewrite import rewrite
 
 
 def guard_zero_divisors(program: Program) -> Program:
-    """Return the program without integer quotients and remainders whose divisor holds a constant zero."""
+    """Return the program whose integer quotients and remainders fail where an integer is divided by zero."""
     return rewrite(program, _guarded)
 
 
@@ -31,7 +35,9 @@ def _guarded(b: Builder, op: Op) -> tuple[Value, ...] | None:
     if op.op_type not in ("Div", "Mod") or kind_of(op.outputs[0].dtype) not in "iu":
         return None
     divisor = b.constant_of(operand(op, 1))
-    if divisor is None or np.all(divisor):
+    if divisor is None:
+        return _of_nothing(b, op)
+    if np.all(divisor):
         return None
     harmless = b.constant(np.where(divisor == 0, np.array(1, divisor.dtype), divisor))
     quotient = b.op(op.op_type, operand(op), harmless, **op.attributes)
@@ -41,3 +47,13 @@ def _guarded(b: Builder, op: Op) -> tuple[Value, ...] | None:
     if not is_fixed(quotient.shape):
         divides_nothing = b.op("Equal", b.op("Size", quotient), scalar(b, 0, "int64"))
     return (b.guard(quotient, divides_nothing, DIVIDED_BY_ZERO),)
+
+
+def _of_nothing(b: Builder, op: Op) -> tuple[Value, ...] | None:
+    """Return a quotient whose computed divisor may be zero where the dividend is empty."""
+    dividend, divisor = operand(op), operand(op, 1)
+    if not is_fixed(dividend.shape):
+        is_empty = b.op("Equal", b.op("Size", dividend), scalar(b, 0, "int64"))
+        harmless = b.op("Where", is_empty, number(b, 1, divisor), divisor)
+        return (b.op(op.op_type, dividend, harmless, **op.attributes),)
+    return (b.op("Mul", dividend, divisor),) if 0 in dividend.shape else None
