@@ -136,7 +136,13 @@ ARITHMETIC = (
         name="Sum", derivative=slopes.SUM, native=exact.total, has_kernel=sure_kernels.of(FLOATS)
     ),
     pointwise(name="Mean", derivative=slopes.MEAN, native=exact.average, composed=arithmetic.mean),
-    _once(name="Clip", derivative=slopes.CLIP, native=native.clip, batched=batching.clip),
+    _once(
+        name="Clip",
+        derivative=slopes.CLIP,
+        native=native.clip,
+        batched=batching.clip,
+        meaning=meanings.clip,
+    ),
     _fixed(name="BitShift", native=exact.shifted),
     _fixed(name="BitwiseAnd", native=exact.logical("and")),
     _fixed(name="BitwiseOr", native=exact.logical("or")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 
 from mdf_loop.errors import RunError
@@ -53,6 +54,20 @@ def power(x: Array, n: Array) -> Array:
         raise RunError(NEGATIVE_POWER)
     wrapped = np.power(x.astype(np.uint64), n.astype(np.uint64))
     return np.asarray(wrapped).astype(x.dtype)
+
+
+def clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array:
+    """Return `x` between two bounds; one that is left out is the last finite number of the dtype.
+
+    A comparison with nan is false: nan stays nan, and bounds nothing.
+    """
+    limits = np.iinfo(x.dtype) if kind_of(dtype_name(x)) in "iu" else ml_dtypes.finfo(x.dtype)
+    low, high = (
+        np.asarray(limit if end is None else end, x.dtype)
+        for end, limit in ((low, limits.min), (high, limits.max))
+    )
+    bounded = np.where(x < low, low, x)
+    return np.where(bounded > high, high, bounded)
 
 
 def relu(x: Array) -> Array:

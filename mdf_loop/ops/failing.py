@@ -53,6 +53,18 @@ def unless_fixed(op: Op, known: Known) -> bool:
     return not all(is_fixed(value.shape) for value in values)
 
 
+def nothing_to_choose(op: Op, known: Known) -> bool:
+    """There is no element along the axis of `ArgMax` or `ArgMin`."""
+    data = op.inputs[0]
+    if (
+        data is None
+        or data.shape is None
+        or not is_fixed((*data.shape, *(op.outputs[0].shape or ())))
+    ):
+        return True
+    return bool(data.shape) and data.shape[op.attributes.get("axis", 0)] == 0
+
+
 def unless_known(*positions: int) -> Fails:
     """An operand at one of these positions, if it is given, is not as it must be."""
 

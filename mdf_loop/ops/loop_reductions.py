@@ -22,10 +22,11 @@ from mdf_loop.ops import for_cuda, speeds, sure_kernels
 from mdf_loop.ops.batching import reductions as batching
 from mdf_loop.ops.compositions import extremes, ordered_sums
 from mdf_loop.ops.derivatives import reductions as slopes
-from mdf_loop.ops.failing import unless_fixed
+from mdf_loop.ops.failing import nothing_to_choose
 from mdf_loop.ops.native import reductions as native
 from mdf_loop.ops.native import running
 from mdf_loop.ops.ordered_sum import ordered_sum
+from mdf_loop.ops.reductions import place_of_extreme
 from mdf_loop.ops.registry import Bits, Row, no, yes
 from mdf_loop.ops.sure_kernels import FLOATS
 
@@ -89,15 +90,6 @@ def _extreme(
     return np.asarray(made, x.dtype)
 
 
-def _place(
-    largest: bool, x: Array, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
-) -> Array:
-    of_all = np.argmax if largest else np.argmin
-    rows = np.flip(x, axis) if select_last_index else x
-    place = np.asarray(of_all(rows, axis=axis, keepdims=bool(keepdims)), np.int64)
-    return x.shape[axis] - 1 - place if select_last_index else place
-
-
 _reduced = partial(
     Row,
     types=_types,
@@ -116,9 +108,9 @@ def _place_row(name: str, largest: bool, native_whole: Callable[..., Any]) -> Ro
         name=name,
         schema=_schema(name, *_PLACE, output="tensor(int64)"),
         types=partial(_types, dtype="int64"),
-        meaning=partial(_place, largest),
+        meaning=partial(place_of_extreme, largest),
         bits=Bits.ONCE,
-        may_fail=unless_fixed,
+        may_fail=nothing_to_choose,
         never_negative=yes,
         batched=batching.along_axis,
         has_kernel=sure_kernels.of(FLOATS),

@@ -16,7 +16,7 @@ from mdf_loop.ops.compositions import selection
 from mdf_loop.ops.costs import transcendental
 from mdf_loop.ops.derivatives import reductions as slopes
 from mdf_loop.ops.derivatives.rule import NOTHING
-from mdf_loop.ops.failing import no_axis, unless_fixed, unless_known
+from mdf_loop.ops.failing import no_axis, nothing_to_choose, unless_fixed, unless_known
 from mdf_loop.ops.native import reductions as native
 from mdf_loop.ops.native import running
 from mdf_loop.ops.newer_forms import axes_as_operand
@@ -79,6 +79,18 @@ def _log_sum_exp(x: Array, **how: Any) -> Array:
 
 def _real(x: Array) -> Array:
     return x.astype(np.float64) if x.dtype.kind in "iu" else x
+
+
+def place_of_extreme(
+    largest: bool, x: Array, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
+) -> Array:
+    """Return positions of extremes along an axis; of no rows there are none, whatever the axis has."""
+    of_all = np.argmax if largest else np.argmin
+    rows = np.flip(x, axis) if select_last_index else x
+    if 0 in np.delete(x.shape, axis):
+        return np.asarray(np.any(x, axis, keepdims=bool(keepdims)), np.int64)
+    place = np.asarray(of_all(rows, axis=axis, keepdims=bool(keepdims)), np.int64)
+    return x.shape[axis] - 1 - place if select_last_index else place
 
 
 _along = partial(Row, may_fail=no, batched=batching.along_axis)
@@ -150,18 +162,20 @@ ROWS = (
     ),
     _along(
         name="ArgMax",
+        meaning=partial(place_of_extreme, True),
         native_whole=running.largest_place,
         passes_over_nan=True,
         bits=Bits.ONCE,
-        may_fail=unless_fixed,
+        may_fail=nothing_to_choose,
         never_negative=yes,
     ),
     _along(
         name="ArgMin",
+        meaning=partial(place_of_extreme, False),
         native_whole=running.smallest_place,
         passes_over_nan=True,
         bits=Bits.ONCE,
-        may_fail=unless_fixed,
+        may_fail=nothing_to_choose,
         never_negative=yes,
     ),
     _along(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from mdf_loop.ir import Op, Value
 from mdf_loop.ops.batching.lane import (
     Lane,
@@ -15,6 +17,8 @@ from mdf_loop.ops.batching.lane import (
     required,
     values,
 )
+from mdf_loop.ops.compositions.words import number
+from mdf_loop.ops.words import kind
 
 NARROW = 16
 """Up to this many elements in a run, repeating costs more than calculating (measured)."""
@@ -50,16 +54,26 @@ def _fitted(lane: Lane, x: Operand, shape: tuple[int | str, ...]) -> Value:
 
 
 def clip(lane: Lane, op: Op, operands: Operands) -> Sequence[Value]:
-    """`Min(Max(x, low), high)` if runs have ends of their own, which Clip does not take."""
+    """Choose between x and its ends if runs have ends of their own, which Clip does not take.
+
+        below = Where(x < low, low, x)      ->      Where(high < below, high, below)
+
+    An end that is left out is the last finite number of the dtype; nan bounds nothing.
+    """
     x = required(operands)
     if not any(end.batched for end in given(operands[1:])):
         return lane.same(op, *values(operands))
     shape = x.member.shape or ()
     result = x.value
-    for op_type, position in (("Max", 1), ("Min", 2)):
+    for op_type, position, limit in (("Less", 1, "min"), ("Greater", 2, "max")):
         end = optional(operands, position)
         if end is not None:
-            result = lane.b.op(op_type, result, _fitted(lane, end, shape))
+            bound = _fitted(lane, end, shape)
+        elif kind(result) == "f":
+            bound = number(lane.b, getattr(np.finfo(result.dtype), limit), result)
+        else:
+            continue
+        result = lane.b.op("Where", lane.b.op(op_type, result, bound), bound, result)
     return (result,)
 
 

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
 
 def extreme(b: Builder, op: Op, *, word: str) -> Value:
-    """Return `ReduceMax` or `ReduceMin`, or nan where there is one."""
+    """Return `ReduceMax` or `ReduceMin`, or nan where there is one.
+
+    The largest of no integers is the smallest number of their dtype: it is compared with 0, not cast.
+    """
     x = operand(op)
     how = {**op.attributes, "keepdims": attribute(op, "keepdims")}
     missing = cast(b, b.op("IsNaN", x), "int32")
-    lost = cast(b, b.op("ReduceMax", missing, **how), "bool")
+    lost = b.op("Greater", b.op("ReduceMax", missing, **how), number(b, 0, missing))
     return b.op("Where", lost, number(b, np.nan, x), b.op(word, x, **how))
 
 

@@ -1,0 +1,123 @@
+"""Operations of empty arrays, of nan and of infinities: the interpreter, ONNX Runtime and machine code agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdf_loop.build import Builder
+from mdf_loop.errors import RunError
+from mdf_loop.ir import Input, Loop, Output, Program, Recorded
+from mdf_loop.passes.batching.batch import batch
+from mdf_loop.pipeline import prepare
+from mdf_loop.run.backend import PROGRAM_BACKENDS
+from mdf_loop.run.interpret import interpret
+from tests.ops.op_running import program_of, run
+from tests.placements import NATIVE, STANDARD
+from tests.random_programs.agreement import same_bits
+from tests.random_programs.single_operations import one_operation
+
+HARD = [np.nan, np.inf, -np.inf, -0.0, 0.0, 1.5, -2.0, 5e-324]
+
+
+def agree(op_type: str, operands: list[Any], expected: Any = None, **attributes: Any) -> Any:
+    """Return what the interpreter gives for an operation in a loop, after all forms gave its bits."""
+    program = one_operation(op_type, operands, attributes)
+    feeds = {f"x{k}": np.asarray(a)[np.newaxis] for k, a in enumerate(operands)}
+    feeds = {entry.value.name: feeds[entry.value.name] for entry in program.inputs}
+    meaning = interpret(program, feeds)["y"]
+    backend = PROGRAM_BACKENDS["onnxruntime"]
+    ready = prepare(program, backend.order)
+    for placement in (STANDARD, NATIVE):
+        result = np.asarray(backend.load(ready, placement).run(feeds)["y"])
+        assert same_bits(result, meaning), (placement.native, result, meaning)
+    return meaning[0]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("low", [None, -np.inf, np.inf, np.nan, -0.0, 1.0])
+@pytest.mark.parametrize("high", [None, -np.inf, np.inf, np.nan, 1.0])
+def test_clip(low: float | None, high: float | None, dtype: str) -> None:
+    """A bound that is left out is the last finite number, and a bound of nan is none."""
+    x, limits = np.array(HARD, dtype), np.finfo(dtype)
+    least = limits.min if low is None else np.array(low, dtype)
+    most = limits.max if high is None else np.array(high, dtype)
+    ends = [] if low is None and high is None else [least] if high is None else [least, most]
+    expected = np.where(x < least, least, x)
+    expected = np.where(expected > most, most, expected)
+    assert same_bits(agree("Clip", [x, *ends]), expected)
+
+
+@pytest.mark.parametrize("low", [None, "a number"])
+def test_clip_by_bounds_of_members(low: str | None) -> None:
+    """Each member has the numbers of a run of its own."""
+    b = Builder()
+    x, high = b.new("float64", (len(HARD),), "x"), b.new("float64", (), "high")
+    least = None if low is None else b.constant(np.array(-0.5))
+    result = b.op("Clip", x, least, high)
+    single = Program("p", (Input(x), Input(high)), tuple(b.ops), (Output("y", result),))
+    highs = np.array([np.inf, -np.inf, np.nan, 1.0])
+    backend = PROGRAM_BACKENDS["onnxruntime"]
+    swept = backend.load(prepare(batch(single, ("high",)), backend.order), STANDARD)
+    rows = swept.run({"x": np.array(HARD), "high": highs})["y"]
+    for row, number in zip(rows, highs, strict=True):
+        feeds = {"x": np.array(HARD), "high": np.array(number)}
+        alone = backend.load(prepare(single, backend.order), STANDARD).run(feeds)["y"]
+        assert same_bits(row, alone)
+        assert same_bits(interpret(single, feeds)["y"], alone)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((0,), (0,)), ((0, 3), (0,)), ((0, 3), (1,)), ((3, 0), (0, 1)), ((0,), None)],
+)
+@pytest.mark.parametrize(
+    ("op_type", "number"), [("ReduceMaximum", -np.inf), ("ReduceMinimum", np.inf)]
+)
+def test_the_extreme_of_nothing_is_infinite(
+    op_type: str, number: float, shape: tuple[int, ...], axes: Any, keepdims: int, dtype: str
+) -> None:
+    options = {"keepdims": keepdims} | ({"axes": axes} if axes else {})
+    extreme = agree(op_type, [np.zeros(shape, dtype)], **options)
+    assert np.all(extreme == number)
+    assert extreme.shape == np.sum(np.zeros(shape), axes, keepdims=bool(keepdims)).shape
+
+
+@pytest.mark.parametrize("op_type", ["ArgMin", "ArgMax", "ArgMinimum", "ArgMaximum"])
+@pytest.mark.parametrize(("keepdims", "expected"), [(0, (0, 5)), (1, (0, 1, 5))])
+def test_the_place_of_an_extreme_in_no_rows(
+    op_type: str, keepdims: int, expected: tuple[int, ...]
+) -> None:
+    x = np.zeros((0, 0, 5))
+    program = program_of(op_type, [x], axis=1, keepdims=keepdims)
+    (place,) = run(program, [x])
+    assert place.shape == expected
+    if "imum" in op_type:
+        assert agree(op_type, [x], axis=1, keepdims=keepdims).shape == expected
+
+
+@pytest.mark.parametrize("op_type", ["ArgMin", "ArgMax", "ArgMinimum", "ArgMaximum"])
+@pytest.mark.parametrize("extent", [0, "n"])
+def test_a_loop_that_does_not_run_chooses_nothing(op_type: str, extent: int | str) -> None:
+    """There is no element to choose, and no iteration that would choose it."""
+    b = Builder()
+    inside = b.body()
+    x, trips = b.new("float64", (extent,), "x"), b.new("int64", (), "trips")
+    iteration, go = inside.new("int64", (), "i"), inside.new("bool", (), "go")
+    place = inside.op(op_type, x, axis=0, keepdims=0)
+    stack = b.new("int64", ("rows",), "stack")
+    parts = ((), (Recorded(place, stack),), tuple(inside.ops), ())
+    b.append(Loop("loop", trips, None, iteration, go, None, *parts))
+    program = Program("p", (Input(x), Input(trips)), tuple(b.ops), (Output("y", stack),))
+    backend = PROGRAM_BACKENDS["onnxruntime"]
+    ready = prepare(program, backend.order)
+    feeds = {"x": np.zeros(0), "trips": np.array(0)}
+    for placement in (STANDARD, NATIVE):
+        session = backend.load(ready, placement)
+        assert session.run(feeds)["y"].shape == interpret(program, feeds)["y"].shape == (0,)
+        with pytest.raises(RunError, match="at least one element"):
+            session.run({**feeds, "trips": np.array(1)})
