@@ -106,7 +106,12 @@ ROUNDING = {
             "math.exp({fn})",
         ),
         *("numpy.sum({fl})", "numpy.mean({fl})", "numpy.std({fl})", "numpy.var({fl})", "sum({fl})"),
-        *("numpy.dot({fl}, {fl})", "({fl} @ {fl})", "numpy.linalg.norm({fl})", "numpy.prod({fl})"),
+        *(
+            "numpy.dot({fl}, {fl})",
+            "numpy.matmul({fl}, {fl})",
+            "numpy.linalg.norm({fl})",
+            "numpy.prod({fl})",
+        ),
         *("numpy.hypot({fn}, {fn})", "numpy.arctan2({fn}, {fn})", "numpy.expm1({fn})"),
         *(
             "numpy.log1p(numpy.abs({fn}))",
