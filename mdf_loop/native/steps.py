@@ -175,6 +175,8 @@ class Steps(MemoryWriter):
         row, made = row_of(op.op_type), op.outputs[0]
         operands = [value for value in op.inputs if value is not None]
         if row.elementwise and row.native is not None and is_single(made):
+            if any(not is_single(value) for value in operands):  # it may not be written yet
+                self.flush(cells)
             registers = [self.register(value, cells) for value in operands]
             cells[made] = Cell((row.native(self.one, op, *registers),), True)
         elif (few_numbers := few.computed(self, op, cells)) is not None:

@@ -16,7 +16,7 @@ from mdf_loop.ops.compositions import selection
 from mdf_loop.ops.costs import transcendental
 from mdf_loop.ops.derivatives import reductions as slopes
 from mdf_loop.ops.derivatives.rule import NOTHING
-from mdf_loop.ops.failing import no_axis, nothing_to_choose, unless_fixed, unless_known
+from mdf_loop.ops.failing import no_axis, nothing_to_choose, unless_known
 from mdf_loop.ops.native import reductions as native
 from mdf_loop.ops.native import running
 from mdf_loop.ops.newer_forms import axes_as_operand
@@ -75,6 +75,12 @@ def _log_sum_exp(x: Array, **how: Any) -> Array:
     largest = np.where(np.isinf(largest), 0, largest)
     total = np.log(np.sum(np.exp(x - largest), **kept)) + largest
     return np.asarray(total if how["keepdims"] else np.squeeze(total, how["axis"]))
+
+
+def _log_softmax(x: Array, axis: int = -1) -> Array:
+    """Return `x - m - log(sum(exp(x - m)))` of the largest `m`, which is finite where a power is 0."""
+    less = x - np.max(x, axis, keepdims=True, initial=-np.inf)
+    return np.asarray(less - np.log(np.sum(np.exp(less), axis, keepdims=True)), x.dtype)
 
 
 def _real(x: Array) -> Array:
@@ -182,7 +188,7 @@ ROWS = (
         name="Hardmax",
         derivative=NOTHING,
         bits=Bits.ONCE,
-        may_fail=unless_fixed,
+        wrong_kernel=yes,  # a row that holds nan has no 1
         composed=selection.hardmax,
     ),
     _along(
@@ -196,6 +202,8 @@ ROWS = (
     ),
     _along(
         name="LogSoftmax",
+        meaning=_log_softmax,
+        wrong_kernel=sure_kernels.first_of({"float64"}),  # of infinity it gives -inf for nan
         speed=speeds.SOFTMAX,
         derivative=slopes.LOG_SOFTMAX,
         work=transcendental,

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from mdf_loop.errors import RecordShapeError
 from mdf_loop.ir import Carried, Loop, Program, Recorded, Value
 from mdf_loop.run.interpret import interpret
 from mdf_loop.run.onnxruntime.session import Session
 from tests.native.one_loop import Sketch
-from tests.placements import REQUIRED, STANDARD, kernels_checked
+from tests.placements import NATIVE, REQUIRED, STANDARD, kernels_checked
 from tests.strategies.native_operations import same_bits
 
 
@@ -198,3 +199,18 @@ def test_extents_that_the_program_does_not_say_are_0_without_rows() -> None:
         feeds = {"x": np.zeros((1, 2)), "trip": np.array(trips)}
         results = [Session(program, p).run(feeds)["y0"] for p in (STANDARD, REQUIRED)]
         assert {np.shape(r) for r in (*results, interpret(program, feeds)["y0"])} == {shape}
+
+
+def test_one_number_of_an_array_whose_extent_is_known_later() -> None:
+    """The result is one number, as the program says; its operand has an extent that a name has."""
+    s = Sketch()
+    x = s.given("float64", ("n",))
+    test = s.inside.op("Less", s.varied(x), x)
+    s.inside.op("Cast", test, to=11)
+    cast = s.inside.ops[-1]
+    number = replace(cast.outputs[0], shape=(1,))
+    s.inside.ops[-1] = replace(cast, outputs=(number,))
+    program = ended(s, s.record(number, "rows"))
+    feeds = {"x": np.array([2.0]), "trip": np.array(3)}
+    expected = interpret(program, feeds)["y0"]
+    assert same_bits(Session(program, NATIVE).run(feeds)["y0"], expected)

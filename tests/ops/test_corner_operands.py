@@ -121,3 +121,40 @@ def test_a_loop_that_does_not_run_chooses_nothing(op_type: str, extent: int | st
         assert session.run(feeds)["y"].shape == interpret(program, feeds)["y"].shape == (0,)
         with pytest.raises(RunError, match="at least one element"):
             session.run({**feeds, "trips": np.array(1)})
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 4)])
+def test_hardmax_has_its_one_at_the_first_nan(
+    shape: tuple[int, int], axis: int, dtype: str
+) -> None:
+    x = np.resize([1.0, np.nan, 2.0, np.nan, 3.0, 3.0, np.inf, -np.inf], shape).astype(dtype)
+    expected = np.zeros(shape, dtype)
+    if x.size:
+        places = np.expand_dims(np.argmax(x, axis), axis)
+        np.put_along_axis(expected, places, 1, axis)
+    assert same_bits(agree("Hardmax", [x], axis=axis), expected)
+
+
+@pytest.mark.parametrize("extents", [(0,), (3,)])
+def test_hardmax_of_computed_extents(extents: tuple[int, ...]) -> None:
+    x = np.arange(*extents, dtype=np.float64)
+    b = Builder()
+    given = b.new("float64", ("n",), "x")
+    result = b.op("Hardmax", given, axis=0)
+    program = Program("p", (Input(given),), tuple(b.ops), (Output("y", result),))
+    backend = PROGRAM_BACKENDS["onnxruntime"]
+    numbers = backend.load(prepare(program, backend.order), STANDARD).run({"x": x})["y"]
+    assert same_bits(numbers, interpret(program, {"x": x})["y"])
+
+
+@pytest.mark.parametrize(
+    "row", [[1000.0, 0.0], [1e30, 2.5], [-np.inf, 1.0], [np.inf, 1.0], [np.nan, 1.0]]
+)
+def test_the_logarithm_of_a_softmax_that_underflows_is_finite(row: list[float]) -> None:
+    x = np.array(row)
+    with np.errstate(all="ignore"):
+        less = x - x.max()
+        expected = less - np.log(np.sum(np.exp(less)))
+    assert same_bits(agree("LogSoftmax", [x], axis=0), expected)

@@ -10,7 +10,7 @@ import numpy as np
 
 from mdf_loop.errors import UnsupportedError
 from mdf_loop.ir import Op, Value
-from mdf_loop.ops.compositions.words import attribute, extents, operand, optional, rank
+from mdf_loop.ops.compositions.words import attribute, extents, number, operand, optional, rank
 from mdf_loop.ops.words import cast, ints
 
 if TYPE_CHECKING:
@@ -69,14 +69,30 @@ def _last_axis_to(b: Builder, x: Value, axis: int) -> Value:
 
 
 def hardmax(b: Builder, op: Op) -> Value:
-    """1 at the first of the largest elements along `axis`, else 0: `arange(n) == ArgMax(x)`."""
+    """1 at the first of the largest elements along `axis`, else 0: `arange(n) == ArgMaximum(x)`.
+
+    A row of no elements has no largest one. So there is one more element where the extent is not known.
+    """
     x, axis = operand(op), attribute(op, "axis")
-    after = -axis - 1 if axis < 0 else rank(x, "onnx::Hardmax") - axis - 1
-    largest = b.op("ArgMax", x, axis=axis, keepdims=1)
-    extent = b.op("Gather", b.op("Shape", x), b.constant(np.array(axis)), axis=0)
-    places = b.op("Range", b.constant(np.array(0)), extent, b.constant(np.array(1)))
+    axes = rank(x, "onnx::Hardmax")
+    axis %= axes
+    extent = (x.shape or ())[axis]
+    if extent == 0:
+        return b.op("Identity", x)
+    after = axes - axis - 1
+    if isinstance(extent, int):
+        places = b.constant(np.arange(extent).reshape(-1, *[1] * after))
+        return cast(b, b.op("Equal", places, _largest_place(b, x, axis)), x.dtype)
+    computed = b.op("Gather", b.op("Shape", x), b.constant(np.array(axis)), axis=0)
+    places = b.op("Range", b.constant(np.array(0)), computed, b.constant(np.array(1)))
     places = b.op("Reshape", places, ints(b, -1, *[1] * after))
-    return cast(b, b.op("Equal", places, largest), x.dtype)
+    one_more = ints(b, *(int(k == axes + axis) for k in range(2 * axes)))
+    longer = b.op("Pad", x, one_more, number(b, -np.inf, x))
+    return cast(b, b.op("Equal", places, _largest_place(b, longer, axis)), x.dtype)
+
+
+def _largest_place(b: Builder, x: Value, axis: int) -> Value:
+    return b.op("ArgMaximum", x, axis=axis, keepdims=1)
 
 
 def depth_to_space(b: Builder, op: Op) -> Value:
