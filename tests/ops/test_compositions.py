@@ -29,8 +29,8 @@ CONSTANT = {"Col2Im": (1, 2), "Resize": (2,)}
 NOT_EXACT_IN_ONNX = {"Erf", "GridSample", "HardSwish", "LRN"}
 """onnx.reference computes these with float32 rounding, or (LRN) other windows."""
 OWN = {row.name for row in rows() if row.schema is not None and row.onnx_form is None}
-COMPOSED_IN_FLOAT32 = {"Mod", "OneHot", *OWN}
-"""Operators whose float32 ONNX Runtime refuses itself, and those that ONNX lacks, unless they are spelled
+COMPOSED_IN_FLOAT32 = {"Mod", "OneHot", "Hardmax", *OWN}
+"""Operators whose float32 ONNX Runtime refuses or has wrong, and those that ONNX lacks, unless they are spelled
 in its operations when a model is written."""
 NOT_OF_WHOLE_NUMBERS = {"QuantizeLinear"}
 """Operators that ONNX defines for whole numbers, and ONNX Runtime for floats only."""
