@@ -57,14 +57,15 @@ def write_where(scope: OnnxScope, op: Op) -> None:
 
 def _without_not(scope: OnnxScope, condition: oir.Value) -> oir.Value:
     """Return the condition, written as Xor if it is the result of a Not, by way of copies too."""
-    source, node = condition, condition.producer()
-    while node is not None and node.op_type == "Identity":
-        source = node.inputs[0]
+    node = condition.producer()
+    while node is not None and node.op_type in ("Identity", "Not"):
+        (source,) = node.inputs
+        assert source is not None
+        if node.op_type == "Not":
+            true = scope.writer.constant(np.array(True))
+            return scope.helper("Xor", [source, true], condition)
         node = source.producer()
-    if node is None or node.op_type != "Not":
-        return condition
-    true = scope.writer.constant(np.array(True))
-    return scope.helper("Xor", [node.inputs[0], true], condition)
+    return condition
 
 
 def _chosen(

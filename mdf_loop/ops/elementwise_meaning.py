@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import ml_dtypes
 import numpy as np
 
 from mdf_loop.errors import RunError
@@ -61,11 +60,14 @@ def clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array
 
     A comparison with nan is false: nan stays nan, and bounds nothing.
     """
-    limits = np.iinfo(x.dtype) if kind_of(dtype_name(x)) in "iu" else ml_dtypes.finfo(x.dtype)
-    low, high = (
-        np.asarray(limit if end is None else end, x.dtype)
-        for end, limit in ((low, limits.min), (high, limits.max))
-    )
+    if kind_of(dtype_name(x)) in "iu":
+        least, most = (
+            np.array(end, x.dtype) for end in (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
+        )
+    else:
+        most = np.nextafter(np.array(np.inf, x.dtype), np.array(0, x.dtype))
+        least = -most
+    low, high = least if low is None else low, most if high is None else high
     bounded = np.where(x < low, low, x)
     return np.where(bounded > high, high, bounded)
 
