@@ -81,7 +81,7 @@ def natives_of(
     mode: str = "auto",
     *,
     brief: bool = False,
-    is_iteration: bool = False,
+    iteration_of: Program | None = None,
     whole: Program | None = None,
 ) -> Natives:
     """Decide for each loop of a program.
@@ -90,7 +90,7 @@ def natives_of(
         program: prepared for ONNX Runtime.
         mode: `auto`; `off`, no loop; `require`, each loop.
         brief: whether the program has little to do, less than `LITTLE`.
-        is_iteration: True if the program is the first iteration of a loop over time.
+        iteration_of: the program whose last loop this program is an iteration of.
         whole: the program that this one is a part of.
 
     Raises:
@@ -109,14 +109,24 @@ def natives_of(
             )
             for loop, why in look.standard
         )
-    own = outside_of(program, is_iteration=is_iteration, whole=whole)
-    arrays = look.arrays
-    if whole is not None and own.functions and mode != "off":
-        arrays = _looked_at(whole, mode, brief=brief).arrays
-    functions = own.of_loops(arrays) if mode != "off" else []
-    if not functions or unavailable() is not None:
+    own = outside_of(program, whole=whole)
+    if mode == "off" or not own.functions or unavailable() is not None:
         return Natives(program, look.loops, look.said)
-    return _with_functions(program, functions, look)
+    arrays = look.arrays if whole is None else _looked_at(whole, mode, brief=brief).arrays
+    functions = own.of_loops(arrays)
+    if iteration_of is not None and _ends_in_arrays(iteration_of, mode):
+        functions = list(own.functions)
+    return (
+        _with_functions(program, functions, look)
+        if functions
+        else Natives(program, look.loops, look.said)
+    )
+
+
+def _ends_in_arrays(program: Program, mode: str) -> bool:
+    """Return True if the last loop of a program, in a run that takes long, is native and computes arrays."""
+    loops = [operation for operation in program.ops if isinstance(operation, Loop)]
+    return any(each is loops[-1] for each in _looked_at(program, mode).arrays)
 
 
 def _with_functions(program: Program, functions: Sequence[Op], look: _Look) -> Natives:

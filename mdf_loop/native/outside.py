@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from mdf_loop.ir import Loop, Op, Operation, Program, bodies
 from mdf_loop.ops import row_of
-from mdf_loop.ops.native.code import TYPES, is_float, is_single
+from mdf_loop.ops.native.code import TYPES, is_float
 from mdf_loop.ops.registry import Bits
 
 
@@ -23,12 +23,10 @@ class Outside(Struct, frozen=True, eq=False):
 
     Attributes:
         functions: the operations, in all scopes of a program that are in no native loop.
-        is_iteration: True if the whole program is an iteration of a loop.
         is_swept: True if the program computes many members at once.
     """
 
     functions: Sequence[Op]
-    is_iteration: bool
     is_swept: bool
 
     def of_loop(self, loop: Loop) -> list[Op]:
@@ -38,21 +36,16 @@ class Outside(Struct, frozen=True, eq=False):
         return [op for op in self.functions if op.where.startswith(loop.where)]
 
     def of_loops(self, loops: Iterable[Loop]) -> list[Op]:
-        """Return the functions that belong to native loops with arrays, or to an iteration of one."""
+        """Return the functions that belong to native loops with arrays."""
         chosen = {id(op) for loop in loops for op in self.of_loop(loop)}
-        if self.is_iteration and any(not is_single(op.outputs[0]) for op in self.functions):
-            by_number = (op for op in self.functions if self.is_swept or _is_by_number(op))
-            chosen.update(map(id, by_number))
         return [op for op in self.functions if id(op) in chosen]
 
 
-def outside_of(
-    program: Program, *, is_iteration: bool = False, whole: Program | None = None
-) -> Outside:
+def outside_of(program: Program, *, whole: Program | None = None) -> Outside:
     """Return the functions of floats that stand outside of all loops of a program, or of a part of a `whole`."""
     functions = tuple(_functions(program.ops))
     is_swept = any(output.members is not None for output in (whole or program).outputs)
-    return Outside(functions, is_iteration, is_swept)
+    return Outside(functions, is_swept)
 
 
 def _functions(ops: Iterable[Operation]) -> Iterator[Op]:
@@ -71,8 +64,3 @@ def _is_function(op: Op) -> bool:
     has_code = all(value.dtype in TYPES and value.shape is not None for value in values)
     is_open = row_of(op.op_type).bits is Bits.OPEN and not row_of(op.op_type).random
     return has_code and is_open and len(op.outputs) == 1 and is_float(op.outputs[0].dtype)
-
-
-def _is_by_number(op: Op) -> bool:
-    row = row_of(op.op_type)
-    return row.elementwise and row.native is not None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from mdf_loop.ir import Program
+
 
 class Placement(Struct, frozen=True):
     """Where, and how, a program is to be computed.
@@ -14,15 +16,15 @@ class Placement(Struct, frozen=True):
         brief: whether there is so little to compute that making machine code would not pay.
         threads: the most threads that compute, native loops included. None: as many as the process
             may use, where several are faster than one.
-        is_iteration: True if the program is the first iteration of a loop over time. The functions
-            of its arrays are those of native loops.
+        iteration_of: the prepared program whose last loop the program is an iteration of. Where
+            that loop is native and computes arrays, so are the functions of the iteration.
     """
 
     device: str = "auto"
     native: str = "auto"
     brief: bool = False
     threads: int | None = None
-    is_iteration: bool = False
+    iteration_of: Program | None = None
 
 
 USUAL = Placement()

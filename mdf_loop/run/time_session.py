@@ -79,6 +79,7 @@ class TimeSession:
         self._backend = backend
         self._placement = placement
         self._sessions: dict[tuple[Which, frozenset[str], bool], Runnable] = {}
+        self._ready: dict[tuple[Which, frozenset[str]], Program] = {}
         self._drawn: dict[Program, tuple[Value, ...]] = {}
         self.cadence = Cadence()
         self._lock = threading.Lock()
@@ -131,14 +132,25 @@ class TimeSession:
                 self._sessions[which, swept, brief] = self._loaded(which, swept, brief)
             return self._sessions[which, swept, brief]
 
-    def _loaded(self, which: Which, swept: Collection[str], brief: bool) -> Runnable:
-        program = self.programs.first if which == "first" else self.programs.later
-        asked = over_time(swept, thinned=which == "thinned")
-        ready = prepare(program, self._backend.order, asked)
-        placement = replace(self._placement, brief=brief, is_iteration=which == "first")
+    def _loaded(self, which: Which, swept: frozenset[str], brief: bool) -> Runnable:
+        ready = self._prepared(which, swept)
+        placement = replace(self._placement, brief=brief)
+        if which == "first" and not self._backend.is_standard(placement):
+            states = (self._before[name] for name in self._per_member if swept)
+            placement = replace(
+                placement, iteration_of=self._prepared("later", swept.union(states))
+            )
         load = self._drawing if which == "later" and ready.sites else self._backend.load
         loaded = load(ready, placement)
         return Members(loaded, swept) if swept else loaded
+
+    def _prepared(self, which: Which, swept: frozenset[str]) -> Program:
+        """Return one of the programs after all passes of the back end."""
+        if (which, swept) not in self._ready:
+            program = self.programs.first if which == "first" else self.programs.later
+            asked = over_time(swept, thinned=which == "thinned")
+            self._ready[which, swept] = prepare(program, self._backend.order, asked)
+        return self._ready[which, swept]
 
     def _drawing(self, ready: Program, placement: Placement) -> Runnable:
         """A loop that draws; for ONNX Runtime's own kernels with random numbers drawn before it."""

@@ -188,3 +188,47 @@ def test_functions_as_loops_keep_shapes_and_dtypes(shape: tuple[int, ...]) -> No
     expected = np.tanh(feeds["x"].astype(np.float32)), abs(feeds["x"]) ** np.array([1.5])
     for name, array in zip(("y1", "y2"), expected, strict=True):
         np.testing.assert_allclose(results[name], array, rtol=1e-6, strict=True)
+
+
+FIRST_ROWS = {
+    "a function of one number": ("numpy.exp(-abs(q))", "0.5 * s"),
+    "a function of one number beside functions of arrays": ("numpy.exp(-abs(q))", "numpy.tanh(s)"),
+    "a product of all elements": ("numpy.prod(s)", "0.5 * s"),
+    "a product of matrices": ("numpy.sum((W * q) @ s)", "numpy.tanh(s)"),
+}
+
+
+@pytest.mark.parametrize("name", FIRST_ROWS)
+def test_the_first_evaluation_has_the_functions_of_the_loop_over_the_others(name: str) -> None:
+    output, value = FIRST_ROWS[name]
+    rng = np.random.default_rng(3)
+    node = {
+        "parameters": {
+            "q": {"value": 0.4},
+            "W": {"value": rng.normal(size=(9, 9)).tolist()},
+            "s": {"default_initial_value": rng.normal(size=9).tolist(), "value": f"{value} * q"},
+        },
+        "output_ports": {"o": {"value": output}, "s": {"value": "s"}},
+    }
+    compiled = mdf_loop.compile({"m": {"graphs": {"g": {"nodes": {"n": node}}}}}, native="require")
+    values = rng.normal(size=7)
+    members = compiled.run(sweep={"n.q": values}, steps=3)
+    for member, value in enumerate(values):
+        alone = compiled.run(set={"n.q": value}, steps=3)
+        for output in alone:
+            np.testing.assert_array_equal(np.asarray(members[output])[member], alone[output])
+
+
+def test_numbers_that_stay_the_same_are_the_same_in_the_first_row() -> None:
+    node = {
+        "parameters": {
+            "s": {"default_initial_value": [0.5, 1.0], "value": "0.5 * s"},
+            "c": {"value": "-abs(k)"},
+            "k": {"value": 0.4},
+        },
+        "output_ports": {"o": {"value": "math.exp(c)"}, "s": {"value": "s"}},
+    }
+    compiled = mdf_loop.compile({"m": {"graphs": {"g": {"nodes": {"n": node}}}}}, native="require")
+    for k in np.linspace(0.01, 3, 60):
+        rows = compiled.run(set={"n.k": k}, steps=2)["n.o"]
+        assert rows[0] == rows[1]

@@ -68,11 +68,12 @@ class Session:
         size = self._sizes if whole is None else sizes(whole)
         large = size.most_elements > SMALL or size.most_work > BRIEF_WORK
         loaded = prepare(program, LOADED)
+        following = placement.iteration_of
         natives = natives_of(
             loaded,
             placement.native,
             brief=placement.brief,
-            is_iteration=placement.is_iteration,
+            iteration_of=None if following is None else prepare(following, LOADED),
             whole=whole,
         )
         loaded = natives.program
