@@ -12,17 +12,7 @@ from collections.abc import Callable
 
 from mdf_loop.ir import Array, Loop, Op, Value, reads, walk
 from mdf_loop.onnx_writer import oir
-
-PACKED = frozenset(
-    {
-        *("MatMul", "Gemm", "Conv", "ConvTranspose", "RNN", "GRU", "LSTM"),
-        *("MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv"),
-    }
-)
-"""Operators whose kernels pack constant operands."""
-
-_DTYPES = {"float32", "int8", "uint8"}
-"""Dtypes of the weights that are packed; there are no such kernels for float64."""
+from mdf_loop.ops.packed_weights import packs
 
 LARGE = 1 << 20
 """Bytes from which a constant stands apart from the model: only the main graph can have such ones."""
@@ -35,12 +25,11 @@ def has_large_weight(loop: Loop, known: Callable[[Value], Array | None]) -> bool
         loop: the loop, with all bodies within it.
         known: returns the array of a value that is a constant of the main graph, and None for others.
     """
-    packing = (op for op in walk(loop.ops) if isinstance(op, Op) and op.op_type in PACKED)
-    arrays = (known(value) for op in packing for value in reads(op))
-    return any(
-        array is not None and array.nbytes >= LARGE and array.dtype.name in _DTYPES
-        for array in arrays
-    )
+    for op in (operation for operation in walk(loop.ops) if isinstance(operation, Op)):
+        for array in map(known, reads(op)):
+            if array is not None and array.nbytes >= LARGE and _is_packed(op.op_type, array):
+                return True
+    return False
 
 
 def take_weights(body: oir.Graph, fresh: Callable[[str], str]) -> list[oir.Value]:
@@ -52,11 +41,9 @@ def take_weights(body: oir.Graph, fresh: Callable[[str], str]) -> list[oir.Value
     """
     copies: dict[str, oir.Value] = {}
     for node in body.all_nodes():
-        if node.op_type not in PACKED:
-            continue
         for position, weight in enumerate(node.inputs):
             tensor = None if weight is None else weight.const_value
-            if weight is None or tensor is None or not _is_packed(tensor):
+            if weight is None or tensor is None or not _is_packed(node.op_type, tensor.numpy()):
                 continue
             name = str(weight.name)
             if name not in copies:
@@ -67,6 +54,6 @@ def take_weights(body: oir.Graph, fresh: Callable[[str], str]) -> list[oir.Value
     return list(copies.values())
 
 
-def _is_packed(tensor: oir.TensorProtocol) -> bool:
-    """Return True for an array of a rank and dtype that kernels pack."""
-    return len(tensor.shape) > 1 and tensor.numpy().dtype.name in _DTYPES
+def _is_packed(op_type: str, array: Array) -> bool:
+    """Return True if the kernel of an operator packs a constant array."""
+    return packs(op_type, array.dtype.name, array.ndim)
