@@ -1,4 +1,4 @@
-"""Flat graph <-> loop node: `fold` makes a loop of nodes, `unfold` writes its iterations out."""
+"""Conversion between flat graphs and loop nodes: `fold` and its inverse `unfold`."""
 
 from mdf_loop.folding.folded import fold
 from mdf_loop.folding.unfolded import unfold

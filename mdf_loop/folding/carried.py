@@ -1,4 +1,4 @@
-"""The carry map: which value goes where for the next iteration."""
+"""Resolution of the `carry` argument: which output feeds which input in the next iteration."""
 
 from __future__ import annotations
 
@@ -7,70 +7,74 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from mdf_loop.errors import ModelError, ScopeError, UnknownNameError
-from mdf_loop.folding.flat import Content, Flat, Port, port_named
+from mdf_loop.folding.flat import Content, FlatGraph, Port, find_port
 from mdf_loop.suggestion import suggestion
 
 
 class Carry(Struct, frozen=True):
-    """A value and the inputs that it is in the next iteration.
+    """Carried value: its source port, and the input ports that receive it in the next iteration.
 
-    With `delays` the source is such an input itself: the value it has in this iteration.
+    If `is_delay` is true, the source is an input port of the body, and its value of this iteration is
+    carried.
     """
 
     source: Port
-    to: tuple[Port, ...]
-    delays: bool = False
+    destinations: tuple[Port, ...]
+    is_delay: bool = False
 
 
-def carried(
-    graph: Flat,
+def resolve_carry(
+    graph: FlatGraph,
     nodes: Sequence[str],
     carry: Mapping[str, str | Sequence[str]],
     open_ports: Mapping[Port, Content],
 ) -> tuple[Carry, ...]:
-    """The carry map with its names resolved.
+    """Return the entries of the carry map with their names resolved to ports.
 
     Raises:
-        LoopError: a source or destination is none, or a destination has two sources.
+        LoopError: A source or a destination is unknown, or a destination has two sources.
     """
     pairs = [
         (source, destination)
-        for source, to in carry.items()
-        for destination in ([to] if isinstance(to, str) else to)
+        for source, destinations in carry.items()
+        for destination in ([destinations] if isinstance(destinations, str) else destinations)
     ]
-    found: list[Carry] = []
-    filled: dict[Port, str] = {}
+    entries: list[Carry] = []
+    sources: dict[Port, str] = {}
     for source, destination in pairs:
-        to = _destination(graph, nodes, destination, open_ports)
-        for port in to:
-            if port in filled:
+        destinations = _destination_ports(graph, nodes, destination, open_ports)
+        for port in destinations:
+            if port in sources:
                 raise ModelError(
-                    f"'{'.'.join(port)}' is carried from '{filled[port]}' and from '{source}'",
+                    f"'{'.'.join(port)}' is carried from '{sources[port]}' and from '{source}'",
                     graph.where,
                     "a value has one source",
                 )
-            filled[port] = source
-        found.append(Carry(*_source(graph, nodes, source, to, open_ports)))
-    return tuple(found)
+            sources[port] = source
+        entries.append(Carry(*_resolve_source(graph, nodes, source, destinations, open_ports)))
+    return tuple(entries)
 
 
-def _destination(
-    graph: Flat, nodes: Sequence[str], name: str, open_ports: Mapping[Port, Content]
+def _destination_ports(
+    graph: FlatGraph, nodes: Sequence[str], name: str, open_ports: Mapping[Port, Content]
 ) -> tuple[Port, ...]:
-    """The inputs that a destination means: one as node.port, all of that id as a port id."""
-    every = graph.ports("input_ports", nodes)
-    meant = tuple(p for p in every if name == ".".join(p)) or tuple(
+    """Return the input ports that a destination denotes.
+
+    A name `node.port` denotes one port, and a port id denotes all input ports with this id.
+    """
+    input_ports = graph.ports("input_ports", nodes)
+    destinations = tuple(p for p in input_ports if name == ".".join(p)) or tuple(
         p for p in open_ports if name == p[1]
     )
-    meant = meant or tuple(p for p in every if name == p[1])
-    if not meant:
-        shown = [".".join(port) for port in open_ports]
+    destinations = destinations or tuple(p for p in input_ports if name == p[1])
+    if not destinations:
+        names = [".".join(port) for port in open_ports]
         raise UnknownNameError(
             f"the carried value's destination '{name}' is no input of the folded nodes",
             graph.where,
-            suggestion(name, shown) or f"there are {', '.join(shown) or 'none'}",
+            suggestion(name, names) or f"there are {', '.join(names) or 'none'}",
         )
-    for port in meant:
+    for port in destinations:
         if port not in open_ports:
             raise ScopeError(
                 f"'{'.'.join(port)}' is fed by an edge inside of the loop, so nothing can be "
@@ -78,27 +82,28 @@ def _destination(
                 graph.where,
                 "take the edge out, or carry to another input",
             )
-    return meant
+    return destinations
 
 
-def _source(
-    graph: Flat,
+def _resolve_source(
+    graph: FlatGraph,
     nodes: Sequence[str],
     name: str,
     to: tuple[Port, ...],
     open_ports: Mapping[Port, Content],
 ) -> tuple[Port, tuple[Port, ...], bool]:
-    made = graph.ports("output_ports", nodes)
-    if any(name in (port[1], ".".join(port)) for port in made):
-        return port_named(name, made, "the carried value", graph.where), to, False
+    """Return the source port, the destination ports, and True if the source is an input port."""
+    output_ports = graph.ports("output_ports", nodes)
+    if any(name in (port[1], ".".join(port)) for port in output_ports):
+        return find_port(name, output_ports, "the carried value", graph.where), to, False
     if any(name in (port[1], ".".join(port)) for port in open_ports):
-        same = [port for port in open_ports if name in (port[1], ".".join(port))]
-        return same[0], to, True
-    elsewhere = [port for port in graph.ports("output_ports") if name == ".".join(port)]
-    if elsewhere:
+        inputs = [port for port in open_ports if name in (port[1], ".".join(port))]
+        return inputs[0], to, True
+    outside_ports = [port for port in graph.ports("output_ports") if name == ".".join(port)]
+    if outside_ports:
         raise ScopeError(
             f"the carried value '{name}' is made outside of the loop",
             graph.where,
-            f"add '{elsewhere[0][0]}' to the nodes that are folded",
+            f"add '{outside_ports[0][0]}' to the nodes that are folded",
         )
-    return port_named(name, made, "the carried value", graph.where), to, False
+    return find_port(name, output_ports, "the carried value", graph.where), to, False

@@ -1,7 +1,8 @@
-"""What enters the body when nodes are folded: names for it, inside and outside.
+"""Values that enter the body of a folded loop, and their names inside and outside of the body.
 
-A free port of a body is bound by its id. Where two ports of one id shall hold different values,
-one of them gets its value over an edge from a node that only passes values on (a relay).
+A free input port of a body is bound by its id. Where two ports of the same id must receive
+different values, one of them receives its value over an edge from a relay, a node that only
+forwards values.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ from typing import Any
 from msgspec import Struct
 
 from mdf_loop.errors import ScopeError, UnsupportedError
-from mdf_loop.folding.flat import Content, Edge, Flat, Port, fresh
+from mdf_loop.folding.flat import Content, Edge, FlatGraph, Port, unique_name
 
 RELAY = "entering"
-"""What the node is called that passes values on."""
+"""Default id of the relay node."""
 
 
 class Entrance(Struct, frozen=True):
-    """One value that enters: the inner ports that hold it, the edges that bring it from outside.
+    """Value that enters the body, with the ports that receive it and the edges that bring it.
 
-    `key` says what makes it one: where it comes from, or that it is carried.
+    Input ports with the same `key` receive the same value. The key is the origin of the value, or
+    marks a carried value or the iteration number.
     """
 
     key: Any
@@ -31,7 +33,7 @@ class Entrance(Struct, frozen=True):
 
 
 class Boundary(Struct, frozen=True):
-    """The edges of a graph, seen from a set of its nodes."""
+    """Edges of a graph, sorted by whether their ends belong to a set of nodes."""
 
     inside: tuple[Edge, ...]
     incoming: tuple[Edge, ...]
@@ -39,24 +41,26 @@ class Boundary(Struct, frozen=True):
     outside: tuple[Edge, ...]
 
     @classmethod
-    def of(cls, graph: Flat, nodes: Sequence[str]) -> Boundary:
-        """The edges of `graph` by where their ends are."""
+    def of(cls, graph: FlatGraph, nodes: Sequence[str]) -> Boundary:
+        """Sort the edges of `graph` by whether their ends belong to `nodes`."""
         groups: dict[tuple[bool, bool], list[Edge]] = {}
         for edge in graph.edges:
             groups.setdefault((edge.sender[0] in nodes, edge.receiver[0] in nodes), []).append(edge)
-        both, into, out_of, neither = (
+        within, incoming, outgoing, outside = (
             tuple(groups.get(key, ()))
             for key in ((True, True), (False, True), (True, False), (False, False))
         )
-        return cls(both, into, out_of, neither)
+        return cls(within, incoming, outgoing, outside)
 
-    def leading_to(self, port: Port) -> tuple[Edge, ...]:
-        """The edges from outside into a port of the set."""
+    def edges_into(self, port: Port) -> tuple[Edge, ...]:
+        """Return the edges that lead from outside into a port of the set."""
         return tuple(edge for edge in self.incoming if edge.receiver == port)
 
 
-def open_inside(graph: Flat, nodes: Sequence[str], boundary: Boundary) -> dict[Port, Content]:
-    """The input ports of the set that no edge inside feeds."""
+def open_input_ports(
+    graph: FlatGraph, nodes: Sequence[str], boundary: Boundary
+) -> dict[Port, Content]:
+    """Return the input ports of the set that no edge within the set feeds."""
     fed = {edge.receiver for edge in boundary.inside}
     both = [edge.receiver for edge in boundary.incoming if edge.receiver in fed]
     if both:
@@ -68,30 +72,38 @@ def open_inside(graph: Flat, nodes: Sequence[str], boundary: Boundary) -> dict[P
     return {port: c for port, c in graph.ports("input_ports", nodes).items() if port not in fed}
 
 
-def entries(
-    graph: Flat, open_ports: Mapping[Port, Content], special: Mapping[Port, Any], boundary: Boundary
+def find_entrances(
+    graph: FlatGraph,
+    open_ports: Mapping[Port, Content],
+    special: Mapping[Port, Any],
+    boundary: Boundary,
 ) -> tuple[Entrance, ...]:
-    """Everything that enters, named; `special` are the keys of carried ports and the counter's."""
-    found: dict[Any, list[Port]] = {}
+    """Return all values that enter the body, with names.
+
+    `special` has the keys of carried ports and of the port that receives the iteration number.
+    """
+    ports_by_key: dict[Any, list[Port]] = {}
     for port, content in open_ports.items():
-        edges = boundary.leading_to(port)
+        edges = boundary.edges_into(port)
         origin = tuple((e.sender, repr(e.content.get("parameters"))) for e in edges)
-        alone = (port[1], repr(content)) if "default_value" not in content else port
-        key = special.get(port, (origin, content.get("reduce")) if edges else alone)
-        found.setdefault(key, []).append(port)
+        unfed_key = (port[1], repr(content)) if "default_value" not in content else port
+        key = special.get(port, (origin, content.get("reduce")) if edges else unfed_key)
+        ports_by_key.setdefault(key, []).append(port)
     unnamed = [
-        Entrance(key, tuple(ports), boundary.leading_to(ports[0])) for key, ports in found.items()
+        Entrance(key, tuple(ports), boundary.edges_into(ports[0]))
+        for key, ports in ports_by_key.items()
     ]
     for entry in unnamed:
-        _refuse_two_origins(entry, boundary, graph.where)
-    made = {port for _, port in graph.ports("output_ports", {n for n, _ in open_ports})}
-    return _named(unnamed, made)
+        _check_single_origin(entry, boundary, graph.where)
+    output_ids = {port for _, port in graph.ports("output_ports", {n for n, _ in open_ports})}
+    return _with_names(unnamed, output_ids)
 
 
-def _refuse_two_origins(entry: Entrance, boundary: Boundary, where: str) -> None:
-    senders = [[edge.sender for edge in boundary.leading_to(port)] for port in entry.ports]
-    for port, sent in zip(entry.ports, senders, strict=True):
-        if sent != senders[0]:
+def _check_single_origin(entry: Entrance, boundary: Boundary, where: str) -> None:
+    """Raise ScopeError if the ports of one carried value have different initial values."""
+    senders = [[edge.sender for edge in boundary.edges_into(port)] for port in entry.ports]
+    for port, origins in zip(entry.ports, senders, strict=True):
+        if origins != senders[0]:
             raise ScopeError(
                 f"the carried value of '{'.'.join(entry.ports[0])}' and '{'.'.join(port)}' has two "
                 "initial values",
@@ -100,31 +112,32 @@ def _refuse_two_origins(entry: Entrance, boundary: Boundary, where: str) -> None
             )
 
 
-def _named(unnamed: Sequence[Entrance], made: set[str]) -> tuple[Entrance, ...]:
-    """Names: the id of the ports if nobody else has it, else one with the node's.
+def _with_names(unnamed: Sequence[Entrance], output_ids: set[str]) -> tuple[Entrance, ...]:
+    """Return the entrances with a unique name each: the id of their ports, if possible.
 
-    Inputs of one name that can be given from outside are all renamed: none must pass for all.
+    Unfed inputs that share a name are all renamed, because no single input may stand for all of
+    them.
     """
-    taken = set(made)
-    given = [{port for _, port in entry.ports} for entry in unnamed if not entry.edges]
-    several = {port for ids in given for port in ids if sum(port in other for other in given) > 1}
-    named: dict[Any, str] = {}
+    used = set(output_ids)
+    unfed = [{port for _, port in entry.ports} for entry in unnamed if not entry.edges]
+    ambiguous = {port for ids in unfed for port in ids if sum(port in other for other in unfed) > 1}
+    names: dict[Any, str] = {}
     for entry in unnamed:
         ids = {port for _, port in entry.ports}
-        if len(ids) == 1 and not ids & taken and not (ids & several and not entry.edges):
-            named[entry.key] = ids.pop()
-            taken.add(named[entry.key])
-    taken |= {port for entry in unnamed for _, port in entry.ports}
+        if len(ids) == 1 and not ids & used and not (ids & ambiguous and not entry.edges):
+            names[entry.key] = ids.pop()
+            used.add(names[entry.key])
+    used |= {port for entry in unnamed for _, port in entry.ports}
     for entry in unnamed:
-        if entry.key not in named:
-            named[entry.key] = fresh("_".join(entry.ports[0]), taken)
-            taken.add(named[entry.key])
-    return tuple(Entrance(e.key, e.ports, e.edges, named[e.key]) for e in unnamed)
+        if entry.key not in names:
+            names[entry.key] = unique_name("_".join(entry.ports[0]), used)
+            used.add(names[entry.key])
+    return tuple(Entrance(e.key, e.ports, e.edges, names[e.key]) for e in unnamed)
 
 
-def relayed(entries: Sequence[Entrance], node: str) -> tuple[Content, Content]:
-    """The node that passes values on and its edges; both empty if every port has its own name."""
-    pairs = [(e, port) for e in entries for port in e.ports if port[1] != e.name]
+def build_relay(find_entrances: Sequence[Entrance], node: str) -> tuple[Content, Content]:
+    """Return the relay node and its edges, or two empty dicts if no relay is needed."""
+    pairs = [(e, port) for e in find_entrances for port in e.ports if port[1] != e.name]
     if not pairs:
         return {}, {}
     names = list(dict.fromkeys(entry.name for entry, _ in pairs))

@@ -1,4 +1,4 @@
-"""A graph as plain content, with what folding asks of it: ports, edges, what a name means."""
+"""Flat graphs as plain dicts, with the ports and edges that `fold` and `unfold` read."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.suggestion import suggestion
 
 Port: TypeAlias = tuple[str, str]
-"""A node's id and a port's."""
+"""The id of a node and the id of one of its ports."""
 
 Content: TypeAlias = dict[str, Any]
 
 
 class Edge(Struct, frozen=True):
-    """An edge, with all that is written of it."""
+    """Edge between two ports, with its whole content in the document."""
 
     id: str
     sender: Port
     receiver: Port
     content: Mapping[str, Any]
 
-    def written(self, sender: Port, receiver: Port) -> Content:
-        """The edge between other ports."""
+    def content_between(self, sender: Port, receiver: Port) -> Content:
+        """Return the content of the edge, with other ports at its two ends."""
         ends = {
             "sender": sender[0],
             "receiver": receiver[0],
@@ -38,8 +38,8 @@ class Edge(Struct, frozen=True):
         return {**self.content, **ends}
 
 
-class Flat(Struct, frozen=True):
-    """One graph of a model, as plain content."""
+class FlatGraph(Struct, frozen=True):
+    """The main graph of a model, as plain dicts."""
 
     model: Content
     graph_id: str
@@ -47,19 +47,19 @@ class Flat(Struct, frozen=True):
 
     @property
     def graph(self) -> Content:
-        """The graph's own content."""
+        """Content of the graph."""
         (model,) = self.model.values()
-        found: Content = model["graphs"][self.graph_id]
-        return found
+        graph_content: Content = model["graphs"][self.graph_id]
+        return graph_content
 
     @property
     def nodes(self) -> dict[str, Content]:
-        """Its nodes by id."""
+        """Content of each node, by node id."""
         return dict(self.graph.get("nodes") or {})
 
     @property
     def edges(self) -> tuple[Edge, ...]:
-        """Its edges, in order."""
+        """Edges of the graph, in the order of the document."""
         return tuple(
             Edge(
                 edge_id,
@@ -71,55 +71,55 @@ class Flat(Struct, frozen=True):
         )
 
     def ports(self, section: str, nodes: Iterable[str] | None = None) -> dict[Port, Content]:
-        """The `input_ports` or `output_ports` of these nodes, or of all."""
-        chosen = self.nodes if nodes is None else nodes
+        """Return the `input_ports` or `output_ports` of the named nodes (None means all nodes)."""
+        node_ids = self.nodes if nodes is None else nodes
         return {
             (node, port): content or {}
-            for node in chosen
+            for node in node_ids
             for port, content in (self.nodes[node].get(section) or {}).items()
         }
 
-    def with_graph(self, **changed: Any) -> Any:
-        """The model with something else in the graph."""
+    def with_graph(self, **sections: Any) -> Any:
+        """Return the model with some sections of the graph replaced."""
         ((name, model),) = self.model.items()
-        graphs = {**model["graphs"], self.graph_id: {**self.graph, **changed}}
+        graphs = {**model["graphs"], self.graph_id: {**self.graph, **sections}}
         return model_of({name: {**model, "graphs": graphs}})
 
 
-def flat(source: Source) -> Flat:
-    """The main graph of a path, Model, Graph or dict."""
+def open_flat_graph(source: Source) -> FlatGraph:
+    """Return the main graph of a model, which is a path, a Model, a Graph or a dict."""
     document = open_document(source)
-    return Flat(content_of(document), document.graph.id, document.where)
+    return FlatGraph(content_of(document), document.graph.id, document.where)
 
 
-def port_named(name: str, known: Iterable[Port], what: str, where: str) -> Port:
-    """The one port that `node.port` or a port id means.
+def find_port(name: str, known: Iterable[Port], what: str, where: str) -> Port:
+    """Return the port that `name` denotes, written as `node.port` or as a port id.
 
     Raises:
-        UnknownNameError: there is none.
-        ScopeError: there are several.
+        UnknownNameError: No port has this name.
+        ScopeError: Several ports have this name.
     """
-    found = [port for port in known if name in (port[1], ".".join(port))]
-    exact = [port for port in found if name == ".".join(port)]
-    if len(exact or found) > 1:
-        ways = ", ".join(repr(".".join(port)) for port in found)
-        raise ScopeError(f"{what} '{name}' could be {ways}", where, "write node.port")
-    if not found:
-        shown = [".".join(port) for port in known]
+    matches = [port for port in known if name in (port[1], ".".join(port))]
+    exact = [port for port in matches if name == ".".join(port)]
+    if len(exact or matches) > 1:
+        candidates = ", ".join(repr(".".join(port)) for port in matches)
+        raise ScopeError(f"{what} '{name}' could be {candidates}", where, "write node.port")
+    if not matches:
+        names = [".".join(port) for port in known]
         raise UnknownNameError(
-            f"{what} '{name}' is not there", where, suggestion(name, shown) or _among(shown)
+            f"{what} '{name}' is not there", where, suggestion(name, names) or _among(names)
         )
-    return (exact or found)[0]
+    return (exact or matches)[0]
 
 
 def _among(names: list[str]) -> str:
     return f"there are {', '.join(names)}" if names else ""
 
 
-def fresh(wanted: str, taken: Iterable[str]) -> str:
-    """A name that nobody has yet, as near to `wanted` as can be."""
-    used, name, k = set(taken), wanted, 1
-    while name in used:
+def unique_name(base: str, used_names: Iterable[str]) -> str:
+    """Return `base`, or `base` with the first number that makes the name unused."""
+    unavailable, name, k = set(used_names), base, 1
+    while name in unavailable:
         k += 1
-        name = f"{wanted}_{k}"
+        name = f"{base}_{k}"
     return name

@@ -5,9 +5,9 @@
 
     fold(graph, nodes=["A", "B"], carry={"B.y": "A.x"}, while_="B.go")
 
-What enters the set over edges enters the loop node: as initial values where something is carried
-there, as captures elsewhere. What leaves it are final carried values, or the last value that a
-node gave. All else stays as it is.
+Values that edges bring into the set enter the loop node. They are initial values of carried
+inputs, and captured values of all other inputs. The outputs of the loop node are final carried
+values, or values of the last iteration. The rest of the graph is unchanged.
 
 Source: NNC (liuliu/ccv), `ccv_nnc_symbolic_graph_while` and its carry-over map.
 """
@@ -29,22 +29,29 @@ from mdf_loop.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from mdf_loop.folding.carried import Carry, carried
-from mdf_loop.folding.entering import RELAY, Boundary, Entrance, entries, open_inside, relayed
-from mdf_loop.folding.flat import Content, Flat, Port, flat, fresh, port_named
-from mdf_loop.folding.leaving import Leaving, leaving
+from mdf_loop.folding.carried import Carry, resolve_carry
+from mdf_loop.folding.entering import (
+    RELAY,
+    Boundary,
+    Entrance,
+    build_relay,
+    find_entrances,
+    open_input_ports,
+)
+from mdf_loop.folding.flat import Content, FlatGraph, Port, find_port, open_flat_graph, unique_name
+from mdf_loop.folding.leaving import LoopOutputs, find_loop_outputs
 from mdf_loop.importing.opening import Source
 from mdf_loop.reading.parameters import is_stateful
 from mdf_loop.suggestion import suggestion
 
-_FUNCTION = "rounds"
-"""What the loop is called inside its node."""
+_FUNCTION_ID = "rounds"
+"""Id of the loop function inside its node."""
 
 
-class _Asked(Struct, frozen=True):
-    """What is to be folded, with names resolved."""
+class _FoldRequest(Struct, frozen=True):
+    """Arguments of `fold`, with names resolved to nodes and ports."""
 
-    graph: Flat
+    graph: FlatGraph
     nodes: tuple[str, ...]
     boundary: Boundary
     carry: tuple[Carry, ...]
@@ -69,35 +76,38 @@ def fold(
     """Make one loop node of some nodes of a flat graph.
 
     Args:
-        source: a path, a modeci_mdf Model or Graph, or a dict.
-        nodes: the ids of the nodes that become the body.
-        carry: where a value goes for the next iteration, as `source: destination`. A source is an
-            output `node.port` of the set, or an input: the value it has in this round (chains,
-            swaps); a destination an input `node.port` of the set (or a port id: all ports of that id).
-        while_: an output `node.port` of the set: the loop goes on as long as it is true.
-        trip_count: the most iterations; a number, or an output `node.port` outside of the set.
-        exit: `middle`: the condition is tested as soon as it is known, what it needs runs once
-            more than the rest; `end`: it is tested after each iteration.
-        iteration: an input of the set that gets the iteration number, from 0.
-        id: what the loop node is called.
+        source: A path, a modeci_mdf Model or Graph, or a dict.
+        nodes: The ids of the nodes that become the body.
+        carry: Values that are carried to the next iteration, as `source: destination`. A source is
+            an output `node.port` of the set. It may also be an input: its value in this iteration
+            is carried (chains, swaps). A destination is an input `node.port` of the set, or a port
+            id, which means all input ports with that id.
+        while_: An output `node.port` of the set. The loop runs as long as the output is true.
+        trip_count: The most iterations: a number, or an output `node.port` outside of the set.
+        exit: `middle`: the condition is tested as soon as it is known, so the nodes before the test
+            run once more than the others. `end`: the condition is tested after each iteration.
+        iteration: An input of the set that receives the iteration number, from 0.
+        id: The id of the loop node.
 
     Returns:
-        A new modeci_mdf Model. The source is left as it is.
+        A new modeci_mdf Model. The source is left unchanged.
 
     Raises:
-        LoopError: a name is unknown or means several things, values leave the set and enter it
-            again, a carried input is fed inside, a state is kept inside.
+        LoopError: A name is unknown or ambiguous, values leave the set and enter it again, an edge
+            inside the set feeds a carried input, or a node of the set has a state.
     """
-    graph, chosen = flat(source), names(nodes, "nodes")
-    carried = mapping(carry, "carry", "carry={'node.port': 'node.port'}")
-    return _folded(_asked(graph, chosen, carried, while_, trip_count, exit, iteration, id))
+    graph, node_ids = open_flat_graph(source), names(nodes, "nodes")
+    carry_map = mapping(carry, "carry", "carry={'node.port': 'node.port'}")
+    return _build_model(
+        _resolve_request(graph, node_ids, carry_map, while_, trip_count, exit, iteration, id)
+    )
 
 
-# --- what is asked for --------------------------------------------------------------------------
+# --- the arguments ------------------------------------------------------------------------------
 
 
-def _asked(
-    graph: Flat,
+def _resolve_request(
+    graph: FlatGraph,
     nodes: tuple[str, ...],
     carry: Mapping[str, str | Sequence[str]],
     while_: str | None,
@@ -105,11 +115,11 @@ def _asked(
     exit: str,
     iteration: str | None,
     node_id: str,
-) -> _Asked:
-    ordered = _ordered(graph, nodes)
+) -> _FoldRequest:
+    ordered = _in_graph_order(graph, nodes)
     boundary = Boundary.of(graph, ordered)
-    _refuse_leaving_and_entering(graph, ordered, boundary)
-    _refuse_states_and_conditions(graph, ordered)
+    _check_no_path_around(graph, ordered, boundary)
+    _check_no_state_or_condition(graph, ordered)
     if exit not in ("middle", "end"):
         raise ModelError(f"exit is 'middle' or 'end', not {exit!r}", graph.where)
     if while_ is None and trip_count is None:
@@ -120,22 +130,22 @@ def _asked(
         )
     if node_id in graph.nodes.keys() - set(ordered):
         raise ModelError(f"there is a node '{node_id}' already", graph.where, "give another id")
-    open_ports = open_inside(graph, ordered, boundary)
-    return _Asked(
+    open_ports = open_input_ports(graph, ordered, boundary)
+    return _FoldRequest(
         graph=graph,
         nodes=ordered,
         boundary=boundary,
-        carry=carried(graph, ordered, carry, open_ports),
-        condition=_condition(graph, ordered, while_),
-        counter=_counter(graph, open_ports, boundary, iteration),
-        trip_count=_trip_count(graph, ordered, trip_count),
+        carry=resolve_carry(graph, ordered, carry, open_ports),
+        condition=_condition_port(graph, ordered, while_),
+        counter=_counter_ports(graph, open_ports, boundary, iteration),
+        trip_count=_resolve_trip_count(graph, ordered, trip_count),
         mid_exit=while_ is not None and exit == "middle",
         id=node_id,
     )
 
 
-def _ordered(graph: Flat, nodes: tuple[str, ...]) -> tuple[str, ...]:
-    """The nodes in the order of the graph."""
+def _in_graph_order(graph: FlatGraph, nodes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the nodes in the order of the graph."""
     if not nodes:
         raise ModelError("no nodes are named", graph.where, "nodes=[...] become the loop's body")
     for name in nodes:
@@ -146,29 +156,32 @@ def _ordered(graph: Flat, nodes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in graph.nodes if name in nodes)
 
 
-def _refuse_leaving_and_entering(graph: Flat, nodes: Sequence[str], boundary: Boundary) -> None:
-    """Refuse a way out of the set that leads into it again."""
+def _check_no_path_around(graph: FlatGraph, nodes: Sequence[str], boundary: Boundary) -> None:
+    """Raise CycleError if a path leaves the set of nodes and enters it again."""
     import networkx
 
-    ways = networkx.DiGraph(
+    outer_graph = networkx.DiGraph(
         (e.sender[0], e.receiver[0]) for e in (*boundary.outside, *boundary.outgoing)
     )
     for entering in boundary.incoming:
         for node in nodes:
-            if node in ways and entering.sender[0] in networkx.descendants(ways, node):
-                path = networkx.shortest_path(ways, node, entering.sender[0])
-                shown = " -> ".join([*path, entering.receiver[0]])
+            if node in outer_graph and entering.sender[0] in networkx.descendants(
+                outer_graph, node
+            ):
+                path = networkx.shortest_path(outer_graph, node, entering.sender[0])
+                cycle = " -> ".join([*path, entering.receiver[0]])
                 between = ", ".join(repr(name) for name in path[1:])
                 raise CycleError(
-                    f"values leave the loop and enter it again: {shown}",
+                    f"values leave the loop and enter it again: {cycle}",
                     graph.where,
                     f"add {between} to the nodes that are folded",
                 )
 
 
-def _refuse_states_and_conditions(graph: Flat, nodes: Sequence[str]) -> None:
-    known = graph_of({graph.graph_id: graph.graph}, graph.where)
-    for node in (node for node in known.nodes if node.id in nodes):
+def _check_no_state_or_condition(graph: FlatGraph, nodes: Sequence[str]) -> None:
+    """Raise UnsupportedError if a node has a state or is named in a condition of the graph."""
+    parsed = graph_of({graph.graph_id: graph.graph}, graph.where)
+    for node in (node for node in parsed.nodes if node.id in nodes):
         for parameter in filter(is_stateful, node.parameters):
             raise UnsupportedError(
                 f"the parameter '{parameter.id}' of '{node.id}' keeps a state, but a loop body "
@@ -177,47 +190,49 @@ def _refuse_states_and_conditions(graph: Flat, nodes: Sequence[str]) -> None:
                 "make it an input port, and carry its new value to it",
             )
     conditions = repr(graph.graph.get("conditions") or "")
-    named = [node for node in nodes if repr(node) in conditions]
-    if named:
+    conditioned = [node for node in nodes if repr(node) in conditions]
+    if conditioned:
         raise UnsupportedError(
-            f"a condition of the graph names '{named[0]}', which would be inside of the loop",
+            f"a condition of the graph names '{conditioned[0]}', which would be inside of the loop",
             f"{graph.where}.conditions",
             "take it out of the conditions",
         )
 
 
-def _condition(graph: Flat, nodes: Sequence[str], while_: str | None) -> Port | None:
+def _condition_port(graph: FlatGraph, nodes: Sequence[str], while_: str | None) -> Port | None:
     if while_ is None:
         return None
-    made = graph.ports("output_ports")
-    found = port_named(while_, made, "the condition", graph.where)
-    if found[0] not in nodes:
+    output_ports = graph.ports("output_ports")
+    port = find_port(while_, output_ports, "the condition", graph.where)
+    if port[0] not in nodes:
         raise ConditionError(
             f"the condition '{while_}' is outside of the loop: it would never change",
             graph.where,
-            f"add '{found[0]}' to the nodes that are folded",
+            f"add '{port[0]}' to the nodes that are folded",
         )
-    return found
+    return port
 
 
-def _counter(
-    graph: Flat, open_ports: Mapping[Port, Content], boundary: Boundary, iteration: str | None
+def _counter_ports(
+    graph: FlatGraph, open_ports: Mapping[Port, Content], boundary: Boundary, iteration: str | None
 ) -> tuple[Port, ...]:
     if iteration is None:
         return ()
-    found = port_named(iteration, open_ports, "the iteration number's port", graph.where)
-    if boundary.leading_to(found):
+    port = find_port(iteration, open_ports, "the iteration number's port", graph.where)
+    if boundary.edges_into(port):
         raise ModelError(
             f"'{iteration}' has an edge from outside, so it cannot be the iteration number",
             graph.where,
         )
-    return (found,)
+    return (port,)
 
 
-def _trip_count(graph: Flat, nodes: Sequence[str], count: int | str | None) -> int | Port | None:
+def _resolve_trip_count(
+    graph: FlatGraph, nodes: Sequence[str], count: int | str | None
+) -> int | Port | None:
     if isinstance(count, str):
-        made = [port for port in graph.ports("output_ports") if port[0] not in nodes]
-        return port_named(count, made, "the trip count", graph.where)
+        outer_ports = [port for port in graph.ports("output_ports") if port[0] not in nodes]
+        return find_port(count, outer_ports, "the trip count", graph.where)
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
         raise TripCountError(
             f"the trip count is a whole number from 0, or a port, not {count!r}", graph.where
@@ -228,143 +243,159 @@ def _trip_count(graph: Flat, nodes: Sequence[str], count: int | str | None) -> i
 # --- the new graph ------------------------------------------------------------------------------
 
 
-def _folded(asked: _Asked) -> Any:
-    graph = asked.graph
-    open_ports = open_inside(graph, asked.nodes, asked.boundary)
-    special: dict[Port, Any] = dict.fromkeys(asked.counter, ("counter",))
-    special |= {port: ("carried", c.to) for c in asked.carry for port in c.to}
-    found = entries(graph, open_ports, special, asked.boundary)
-    by_port = {port: entry for entry in found for port in entry.ports}
-    out = leaving(graph, asked.nodes, asked.boundary, asked.carry, asked.condition)
-    inner = _body(asked, found, by_port, out)
-    outside = [entry for entry in found if entry.key != ("counter",)]
-    ids = _output_ids(out, [entry.name for entry in found])
-    count_port = fresh("trip_count", [entry.name for entry in found])
-    node = _node(asked, outside, by_port, out, ids, inner, count_port)
-    edges = _edges(asked, outside, ids, count_port)
+def _build_model(request: _FoldRequest) -> Any:
+    graph = request.graph
+    open_ports = open_input_ports(graph, request.nodes, request.boundary)
+    special_keys: dict[Port, Any] = dict.fromkeys(request.counter, ("counter",))
+    special_keys |= {
+        port: ("carried", c.destinations) for c in request.carry for port in c.destinations
+    }
+    entrances = find_entrances(graph, open_ports, special_keys, request.boundary)
+    by_port = {port: entry for entry in entrances for port in entry.ports}
+    outputs = find_loop_outputs(
+        graph, request.nodes, request.boundary, request.carry, request.condition
+    )
+    inner = _body_content(request, entrances, by_port, outputs)
+    outside = [entry for entry in entrances if entry.key != ("counter",)]
+    ids = _name_output_ports(outputs, [entry.name for entry in entrances])
+    count_port = unique_name("trip_count", [entry.name for entry in entrances])
+    node = _loop_node(request, outside, by_port, outputs, ids, inner, count_port)
+    edges = _outer_edges(request, outside, ids, count_port)
     nodes: Content = {}
     for name, content in graph.nodes.items():
-        if name == asked.nodes[0]:
-            nodes[asked.id] = node
-        elif name not in asked.nodes:
+        if name == request.nodes[0]:
+            nodes[request.id] = node
+        elif name not in request.nodes:
             nodes[name] = content
-    changed = {"nodes": nodes, "edges": edges}
+    sections = {"nodes": nodes, "edges": edges}
     metadata = graph.graph.get("metadata") or {}
     if metadata.get("outputs"):
-        changed["metadata"] = {
+        sections["metadata"] = {
             **metadata,
-            "outputs": out.renamed(metadata["outputs"], asked.id, ids),
+            "outputs": outputs.rename_outputs(metadata["outputs"], request.id, ids),
         }
-    return graph.with_graph(**changed)
+    return graph.with_graph(**sections)
 
 
-def _output_ids(out: Leaving, taken: Sequence[str]) -> dict[Port, str]:
-    """What the loop node's output ports are called."""
+def _name_output_ports(outputs: LoopOutputs, entrance_names: Sequence[str]) -> dict[Port, str]:
+    """Return the ids of the loop node's output ports."""
     ids: dict[Port, str] = {}
-    known = [*taken, _FUNCTION]
-    for port in out.ports:
-        alone = sum(other[1] == port[1] for other in out.ports) == 1
-        wanted = port[1] if alone and port[1] not in known else "_".join(port)
-        ids[port] = fresh(wanted, [*known, *ids.values()])
+    reserved = [*entrance_names, _FUNCTION_ID]
+    for port in outputs.ports:
+        is_unique = sum(other[1] == port[1] for other in outputs.ports) == 1
+        base = port[1] if is_unique and port[1] not in reserved else "_".join(port)
+        ids[port] = unique_name(base, [*reserved, *ids.values()])
     return ids
 
 
-def _body(
-    asked: _Asked, found: Sequence[Entrance], by_port: Mapping[Port, Entrance], out: Leaving
+def _body_content(
+    request: _FoldRequest,
+    entrances: Sequence[Entrance],
+    by_port: Mapping[Port, Entrance],
+    outputs: LoopOutputs,
 ) -> Content:
-    graph = asked.graph
-    relay = fresh(RELAY, asked.nodes)
-    relay_node, relay_edges = relayed(found, relay)
-    feeding = {(e["receiver"], e["receiver_port"]) for e in relay_edges.values()}
+    graph = request.graph
+    relay = unique_name(RELAY, request.nodes)
+    relay_node, relay_edges = build_relay(entrances, relay)
+    relay_targets = {(e["receiver"], e["receiver_port"]) for e in relay_edges.values()}
     nodes = {
         **relay_node,
-        **{n: _without_defaults(n, graph.nodes[n], feeding) for n in asked.nodes},
+        **{n: _without_defaults(n, graph.nodes[n], relay_targets) for n in request.nodes},
     }
-    names = [entry.name for entry in found]
-    taken = [*names, *(port for _, port in graph.ports("input_ports", asked.nodes))]
-    taken += [port for _, port in graph.ports("output_ports", asked.nodes)]
-    counter = by_port[asked.counter[0]].name if asked.counter else fresh("iteration", taken)
-    going = fresh("go_on", [*taken, counter])
-    to = [by_port[c.to[0]].name for c in asked.carry]
-    leaves = [by_port[c.source].name if c.delays else out.inner(c.source) for c in asked.carry]
-    condition = going if asked.condition is None else out.inner(asked.condition)
+    names = [entry.name for entry in entrances]
+    used_ids = [*names, *(port for _, port in graph.ports("input_ports", request.nodes))]
+    used_ids += [port for _, port in graph.ports("output_ports", request.nodes)]
+    counter = (
+        by_port[request.counter[0]].name if request.counter else unique_name("iteration", used_ids)
+    )
+    condition_in = unique_name("go_on", [*used_ids, counter])
+    carried_inputs = [by_port[c.destinations[0]].name for c in request.carry]
+    leaves = [
+        by_port[c.source].name if c.is_delay else outputs.inner_name(c.source)
+        for c in request.carry
+    ]
+    condition = condition_in if request.condition is None else outputs.inner_name(request.condition)
     metadata = {
-        "inputs": [counter, going, *to],
-        "outputs": [condition, *leaves, *(out.inner(port) for port in out.last)],
+        "inputs": [counter, condition_in, *carried_inputs],
+        "outputs": [condition, *leaves, *(outputs.inner_name(port) for port in outputs.last)],
     }
-    edges = {**relay_edges, **{e.id: dict(e.content) for e in asked.boundary.inside}}
-    return {f"{asked.id}_body": {"metadata": metadata, "nodes": nodes, "edges": edges}}
+    edges = {**relay_edges, **{e.id: dict(e.content) for e in request.boundary.inside}}
+    return {f"{request.id}_body": {"metadata": metadata, "nodes": nodes, "edges": edges}}
 
 
-def _without_defaults(node_id: str, node: Content, feeding: set[Port]) -> Content:
-    """The node; ports that the relay feeds always have a value."""
-    if not any(name == node_id for name, _ in feeding):
+def _without_defaults(node_id: str, node: Content, relay_targets: set[Port]) -> Content:
+    """Return the node without the default values of ports that the relay feeds."""
+    if not any(name == node_id for name, _ in relay_targets):
         return node
     ports = {
         port: {k: v for k, v in (content or {}).items() if k != "default_value"}
-        if (node_id, port) in feeding
+        if (node_id, port) in relay_targets
         else content
         for port, content in node["input_ports"].items()
     }
     return {**node, "input_ports": ports}
 
 
-def _node(
-    asked: _Asked,
+def _loop_node(
+    request: _FoldRequest,
     outside: Sequence[Entrance],
     by_port: Mapping[Port, Entrance],
-    out: Leaving,
+    outputs: LoopOutputs,
     ids: Mapping[Port, str],
     body: Content,
     count_port: str,
 ) -> Content:
-    ports = asked.graph.ports("input_ports", asked.nodes)
+    ports = request.graph.ports("input_ports", request.nodes)
     inputs = {entry.name: ports[entry.ports[0]] for entry in outside}
     args: Content = {}
-    if asked.trip_count is not None:
-        from_port = isinstance(asked.trip_count, tuple)
-        args["M"] = count_port if from_port else asked.trip_count
+    if request.trip_count is not None:
+        from_port = isinstance(request.trip_count, tuple)
+        args["M"] = count_port if from_port else request.trip_count
         inputs |= {count_port: {}} if from_port else {}
-    if asked.condition is not None:
+    if request.condition is not None:
         args["cond"] = True
-    args["v_initial"] = [by_port[c.to[0]].name for c in asked.carry]
+    args["v_initial"] = [by_port[c.destinations[0]].name for c in request.carry]
     args["body"] = body
-    if out.last:
-        args["recordings"] = {out.inner(port): {"keep": "last"} for port in out.last}
-    if asked.mid_exit:
+    if outputs.last:
+        args["recordings"] = {outputs.inner_name(port): {"keep": "last"} for port in outputs.last}
+    if request.mid_exit:
         args["exit"] = "middle"
-    finals = {port: k for k, c in reversed([*enumerate(asked.carry)]) for port in [c.source]}
-    places = {
-        p: finals[p] if p in out.finals else len(asked.carry) + out.last.index(p) for p in ids
+    finals = {port: k for k, c in reversed([*enumerate(request.carry)]) for port in [c.source]}
+    positions = {
+        p: finals[p] if p in outputs.finals else len(request.carry) + outputs.last.index(p)
+        for p in ids
     }
-    results = len(asked.carry) + len(out.last)
-    values = {p: f"{_FUNCTION}[{k}]" if results > 1 else _FUNCTION for p, k in places.items()}
+    result_count = len(request.carry) + len(outputs.last)
+    values = {
+        p: f"{_FUNCTION_ID}[{k}]" if result_count > 1 else _FUNCTION_ID
+        for p, k in positions.items()
+    }
     return {
         "input_ports": inputs,
-        "functions": {_FUNCTION: {"function": "onnx::Loop", "args": args}},
+        "functions": {_FUNCTION_ID: {"function": "onnx::Loop", "args": args}},
         "output_ports": {ids[p]: {"value": value} for p, value in values.items()},
     }
 
 
-def _edges(
-    asked: _Asked, outside: Sequence[Entrance], ids: Mapping[Port, str], count_port: str
+def _outer_edges(
+    request: _FoldRequest, outside: Sequence[Entrance], ids: Mapping[Port, str], count_port: str
 ) -> Content:
-    """All edges outside of the loop, in the order of the graph; one edge for each value."""
-    new: Content = {}
+    """Return the edges outside of the loop, in the order of the graph, one for each value."""
+    edges: Content = {}
     for entry in outside:
         for edge in entry.edges:
-            new[edge.id] = edge.written(edge.sender, (asked.id, entry.name))
-    for edge in asked.boundary.outgoing:
-        new[edge.id] = edge.written((asked.id, ids[edge.sender]), edge.receiver)
-    for edge in asked.boundary.outside:
-        new[edge.id] = dict(edge.content)
-    ordered = {edge.id: new[edge.id] for edge in asked.graph.edges if edge.id in new}
-    if isinstance(asked.trip_count, tuple):
-        name = fresh(f"{asked.id}_{count_port}", ordered)
+            edges[edge.id] = edge.content_between(edge.sender, (request.id, entry.name))
+    for edge in request.boundary.outgoing:
+        edges[edge.id] = edge.content_between((request.id, ids[edge.sender]), edge.receiver)
+    for edge in request.boundary.outside:
+        edges[edge.id] = dict(edge.content)
+    ordered = {edge.id: edges[edge.id] for edge in request.graph.edges if edge.id in edges}
+    if isinstance(request.trip_count, tuple):
+        name = unique_name(f"{request.id}_{count_port}", ordered)
         ordered[name] = {
-            "sender": asked.trip_count[0],
-            "receiver": asked.id,
-            "sender_port": asked.trip_count[1],
+            "sender": request.trip_count[0],
+            "receiver": request.id,
+            "sender_port": request.trip_count[1],
             "receiver_port": count_port,
         }
     return ordered

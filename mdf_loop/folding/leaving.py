@@ -1,4 +1,4 @@
-"""What leaves the body when nodes are folded: final carried values, or last values."""
+"""Values that leave a folded loop: final carried values, or values of the last iteration."""
 
 from __future__ import annotations
 
@@ -9,58 +9,60 @@ from msgspec import Struct
 
 from mdf_loop.folding.carried import Carry
 from mdf_loop.folding.entering import Boundary
-from mdf_loop.folding.flat import Flat, Port
+from mdf_loop.folding.flat import FlatGraph, Port
 
 
-class Leaving(Struct, frozen=True):
-    """The outputs of the loop node: `finals` of carried values, and values of the `last` round.
+class LoopOutputs(Struct, frozen=True):
+    """Outputs of the loop node.
 
-    `made` is every output of the set.
+    `finals` are final carried values. `body_ports` has all output ports of the folded nodes.
     """
 
     ports: tuple[Port, ...]
     finals: frozenset[Port]
-    made: tuple[Port, ...]
+    body_ports: tuple[Port, ...]
 
     @property
     def last(self) -> tuple[Port, ...]:
-        """Those of which the last round's value is kept."""
+        """Ports whose value of the last iteration is an output."""
         return tuple(port for port in self.ports if port not in self.finals)
 
-    def inner(self, port: Port) -> str:
-        """What the body calls an output: its id, or `node.port` if that could be another."""
-        alone = sum(other[1] == port[1] for other in self.made) == 1
-        return port[1] if alone else ".".join(port)
+    def inner_name(self, port: Port) -> str:
+        """Return the name of an output in the body: the port id if unique, else `node.port`."""
+        is_unique = sum(other[1] == port[1] for other in self.body_ports) == 1
+        return port[1] if is_unique else ".".join(port)
 
-    def renamed(self, outputs: Any, node: str, ids: Mapping[Port, str]) -> Any:
-        """`metadata.outputs` with the loop node's ports in place of its nodes'."""
+    def rename_outputs(self, outputs: Any, node: str, ids: Mapping[Port, str]) -> Any:
+        """Return `metadata.outputs`, with ports of folded nodes renamed to the loop node's."""
         names = {".".join(port): f"{node}.{name}" for port, name in ids.items()}
-        names |= {port[1]: f"{node}.{name}" for port, name in ids.items() if self._is_alone(port)}
+        names |= {
+            port[1]: f"{node}.{name}" for port, name in ids.items() if self._has_unique_id(port)
+        }
         if isinstance(outputs, Mapping):
-            return {shown: names.get(name, name) for shown, name in outputs.items()}
+            return {label: names.get(name, name) for label, name in outputs.items()}
         return [names.get(name, name) for name in outputs]
 
-    def _is_alone(self, port: Port) -> bool:
-        return self.inner(port) == port[1]
+    def _has_unique_id(self, port: Port) -> bool:
+        return self.inner_name(port) == port[1]
 
 
-def leaving(
-    graph: Flat,
+def find_loop_outputs(
+    graph: FlatGraph,
     nodes: Sequence[str],
     boundary: Boundary,
     carry: Sequence[Carry],
     condition: Port | None,
-) -> Leaving:
-    """The outputs of the set that somebody outside reads, or that are outputs of the graph."""
-    made = tuple(graph.ports("output_ports", nodes))
-    read = {edge.sender for edge in boundary.outgoing}
-    stated = (graph.graph.get("metadata") or {}).get("outputs")
-    if stated:
-        names = list(stated.values() if isinstance(stated, Mapping) else stated)
-        wanted = {p for p in made if ".".join(p) in names or p[1] in names} | read
+) -> LoopOutputs:
+    """Return the outputs of the set that are read outside, or that are outputs of the graph."""
+    body_ports = tuple(graph.ports("output_ports", nodes))
+    read_outside = {edge.sender for edge in boundary.outgoing}
+    declared = (graph.graph.get("metadata") or {}).get("outputs")
+    if declared:
+        names = list(declared.values() if isinstance(declared, Mapping) else declared)
+        selected = {p for p in body_ports if ".".join(p) in names or p[1] in names} | read_outside
     else:
-        sent = {edge.sender for edge in graph.edges} | ({condition} if condition else set())
-        wanted = {port for port in made if port not in sent} | read
-    finals = frozenset(c.source for c in carry if not c.delays)
-    ports = tuple(port for port in made if port in wanted)
-    return Leaving(ports, finals & set(ports), made)
+        senders = {edge.sender for edge in graph.edges} | ({condition} if condition else set())
+        selected = {port for port in body_ports if port not in senders} | read_outside
+    finals = frozenset(c.source for c in carry if not c.is_delay)
+    ports = tuple(port for port in body_ports if port in selected)
+    return LoopOutputs(ports, finals & set(ports), body_ports)

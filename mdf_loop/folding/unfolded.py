@@ -1,12 +1,12 @@
-"""A loop node with a constant number of iterations becomes copies of its body's nodes.
+"""Copies of the body's nodes in place of a loop node with a constant number of iterations.
 
     x -> loop 3 [ A -> B ] -> out     x -> loop_in -> A_1 -> B_1 -> A_2 -> ... -> B_3 -> loop -> out
 
     unfold(graph, loop="loop")
 
-`loop_in` has what enters the body: initial values, captures, iteration numbers. The node `loop`
-stays and only collects: its outputs have their old names, recorded rows are stacked there.
-The numbers are the same.
+The new node `loop_in` has the initial values, the captured values and the iteration numbers. The
+node `loop` remains, and only collects the outputs: they keep their names, and recorded rows are
+stacked there. The unfolded graph computes the same numbers.
 """
 
 from __future__ import annotations
@@ -19,263 +19,272 @@ from msgspec import Struct
 
 from mdf_loop.arguments import text
 from mdf_loop.errors import ModelError, UnsupportedError
-from mdf_loop.folding.flat import Content, Flat, Port, flat, fresh
-from mdf_loop.folding.loops import Unfolded, refuse, trimmed, unfolded_loop
+from mdf_loop.folding.flat import Content, FlatGraph, Port, open_flat_graph, unique_name
+from mdf_loop.folding.loops import (
+    UnfoldableLoop,
+    find_unfoldable_loop,
+    unfold_error,
+    without_unused_parts,
+)
 from mdf_loop.importing.opening import Source
 from mdf_loop.lower.syntax import names_in, parse
 from mdf_loop.reading.names import output_names
 
-_MOST = 1000
-"""Iterations beyond which a graph of copies is of no use to anybody."""
+_MAX_ITERATIONS = 1000
+"""Default limit of iterations. A graph with more copies is of no use to a reader."""
 
 
-def unfold(source: Source, loop: str, *, most: int = _MOST) -> Any:
+def unfold(source: Source, loop: str, *, most: int = _MAX_ITERATIONS) -> Any:
     """Write out the iterations of a loop node.
 
     Args:
-        source: a path, a modeci_mdf Model or Graph, or a dict.
-        loop: the id of the loop node; `node.function` where it has several loops.
-        most: the most iterations that are written out.
+        source: A path, a modeci_mdf Model or Graph, or a dict.
+        loop: The id of the loop node, or `node.function` if the node has several loops.
+        most: The most iterations that are written out.
 
     Returns:
-        A new modeci_mdf Model. The source is left as it is.
+        A new modeci_mdf Model. The source is left unchanged.
 
     Raises:
-        LoopError: there is no such loop, or its number of iterations is not constant.
+        LoopError: The model has no such loop, or its number of iterations is not constant.
     """
-    graph = flat(source)
-    found = unfolded_loop(graph, text(loop, "loop", "loop='node'"), most)
-    return _Copies(graph, found).model()
+    graph = open_flat_graph(source)
+    unfoldable = find_unfoldable_loop(graph, text(loop, "loop", "loop='node'"), most)
+    return _Unfolder(graph, unfoldable).model()
 
 
-class _Round(Struct, frozen=True):
-    """Where the carried values come from that enter one iteration, by the names in the body."""
+class _Iteration(Struct, frozen=True):
+    """One iteration: its number, and the source port of each carried value, by name."""
 
     number: int
     sources: Mapping[str, Port]
 
 
-class _Copies:
-    """Puts the new graph together."""
+class _Unfolder:
+    """Builder of the graph with the copies."""
 
-    def __init__(self, graph: Flat, loop: Unfolded) -> None:
+    def __init__(self, graph: FlatGraph, loop: UnfoldableLoop) -> None:
         self.graph = graph
         self.loop = loop
-        taken = [*graph.nodes]
-        self.entry = fresh(f"{loop.node}_in", taken)
-        taken.append(self.entry)
+        used_ids = [*graph.nodes]
+        self.entry = unique_name(f"{loop.node}_in", used_ids)
+        used_ids.append(self.entry)
         self.copies: dict[tuple[str, int], str] = {}
         for number in range(1, loop.count + 1):
             for name in loop.nodes:
-                self.copies[name, number] = fresh(f"{name}_{number}", taken)
-                taken.append(self.copies[name, number])
+                self.copies[name, number] = unique_name(f"{name}_{number}", used_ids)
+                used_ids.append(self.copies[name, number])
         self.nodes: Content = {}
         self.edges: Content = {}
-        self.given: Content = {}  # output ports of the entry node: value
+        self.entry_outputs: Content = {}  # output ports of the entry node: value
         self.functions: Content = {}
         self.parameters: Content = {}
 
     def model(self) -> Any:
-        """The whole model with the copies in it."""
+        """Return the whole model, with the copies in place of the loop."""
         loop = self.loop
-        values = [self._initial(k) for k in range(len(loop.signature.enters))]
-        rows: list[list[Port]] = [[] for _ in loop.signature.rows]
+        values = [self._initial_port(k) for k in range(len(loop.signature.enters))]
+        recorded_ports: list[list[Port]] = [[] for _ in loop.signature.rows]
         for number in range(1, loop.count + 1):
-            entering = _Round(number, dict(zip(loop.signature.enters, values, strict=True)))
-            self._copy(entering)
-            values = [self._made(name, entering) for name in loop.signature.leaves]
-            for row, name in zip(rows, loop.signature.rows, strict=True):
-                row.append(self._made(name, entering))
-        last = self._collector(values, rows)
-        return self._model(last)
+            iteration = _Iteration(number, dict(zip(loop.signature.enters, values, strict=True)))
+            self._copy_body(iteration)
+            values = [self._output_port(name, iteration) for name in loop.signature.leaves]
+            for row, name in zip(recorded_ports, loop.signature.rows, strict=True):
+                row.append(self._output_port(name, iteration))
+        collector = self._collector(values, recorded_ports)
+        return self._assemble(collector)
 
-    # --- what enters --------------------------------------------------------------------------------
+    # --- inputs of the body -------------------------------------------------------------------------
 
-    def _initial(self, k: int) -> Port:
-        """The initial value: its dtype does not bend to what it is combined with later."""
+    def _initial_port(self, k: int) -> Port:
+        """Return the port of an initial value, which keeps its dtype in later operations."""
         name = self.loop.signature.enters[k]
-        port = fresh(f"{name}_0", [*self.loop.own_names, *self.given])
+        port = unique_name(f"{name}_0", [*self.loop.own_names, *self.entry_outputs])
         value = self.loop.initial[k]
-        if self.loop.states_type(name):
-            self.given[port] = value
+        if self.loop.declares_type(name):
+            self.entry_outputs[port] = value
         else:
-            function = fresh(f"initial_{name}", [*self.loop.own_names, *self.functions])
-            self.functions[function] = {"function": "onnx::Identity", "args": {"input": value}}
-            self.given[port] = function
+            function_id = unique_name(f"initial_{name}", [*self.loop.own_names, *self.functions])
+            self.functions[function_id] = {"function": "onnx::Identity", "args": {"input": value}}
+            self.entry_outputs[port] = function_id
         return self.entry, port
 
-    def _number(self, number: int) -> Port:
-        return self._typed(f"iteration_{number}", number, "int64")
+    def _number_port(self, number: int) -> Port:
+        return self._typed_port(f"iteration_{number}", number, "int64")
 
-    def _typed(self, name: str, value: Any, dtype: str) -> Port:
-        """A constant of one dtype."""
-        if name not in self.given:
-            held = fresh(f"{name}_value", self.loop.own_names)
-            self.parameters[held] = {"value": value, "metadata": {"dtype": dtype}}
-            self.given[name] = held
+    def _typed_port(self, name: str, value: Any, dtype: str) -> Port:
+        """Return the port of a constant with this dtype."""
+        if name not in self.entry_outputs:
+            parameter_id = unique_name(f"{name}_value", self.loop.own_names)
+            self.parameters[parameter_id] = {"value": value, "metadata": {"dtype": dtype}}
+            self.entry_outputs[name] = parameter_id
         return self.entry, name
 
-    def _captured(self, name: str) -> Port:
-        self.given.setdefault(name, self.loop.bindings.get(name, name))
+    def _captured_port(self, name: str) -> Port:
+        self.entry_outputs.setdefault(name, self.loop.bindings.get(name, name))
         return self.entry, name
 
     # --- one iteration ------------------------------------------------------------------------------
 
-    def _copy(self, entering: _Round) -> None:
-        number = entering.number
+    def _copy_body(self, iteration: _Iteration) -> None:
+        number = iteration.number
         fed = {(e["receiver"], e["receiver_port"]) for e in self.loop.edges.values()}
         for name, content in self.loop.nodes.items():
             copy = self.copies[name, number]
             ports = dict(content.get("input_ports") or {})
-            for read in self.loop.read_without_port(name):
-                ports[read] = {}
+            for name_read in self.loop.names_without_port(name):
+                ports[name_read] = {}
             for port in ports:
-                source = None if (name, port) in fed else self._source(port, entering)
+                source = None if (name, port) in fed else self._source_port(port, iteration)
                 if source is not None:
-                    held = ports[port] or {}
-                    ports[port] = {k: v for k, v in held.items() if k != "default_value"}
-                    self._edge(source, (copy, port))
+                    port_content = ports[port] or {}
+                    ports[port] = {k: v for k, v in port_content.items() if k != "default_value"}
+                    self._add_edge(source, (copy, port))
             self.nodes[copy] = {**content, "input_ports": ports} if ports else content
         for edge_id, edge in self.loop.edges.items():
             ends = {end: self.copies[edge[end], number] for end in ("sender", "receiver")}
-            taken = [*self.edges, *(edge.id for edge in self.graph.edges)]
-            self.edges[fresh(f"{edge_id}_{number}", taken)] = {**edge, **ends}
+            used_ids = [*self.edges, *(edge.id for edge in self.graph.edges)]
+            self.edges[unique_name(f"{edge_id}_{number}", used_ids)] = {**edge, **ends}
 
-    def _source(self, name: str, entering: _Round) -> Port | None:
-        if name in entering.sources:
-            return entering.sources[name]
+    def _source_port(self, name: str, iteration: _Iteration) -> Port | None:
+        if name in iteration.sources:
+            return iteration.sources[name]
         if name == self.loop.signature.iteration:
-            return self._number(entering.number - 1)
+            return self._number_port(iteration.number - 1)
         if name == self.loop.signature.condition_in:
-            return self._typed("go_on", True, "bool")
-        return self._captured(name) if name in self.loop.seen else None
+            return self._typed_port("go_on", True, "bool")
+        return self._captured_port(name) if name in self.loop.captured_names else None
 
-    def _made(self, name: str, entering: _Round) -> Port:
-        """What a body output is in this iteration."""
-        port = self.loop.output(name)
+    def _output_port(self, name: str, iteration: _Iteration) -> Port:
+        """Return the port that has a body output in this iteration."""
+        port = self.loop.find_output(name)
         if port is not None:
-            return self.copies[port[0], entering.number], port[1]
-        source = self._source(name, entering)
+            return self.copies[port[0], iteration.number], port[1]
+        source = self._source_port(name, iteration)
         if source is None:
             raise ModelError(f"the body has no output '{name}'", self.loop.where)
         return source
 
-    def _edge(self, source: Port, to: Port) -> None:
-        taken = [*self.edges, *(edge.id for edge in self.graph.edges)]
-        self.edges[fresh(f"{'_'.join(source)}_to_{'_'.join(to)}", taken)] = {
+    def _add_edge(self, source: Port, target: Port) -> None:
+        used_ids = [*self.edges, *(edge.id for edge in self.graph.edges)]
+        self.edges[unique_name(f"{'_'.join(source)}_to_{'_'.join(target)}", used_ids)] = {
             "sender": source[0],
             "sender_port": source[1],
-            "receiver": to[0],
-            "receiver_port": to[1],
+            "receiver": target[0],
+            "receiver_port": target[1],
         }
 
-    # --- what leaves --------------------------------------------------------------------------------
+    # --- outputs of the loop ------------------------------------------------------------------------
 
     def _collector(self, values: Sequence[Port], rows: Sequence[Sequence[Port]]) -> Content:
-        """The node that has the loop's outputs."""
+        """Return the node that collects the loop's outputs."""
         loop = self.loop
         ports: Content = {}
-        results: list[str] = []
+        result_names: list[str] = []
         for name, source in zip(loop.signature.leaves, values, strict=True):
-            results.append(self._arriving(ports, f"last_{name}", source))
+            result_names.append(self._add_input(ports, f"last_{name}", source))
         for name, sources in zip(loop.signature.rows, rows, strict=True):
             if loop.keeps_last(name):
-                results.append(self._arriving(ports, f"last_{name}", sources[-1]))
+                result_names.append(self._add_input(ports, f"last_{name}", sources[-1]))
                 continue
-            arrived = [self._arriving(ports, f"{name}_{k}", s) for k, s in enumerate(sources, 1)]
-            results.append(loop.stacked(name, arrived))
-        written = {
-            port: {**content, "value": self._replaced(content.get("value"), results)}
+            rows_read = [self._add_input(ports, f"{name}_{k}", s) for k, s in enumerate(sources, 1)]
+            result_names.append(loop.stack_expression(name, rows_read))
+        output_ports = {
+            port: {**content, "value": self._with_result_names(content.get("value"), result_names)}
             for port, content in loop.outputs.items()
         }
-        own = loop.own()
-        inputs = {**own["input_ports"], **ports}
-        return trimmed({**own, "input_ports": inputs, "output_ports": written})
+        own_content = loop.own_content()
+        inputs = {**own_content["input_ports"], **ports}
+        return without_unused_parts(
+            {**own_content, "input_ports": inputs, "output_ports": output_ports}
+        )
 
-    def _arriving(self, ports: Content, wanted: str, source: Port) -> str:
-        plain = "".join(c if c.isalnum() else "_" for c in wanted)
-        name = fresh(plain, [*self.loop.own_names, *self.loop.outputs, *ports])
+    def _add_input(self, ports: Content, base: str, source: Port) -> str:
+        identifier = "".join(c if c.isalnum() else "_" for c in base)
+        name = unique_name(identifier, [*self.loop.own_names, *self.loop.outputs, *ports])
         ports[name] = {}
-        self._edge(source, (self.loop.node, name))
+        self._add_edge(source, (self.loop.node, name))
         return name
 
-    def _replaced(self, value: Any, results: Sequence[str]) -> Any:
-        """An output's expression with the loop's results as they are called now."""
+    def _with_result_names(self, value: Any, result_names: Sequence[str]) -> Any:
+        """Return an output's expression, with the new names of the loop's results."""
         function = self.loop.function
         if not isinstance(value, str) or function not in {n.split(".")[0] for n in names_in(value)}:
             return value
-        tree = _Results(function, results, self.loop).visit(parse(value))
+        tree = _ResultNames(function, result_names, self.loop).visit(parse(value))
         return ast.unparse(ast.fix_missing_locations(tree))
 
-    def _model(self, last: Content) -> Any:
+    def _assemble(self, collector: Content) -> Any:
         graph, loop = self.graph, self.loop
-        own = loop.own()
-        entry = trimmed(
+        own_content = loop.own_content()
+        entry = without_unused_parts(
             {
-                **own,
-                "functions": {**own.get("functions", {}), **self.functions},
-                "parameters": {**own.get("parameters", {}), **self.parameters},
-                "output_ports": {name: {"value": value} for name, value in self.given.items()},
+                **own_content,
+                "functions": {**own_content.get("functions", {}), **self.functions},
+                "parameters": {**own_content.get("parameters", {}), **self.parameters},
+                "output_ports": {
+                    name: {"value": value} for name, value in self.entry_outputs.items()
+                },
             }
         )
         nodes: Content = {}
         for name, content in graph.nodes.items():
             if name == loop.node:
-                nodes |= {self.entry: entry, **self.nodes, name: last}
+                nodes |= {self.entry: entry, **self.nodes, name: collector}
             else:
                 nodes[name] = content
         edges: Content = {}
         for edge in graph.edges:
-            if edge.receiver[0] != loop.node or edge.receiver[1] in last["input_ports"]:
+            if edge.receiver[0] != loop.node or edge.receiver[1] in collector["input_ports"]:
                 edges[edge.id] = dict(edge.content)
             if edge.receiver[0] == loop.node and edge.receiver[1] in entry["input_ports"]:
                 name = edge.id
                 if name in edges:
-                    name = fresh(f"{edge.id}_in", [*edges, *self.edges])
-                edges[name] = edge.written(edge.sender, (self.entry, edge.receiver[1]))
+                    name = unique_name(f"{edge.id}_in", [*edges, *self.edges])
+                edges[name] = edge.content_between(edge.sender, (self.entry, edge.receiver[1]))
         metadata = {**(graph.graph.get("metadata") or {})}
         metadata.setdefault("outputs", list(output_names(self.loop.document)))
         edges |= {
             name: edge
             for name, edge in self.edges.items()
-            if edge["receiver"] != loop.node or edge["receiver_port"] in last["input_ports"]
+            if edge["receiver"] != loop.node or edge["receiver_port"] in collector["input_ports"]
         }
-        changed = {"nodes": nodes, "edges": edges, "metadata": metadata}
-        return graph.with_graph(**changed)
+        sections = {"nodes": nodes, "edges": edges, "metadata": metadata}
+        return graph.with_graph(**sections)
 
 
-class _Results(ast.NodeTransformer):
-    """Puts the names of results in place of `f`, `f[0]` and `f.iterations`."""
+class _ResultNames(ast.NodeTransformer):
+    """Replacement of `f`, `f[0]` and `f.iterations` by the names of results."""
 
-    def __init__(self, function: str, results: Sequence[str], loop: Unfolded) -> None:
+    def __init__(self, function: str, result_names: Sequence[str], loop: UnfoldableLoop) -> None:
         self.function = function
-        self.results = results
+        self.result_names = result_names
         self.loop = loop
 
     def _is_loop(self, node: ast.AST) -> bool:
         return isinstance(node, ast.Name) and node.id == self.function
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """`f[0]`."""
-        single = len(self.results) == 1
+        """Replace `f[0]`."""
+        single = len(self.result_names) == 1
         if single or not self._is_loop(node.value):
             return self.generic_visit(node)
         if not isinstance(node.slice, ast.Constant) or not isinstance(node.slice.value, int):
             raise UnsupportedError("a loop's result is taken by a number", self.loop.where)
-        return ast.parse(self.results[node.slice.value], mode="eval").body
+        return ast.parse(self.result_names[node.slice.value], mode="eval").body
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """`f.iterations`."""
+        """Replace `f.iterations`."""
         if not self._is_loop(node.value):
             return self.generic_visit(node)
         if node.attr != "iterations":
-            raise refuse(self.loop.where, f"an output reads '{self.function}.{node.attr}'")
+            raise unfold_error(self.loop.where, f"an output reads '{self.function}.{node.attr}'")
         return ast.Constant(self.loop.count)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        """`f`, of a loop with one result."""
+        """Replace `f`, the name of a loop with one result."""
         if not self._is_loop(node):
             return node
-        if len(self.results) != 1:
-            raise refuse(self.loop.where, "an output reads all of its results at once")
-        return ast.parse(self.results[0], mode="eval").body
+        if len(self.result_names) != 1:
+            raise unfold_error(self.loop.where, "an output reads all of its results at once")
+        return ast.parse(self.result_names[0], mode="eval").body

@@ -1,4 +1,4 @@
-"""Flat graphs in a few lines, and what they give."""
+"""Builders of small flat graphs, and helpers that run a model and return comparable outputs."""
 
 from __future__ import annotations
 
@@ -11,47 +11,52 @@ import mdf_loop
 
 
 def node(inputs: str = "", **outputs: str) -> dict[str, Any]:
-    """A node with these open ports; an output is an expression."""
+    """Return a node with these open input ports, and with outputs that are expressions."""
     return {
         "input_ports": {name: {} for name in inputs.split()},
         "output_ports": {name: {"value": value} for name, value in outputs.items()},
     }
 
 
-def graph(nodes: Mapping[str, Any], *edges: str, **more: Any) -> dict[str, Any]:
-    """A graph; an edge is `A.y -> B.x`."""
-    written = {}
+def graph(nodes: Mapping[str, Any], *edges: str, **sections: Any) -> dict[str, Any]:
+    """Return a graph with these nodes and with edges that are written as `A.y -> B.x`."""
+    edge_contents = {}
     for edge in edges:
-        (sender, sent), (receiver, received) = (end.split(".") for end in edge.split(" -> "))
-        written[edge.replace(" -> ", "_to_").replace(".", "_")] = {
+        (sender, sender_port), (receiver, receiver_port) = (
+            end.split(".") for end in edge.split(" -> ")
+        )
+        edge_contents[edge.replace(" -> ", "_to_").replace(".", "_")] = {
             "sender": sender,
-            "sender_port": sent,
+            "sender_port": sender_port,
             "receiver": receiver,
-            "receiver_port": received,
+            "receiver_port": receiver_port,
         }
-    return {"flat": {"nodes": dict(nodes), "edges": written, **more}}
+    return {"flat": {"nodes": dict(nodes), "edges": edge_contents, **sections}}
 
 
-def ran(model: Any, **inputs: Any) -> dict[str, Any]:
-    """The outputs by port, as plain numbers and lists."""
+def run_to_lists(model: Any, **inputs: Any) -> dict[str, Any]:
+    """Run a model and return its outputs by port id, as Python numbers and lists."""
     results = mdf_loop.compile(model, device="cpu").run(inputs)
     return {name.split(".")[-1]: np.asarray(results[name]).tolist() for name in results}
 
 
-def bits(model: Any, **inputs: Any) -> dict[str, Any]:
-    """The outputs by `node.port`, as dtype, shape and bytes; ONNX Runtime has its own in a loop and out of it."""
+def run_to_bytes(model: Any, **inputs: Any) -> dict[str, Any]:
+    """Run a model and return its outputs by `node.port`, as dtype, shape and bytes.
+
+    Native loops are off, so that ONNX Runtime computes the loop and its unfolded form alike.
+    """
     results = mdf_loop.compile(model, native="off").run(inputs)
     arrays = {name: np.asarray(results[name]) for name in results}
     return {name: (str(a.dtype), a.shape, a.tobytes()) for name, a in arrays.items()}
 
 
 def loop_of(model: Any, node_id: str = "loop") -> Any:
-    """The loop's function in a folded model."""
-    (found,) = (n for n in model.graphs[0].nodes if n.id == node_id)
-    return next(f for f in found.functions if f.function == "onnx::Loop")
+    """Return the loop function of a folded model."""
+    (loop_node,) = (n for n in model.graphs[0].nodes if n.id == node_id)
+    return next(f for f in loop_node.functions if f.function == "onnx::Loop")
 
 
 def body_of(model: Any, node_id: str = "loop") -> dict[str, Any]:
-    """The loop's body in a folded model."""
+    """Return the loop body of a folded model."""
     (body,) = loop_of(model, node_id).args["body"].values()
     return body

@@ -1,4 +1,4 @@
-"""Nodes of a flat graph become a loop node."""
+"""Tests of `fold`: nodes of a flat graph become one loop node."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from mdf_loop.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from tests.folding.flat_graphs import body_of, graph, loop_of, node, ran
+from tests.folding.flat_graphs import body_of, graph, loop_of, node, run_to_lists
 
-LINE = graph(
+CHAIN = graph(
     {
         "start": node("x", y="x + 0.0"),
         "half": node("a", b="a / 2"),
@@ -32,19 +32,19 @@ LINE = graph(
 )
 
 
-def by_python(x: float, c: float) -> float:
+def iterate_in_python(x: float, c: float) -> float:
     while True:
         x = x / 2 + c
         if not x > 1:
             return x
 
 
-def test_the_whole_shape_of_a_folded_graph() -> None:
-    source = copy.deepcopy(LINE)
+def test_fold_moves_nodes_into_the_body_of_a_loop_node() -> None:
+    source = copy.deepcopy(CHAIN)
     model = mdf_loop.fold(
-        LINE, ["more", "half"], {"more.d": "half.a"}, while_="more.go", exit="end", id="l"
+        CHAIN, ["more", "half"], {"more.d": "half.a"}, while_="more.go", exit="end", id="l"
     )
-    assert source == LINE
+    assert source == CHAIN
     (flat,) = model.graphs
     assert [n.id for n in flat.nodes] == ["start", "l", "out"]
     loop = flat.nodes[1]
@@ -63,39 +63,39 @@ def test_the_whole_shape_of_a_folded_graph() -> None:
         ("start_y_to_half_a", "start", "y", "l", "a"),
         ("more_d_to_out_d", "l", "d", "out", "d"),
     ]
-    assert ran(model, x=40.0, c=0.25)["e"] == 10 * by_python(40.0, 0.25)
+    assert run_to_lists(model, x=40.0, c=0.25)["e"] == 10 * iterate_in_python(40.0, 0.25)
 
 
 @pytest.mark.parametrize("source", ["dict", "graph", "model", "file"])
-def test_every_kind_of_source(source: str, tmp_path: Any) -> None:
-    document = mdf_loop.fold(LINE, ["out"], trip_count=1)
+def test_fold_accepts_dict_graph_model_and_file(source: str, tmp_path: Any) -> None:
+    document = mdf_loop.fold(CHAIN, ["out"], trip_count=1)
     path = tmp_path / "m.json"
-    path.write_text(json.dumps({"m": {"format": "ModECI MDF v0.4", "graphs": LINE}}))
+    path.write_text(json.dumps({"m": {"format": "ModECI MDF v0.4", "graphs": CHAIN}}))
     from modeci_mdf.mdf import Graph
 
-    given = {"dict": LINE, "graph": Graph.from_dict(LINE), "file": path}
-    given["model"] = mdf_loop.fold(path, ["out"], trip_count=1, id="again")
-    made = mdf_loop.fold(given[source], ["half"], {"b": "a"}, trip_count=3)
-    assert [n.id for n in made.graphs[0].nodes][:2] == ["start", "loop"]
+    sources = {"dict": CHAIN, "graph": Graph.from_dict(CHAIN), "file": path}
+    sources["model"] = mdf_loop.fold(path, ["out"], trip_count=1, id="again")
+    folded = mdf_loop.fold(sources[source], ["half"], {"b": "a"}, trip_count=3)
+    assert [n.id for n in folded.graphs[0].nodes][:2] == ["start", "loop"]
     assert document.graphs[0].id == "flat"
 
 
-def test_the_trip_count_may_be_a_port() -> None:
-    nodes = {**LINE["flat"]["nodes"], "times": node("n", n="n")}
-    flat = {"flat": {**LINE["flat"], "nodes": nodes}}
+def test_trip_count_is_a_port() -> None:
+    nodes = {**CHAIN["flat"]["nodes"], "times": node("n", n="n")}
+    flat = {"flat": {**CHAIN["flat"], "nodes": nodes}}
     model = mdf_loop.fold(flat, ["half"], {"b": "a"}, trip_count="times.n")
-    assert ran(model, x=8.0, c=0.0, n=3)["e"] == 10.0
-    assert ran(model, x=8.0, c=0.0, n=0)["e"] == 80.0
+    assert run_to_lists(model, x=8.0, c=0.0, n=3)["e"] == 10.0
+    assert run_to_lists(model, x=8.0, c=0.0, n=0)["e"] == 80.0
 
 
-def test_the_iteration_number() -> None:
+def test_input_receives_the_iteration_number() -> None:
     flat = graph({"sum": node("s i", t="s + i")})
     model = mdf_loop.fold(flat, ["sum"], {"t": "s"}, trip_count=5, iteration="i")
-    assert ran(model, s=100)["t"] == 110
+    assert run_to_lists(model, s=100)["t"] == 110
     assert [p.id for p in model.graphs[0].nodes[0].input_ports] == ["s"]
 
 
-def test_ports_of_one_name_hold_their_own_values() -> None:
+def test_ports_with_equal_ids_receive_different_values() -> None:
     flat = graph(
         {
             "start": node(one="1.0", two="2.0"),
@@ -107,39 +107,39 @@ def test_ports_of_one_name_hold_their_own_values() -> None:
         *("A.y -> out.a", "B.y -> out.b"),
     )
     model = mdf_loop.fold(flat, ["A", "B"], {"A.y": "A.x", "B.y": "B.x"}, trip_count=4)
-    assert ran(model)["r"] == 2.0**4 - 6.0
+    assert run_to_lists(model)["r"] == 2.0**4 - 6.0
 
 
-def test_one_source_for_several_destinations_and_a_port_name_for_all() -> None:
+def test_one_source_feeds_several_destinations() -> None:
     nodes = {"A": node("x", y="x + 1"), "B": node("x y", z="x * 2 + 0 * y")}
     flat = graph(nodes, "A.y -> B.y")
     both = mdf_loop.fold(flat, ["A", "B"], {"B.z": "x"}, trip_count=3)
     listed = mdf_loop.fold(flat, ["A", "B"], {"B.z": ["A.x", "B.x"]}, trip_count=3)
-    assert ran(both, x=1)["z"] == 8
+    assert run_to_lists(both, x=1)["z"] == 8
     assert [p.id for p in listed.graphs[0].nodes[0].input_ports] == ["A_x", "B_x"]
-    assert ran(listed, A_x=1, B_x=1)["z"] == 8
+    assert run_to_lists(listed, A_x=1, B_x=1)["z"] == 8
 
 
-def test_a_default_value_is_the_initial_value() -> None:
+def test_default_value_becomes_initial_value() -> None:
     flat = graph({"A": node("x", y="x * 2")})
     flat["flat"]["nodes"]["A"]["input_ports"]["x"] = {"default_value": 3.0}
     model = mdf_loop.fold(flat, ["A"], {"y": "x"}, trip_count=2)
-    assert ran(model)["y"] == 12.0
-    assert ran(model, x=1.0)["y"] == 4.0
+    assert run_to_lists(model)["y"] == 12.0
+    assert run_to_lists(model, x=1.0)["y"] == 4.0
 
 
-def test_weights_of_edges_stay() -> None:
-    flat = copy.deepcopy(LINE)
+def test_edge_weights_are_kept() -> None:
+    flat = copy.deepcopy(CHAIN)
     for name, weight in (("start_y_to_half_a", 4), ("half_b_to_more_b", 3), ("more_d_to_out_d", 2)):
         flat["flat"]["edges"][name]["parameters"] = {"weight": weight}
     model = mdf_loop.fold(flat, ["half", "more"], {"more.d": "half.a"}, trip_count=2)
     x = 4 * 1.0
     for _ in range(2):
         x = 3 * (x / 2) + 0.5
-    assert ran(model, x=1.0, c=0.5)["e"] == 10 * 2 * x
+    assert run_to_lists(model, x=1.0, c=0.5)["e"] == 10 * 2 * x
 
 
-def test_folding_twice_nests() -> None:
+def test_second_fold_nests_the_first_loop() -> None:
     flat = graph(
         {"start": node(one="1.0"), "inner": node("x", y="x * 2"), "outer": node("y", z="y + 1")},
         *("start.one -> inner.x", "inner.y -> outer.y"),
@@ -147,10 +147,10 @@ def test_folding_twice_nests() -> None:
     inner = mdf_loop.fold(flat, ["inner"], {"y": "x"}, trip_count=3, id="doubling")
     both = mdf_loop.fold(inner, ["doubling", "outer"], {"z": "doubling.x"}, trip_count=2)
     assert [n.id for n in both.graphs[0].nodes] == ["start", "loop"]
-    assert ran(both)["z"] == ((1.0 * 8) + 1) * 8 + 1
+    assert run_to_lists(both)["z"] == ((1.0 * 8) + 1) * 8 + 1
 
 
-def test_stated_outputs_keep_their_names() -> None:
+def test_declared_outputs_keep_their_names() -> None:
     flat = graph(
         {"A": node("x", y="x * 2")}, metadata={"outputs": {"result": "A.y"}, "note": "kept"}
     )
@@ -159,66 +159,66 @@ def test_stated_outputs_keep_their_names() -> None:
     assert mdf_loop.compile(model).run({"x": 1})["result"] == 4
 
 
-STATE = graph({"A": {"parameters": {"s": {"value": "s + 1", "default_initial_value": 0}}}})
-CIRCLE = graph(
+STATEFUL = graph({"A": {"parameters": {"s": {"value": "s + 1", "default_initial_value": 0}}}})
+CYCLE = graph(
     {"A": node("x", y="x"), "far": node("y", z="y"), "B": node("z", w="z")},
     *("A.y -> far.y", "far.z -> B.z"),
 )
 CONDITIONS = {
     "flat": {
-        **LINE["flat"],
+        **CHAIN["flat"],
         "conditions": {"node_specific": {"half": {"type": "Always", "kwargs": {}}}},
     }
 }
 
 
 @pytest.mark.parametrize(
-    ("flat", "asked", "error", "sentence"),
+    ("flat", "arguments", "error", "sentence"),
     [
-        (LINE, {"nodes": []}, ModelError, "no nodes are named"),
-        (LINE, {"nodes": ["haf"]}, UnknownNameError, "the graph has no node 'haf'"),
-        (CIRCLE, {"nodes": ["A", "B"]}, CycleError, "enter it again: A -> far -> B"),
-        (LINE, {"nodes": ["half"], "trip_count": None}, ModelError, "the loop would never end"),
-        (LINE, {"nodes": ["half"], "trip_count": -2}, TripCountError, "whole number from 0"),
-        (LINE, {"nodes": ["half"], "trip_count": True}, TripCountError, "not True"),
-        (LINE, {"nodes": ["half"], "trip_count": "half.b"}, UnknownNameError, "trip count"),
-        (LINE, {"nodes": ["half"], "exit": "start"}, ModelError, "exit is 'middle' or 'end'"),
-        (LINE, {"nodes": ["half"], "id": "out"}, ModelError, "a node 'out' already"),
-        (LINE, {"nodes": ["half"], "while_": "more.go"}, ConditionError, "is outside of the loop"),
+        (CHAIN, {"nodes": []}, ModelError, "no nodes are named"),
+        (CHAIN, {"nodes": ["haf"]}, UnknownNameError, "the graph has no node 'haf'"),
+        (CYCLE, {"nodes": ["A", "B"]}, CycleError, "enter it again: A -> far -> B"),
+        (CHAIN, {"nodes": ["half"], "trip_count": None}, ModelError, "the loop would never end"),
+        (CHAIN, {"nodes": ["half"], "trip_count": -2}, TripCountError, "whole number from 0"),
+        (CHAIN, {"nodes": ["half"], "trip_count": True}, TripCountError, "not True"),
+        (CHAIN, {"nodes": ["half"], "trip_count": "half.b"}, UnknownNameError, "trip count"),
+        (CHAIN, {"nodes": ["half"], "exit": "start"}, ModelError, "exit is 'middle' or 'end'"),
+        (CHAIN, {"nodes": ["half"], "id": "out"}, ModelError, "a node 'out' already"),
+        (CHAIN, {"nodes": ["half"], "while_": "more.go"}, ConditionError, "is outside of the loop"),
         (
-            LINE,
+            CHAIN,
             {"nodes": ["half"], "while_": "half.no"},
             UnknownNameError,
             "'half.no' is not there",
         ),
-        (LINE, {"nodes": ["half"], "carry": {"b": "q"}}, UnknownNameError, "destination 'q'"),
-        (LINE, {"nodes": ["half"], "carry": {"q": "a"}}, UnknownNameError, "carried value 'q'"),
-        (LINE, {"nodes": ["half"], "carry": {"more.d": "a"}}, ScopeError, "made outside"),
+        (CHAIN, {"nodes": ["half"], "carry": {"b": "q"}}, UnknownNameError, "destination 'q'"),
+        (CHAIN, {"nodes": ["half"], "carry": {"q": "a"}}, UnknownNameError, "carried value 'q'"),
+        (CHAIN, {"nodes": ["half"], "carry": {"more.d": "a"}}, ScopeError, "made outside"),
         (
-            LINE,
+            CHAIN,
             {"nodes": ["half", "more"], "carry": {"d": "more.b"}},
             ScopeError,
             "'more.b' is fed by an edge inside",
         ),
         (
-            LINE,
+            CHAIN,
             {"nodes": ["half", "more"], "carry": {"d": "a", "b": "half.a"}},
             (ModelError, ScopeError),
             "half.b|carried from 'd' and from",
         ),
-        (LINE, {"nodes": ["half"], "iteration": "a"}, ModelError, "cannot be the iteration"),
-        (STATE, {"nodes": ["A"]}, UnsupportedError, "keeps a state"),
+        (CHAIN, {"nodes": ["half"], "iteration": "a"}, ModelError, "cannot be the iteration"),
+        (STATEFUL, {"nodes": ["A"]}, UnsupportedError, "keeps a state"),
         (CONDITIONS, {"nodes": ["half"]}, UnsupportedError, "a condition of the graph names"),
     ],
 )
-def test_what_cannot_be_folded(flat: Any, asked: Any, error: Any, sentence: str) -> None:
+def test_invalid_requests_are_refused(flat: Any, arguments: Any, error: Any, sentence: str) -> None:
     with pytest.raises(error, match=sentence) as raised:
-        mdf_loop.fold(flat, **{"trip_count": 2, **asked})
+        mdf_loop.fold(flat, **{"trip_count": 2, **arguments})
     assert isinstance(raised.value, LoopError)
     assert raised.value.findings[0].where
 
 
-def test_two_initial_values_for_one_carried_value() -> None:
+def test_carried_value_with_two_initial_values_is_refused() -> None:
     flat = graph(
         {
             "start": node(a="1", b="2"),

@@ -1,4 +1,4 @@
-"""A loop node with a constant number of iterations becomes copies of its body."""
+"""Tests of `unfold`: a loop with a constant number of iterations becomes copies of its body."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import LoopError, TripCountError, UnknownNameError, UnsupportedError
-from tests.folding.flat_graphs import bits, graph, node, ran
+from tests.folding.flat_graphs import graph, node, run_to_bytes, run_to_lists
 
 BODY = {
     "metadata": {"inputs": ["i", "go", "x", "k"], "outputs": ["go", "x_next", "k_next", "row"]},
@@ -23,8 +23,10 @@ BODY = {
 }
 
 
-def model(loop: dict[str, Any] | None = None, body: Any = None, **node_more: Any) -> dict[str, Any]:
-    """A loop node between two others; `loop` changes its arguments."""
+def model(
+    loop: dict[str, Any] | None = None, body: Any = None, **node_sections: Any
+) -> dict[str, Any]:
+    """Return a model with a loop node between two others; `loop` replaces loop arguments."""
     args = {"M": "times", "v_initial": "(start, 0)", "body": {"body": body or BODY}, **(loop or {})}
     content = {
         "input_ports": {"start": {}, "gain": {}},
@@ -40,7 +42,7 @@ def model(loop: dict[str, Any] | None = None, body: Any = None, **node_more: Any
             "twice": {"value": "2 * f[1] + f.iterations"},
             "rows": {"value": "f[2]"},
         },
-        **node_more,
+        **node_sections,
     }
     nodes = {
         "given": node("a", a="a", gain="0.75"),
@@ -51,11 +53,11 @@ def model(loop: dict[str, Any] | None = None, body: Any = None, **node_more: Any
     return graph(nodes, *edges, "loop.x -> out.x", "loop.rows -> out.rows")
 
 
-def test_the_shape_of_the_graph() -> None:
+def test_unfold_copies_the_body_for_each_iteration() -> None:
     source = model({"M": 2})
-    kept = copy.deepcopy(source)
+    original = copy.deepcopy(source)
     unfolded = mdf_loop.unfold(source, loop="loop")
-    assert source == kept
+    assert source == original
     (flat,) = unfolded.graphs
     names = ["given", "loop_in", "A_1", "B_1", "A_2", "B_2", "loop", "out"]
     assert [n.id for n in flat.nodes] == names
@@ -68,15 +70,15 @@ def test_the_shape_of_the_graph() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 4, 17])
-def test_the_same_numbers_bit_for_bit(count: int) -> None:
+def test_unfolded_loop_computes_the_same_bits(count: int) -> None:
     source = model({"M": count})
     unfolded = mdf_loop.unfold(source, loop="loop.f")
     for a in (0.3, [0.1, -2.0]):
-        assert bits(unfolded, a=a) == bits(source, a=a)
+        assert run_to_bytes(unfolded, a=a) == run_to_bytes(source, a=a)
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "arguments",
     [
         {"M": "times"},
         {"cond": True},
@@ -88,12 +90,12 @@ def test_the_same_numbers_bit_for_bit(count: int) -> None:
         {"v_initial": {"k": 0, "x": "start + 1"}},
     ],
 )
-def test_every_way_to_write_it(changed: dict[str, Any]) -> None:
-    source = model(changed)
-    assert bits(mdf_loop.unfold(source, "loop"), a=0.3) == bits(source, a=0.3)
+def test_spellings_of_the_loop_compute_the_same_bits(arguments: dict[str, Any]) -> None:
+    source = model(arguments)
+    assert run_to_bytes(mdf_loop.unfold(source, "loop"), a=0.3) == run_to_bytes(source, a=0.3)
 
 
-def test_no_iterations() -> None:
+def test_loop_without_iterations() -> None:
     body = copy.deepcopy(BODY)
     body["metadata"]["outputs"].pop()
     outputs = {
@@ -102,10 +104,10 @@ def test_no_iterations() -> None:
         "twice": {"value": "f.iterations"},
     }
     source = model({"M": 0}, body, output_ports=outputs)
-    assert bits(mdf_loop.unfold(source, "loop"), a=0.3) == bits(source, a=0.3)
+    assert run_to_bytes(mdf_loop.unfold(source, "loop"), a=0.3) == run_to_bytes(source, a=0.3)
 
 
-def test_a_nested_loop_stays_a_loop_and_reads_what_it_read() -> None:
+def test_nested_loop_remains_and_reads_the_same_values() -> None:
     inner = {
         "metadata": {"inputs": ["j", "on", "t"], "outputs": ["on", "t_next"]},
         "nodes": {"cell": node("t gain i", t_next="t * gain + i")},
@@ -127,12 +129,12 @@ def test_a_nested_loop_stays_a_loop_and_reads_what_it_read() -> None:
     }
     source = model(None, body)
     unfolded = mdf_loop.unfold(source, "loop")
-    assert bits(unfolded, a=0.3) == bits(source, a=0.3)
+    assert run_to_bytes(unfolded, a=0.3) == run_to_bytes(source, a=0.3)
     both = mdf_loop.unfold(unfolded, "row_2")
-    assert bits(both, a=0.3) == bits(source, a=0.3)
+    assert run_to_bytes(both, a=0.3) == run_to_bytes(source, a=0.3)
 
 
-def test_plain_numbers_keep_the_dtype_that_a_carried_value_has() -> None:
+def test_initial_value_without_dtype_keeps_the_dtype_of_the_carried_value() -> None:
     body = {
         "metadata": {"inputs": ["i", "go", "s"], "outputs": ["go", "s_next"]},
         "nodes": {"A": node("s w", s_next="s + w")},
@@ -151,26 +153,26 @@ def test_plain_numbers_keep_the_dtype_that_a_carried_value_has() -> None:
             }
         }
     )
-    assert bits(mdf_loop.unfold(flat, "loop"), w=0.25) == bits(flat, w=0.25)
+    assert run_to_bytes(mdf_loop.unfold(flat, "loop"), w=0.25) == run_to_bytes(flat, w=0.25)
 
 
-def test_fold_and_unfold_give_the_flat_numbers() -> None:
+def test_fold_then_unfold_computes_the_flat_graph() -> None:
     flat = graph(
         {"start": node("a", a="a"), "f": node("x", y="numpy.cos(x) / 3"), "out": node("y", r="y")},
         *("start.a -> f.x", "f.y -> out.y"),
     )
     folded = mdf_loop.fold(flat, ["f"], {"f.y": "f.x"}, trip_count=1)
-    assert bits(mdf_loop.unfold(folded, "loop"), a=0.7) == bits(flat, a=0.7)
+    assert run_to_bytes(mdf_loop.unfold(folded, "loop"), a=0.7) == run_to_bytes(flat, a=0.7)
     longer = mdf_loop.fold(flat, ["f"], {"f.y": "f.x"}, trip_count=6)
-    assert bits(mdf_loop.unfold(longer, "loop"), a=0.7) == bits(longer, a=0.7)
-    assert ran(longer, a=0.7)["r"] != ran(folded, a=0.7)["r"]
+    assert run_to_bytes(mdf_loop.unfold(longer, "loop"), a=0.7) == run_to_bytes(longer, a=0.7)
+    assert run_to_lists(longer, a=0.7)["r"] != run_to_lists(folded, a=0.7)["r"]
 
 
-STATED = copy.deepcopy(BODY)
-STATED["nodes"]["A"]["output_ports"]["stop"] = {"value": "y < 3"}
-STATED["metadata"]["outputs"][0] = "stop"
-EARLY = copy.deepcopy(BODY)
-EARLY["nodes"]["B"]["input_ports"]["y"] = {"default_value": 1.0}
+WITH_CONDITION = copy.deepcopy(BODY)
+WITH_CONDITION["nodes"]["A"]["output_ports"]["stop"] = {"value": "y < 3"}
+WITH_CONDITION["metadata"]["outputs"][0] = "stop"
+WITH_DEFAULT = copy.deepcopy(BODY)
+WITH_DEFAULT["nodes"]["B"]["input_ports"]["y"] = {"default_value": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -182,11 +184,11 @@ EARLY["nodes"]["B"]["input_ports"]["y"] = {"default_value": 1.0}
         (model({"M": "start"}), "loop", TripCountError, "a variable one"),
         (model({"M": 3000}), "loop", TripCountError, "has 3000 iterations, unfold allows 1000"),
         (model({"M": 0}), "loop", UnsupportedError, "what it records is not known"),
-        (model({"cond": True}, STATED), "loop", TripCountError, "has a condition"),
+        (model({"cond": True}, WITH_CONDITION), "loop", TripCountError, "has a condition"),
         (model({"exit": "middle"}), "loop", UnsupportedError, "middle of the body"),
         (model({"slices": {"gain": "gain"}}), "loop", UnsupportedError, "it has slices"),
         (model({"recordings": {"row": {"length": 9}}}), "loop", UnsupportedError, "fixed length"),
-        (model(None, EARLY), "loop", UnsupportedError, "a port with a default_value"),
+        (model(None, WITH_DEFAULT), "loop", UnsupportedError, "a port with a default_value"),
         (
             model(output_ports={"x": {"value": "f.stopped_by"}, "rows": {"value": "f[2]"}}),
             "loop",
@@ -195,13 +197,15 @@ EARLY["nodes"]["B"]["input_ports"]["y"] = {"default_value": 1.0}
         ),
     ],
 )
-def test_what_cannot_be_unfolded(source: Any, loop: str, error: Any, sentence: str) -> None:
+def test_loops_that_cannot_be_unfolded_are_refused(
+    source: Any, loop: str, error: Any, sentence: str
+) -> None:
     with pytest.raises(error, match=sentence) as raised:
         mdf_loop.unfold(source, loop)
     assert isinstance(raised.value, LoopError)
     assert raised.value.findings[0].where
 
 
-def test_most() -> None:
+def test_most_limits_the_iterations() -> None:
     with pytest.raises(TripCountError, match="has 4 iterations, unfold allows 3"):
         mdf_loop.unfold(model(), "loop", most=3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from tests.folding.flat_graphs import graph, node, ran
+from tests.folding.flat_graphs import graph, node, run_to_lists
 
 COUNT = node("k", k1="k + 1", go="k < 5")
 
@@ -28,7 +28,7 @@ def test_r3_01_parameter_map_and_a_condition_over_a_counter() -> None:
         },
         *("start.one -> scale.z", "start.zero -> count.k", "scale.z1 -> out.z"),
     )
-    made = ran(counted({"scale.z1": "scale.z"}, ["scale"], flat), x=0.34, y=1.11)
+    made = run_to_lists(counted({"scale.z1": "scale.z"}, ["scale"], flat), x=0.34, y=1.11)
     assert made["result"] == pytest.approx(0.34 * 1.11**5, rel=1e-15)
     assert made["k1"] == 5
 
@@ -37,7 +37,7 @@ def test_r3_01_parameter_map_and_a_condition_over_a_counter() -> None:
 def test_r3_02_the_value_itself_is_carried(x: float, y: float, expected: float) -> None:
     flat = graph({"scale": node("x y", z="x * y")})
     folded = mdf_loop.fold(flat, ["scale"], {"z": "x"}, trip_count=5)
-    assert ran(folded, x=x, y=y)["z"] == pytest.approx(expected, rel=1e-8)
+    assert run_to_lists(folded, x=x, y=y)["z"] == pytest.approx(expected, rel=1e-8)
 
 
 def test_r3_03_what_follows_reads_the_result() -> None:
@@ -61,7 +61,9 @@ def test_r3_04_the_initial_value_is_read_after_the_loop() -> None:
     )
     folded = mdf_loop.fold(flat, ["power"], {"power.z1": "power.z"}, trip_count=5)
     z, x, y = 1.2, 0.92, 3.2
-    assert ran(folded, z=z, x=x, y=y)["result"] == pytest.approx(z * x**5 * y + z, rel=1e-14)
+    assert run_to_lists(folded, z=z, x=x, y=y)["result"] == pytest.approx(
+        z * x**5 * y + z, rel=1e-14
+    )
 
 
 def test_r3_08_a_chain_of_carried_values_all_readable_after() -> None:
@@ -73,7 +75,7 @@ def test_r3_08_a_chain_of_carried_values_all_readable_after() -> None:
         *("start.a -> step.x0", "start.b -> step.x1", "start.c -> step.x2"),
     )
     carry = {"step.x3": "x2", "step.x2": "x1", "step.x1": "x0"}
-    made = ran(mdf_loop.fold(flat, ["step"], carry, trip_count=5))
+    made = run_to_lists(mdf_loop.fold(flat, ["step"], carry, trip_count=5))
     x0, x1, x2 = 0.1, 0.2, 0.3
     for _ in range(5):
         old = x1
@@ -85,7 +87,7 @@ def test_r3_08_two_values_swap() -> None:
     flat = graph({"pair": node("x y", a="x * 1", b="y * 1")})
     for rounds, expected in ((3, (2.0, 1.0)), (4, (1.0, 2.0))):
         folded = mdf_loop.fold(flat, ["pair"], {"a": "pair.y", "b": "pair.x"}, trip_count=rounds)
-        made = ran(folded, x=1.0, y=2.0)
+        made = run_to_lists(folded, x=1.0, y=2.0)
         assert (made["b"], made["a"]) == expected
 
 
@@ -106,5 +108,5 @@ def test_r3_11_exit_in_mid_body(x: float, limit: float, expected: tuple[float, .
     folded = mdf_loop.fold(
         flat, ["before", "after"], {"s1": "before.s", "n1": "after.n"}, while_="before.go"
     )
-    made = ran(folded, x=x, limit=limit)
+    made = run_to_lists(folded, x=x, limit=limit)
     assert (made["p"], made["s1"], made["n1"]) == expected
