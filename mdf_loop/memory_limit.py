@@ -23,6 +23,7 @@ from pathlib import Path
 
 from mdf_loop import used_memory
 from mdf_loop.errors import InputError, MemoryLimitError
+from mdf_loop.quantities import Unit, convert
 
 LEAST = 10**9
 """Bytes that a run may take on the smallest machine, if nothing else is said."""
@@ -44,7 +45,7 @@ def checked_limit(given: object) -> int | None:
     """
     if given is None:
         return None
-    found = _read(given)
+    found = _read(convert(given, Unit("byte"), "the memory limit"))
     if found is None or not math.isfinite(found):
         raise InputError(f"the memory limit is {given!r}"[:200] + ", which is no size", hint=_HINT)
     if found < 1:

@@ -14,19 +14,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
 from inspect import isroutine
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from mdf_loop.errors import InputError, LoopError
-from mdf_loop.numbers_only import only_numbers
 
 _DEEPEST = 64
 """The most axes that numpy's arrays have."""
 
-_PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
+_PLAIN = frozenset(
+    (bool, int, float, complex, str, bytes, type(None), np.bool_, np.int64, np.float64)
+)
+"""Types of values that have no unit, the usual ones."""
 
 _FOREIGN = ("unit", "units", "dim")
 """Attributes in which other packages keep a unit: astropy; unyt, quantities and neo; Brian2."""
@@ -60,14 +65,12 @@ def has_unit(value: Any, depth: int = 0) -> bool:
     kind = type(value)
     if kind in _PLAIN or isinstance(value, np.generic):
         return False
-    if kind is np.ndarray and value.dtype.kind != "O":
-        return False
     if kind is np.ndarray or isinstance(value, list | tuple):
-        if depth == _DEEPEST or (kind is not np.ndarray and only_numbers(value)):
+        if kind is np.ndarray and value.dtype.kind != "O":
             return False
-        return any(
-            has_unit(part, depth + 1) for part in (value.flat if kind is np.ndarray else value)
-        )
+        parts = value.ravel().tolist() if kind is np.ndarray else value
+        plain = depth == _DEEPEST or _PLAIN.issuperset(map(type, parts))
+        return not plain and any(has_unit(part, depth + 1) for part in parts)
     if _is_quantity(value) or _unit_of_others(value):
         return True
     content = _content(value)
@@ -103,10 +106,11 @@ def short_form(value: Any) -> str:
     Anything else gives an empty text.
     """
     number = value.magnitude if _is_quantity(value) else None
-    if not isinstance(number, int | float | np.integer):
-        return ""
-    plain = float(number) if isinstance(number, float) else int(number)
-    return f"{plain!r}{value.units:~D}"
+    if isinstance(number, np.ndarray) and number.ndim == 0:
+        number = number.item()
+    if isinstance(number, float):
+        return f"{float(number)!r}{value.units:~D}"
+    return f"{number}{value.units:~D}" if isinstance(number, int | np.integer | Decimal) else ""
 
 
 class _Conversion(Struct, frozen=True):
@@ -135,14 +139,15 @@ class _Conversion(Struct, frozen=True):
     def _magnitude(self, quantity: Any) -> Any:
         """Return the number of a Quantity in the unit of the model."""
         if _name(quantity.units) == "dimensionless":
-            return quantity.magnitude
+            return _usual_number(quantity.magnitude)
         target = self._target(quantity)
         if self.is_difference:
             target = self._difference(quantity, target)
         try:
-            return quantity.to(target).magnitude
+            number = quantity.to(target).magnitude
         except Exception as problem:  # noqa: BLE001 - a registry has errors of its own
-            raise self._unlike(quantity, str(problem)) from None
+            raise self._unlike(quantity, _sentence(problem)) from None
+        return _usual_number(number)
 
     def _target(self, quantity: Any) -> Any:
         """Return the unit to which a Quantity is converted."""
@@ -230,7 +235,7 @@ def _unit_of_others(value: Any) -> str:
         unit = getattr(value, name, None)
         if unit is None or isinstance(unit, str) or isroutine(unit):
             continue
-        text = str(unit)
+        text = str(unit).removeprefix("1.0 ")  # of quantities
         if text not in ("", "1") and not text.endswith("dimensionless"):
             return text
     return ""
@@ -265,6 +270,25 @@ def _known_spellings(registry: Any, text: str) -> Iterator[str]:
         except Exception:  # noqa: BLE001 - not this one
             continue
         yield spelling
+
+
+def _usual_number(number: Any) -> Any:
+    """Return a number, or an array, of a registry that computes with others as one of Python or numpy."""
+    if isinstance(number, Decimal | Fraction):
+        return float(number)
+    if type(number) is not np.ndarray:
+        return number
+    if number.dtype.kind == "O" and all(isinstance(each, Real | Decimal) for each in number.flat):
+        number = number.astype(float)
+    return number[()] if number.ndim == 0 else number
+
+
+def _sentence(problem: Exception) -> str:
+    """Return the sentence of an error of a registry; some cannot be shown."""
+    try:
+        return str(problem)
+    except Exception:  # noqa: BLE001 - that of Fractions, for example
+        return type(problem).__name__
 
 
 def _name(unit: Any) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,9 @@ from mdf_loop.quantities import NO_UNIT, Unit, convert, has_unit, short_form
 REGISTRY = pint.UnitRegistry()
 OTHER = pint.UnitRegistry()
 OTHER.define("spike = 1e-12 * ampere")
+EXACT = pint.UnitRegistry(non_int_type=Decimal)
+RATIONAL = pint.UnitRegistry(non_int_type=Fraction)
+FORCED = pint.UnitRegistry(force_ndarray=True)
 Q = REGISTRY.Quantity
 PICO = Unit("pA", "$.here")
 
@@ -67,11 +72,18 @@ def column(values: list[Any]) -> pd.Series:
         (Q(3.0, ""), 3.0),
         (Q(1.0, "nA/pA"), 1000.0),
         (Q(50.0, "percent"), 0.5),
+        (EXACT.Quantity(Decimal("0.9"), "nA"), 900.0),
+        (EXACT.Quantity(Decimal("0.9"), ""), 0.9),
+        (RATIONAL.Quantity(Fraction(9, 10), "nA"), 900.0),
+        (RATIONAL.Quantity(np.array([Fraction(9, 10)]), "nA"), [900.0]),
+        (FORCED.Quantity(0.9, "nA"), 900.0),
     ],
 )
 def test_a_quantity_is_converted_by_its_registry(value: Any, expected: Any) -> None:
     assert has_unit(value)
-    assert np.allclose(convert(value, PICO, "x"), expected, rtol=1e-15)
+    plain = np.asarray(convert(value, PICO, "x"))
+    assert plain.dtype.kind in "if"
+    assert np.allclose(plain, expected, rtol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +141,11 @@ def test_a_point_on_a_scale_is_no_difference(unit: str) -> None:
         (Q(3.0, "mV"), Unit("widgets", "$.p"), r"'widgets', is none that pint knows\n  at \$\.p"),
         (Q(3.0, "mV"), Unit("mV/"), "'mV/', is none that pint knows"),
         (Q(3.0, "mV"), Unit("2 mV"), "'2 mV', is none that pint knows"),
+        (
+            RATIONAL.Quantity(Fraction(3), "mV"),
+            PICO,
+            "x is given in millivolt, but its unit is 'pA'",
+        ),
         (Q(5.0, "percent"), Unit("widgets"), "'widgets', is none that pint knows"),
         (Q(3.0, "ohm"), Unit("MOhm"), "write 'Mohm' there"),
         (Q(3.0, "A/m**2"), Unit("uA/cm2"), r"write 'uA/cm\*\*2' there"),
@@ -171,7 +188,7 @@ def test_dimensionless_arrays_of_other_packages_are_plain(text: str) -> None:
         np.float64(2.0),
         np.ones(3),
         np.array(["a", None, [1.0]], dtype=object),
-        [[1.0, 2.0], [3.0, np.float32(4.0)]],
+        [[1.0, 2.0], [3.0, np.float32(4.0)], [np.float64(5.0), np.int64(6)], [np.ones(2)]],
         {"a": 1},
         xr.DataArray([1.0], attrs={"units": "mV"}),
         pd.Series([1.0, 2.0], index=["unit", "units"]),
@@ -205,6 +222,8 @@ def test_values_of_documents_are_plain_numbers() -> None:
         (Q(50, "us"), "50µs"),
         (Q(np.int64(5), "min"), "5min"),
         (Q(np.float64(0.1), "ms"), "0.1ms"),
+        (Q(np.array(0.1), "ms"), "0.1ms"),
+        (EXACT.Quantity(Decimal("0.10"), "ms"), "0.10ms"),
         (Q([0.1], "ms"), ""),
         (0.1, ""),
     ],

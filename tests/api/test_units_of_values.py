@@ -229,6 +229,7 @@ def test_a_grid_of_no_list_is_refused(wrong: Any) -> None:
         (Q(np.float64(0.1), "ms"), 0.1),
         (Q(0.5, ""), 0.5),
         (Q(2.0, "1/kHz"), 2.0),
+        (pint.UnitRegistry(force_ndarray=True).Quantity(2.0, "1/kHz"), 2.0),
         (Q(1, "week"), 7 * 24 * 3600e3),
     ],
 )
@@ -268,8 +269,11 @@ def test_a_state_is_converted(cell: mdf_loop.Compiled) -> None:
         cell.run(state={**state, "step": Q(1, "V")}, **RUN)
 
 
-def test_limits_of_time_may_be_quantities(cell: mdf_loop.Compiled) -> None:
+def test_limits_may_be_quantities(cell: mdf_loop.Compiled) -> None:
     assert same(cell.run(time_limit=Q(10, "min"), **RUN), cell.run(**RUN))
+    assert same(cell.run(memory_limit=Q(4, "gigabyte"), **RUN), cell.run(**RUN))
+    with pytest.raises(InputError, match="the memory limit is given in volt"):
+        cell.run(memory_limit=Q(4, "volt"), **RUN)
     with pytest.raises(InputError, match="the time limit is given in volt, but its unit is 's'"):
         cell.run(time_limit=Q(1.0, "V"), **RUN)
 
