@@ -21,7 +21,8 @@ from mdf_loop.results.data import Results
 from mdf_loop.run.onnxruntime.session import use_threads
 from mdf_loop.run.recording.missing import cast_for_nan
 from mdf_loop.run.recording.not_finite import NotFinite, earliest
-from mdf_loop.run.recording.regions import COMPUTED, FAILED, Regions
+from mdf_loop.run.recording.region_layout import COMPUTED, FAILED
+from mdf_loop.run.recording.regions import Regions
 from mdf_loop.specification import RunControls, RunSpecification, Values
 from mdf_loop.sweeps import part_of, shape_of
 from mdf_loop.trials import Draws

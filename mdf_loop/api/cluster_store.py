@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-from msgspec import ValidationError, convert, to_builtins
+from msgspec import to_builtins
 
 from mdf_loop.api.cluster_job import FailedMember, Job, MadeBlock, axes_in_front, flat, write
 from mdf_loop.api.cluster_pilot import Pilot
@@ -22,10 +22,14 @@ from mdf_loop.reading.names import named_items
 from mdf_loop.results.data import Results
 from mdf_loop.run.control.checkpoint import difference, digest_of_arrays
 from mdf_loop.run.outputs import Axis
+from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.claim import Claim
 from mdf_loop.run.recording.labels import ENDS, coordinates
+from mdf_loop.run.recording.metadata import DamagedError
 from mdf_loop.run.recording.not_finite import NotFinite, earliest
-from mdf_loop.run.recording.regions import COMPUTED, Along, Regions, create_regions, found_regions
+from mdf_loop.run.recording.region_layout import COMPUTED, SWEEP, RegionLayout, read_layout
+from mdf_loop.run.recording.regions import Along, Regions, create_regions
+from mdf_loop.run.recording.store_files import plain_files
 from mdf_loop.run.recording.stored import stored_axes
 from mdf_loop.specification import RunSpecification
 from mdf_loop.sweeps import Grid, MadeSweep, part_of
@@ -33,6 +37,8 @@ from mdf_loop.version import __version__
 
 _NOTED = 1.0
 """Seconds between two notes in the store about how far the run is."""
+
+_REMEDY = "put back the store as it was, or begin anew: overwrite=True (--overwrite) without resume"
 
 _FAILED = 1000
 """How many members that have failed are named in the store."""
@@ -97,23 +103,29 @@ class InStore:
     def found(
         cls, job: Job, prepared: Prepared, asked: RunSpecification, claim: Claim
     ) -> InStore | None:
-        """The store of an earlier run that was the same; None if there is none.
+        """Return the store of an earlier run that was the same; None if there is none.
+
+        Nothing is changed before all of the store was checked.
 
         Raises:
-            InputError: it is that of another run.
+            InputError: the store is that of another run, or damaged.
         """
-        store = found_regions(claim.path)
-        if store is None:
+        if SWEEP not in folder.attributes_of(claim.place):
             return None
-        said = store.manifest()
-        if apart := difference(said["run"], _identity(job, prepared, asked)):
-            raise InputError(
-                f"the store '{claim.path}' is of {apart}",
-                hint="give the same command, or begin anew without resume",
-            )
-        claim.run = store.run
-        made = cls(job, prepared, _read(said), store, claim)
-        made.not_finite = _read_not_finite(said)
+        try:
+            layout = read_layout(claim.place)
+            _refuse_other_run(layout.record.run, job, prepared, asked, claim)
+            for _ in plain_files(claim.place):
+                pass
+            cut = _cut(layout, job)
+        except DamagedError as error:
+            raise InputError(f"cannot continue '{claim.path}': {error}", hint=_REMEDY) from None
+        layout.mend(claim.place)
+        record = layout.record
+        claim.run = str(folder.attributes_of(claim.place).get(folder.RUN))
+        store = Regions(claim.place, claim.run, record.shape, record.outputs, record.flags)
+        made = cls(job, prepared, cut, store, claim)
+        made.not_finite = record.not_finite
         return made
 
     def _is_there(self, block: MemberBlock) -> bool:
@@ -181,20 +193,33 @@ def _written(cut: Cut) -> dict[str, Any]:
     }
 
 
-def _read(said: Mapping[str, Any]) -> Cut:
-    try:
-        shape = tuple(map(int, said["shape"]))
-        return Cut(shape, int(said["axis"]), int(said["chunk"]), int(said["chunks_in_block"]))
-    except (KeyError, TypeError, ValueError):
-        raise InputError("the store does not say rightly how its members are cut") from None
+def _cut(layout: RegionLayout, job: Job) -> Cut:
+    """Return the division of the members into blocks that a store records.
+
+    Raises:
+        DamagedError: it is not a division of the members of this run.
+    """
+    record = layout.record
+    if record.shape != job.shape:
+        raise DamagedError(
+            f"it says that its members are {list(record.shape)}, and those of this run are "
+            f"{list(job.shape)}"
+        )
+    cut = Cut(record.shape, record.axis, record.chunk, record.chunks_in_block)
+    if cut.count != record.blocks:
+        raise DamagedError(f"it says that there are {record.blocks} blocks, not {cut.count}")
+    return cut
 
 
-def _read_not_finite(said: Mapping[str, Any]) -> NotFinite | None:
-    """Return the first value that is not finite in what an earlier run has computed, if it says so."""
-    try:
-        return convert(said.get("not_finite"), NotFinite | None)
-    except ValidationError:
-        raise InputError("the store does not say rightly what was not finite") from None
+def _refuse_other_run(
+    run: Mapping[str, str], job: Job, prepared: Prepared, asked: RunSpecification, claim: Claim
+) -> None:
+    """Raise InputError if a store has the members of another run."""
+    if apart := difference(run, _identity(job, prepared, asked)):
+        raise InputError(
+            f"the store '{claim.path}' is of {apart}",
+            hint="give the same command, or begin anew without resume",
+        )
 
 
 def _identity(job: Job, prepared: Prepared, asked: RunSpecification) -> dict[str, str]:

@@ -26,12 +26,7 @@ from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.claim import Claim
 from mdf_loop.run.recording.labels import ENDS, Labelled, coordinates, safe_name, variables
-
-SWEEP = "sweep"
-"""The attribute that says what the run is, and how far."""
-
-COMPUTED, FAILED = 1, 2
-_MEANINGS = {"flag_values": [0, COMPUTED, FAILED], "flag_meanings": "missing computed failed"}
+from mdf_loop.run.recording.region_layout import FLAG_ATTRIBUTES, SWEEP
 
 _AT_ONCE = 1 << 16
 """How many members' coordinates are made at once."""
@@ -70,6 +65,7 @@ class Regions(Struct, frozen=True):
             self._write(self.flags, boxes, flags)
 
     def _write(self, name: str, boxes: list[Box], rows: Array) -> None:
+        self._refuse_links(safe_name(name))
         made = folder.open_array(self.place / safe_name(name), "r+")
         front, first = len(self.shape), 0
         if rows.shape[1:] != made.shape[front:] or not _fits(rows.dtype, made.dtype):
@@ -83,6 +79,16 @@ class Regions(Struct, frozen=True):
             last = first + math.prod(extents)
             made[box] = rows[first:last].reshape(*extents, *rows.shape[1:])
             first = last
+
+    def _refuse_links(self, name: str) -> None:
+        """Raise InputError if the folder of an array or of its chunks is a link."""
+        for place in (self.place / name, self.place / name / "c"):
+            if place.is_symlink():
+                raise InputError(
+                    f"cannot write '{self.place}': '{place.relative_to(self.place)}' in it is a "
+                    "link, and nothing is written through links",
+                    hint="put the folder itself in place of the link",
+                )
 
     def computed(self) -> Array:
         """What became of each member, along one axis."""
@@ -150,7 +156,7 @@ def create_regions(
             _write_coordinate(new, item, dict(zip(dims, shape, strict=True)), along)
             documents[safe_name(item.name)] = folder.read_json(new / safe_name(item.name))
         for item in (*variables(template), Labelled(flags, dims, np.zeros(1, np.int8), "")):
-            _blank(new, item, front, shape, chunk, _MEANINGS if item.name == flags else {})
+            _blank(new, item, front, shape, chunk, FLAG_ATTRIBUTES if item.name == flags else {})
             documents[safe_name(item.name)] = folder.read_json(new / safe_name(item.name))
         whose = {folder.RUN: claim.run, SWEEP: dict(said)}
         folder.write_json(new, folder.root_of(documents, {**folder.described(template), **whose}))
@@ -206,24 +212,3 @@ def _write_coordinate(
 def _parts(count: int) -> Iterator[tuple[int, int]]:
     for first in range(0, count, _AT_ONCE):
         yield first, min(first + _AT_ONCE, count)
-
-
-def found_regions(place: Path) -> Regions | None:
-    """The store of an earlier run that was written by regions; None if there is none."""
-    there = folder.attributes_of(place)
-    said = there.get(SWEEP)
-    if not isinstance(said, Mapping):
-        return None
-    try:
-        return Regions(
-            folder.checked_store(place),
-            str(there[folder.RUN]),
-            tuple(map(int, said["shape"])),
-            tuple(map(str, said["outputs"])),
-            str(said["flags"]),
-        )
-    except (KeyError, TypeError, ValueError):
-        raise InputError(
-            f"the store '{place}' does not say rightly how far its run was",
-            hint="begin anew: overwrite=True (--overwrite) without resume",
-        ) from None

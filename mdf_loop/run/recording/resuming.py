@@ -16,9 +16,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,6 @@ from msgspec import Struct
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.run.recording.metadata import (
-    HEAD,
     METADATA,
     OURS,
     STREAMED,
@@ -39,6 +36,7 @@ from mdf_loop.run.recording.metadata import (
     parsed,
     read_json,
 )
+from mdf_loop.run.recording.store_files import check_chunk, chunks_by_array, is_chunk, plain_files
 
 _ANEW = "put back the store as it was, or begin anew: leave resume (--resume) out"
 
@@ -87,7 +85,7 @@ def document_to_go_on(
     if names != set(outputs):
         raise _damaged_checkpoint("it is of other outputs")
     try:
-        files = dict(_files(place))
+        files = dict(plain_files(place))
         there = _layout_there(place, promised)
         for name in promised.arrays:
             _check_same(there, promised, name, length)
@@ -123,27 +121,6 @@ def _in_memory(entry: Entry) -> np.dtype[Any]:
 
 
 # --- what is on the disk --------------------------------------------------------------------------
-
-
-def _files(place: Path, within: str = "") -> Iterator[tuple[str, int]]:
-    """All files of a store and how long they are, by their places in it.
-
-    Raises:
-        DamagedError: there is something that leads to another place.
-    """
-    try:
-        found = [*os.scandir(place / within)]
-    except OSError as error:
-        raise DamagedError(f"'{within or '.'}' cannot be read: {error.strerror}") from None
-    for entry in found:
-        name = f"{within}{entry.name}"
-        about = entry.stat(follow_symlinks=False)
-        if stat.S_ISDIR(about.st_mode):
-            yield from _files(place, f"{name}/")
-        elif stat.S_ISREG(about.st_mode):
-            yield name, about.st_size
-        else:
-            raise DamagedError(f"'{name}' in it is no plain file: nothing is written through links")
 
 
 def _layout_there(place: Path, promised: Layout) -> Layout:
@@ -229,39 +206,18 @@ def _check_chunks(
     length: int,
 ) -> None:
     """All chunks are there and whole that hold rows which the checkpoint does not have itself."""
-    within: dict[str, list[str]] = {}
-    for file in files:
-        name, _, rest = file.partition("/")
-        within.setdefault(name, []).append(rest)
+    paths = chunks_by_array(files)
     for name, entry in layout.arrays.items():
         shape = list(entry.shape)
         if name in layout.growing:
             axis = layout.axis(name)
             shape[axis] = length - tails[entry.name].shape[axis]
         counts = [-(-n // size) for n, size in zip(shape, entry.chunks, strict=True)]
-        needed = [file for file in within.get(name, ()) if _is_chunk(file, counts)]
+        needed = [key for key in paths.get(name, ()) if is_chunk(key, counts)]
         missing = math.prod(counts) - len(needed)
         if missing and not entry.is_open:
             raise DamagedError(
                 f"{missing} of {math.prod(counts)} chunks of '{entry.name}' are missing"
             )
-        for file in needed:
-            _check_chunk(place / name, file, files[f"{name}/{file}"], entry)
-
-
-def _is_chunk(file: str, counts: list[int]) -> bool:
-    """Whether a file is one of so many chunks along each axis: `c/0/3`."""
-    word, *numbers = file.split("/")
-    return (
-        word == "c"
-        and len(numbers) == len(counts)
-        and all(text.isascii() and text.isdecimal() for text in numbers)
-        and all(int(text) < count for text, count in zip(numbers, counts, strict=True))
-    )
-
-
-def _check_chunk(array: Path, file: str, size: int, entry: Entry) -> None:
-    with (array / file).open("rb") as stream:
-        head = stream.read(HEAD)
-    if not entry.is_whole(head, size):
-        raise DamagedError(f"'{array.name}/{file}' is {'damaged' if size else 'empty'}")
+        for key in needed:
+            check_chunk(place / name, key, files[f"{name}/{key}"], entry)

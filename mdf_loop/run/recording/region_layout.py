@@ -1,0 +1,203 @@
+"""The metadata of a store that was written by regions, validated before a run continues it.
+
+    x.zarr/zarr.json     attribute `sweep`: a `SweepRecord`
+                         consolidated metadata: an `Entry` for each array
+
+A worker opens the arrays by their own metadata, so these are replaced by those of the whole store.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from msgspec import Meta, Struct, ValidationError, convert
+
+from mdf_loop.run.recording import zarr_folder as folder
+from mdf_loop.run.recording.labels import safe_name
+from mdf_loop.run.recording.metadata import METADATA, OURS, DamagedError, Entry, attributes_in
+from mdf_loop.run.recording.not_finite import NotFinite
+
+SWEEP = "sweep"
+"""The attribute of a store with the `SweepRecord`."""
+
+COMPUTED, FAILED = 1, 2
+
+FLAG_ATTRIBUTES = {
+    "flag_values": [0, COMPUTED, FAILED],
+    "flag_meanings": "missing computed failed",
+}
+"""Attributes of the array of flags, as the CF conventions name them."""
+
+_Count = Annotated[int, Meta(ge=0)]
+_Extent = Annotated[int, Meta(ge=1)]
+
+
+class SweepRecord(Struct, frozen=True, kw_only=True):
+    """The run that a store is of, the division of its members into chunks, and its progress.
+
+    Attributes:
+        run: Identity of the run.
+        shape: Number of members along each axis.
+        axis: Axis that is divided into chunks.
+        chunk: Members of a chunk along that axis.
+        chunks_in_block: Chunks of a block.
+        outputs: Names of the outputs.
+        flags: Name of the array of flags.
+        blocks: Number of blocks.
+        blocks_done: Number of blocks that are computed.
+        members: Number of members.
+        native: Form of each loop.
+        seed: Seed of the random numbers.
+        draws: True if the model draws random numbers of that seed.
+        failed: Error of each member whose run has failed, by the member's description.
+        not_finite: First value that is not finite.
+    """
+
+    run: dict[str, str]
+    shape: tuple[_Extent, ...]
+    axis: _Count
+    chunk: _Extent
+    chunks_in_block: _Extent
+    outputs: tuple[str, ...]
+    flags: str
+    blocks: _Count
+    blocks_done: _Count
+    members: _Count
+    native: dict[str, str]
+    seed: _Count | None
+    draws: bool
+    failed: dict[str, str] = {}
+    not_finite: NotFinite | None = None
+
+    @property
+    def chunk_shape(self) -> tuple[int, ...]:
+        """Members of a chunk along each axis."""
+        return (*(1,) * self.axis, self.chunk, *self.shape[self.axis + 1 :])
+
+
+class RegionLayout(Struct, frozen=True):
+    """The metadata of a store, by arrays; `documents` has the metadata of each array."""
+
+    record: SweepRecord
+    arrays: Mapping[str, Entry]
+    documents: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, root: Any) -> RegionLayout:
+        """Return the layout that the metadata of a store describe.
+
+        Raises:
+            DamagedError: the metadata are not as they were written.
+        """
+        attributes = attributes_in(root)
+        _check(OURS in attributes, "it is none of mdf_loop")
+        try:
+            record = convert(attributes.get(SWEEP), SweepRecord)
+        except ValidationError as error:
+            raise DamagedError(f"its attribute '{SWEEP}' is damaged: {error}") from None
+        whole = root.get("consolidated_metadata")
+        documents = whole.get("metadata") if isinstance(whole, dict) else None
+        _check(isinstance(documents, dict), "it does not say what its arrays are")
+        assert isinstance(documents, dict)
+        arrays = {name: _entry(name, entry, record) for name, entry in documents.items()}
+        layout = cls(record, arrays, documents)
+        layout._check_cut()
+        layout._check_outputs()
+        layout._check_extents()
+        return layout
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the folders of the outputs."""
+        return [safe_name(name) for name in self.record.outputs]
+
+    @property
+    def coordinates(self) -> list[str]:
+        """Names of the arrays that are neither outputs nor flags."""
+        others = {*self.outputs, self.record.flags}
+        return [name for name in self.arrays if name not in others]
+
+    def _check_cut(self) -> None:
+        record = self.record
+        _check(
+            record.axis < len(record.shape)
+            and record.chunk <= record.shape[record.axis]
+            and record.members == math.prod(record.shape),
+            "the division of its members into chunks is damaged",
+        )
+        flags = self.arrays.get(record.flags)
+        _check(
+            flags is not None
+            and flags.dtype == np.int8
+            and (flags.shape, flags.chunks) == (record.shape, record.chunk_shape),
+            f"it has no array '{record.flags[:80]}' of flags",
+        )
+
+    def _check_outputs(self) -> None:
+        flags = self.arrays[self.record.flags]
+        front = len(flags.shape)
+        _check(
+            len({*self.outputs, self.record.flags}) == len(self.record.outputs) + 1 > 1,
+            "the names of its outputs are damaged",
+        )
+        for name in self.outputs:
+            _check(name in self.arrays, f"it has no array of the output '{name[:80]}'")
+            entry = self.arrays[name]
+            _check(
+                (entry.dims[:front], entry.shape[:front], entry.chunks[:front])
+                == (flags.dims, flags.shape, flags.chunks),
+                f"the members of '{name}' are not divided like the flags",
+            )
+
+    def _check_extents(self) -> None:
+        """Check that axes with one name have one extent."""
+        extents: dict[str, int] = {}
+        for name, entry in self.arrays.items():
+            for dim, extent in zip(entry.dims, entry.shape, strict=True):
+                _check(
+                    extents.setdefault(dim, extent) == extent,
+                    f"the extent of '{name}' along '{dim}' is {extent}, not {extents[dim]}",
+                )
+
+    def mend(self, place: Path) -> None:
+        """Replace the arrays' own metadata by those of the whole store where both differ."""
+        for name, document in self.documents.items():
+            try:
+                is_same = folder.read_json(place / name) == document
+            except (OSError, DamagedError):
+                is_same = False
+            if not is_same:
+                (place / name).mkdir(exist_ok=True)
+                folder.write_json(place / name, document)
+
+
+def read_layout(place: Path) -> RegionLayout:
+    """Return the layout of the store at `place`.
+
+    Raises:
+        DamagedError: the metadata are not as they were written, or cannot be read.
+    """
+    try:
+        return RegionLayout.of(folder.read_json(place))
+    except OSError as error:
+        raise DamagedError(f"its '{METADATA}' cannot be read: {error.strerror}") from None
+
+
+def _entry(name: str, document: Any, record: SweepRecord) -> Entry:
+    """Return the entry of an array; the attributes of the flags are not texts alone."""
+    if name == record.flags and isinstance(document, dict):
+        _check(
+            document.get("attributes") == FLAG_ATTRIBUTES,
+            f"the attributes of '{name}' are not those of flags",
+        )
+        document = {**document, "attributes": {}}
+    return Entry.of(name, document)
+
+
+def _check(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise DamagedError(sentence)

@@ -1,0 +1,79 @@
+"""The files of a Zarr store: the search for them, the names of chunks, and the check of a chunk."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from mdf_loop.run.recording.metadata import HEAD, DamagedError, Entry
+
+
+def plain_files(place: Path, within: str = "") -> Iterator[tuple[str, int]]:
+    """Yield the path within the store and the size in bytes of each file.
+
+    Raises:
+        DamagedError: the store contains a link or another special file, or a folder is unreadable.
+    """
+    try:
+        children = [*os.scandir(place / within)]
+    except OSError as error:
+        raise DamagedError(f"'{within or '.'}' cannot be read: {error.strerror}") from None
+    for child in children:
+        name = f"{within}{child.name}"
+        about = child.stat(follow_symlinks=False)
+        if stat.S_ISDIR(about.st_mode):
+            yield from plain_files(place, f"{name}/")
+        elif stat.S_ISREG(about.st_mode):
+            yield name, about.st_size
+        else:
+            raise DamagedError(f"'{name}' in it is no plain file: nothing is written through links")
+
+
+def chunk_keys(
+    shape: Sequence[int], chunks: Sequence[int], box: Sequence[slice] = ()
+) -> Iterator[str]:
+    """Yield the keys of all chunks with elements in a box, such as `c/0/3`.
+
+    Args:
+        shape: Shape of the array.
+        chunks: Shape of a chunk.
+        box: Range along each of the first axes. Other axes are taken whole.
+    """
+    whole = (slice(0, extent) for extent in shape[len(box) :])
+    ranges = (
+        range(part.start // size, -(-part.stop // size))
+        for part, size in zip((*box, *whole), chunks, strict=True)
+    )
+    for place in itertools.product(*ranges):
+        yield "/".join(("c", *map(str, place)))
+
+
+def chunks_by_array(files: Mapping[str, int]) -> dict[str, list[str]]:
+    """Return the paths within each top-level folder of a store."""
+    paths: dict[str, list[str]] = {}
+    for file in files:
+        name, _, rest = file.partition("/")
+        paths.setdefault(name, []).append(rest)
+    return paths
+
+
+def is_chunk(path: str, counts: Sequence[int]) -> bool:
+    """Return True if a path is the key of one of `counts` chunks along each axis."""
+    word, *numbers = path.split("/")
+    return (
+        word == "c"
+        and len(numbers) == len(counts)
+        and all(text.isascii() and text.isdecimal() for text in numbers)
+        and all(int(text) < count for text, count in zip(numbers, counts, strict=True))
+    )
+
+
+def check_chunk(array: Path, key: str, size: int, entry: Entry) -> None:
+    """Raise DamagedError if a chunk of an array is not intact."""
+    with (array / key).open("rb") as stream:
+        head = stream.read(HEAD)
+    if not entry.is_whole(head, size):
+        raise DamagedError(f"'{array.name}/{key}' is {'damaged' if size else 'empty'}")

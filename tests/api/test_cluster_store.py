@@ -1,0 +1,197 @@
+"""A run on a cluster that continues a store: links, forged metadata and damaged files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.api.compiled import Compiled
+from mdf_loop.errors import InputError
+from tests.models.timed import graph
+from tests.strategies.inline_cluster import compute_inline
+
+B = np.linspace(0.2, 1.4, 10)
+GIVEN: dict[str, Any] = {"sweep": {"n.b": B}, "steps": 6, "every": 2, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def model() -> Compiled:
+    """A model with one output that differs in all members."""
+    node = {
+        "parameters": {
+            "b": {"value": 1.0},
+            "x": {"default_initial_value": 0.25, "value": "b * x * (2 - x)"},
+        },
+        "output_ports": {"x": {"value": "x"}},
+    }
+    return mdf_loop.compile(graph(n=node)["g"], device="cpu")
+
+
+@pytest.fixture(scope="module")
+def unbroken(model: Compiled) -> np.ndarray:
+    return np.asarray(model.run(**GIVEN)["n.x"])
+
+
+@pytest.fixture
+def blocks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the blocks that were computed."""
+    return compute_inline(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def original(model: Compiled, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("stores") / "original.zarr"
+    with pytest.MonkeyPatch.context() as patch:
+        compute_inline(patch)
+        model.run(**GIVEN, cluster=1, block=3, output=store)
+    return store
+
+
+@pytest.fixture
+def store(original: Path, tmp_path: Path, blocks: list[int]) -> Path:
+    """A copy of the store, all of whose members are computed."""
+    return Path(shutil.copytree(original, tmp_path / "s.zarr"))
+
+
+def resumed(model: Compiled, store: Path) -> mdf_loop.Results:
+    return model.run(**GIVEN, cluster=1, block=3, output=store, resume=True)
+
+
+def contents(place: Path) -> dict[str, Any]:
+    """All that is in a folder, byte for byte."""
+    return {
+        str(file): os.readlink(file) if file.is_symlink() else file.is_file() and file.read_bytes()
+        for file in place.rglob("*")
+    }
+
+
+def refused(model: Compiled, store: Path, sentence: str) -> None:
+    """Check that a run is refused by one error before a file is changed."""
+    before = contents(store.parent)
+    with pytest.raises(InputError, match=sentence):
+        resumed(model, store)
+    assert contents(store.parent) == before
+
+
+def edit(file: Path, change: Callable[[Any], Any]) -> None:
+    """Change the metadata of a store or of an array."""
+    document = json.loads(file.read_text())
+    change(document)
+    file.write_text(json.dumps(document))
+
+
+def test_a_whole_store_is_read_without_a_run(
+    model: Compiled, unbroken: np.ndarray, store: Path, blocks: list[int]
+) -> None:
+    results = resumed(model, store)
+    assert np.asarray(results["n.x"]).tobytes() == unbroken.tobytes()
+    assert not blocks
+
+
+# --- links and forged metadata --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["n.x", "n.x/c", "n.x/c/1", "n.x/c/0/0", "computed", "zarr.json"])
+def test_nothing_is_written_through_links(model: Compiled, store: Path, name: str) -> None:
+    for flags in (store / "computed" / "c").iterdir():
+        flags.unlink()
+    (store / name).rename(store.parent / "victim")
+    (store / name).symlink_to(store.parent / "victim")
+    refused(model, store, rf"'{name}' in it is no plain file: nothing is written through links")
+
+
+def test_a_worker_writes_through_no_link(model: Compiled, store: Path) -> None:
+    from mdf_loop.run.recording.regions import Regions
+
+    root = json.loads((store / "zarr.json").read_text())["attributes"]
+    regions = Regions(store, root["run"], (10,), ("n.x",), "computed")
+    for name in ("n.x/c", "n.x", "computed"):
+        (store / name).rename(store.parent / "victim")
+        (store / name).symlink_to(store.parent / "victim")
+        with pytest.raises(InputError, match=rf"'{name}' in it is a link"):
+            regions.write([(slice(0, 3),)], {"n.x": np.zeros((3, 3))}, np.ones(3, np.int8))
+        (store / name).unlink()
+        (store.parent / "victim").rename(store / name)
+
+
+FORGED: dict[str, tuple[str, Any]] = {
+    **{f"shape {value}": ("shape", value) for value in ([10**9], [-1], ["a"], [5], [2, 5], [])},
+    **{f"chunk {value}": ("chunk", value) for value in (0, -5, 11, 3, 1 << 80, None, 1.5)},
+    **{f"axis {value}": ("axis", value) for value in (7, -1, "0")},
+    **{f"chunks in a block {value}": ("chunks_in_block", value) for value in (0, 7, "x")},
+    **{
+        f"outputs {value}": ("outputs", value)
+        for value in (["../../x"], [], "n.x", ["n.x", "n.x"], ["computed"], ["step"], [7])
+    },
+    **{
+        f"flags {value}": ("flags", value)
+        for value in ("", "n.x", "step", "../victim/computed", "..", None)
+    },
+    **{f"native {value}": ("native", value) for value in (5, None, {"a": 1})},
+    **{f"run {value}": ("run", value) for value in (None, {}, {"model": 1}, [])},
+    "members": ("members", -1),
+    "other members": ("members", 11),
+    "blocks": ("blocks", None),
+    "seed": ("seed", "x"),
+    "draws": ("draws", None),
+    "failed": ("failed", ["a"]),
+    "not finite": ("not_finite", {"name": 1}),
+}
+
+
+@pytest.mark.parametrize(("word", "value"), FORGED.values(), ids=FORGED)
+def test_forged_records_are_refused(model: Compiled, store: Path, word: str, value: Any) -> None:
+    shutil.copytree(store / "computed", store.parent / "victim" / "computed")
+
+    def change(document: Any) -> None:
+        document["attributes"]["sweep"][word] = value
+
+    edit(store / "zarr.json", change)
+    refused(model, store, r"cannot continue|is of (a run|another model)")
+
+
+@pytest.mark.parametrize(
+    "name", ["../victim", "..", ".", "", "/tmp/victim", "a/b", "zarr.json", "x\0"]
+)
+def test_names_of_arrays_stay_in_the_store(model: Compiled, store: Path, name: str) -> None:
+    def change(document: Any) -> None:
+        arrays = document["consolidated_metadata"]["metadata"]
+        arrays[name] = arrays["n.x"]
+
+    edit(store / "zarr.json", change)
+    refused(model, store, "is no name of an array")
+
+
+ARRAYS: dict[str, tuple[str, Any]] = {
+    "shape": ("shape", [10, 7]),
+    "fewer members": ("shape", [9, 4]),
+    "dtype": ("data_type", "nonsense"),
+    "codecs": ("codecs", [{"name": "nonsense", "configuration": {}}]),
+    "fill value": ("fill_value", 5.0),
+    "dimensions": ("dimension_names", ["a", "b"]),
+    "no dimensions": ("dimension_names", None),
+}
+
+
+@pytest.mark.parametrize(("word", "value"), ARRAYS.values(), ids=ARRAYS)
+def test_metadata_of_an_array(
+    model: Compiled, unbroken: np.ndarray, store: Path, word: str, value: Any
+) -> None:
+    """An array's own metadata are mended from those of the store; forged ones of the store are refused."""
+    edit(store / "n.x" / "zarr.json", lambda document: document.update({word: value}))
+    (store / "computed" / "c" / "1").unlink()
+    assert np.asarray(resumed(model, store)["n.x"]).tobytes() == unbroken.tobytes()
+
+    def change(document: Any) -> None:
+        document["consolidated_metadata"]["metadata"]["n.x"][word] = value
+
+    edit(store / "zarr.json", change)
+    refused(model, store, "cannot continue")

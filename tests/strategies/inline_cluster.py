@@ -1,0 +1,56 @@
+"""A cluster without processes: the blocks of a run are computed in the test itself, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import pytest
+
+from mdf_loop.api import clustered
+from mdf_loop.api.cluster_job import Job, MadeBlock, write
+from mdf_loop.cluster.cutting import MemberBlock
+from mdf_loop.cluster.tasks import Outcome
+from mdf_loop.stopped_by import StoppedBy
+
+
+class InlineTasks:
+    """`Tasks` that computes a block when it is taken; `blocks` are the numbers of all of them."""
+
+    blocks: ClassVar[list[int]] = []
+
+    def __init__(self, client: Any, function: Any, shared: Job, retries: int) -> None:
+        self._job = shared
+
+    def have_workers(self) -> bool:
+        """True: the test computes."""
+        return True
+
+    def outcomes(
+        self, items: Iterable[MemberBlock], stopped: Callable[[], StoppedBy | None]
+    ) -> Iterator[Outcome[MemberBlock, MadeBlock]]:
+        """Compute the blocks as a worker does."""
+        for block in items:
+            if stopped() is not None:
+                return
+            self.blocks.append(block.number)
+            made = self._job.made(block.first, block.last)
+            if self._job.store is not None:
+                write(self._job.store, block, made)
+                made = MadeBlock((), made.failures, made.not_finite)
+            yield Outcome(block, made, None)
+
+
+@contextmanager
+def _connected(cluster: Any) -> Iterator[object]:
+    yield object()
+
+
+def compute_inline(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let runs on a cluster compute in this process; return the list of block numbers, which grows."""
+    monkeypatch.setattr(clustered, "Tasks", InlineTasks)
+    monkeypatch.setattr(clustered, "connected", _connected)
+    monkeypatch.setattr(clustered, "dashboard", lambda client: "")
+    monkeypatch.setattr(InlineTasks, "blocks", [])
+    return InlineTasks.blocks
