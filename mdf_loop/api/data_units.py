@@ -18,7 +18,7 @@ from mdf_loop.api.fitting_to_data import (
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.document.units import unit_of_time
 from mdf_loop.errors import InputError
-from mdf_loop.fitting.observed import DEVIATION, NO_OUTPUTS, TIME, outputs_in
+from mdf_loop.fitting.observed import DEVIATION, NO_OUTPUTS, TIME, output_columns
 from mdf_loop.quantities import NO_UNIT, convert, has_unit
 
 
@@ -90,7 +90,7 @@ class _Columns:
             self._others: tuple[str, ...] = ()
             return
         self._others = NO_OUTPUTS
-        outputs = outputs_in(table) if against is None else against
+        outputs = output_columns(table) if against is None else against
         for output, names in columns_of(prepared.document, outputs).items():
             column = next((name for name in names if name in table), None)
             if column is not None:

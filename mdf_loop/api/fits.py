@@ -23,7 +23,7 @@ from mdf_loop.cluster.clients import connected
 from mdf_loop.cluster.form import check_form, form
 from mdf_loop.cluster.tasks import Tasks
 from mdf_loop.errors import InputError
-from mdf_loop.fitting.free import Free
+from mdf_loop.fitting.free import ParameterSpace
 from mdf_loop.fitting.observed import read_table
 from mdf_loop.ir import StoppedBy
 from mdf_loop.paths import noting
@@ -56,7 +56,7 @@ def progress_of(found: Fit | Fits) -> str:
     return f"fits of {', '.join(found) or 'no subject'}"
 
 
-def _fit(model: Derivable, request: FitRequest, free: Free) -> Fit | Fits:
+def _fit(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit | Fits:
     if not is_of_subjects(request.data):
         return _one(model, request, free)
     if request.shared:
@@ -66,7 +66,7 @@ def _fit(model: Derivable, request: FitRequest, free: Free) -> Fit | Fits:
     return Fits(found, read_from=frozenset().union(*(fit.read_from for fit in found.values())))
 
 
-def _one_by_one(model: Derivable, request: FitRequest, free: Free) -> dict[str, Fit]:
+def _one_by_one(model: Derivable, request: FitRequest, free: ParameterSpace) -> dict[str, Fit]:
     """The fits of subjects, until one of them is stopped."""
     found: dict[str, Fit] = {}
     began = perf_counter()
@@ -86,7 +86,7 @@ def _one_by_one(model: Derivable, request: FitRequest, free: Free) -> dict[str, 
     return found
 
 
-def _one(model: Derivable, request: FitRequest, free: Free) -> Fit:
+def _one(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
     way = fit_times if request.likelihood else fit_curves
     if request.objective is not None:
         way = fit_objective
@@ -98,7 +98,7 @@ def _one(model: Derivable, request: FitRequest, free: Free) -> Fit:
 # --- on a cluster ---------------------------------------------------------------------------------
 
 
-def _side_by_side(model: Derivable, request: FitRequest, free: Free) -> dict[str, Fit]:
+def _side_by_side(model: Derivable, request: FitRequest, free: ParameterSpace) -> dict[str, Fit]:
     """The fits of subjects, by the workers of a client."""
     found: dict[str, Fit] = {}
     with Stopping(request.time_limit) as stopping, noting(model.prepared.document.files) as files:
@@ -127,7 +127,7 @@ def _side_by_side(model: Derivable, request: FitRequest, free: Free) -> dict[str
 _Subject = tuple[str, FitRequest]
 
 
-def _on_worker(shared: tuple[Derivable, Free, dict[str, str]], item: _Subject) -> Fit:
+def _on_worker(shared: tuple[Derivable, ParameterSpace, dict[str, str]], item: _Subject) -> Fit:
     model, free, wanted = shared
     check_form(wanted, "of this subject")
     with of_subject(item[0]):

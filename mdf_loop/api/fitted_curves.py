@@ -11,26 +11,30 @@ from mdf_loop.api.fitted_report import Report, criteria
 from mdf_loop.api.fitting_to_data import FitRequest, fitted_model, observed_by, refuse_few
 from mdf_loop.document.units import TIME
 from mdf_loop.errors import InputError
-from mdf_loop.fitting.free import Free
+from mdf_loop.fitting.free import ParameterSpace
 from mdf_loop.fitting.search import (
     Optimum,
-    Searched,
+    SearchResult,
     evolution,
     least_squares,
-    ranked,
-    searched,
+    rank_points,
+    run_search,
 )
-from mdf_loop.fitting.squares import Squares, Subject
-from mdf_loop.fitting.uncertainty import Uncertainty, normal_cost, of_jacobian
-from mdf_loop.fitting.unmoved import refuse_unmoved
-from mdf_loop.fitting.watch import Watch
+from mdf_loop.fitting.squares import CurveTerm, LeastSquaresObjective
+from mdf_loop.fitting.uncertainty import (
+    Uncertainty,
+    normal_negative_log_likelihood,
+    uncertainty_from_jacobian,
+)
+from mdf_loop.fitting.unmoved import check_parameters_have_effect
+from mdf_loop.fitting.watch import FitMonitor
 from mdf_loop.ir import Array
 from mdf_loop.results.fit import Fit
 from mdf_loop.results.fit_data import Curve
 from mdf_loop.sweeps import evenly
 
 
-def fit_curves(model: Derivable, request: FitRequest, free: Free) -> Fit:
+def fit_curves(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
     """The fit of one subject.
 
     Raises:
@@ -40,13 +44,13 @@ def fit_curves(model: Derivable, request: FitRequest, free: Free) -> Fit:
         raise InputError("curves cannot be fitted by gradient", hint="leave method out")
     size = len(free.elements)
     part = part_of(model, request, free, np.arange(size))
-    with Watch(request.progress, request.time_limit, model.prepared.document.name) as watch:
-        squares = Squares([part], size, watch)
+    with FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as watch:
+        squares = LeastSquaresObjective([part], size, watch)
         found = search(squares, free, request, watch)
         return told(Report(model, request, found, watch), squares)[0]
 
 
-def part_of(model: Derivable, request: FitRequest, free: Free, own: Array) -> Subject:
+def part_of(model: Derivable, request: FitRequest, free: ParameterSpace, own: Array) -> CurveTerm:
     """The model beside the data of a subject.
 
     Raises:
@@ -57,28 +61,30 @@ def part_of(model: Derivable, request: FitRequest, free: Free, own: Array) -> Su
     outputs = [each.output for each in observations.parts]
     fitted = fitted_model(model, request, observations.steps, outputs)
     fitted.check_method(free.values(np.full(len(own), 0.5)), request.method)
-    return Subject(fitted, free, own, observations)
+    return CurveTerm(fitted, free, own, observations)
 
 
-def search(squares: Squares, free: Free, request: FitRequest, watch: Watch) -> Searched:
+def search(
+    squares: LeastSquaresObjective, free: ParameterSpace, request: FitRequest, watch: FitMonitor
+) -> SearchResult:
     """Where the sum of squares is least."""
 
     def starts() -> Array:
         if request.start is not None:
-            return free.point(request.start)[None]
+            return free.normalize(request.start)[None]
         if request.method == "differential_evolution":
             return evolution(squares.costs, squares.size, request.seed).point[None]
-        return ranked(evenly(request.points, squares.size, request.seed), squares.costs)
+        return rank_points(evenly(request.points, squares.size, request.seed), squares.costs)
 
     def run() -> list[Optimum]:
         begin = starts()[: request.polish]
-        refuse_unmoved(free, begin, squares.rows)
+        check_parameters_have_effect(free, begin, squares.residual_rows)
         return [least_squares(point, squares.residuals, squares.jacobian) for point in begin]
 
-    return searched(run, watch)
+    return run_search(run, watch)
 
 
-def told(report: Report, squares: Squares) -> list[Fit]:
+def told(report: Report, squares: LeastSquaresObjective) -> list[Fit]:
     """What is told of each subject whose sum of squares was searched for the least."""
     best = report.found.best
     observed = [part.observations for part in squares.parts]
@@ -86,38 +92,42 @@ def told(report: Report, squares: Squares) -> list[Fit]:
     exact = all(each.exact for each in observed)
     variance = 1.0 if exact else best.cost / freedom if freedom else np.inf
     jacobian = squares.jacobian(best.point)
-    uncertainty = of_jacobian(jacobian, variance, None if exact else freedom)
+    uncertainty = uncertainty_from_jacobian(jacobian, variance, None if exact else freedom)
     return [_of_part(report, part, uncertainty) for part in squares.parts]
 
 
-def _of_part(report: Report, part: Subject, uncertainty: Uncertainty) -> Fit:
-    point, count = report.found.best.point[part.own], part.observations.count
+def _of_part(report: Report, part: CurveTerm, uncertainty: Uncertainty) -> Fit:
+    point, count = report.found.best.point[part.indices], part.observations.count
     rows = part.residuals(point[None])[0]
     sse, exact = float(rows @ rows), part.observations.exact
     unit = report.model.prepared.units[TIME]
     without = getattr(part.model, "without", "")
     return report.of(
         part.free,
-        uncertainty.of(part.own),
+        uncertainty.subset(part.indices),
         "least squares" + (f" with differences: {without}" if without else ""),
-        part.own,
+        part.indices,
         steps=part.observations.steps,
         sse=sse,
         residual_sd=float(np.sqrt(sse / max(count - len(point), 1))),
-        **criteria(normal_cost(sse, part.factors, exact=exact), len(point) + (not exact), count),
+        **criteria(
+            normal_negative_log_likelihood(sse, part.factors, exact=exact),
+            len(point) + (not exact),
+            count,
+        ),
         nonfinite_derivatives=tuple(sorted(part.nonfinite)),
         dropped=part.observations.dropped,
         curves=tuple(_curves(part, point, report.request.asked.dt, unit)),
     )
 
 
-def _curves(part: Subject, point: Array, dt: float | None, unit: str) -> Iterator[Curve]:
+def _curves(part: CurveTerm, point: Array, dt: float | None, unit: str) -> Iterator[Curve]:
     """Outputs at a point, beside the data."""
     made = part.model.outputs(part.free.values(point[None]))
     unit = "" if dt is None else unit
     dt = 1.0 if dt is None else dt
     for each in part.observations.parts:
         rows = made[each.output][0]
-        residuals = np.where(each.seen, rows[each.steps] - each.values, np.nan)
+        residuals = np.where(each.is_observed, rows[each.steps] - each.values, np.nan)
         time = np.arange(len(rows)) * dt
         yield Curve(each.output, time, rows, each.steps * dt, each.values, residuals, unit)

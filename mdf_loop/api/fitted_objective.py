@@ -14,10 +14,10 @@ from mdf_loop.api.members import with_member
 from mdf_loop.api.nonfinite_derivatives import has_nonfinite
 from mdf_loop.api.suited_method import program_of, warn_of_steps
 from mdf_loop.errors import InputError
-from mdf_loop.fitting.free import Free
-from mdf_loop.fitting.search import Optimum, descent, evolution, ranked, searched
-from mdf_loop.fitting.unmoved import refuse_unmoved
-from mdf_loop.fitting.watch import Watch
+from mdf_loop.fitting.free import ParameterSpace
+from mdf_loop.fitting.search import Optimum, descent, evolution, rank_points, run_search
+from mdf_loop.fitting.unmoved import check_parameters_have_effect
+from mdf_loop.fitting.watch import FitMonitor
 from mdf_loop.ir import Array
 from mdf_loop.reading.names import named_items
 from mdf_loop.results.fit import Fit
@@ -27,7 +27,7 @@ from mdf_loop.sweeps import evenly
 Costs = Callable[[Array], Array]
 
 
-def fit_objective(model: Derivable, request: FitRequest, free: Free) -> Fit:
+def fit_objective(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
     """The values of parameters at which a number is least.
 
     Raises:
@@ -44,18 +44,18 @@ def fit_objective(model: Derivable, request: FitRequest, free: Free) -> Fit:
             f"this objective cannot be fitted by {request.method}",
             hint=f"use {' or '.join(allowed)}",
         )
-    with Watch(request.progress, request.time_limit, model.prepared.document.name) as watch:
+    with FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as watch:
         way = _Words(model, request, free) if in_words else _Function(model, request, free)
 
         def costs(points: Array) -> Array:
             made = way.costs(points)
             finite: Array = np.where(np.isfinite(made), made, np.inf)
-            watch.seen(points, finite)
+            watch.record(points, finite)
             return finite
 
         if isinstance(way, _Words) and request.method is None:
             way.warn_of_steps(free.values(np.full(len(free.elements), 0.5)))
-        found = searched(lambda: _found(way, costs, request, free, watch), watch)
+        found = run_search(lambda: _found(way, costs, request, free, watch), watch)
         by_gradient = in_words and request.method != "differential_evolution"
         method = "descent by the gradient" if by_gradient else "differential evolution"
         names = tuple(sorted(way.nonfinite)) if isinstance(way, _Words) else ()
@@ -64,20 +64,26 @@ def fit_objective(model: Derivable, request: FitRequest, free: Free) -> Fit:
 
 
 def _found(
-    way: _Words | _Function, costs: Costs, request: FitRequest, free: Free, watch: Watch
+    way: _Words | _Function,
+    costs: Costs,
+    request: FitRequest,
+    free: ParameterSpace,
+    watch: FitMonitor,
 ) -> list[Optimum]:
     size = len(free.elements)
     if request.start is not None:
-        begin = free.point(request.start)[None]
+        begin = free.normalize(request.start)[None]
     else:
-        begin = ranked(evenly(request.points, size, request.seed), costs)
-    refuse_unmoved(free, begin[: request.polish], lambda points: costs(points)[:, None])
+        begin = rank_points(evenly(request.points, size, request.seed), costs)
+    check_parameters_have_effect(
+        free, begin[: request.polish], lambda points: costs(points)[:, None]
+    )
     if isinstance(way, _Function) or request.method == "differential_evolution":
         return [evolution(costs, size, request.seed)]
 
     def value_and_gradient(point: Array) -> tuple[float, Array]:
         value, slopes = way.value_and_gradient(point)
-        watch.seen(point[None], np.array([value]))
+        watch.record(point[None], np.array([value]))
         return value, slopes
 
     return [descent(point, value_and_gradient) for point in begin[: request.polish]]
@@ -91,7 +97,7 @@ class _Words:
             where the number is finite.
     """
 
-    def __init__(self, model: Derivable, request: FitRequest, free: Free) -> None:
+    def __init__(self, model: Derivable, request: FitRequest, free: ParameterSpace) -> None:
         asked, draws = request.asked, request.asked.values.draws
         self._free, self._given = free, asked.values
         self._document = model.prepared.document
@@ -129,7 +135,7 @@ class _Words:
 class _Function:
     """A function of the outputs of one run."""
 
-    def __init__(self, model: Derivable, request: FitRequest, free: Free) -> None:
+    def __init__(self, model: Derivable, request: FitRequest, free: ParameterSpace) -> None:
         names = [item.name for item in named_items(model.prepared.document, Selection()).values()]
         self._free, self._function = free, request.objective
         self._model = fitted_model(model, request, request.steps, names)

@@ -11,10 +11,10 @@ from msgspec import Struct
 from mdf_loop.api.derivable import Derivable
 from mdf_loop.api.fitting_to_data import FitRequest
 from mdf_loop.api.members import with_member
-from mdf_loop.fitting.free import Free
-from mdf_loop.fitting.search import Optimum, Searched
+from mdf_loop.fitting.free import ParameterSpace
+from mdf_loop.fitting.search import Optimum, SearchResult
 from mdf_loop.fitting.uncertainty import Uncertainty
-from mdf_loop.fitting.watch import Watch
+from mdf_loop.fitting.watch import FitMonitor
 from mdf_loop.ir import Array
 from mdf_loop.reading.settings import bind_settings, with_defaults, with_values
 from mdf_loop.results.fit import Fit
@@ -26,12 +26,12 @@ class Report(Struct, frozen=True):
 
     model: Derivable
     request: FitRequest
-    found: Searched
-    watch: Watch
+    found: SearchResult
+    watch: FitMonitor
 
     def of(
         self,
-        free: Free,
+        free: ParameterSpace,
         uncertainty: Uncertainty | None,
         method: str,
         own: Array | None = None,
@@ -56,7 +56,7 @@ class Report(Struct, frozen=True):
             converged=best.converged,
             reason=best.reason,
             stopped_by=self.found.stopped_by,
-            starts=tuple(self._start(free, own, each) for each in self.found.found),
+            starts=tuple(self._start(free, own, each) for each in self.found.optima),
             evaluations=self.watch.evaluations,
             seconds=self.watch.elapsed,
             seed=self.request.seed,
@@ -67,7 +67,7 @@ class Report(Struct, frozen=True):
             **told,
         )
 
-    def _start(self, free: Free, own: Array, found: Optimum) -> FitStart:
+    def _start(self, free: ParameterSpace, own: Array, found: Optimum) -> FitStart:
         began, ended = (plain(free.values(point[own])) for point in (found.start, found.point))
         return FitStart(began, ended, found.cost, self.found.agrees(found), self.found.ties(found))
 
@@ -102,7 +102,9 @@ def plain(values: Mapping[str, Array]) -> dict[str, Any]:
     return {name: float(v) if np.ndim(v) == 0 else np.asarray(v) for name, v in values.items()}
 
 
-def _estimated(free: Free, point: Array, uncertainty: Uncertainty | None) -> dict[str, Any]:
+def _estimated(
+    free: ParameterSpace, point: Array, uncertainty: Uncertainty | None
+) -> dict[str, Any]:
     """Numbers that were found, and how sure they are; nothing of that where nothing is known."""
     found = free.values(point)
     at = [k for k, place in enumerate(point) if place in (0.0, 1.0)]
@@ -120,13 +122,15 @@ def _estimated(free: Free, point: Array, uncertainty: Uncertainty | None) -> dic
     middle = free.lower + point * free.width
     margin = uncertainty.margin * errors
     ends = middle - margin, middle + margin
-    lower, upper = (plain(free.apart(end)) for end in ends)
+    lower, upper = (plain(free.unflatten(end)) for end in ends)
     beyond = (ends[0] < free.lower) | (ends[1] > free.lower + free.width)
     beyond &= np.isfinite(margin)
     return told | {
-        "standard_errors": plain(free.apart(errors)),
+        "standard_errors": plain(free.unflatten(errors)),
         "intervals": {name: (lower[name], upper[name]) for name in found},
         "beyond_bounds": tuple(free.elements[k] for k in np.flatnonzero(beyond)),
         "covariance": uncertainty.covariance * np.outer(free.width, free.width),
-        "together": tuple(tuple(free.elements[k] for k in group) for group in uncertainty.together),
+        "together": tuple(
+            tuple(free.elements[k] for k in group) for group in uncertainty.unidentifiable
+        ),
     }

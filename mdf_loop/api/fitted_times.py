@@ -15,15 +15,15 @@ from mdf_loop.api.fitting_to_data import (
     refuse_few,
 )
 from mdf_loop.errors import InputError
-from mdf_loop.fitting.apart import refuse_apart
-from mdf_loop.fitting.around import as_found, settled
-from mdf_loop.fitting.free import Free
-from mdf_loop.fitting.observed import Table, column_of, read_table
-from mdf_loop.fitting.reaction_times import Decisions, Likelihood, ReactionTimes
-from mdf_loop.fitting.search import Optimum, evolution, ranked, searched
+from mdf_loop.fitting.apart import check_data_within_model_range
+from mdf_loop.fitting.around import refine_noisy_minimum, refined_optimum
+from mdf_loop.fitting.free import ParameterSpace
+from mdf_loop.fitting.observed import Table, find_column, read_table
+from mdf_loop.fitting.reaction_times import DecisionTerm, LikelihoodObjective, ReactionTimeData
+from mdf_loop.fitting.search import Optimum, evolution, rank_points, run_search
 from mdf_loop.fitting.uncertainty import Uncertainty
-from mdf_loop.fitting.unmoved import refuse_unmoved
-from mdf_loop.fitting.watch import Watch
+from mdf_loop.fitting.unmoved import check_parameters_have_effect
+from mdf_loop.fitting.watch import FitMonitor
 from mdf_loop.ir import Array
 from mdf_loop.reading.names import find_item
 from mdf_loop.results.fit import Fit
@@ -43,7 +43,7 @@ REDRAWN = 8
 """Sets of random numbers with which that is."""
 
 
-def fit_times(model: Derivable, request: FitRequest, free: Free) -> Fit:
+def fit_times(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fit:
     """The fit of one subject.
 
     Raises:
@@ -51,14 +51,16 @@ def fit_times(model: Derivable, request: FitRequest, free: Free) -> Fit:
     """
     size = len(free.elements)
     part = decisions_of(model, request, free, np.arange(size))
-    with Watch(request.progress, request.time_limit, model.prepared.document.name) as watch:
-        likelihood = Likelihood([part], size, watch)
+    with FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as watch:
+        likelihood = LikelihoodObjective([part], size, watch)
         return told_of_times(
             model, request, likelihood, lambda: evolved(likelihood, request).point
         )[0]
 
 
-def decisions_of(model: Derivable, request: FitRequest, free: Free, own: Array) -> Decisions:
+def decisions_of(
+    model: Derivable, request: FitRequest, free: ParameterSpace, own: Array
+) -> DecisionTerm:
     """The model beside the decisions of a subject.
 
     Raises:
@@ -67,10 +69,12 @@ def decisions_of(model: Derivable, request: FitRequest, free: Free, own: Array) 
     times, outputs = observed_times(model, request)
     refuse_few(len(own), times.count)
     fitted = fitted_model(model, request, request.steps, outputs)
-    return Decisions(fitted, free, own, times, outputs)
+    return DecisionTerm(fitted, free, own, times, outputs)
 
 
-def observed_times(model: Derivable, request: FitRequest) -> tuple[ReactionTimes, tuple[str, ...]]:
+def observed_times(
+    model: Derivable, request: FitRequest
+) -> tuple[ReactionTimeData, tuple[str, ...]]:
     """What was observed, and the outputs that it is of.
 
     Raises:
@@ -104,14 +108,14 @@ def observed_times(model: Derivable, request: FitRequest) -> tuple[ReactionTimes
     )
     outputs = tuple(find_item(model.prepared.document, said[w]).name for w in WORDS if w in said)
     times, *choices = (_column(table, word, said[word]) for word in WORDS if word in said)
-    return ReactionTimes.of(times, choices[0] if choices else None), outputs
+    return ReactionTimeData.of(times, choices[0] if choices else None), outputs
 
 
 def _column(table: Table, word: str, output: str) -> Array:
-    return column_of(table, (word,), f"'{output}'", f"rename the one of '{output}' to '{word}'")
+    return find_column(table, (word,), f"'{output}'", f"rename the one of '{output}' to '{word}'")
 
 
-def evolved(likelihood: Likelihood, request: FitRequest) -> Optimum:
+def evolved(likelihood: LikelihoodObjective, request: FitRequest) -> Optimum:
     """The best point of one subject that evolution finds with one set of random numbers.
 
     Raises:
@@ -119,30 +123,33 @@ def evolved(likelihood: Likelihood, request: FitRequest) -> Optimum:
     """
     (part,), size = likelihood.parts, likelihood.size
     begin = _begin(likelihood, request)
-    refuse_apart(
+    check_data_within_model_range(
         part.times,
         part.trials,
         begin[:2],
         lambda: np.concatenate([begin, evenly(request.points, size, request.seed)]),
     )
-    refuse_unmoved(part.free, begin[:2], part.log_shares)
+    check_parameters_have_effect(part.free, begin[:2], part.log_shares)
     first = begin[: max(8 * size, FEWEST)]
     return evolution(likelihood.costs, size, request.seed, GENERATIONS, first)
 
 
-def _begin(likelihood: Likelihood, request: FitRequest) -> Array:
+def _begin(likelihood: LikelihoodObjective, request: FitRequest) -> Array:
     """Points to begin with: those within the bounds, the best first, or a cloud around a start."""
     size = likelihood.size
     if request.start is None:
-        return ranked(evenly(request.points, size, request.seed), likelihood.costs)
+        return rank_points(evenly(request.points, size, request.seed), likelihood.costs)
     cloud = np.random.default_rng(request.seed).normal(0, 0.1, (8 * size, size))
     cloud[0] = 0.0
-    begin: Array = np.clip(likelihood.parts[0].free.point(request.start) + cloud, 0.0, 1.0)
+    begin: Array = np.clip(likelihood.parts[0].free.normalize(request.start) + cloud, 0.0, 1.0)
     return begin
 
 
 def told_of_times(
-    model: Derivable, request: FitRequest, likelihood: Likelihood, start: Callable[[], Array]
+    model: Derivable,
+    request: FitRequest,
+    likelihood: LikelihoodObjective,
+    start: Callable[[], Array],
 ) -> list[Fit]:
     """What is told of each subject: a start is searched for, and settled with other random numbers."""
     seeds = np.random.default_rng(request.seed).integers(0, 2**62, REDRAWN)
@@ -150,30 +157,30 @@ def told_of_times(
 
     def run() -> list[Optimum]:
         begun = start()
-        point, uncertainty = settled(begun, likelihood.terms(seeds), request.seed)
+        point, uncertainty = refine_noisy_minimum(begun, likelihood.terms(seeds), request.seed)
         sure.append(uncertainty)
-        return [as_found(point, likelihood.pooled_cost(point, seeds), uncertainty, begun)]
+        return [refined_optimum(point, likelihood.pooled_cost(point, seeds), uncertainty, begun)]
 
-    report = Report(model, request, searched(run, likelihood.watch), likelihood.watch)
+    report = Report(model, request, run_search(run, likelihood.monitor), likelihood.monitor)
     return [_of_part(report, part, sure[0] if sure else None, seeds) for part in likelihood.parts]
 
 
-def _of_part(report: Report, part: Decisions, sure: Uncertainty | None, seeds: Array) -> Fit:
-    point = report.found.best.point[part.own]
-    shares = part.pooled(point[None], seeds)[0]
+def _of_part(report: Report, part: DecisionTerm, sure: Uncertainty | None, seeds: Array) -> Fit:
+    point = report.found.best.point[part.indices]
+    shares = part.pooled_shares(point[None], seeds)[0]
     cost = -float(np.log(shares) @ part.times.observed)
     return report.of(
         part.free,
-        sure and sure.of(part.own),
+        sure and sure.subset(part.indices),
         "differential evolution of a binned likelihood",
-        part.own,
+        part.indices,
         **criteria(cost, len(point), part.times.count),
         dropped=part.times.dropped,
         distributions=_distributions(part, shares),
     )
 
 
-def _distributions(part: Decisions, shares: Array) -> tuple[Distribution, ...]:
+def _distributions(part: DecisionTerm, shares: Array) -> tuple[Distribution, ...]:
     """The bins beside what the model expects in them."""
     expected = shares * part.times.count
     made, at = [], 0

@@ -13,18 +13,18 @@ from mdf_loop.api.fitted_report import Report
 from mdf_loop.api.fitted_times import decisions_of, evolved, told_of_times
 from mdf_loop.api.fitting_to_data import FitRequest, of_subject, subjects_of
 from mdf_loop.errors import InputError
-from mdf_loop.fitting.free import Free
-from mdf_loop.fitting.reaction_times import Decisions, Likelihood
-from mdf_loop.fitting.search import Optimum, least_squares, ranked, searched
-from mdf_loop.fitting.squares import Squares, Subject
-from mdf_loop.fitting.summands import AnySummand
-from mdf_loop.fitting.watch import Watch
+from mdf_loop.fitting.free import ParameterSpace
+from mdf_loop.fitting.reaction_times import DecisionTerm, LikelihoodObjective
+from mdf_loop.fitting.search import Optimum, least_squares, rank_points, run_search
+from mdf_loop.fitting.squares import CurveTerm, LeastSquaresObjective
+from mdf_loop.fitting.summands import AnyTerm
+from mdf_loop.fitting.watch import FitMonitor
 from mdf_loop.ir import Array
 from mdf_loop.paths import noting
 from mdf_loop.results.fit import Fit, Fits
 
 
-def fit_together(model: Derivable, request: FitRequest, free: Free) -> Fits:
+def fit_together(model: Derivable, request: FitRequest, free: ParameterSpace) -> Fits:
     """The fit of all subjects: `shared` parameters have one value, the others one for each.
 
     It begins where each subject's own fit has ended.
@@ -44,7 +44,7 @@ def fit_together(model: Derivable, request: FitRequest, free: Free) -> Fits:
     way = _decisions if request.likelihood else _curves
     with (
         noting(model.prepared.document.files) as files,
-        Watch(request.progress, request.time_limit, model.prepared.document.name) as watch,
+        FitMonitor(request.progress, request.time_limit, model.prepared.document.name) as watch,
     ):
         fits = way(model, free, _Together(request, places, size, watch))
     return Fits(dict(zip(request.data, fits, strict=True)), request.shared, frozenset(files))
@@ -61,9 +61,9 @@ class _Together(Struct, frozen=True):
     request: FitRequest
     places: Sequence[Array]
     size: int
-    watch: Watch
+    watch: FitMonitor
 
-    def parts(self, of: Callable[[FitRequest, Array], AnySummand]) -> list[AnySummand]:
+    def parts(self, of: Callable[[FitRequest, Array], AnyTerm]) -> list[AnyTerm]:
         """The model beside the data of each."""
         made = []
         for (name, each), own in zip(subjects_of(self.request), self.places, strict=True):
@@ -71,7 +71,7 @@ class _Together(Struct, frozen=True):
                 made.append(of(each, own))
         return made
 
-    def starts(self, parts: Sequence[AnySummand], least: Callable[[AnySummand], Array]) -> Array:
+    def starts(self, parts: Sequence[AnyTerm], least: Callable[[AnyTerm], Array]) -> Array:
         """Points to begin with: where each one's own cost is least; of the first ones, if the fit is ended."""
         alone: list[Array] = []
         for name, part in zip(self.request.data, parts, strict=True):
@@ -82,40 +82,42 @@ class _Together(Struct, frozen=True):
         return _starts(alone, self.places, self.size)
 
 
-def _curves(model: Derivable, free: Free, subjects: _Together) -> list[Fit]:
+def _curves(model: Derivable, free: ParameterSpace, subjects: _Together) -> list[Fit]:
     """The fits of curves."""
     request, watch = subjects.request, subjects.watch
     parts = subjects.parts(lambda each, own: part_of(model, each, free, own))
 
-    def least(part: Subject) -> Array:
-        squares = Squares([part.alone], len(part.own), watch)
+    def least(part: CurveTerm) -> Array:
+        squares = LeastSquaresObjective([part.standalone], len(part.indices), watch)
         return search(squares, free, request, watch).best.point
 
-    squares = Squares(parts, subjects.size, watch)
+    squares = LeastSquaresObjective(parts, subjects.size, watch)
     begin = subjects.starts(parts, least)
 
     def run() -> list[Optimum]:
-        best = ranked(begin, squares.costs)[: request.polish]
+        best = rank_points(begin, squares.costs)[: request.polish]
         return [least_squares(p, squares.residuals, squares.jacobian) for p in best]
 
-    return told(Report(model, request, searched(run, watch), watch), squares)
+    return told(Report(model, request, run_search(run, watch), watch), squares)
 
 
-def _decisions(model: Derivable, free: Free, subjects: _Together) -> list[Fit]:
+def _decisions(model: Derivable, free: ParameterSpace, subjects: _Together) -> list[Fit]:
     """The fits of decisions."""
     request, watch = subjects.request, subjects.watch
     parts = subjects.parts(lambda each, own: decisions_of(model, each, free, own))
 
-    def least(part: Decisions) -> Array:
-        likelihood = Likelihood([part.alone], len(part.own), watch)
-        return searched(lambda: [evolved(likelihood, request)], watch).best.point
+    def least(part: DecisionTerm) -> Array:
+        likelihood = LikelihoodObjective([part.standalone], len(part.indices), watch)
+        return run_search(lambda: [evolved(likelihood, request)], watch).best.point
 
-    likelihood = Likelihood(parts, subjects.size, watch)
+    likelihood = LikelihoodObjective(parts, subjects.size, watch)
     begin = subjects.starts(parts, least)
-    return told_of_times(model, request, likelihood, lambda: ranked(begin, likelihood.costs)[0])
+    return told_of_times(
+        model, request, likelihood, lambda: rank_points(begin, likelihood.costs)[0]
+    )
 
 
-def _places(free: Free, shared: Sequence[str], subjects: int) -> list[Array]:
+def _places(free: ParameterSpace, shared: Sequence[str], subjects: int) -> list[Array]:
     """Which numbers of a point of all are those of each subject."""
     tied = np.repeat(
         [each.name in shared for each in free.parameters],

@@ -20,13 +20,13 @@ from mdf_loop.arguments import is_whole
 from mdf_loop.document.document import Document
 from mdf_loop.durations import seconds
 from mdf_loop.errors import InputError, LoopError
-from mdf_loop.fitting.free import Free, free_names, free_of
+from mdf_loop.fitting.free import ParameterSpace, free_names, parameter_space
 from mdf_loop.fitting.observed import (
     NO_OUTPUTS,
     Observations,
-    column_of,
-    observations,
-    outputs_in,
+    find_column,
+    match_to_steps,
+    output_columns,
     read_table,
 )
 from mdf_loop.lower.syntax import number_of
@@ -150,7 +150,7 @@ def _refuse_together(
 # --- parts of it ----------------------------------------------------------------------------------
 
 
-def free_parameters(model: Derivable, request: FitRequest) -> Free:
+def free_parameters(model: Derivable, request: FitRequest) -> ParameterSpace:
     """The free parameters, in the shapes that the model has.
 
     Raises:
@@ -164,7 +164,7 @@ def free_parameters(model: Derivable, request: FitRequest) -> Free:
     }
     shapes = {name: _shape(prepared, name, request) for name in names if name not in ports}
     shapes |= {name: np.shape(port.port.default_value) for name, port in ports.items()}
-    return free_of(request.free, shapes)
+    return parameter_space(request.free, shapes)
 
 
 def _shape(prepared: Prepared, name: str, request: FitRequest) -> tuple[int, ...]:
@@ -189,17 +189,17 @@ def observed_by(model: Derivable, request: FitRequest, data: Any) -> Observation
     document = model.prepared.document
     wanted = request.against
     if wanted is None:
-        wanted = outputs_in(table)
+        wanted = output_columns(table)
         refuse_columns_of_inputs(document, table, {*NO_OUTPUTS, *_names_of_items(document)})
     columns = {}
     read = set(NO_OUTPUTS)
     for name, names in columns_of(document, wanted).items():
-        columns[name] = column_of(table, names, f"'{name}'")
+        columns[name] = find_column(table, names, f"'{name}'")
         read |= {next(each for each in names if each in table)}
     refuse_columns_of_inputs(document, table, read)
     if not columns:
         raise InputError("the data have no column of an output", hint="name outputs: against=")
-    return observations(table, columns, request.steps, request.asked.dt)
+    return match_to_steps(table, columns, request.steps, request.asked.dt)
 
 
 def _names_of_items(document: Document) -> Iterator[str]:

@@ -1,14 +1,15 @@
-"""Fits: the values of parameters by which a model does what was observed.
+"""Fits: estimation of the parameters with which a model reproduces observed data.
 
-free.py            which parameters, within which bounds, as the numbers of one vector
-observed.py        data -> rows of outputs at steps of a run, with their weights
-model.py           what a fit asks of a model
-squares.py         the sum of squared residuals, and how residuals change
-reaction_times.py  the likelihood of choices and their times, by trials
-apart.py           data of decisions that no trial of a model is like are refused
-search.py          where the least is: many points at once, then the best of them polished
-unmoved.py         parameters that change nothing are refused
-watch.py           how far it is, and what ends it
-uncertainty.py     standard errors, intervals, what cannot be told apart
-around.py          the same where nothing can be differentiated
+free.py            free parameters and their bounds, as the elements of one vector
+observed.py        observed data, matched to the steps of a run, with weights
+model.py           the interface of a model that can be fitted
+summands.py        an objective as a sum over models that may share parameters
+squares.py         the sum of squared residuals, and its Jacobian
+reaction_times.py  the likelihood of choices and reaction times, estimated by trials
+apart.py           check that data of decisions lie within the range of the model
+search.py          search of the minimum: many points at once, then the best of them polished
+unmoved.py         check that each free parameter has an effect
+watch.py           progress of a fit, and conditions that end it
+uncertainty.py     standard errors, intervals, unidentifiable parameters
+around.py          refinement of a minimum of noisy costs, and its standard errors
 """

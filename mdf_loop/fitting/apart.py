@@ -1,9 +1,9 @@
-"""Decisions of data that a model cannot be compared with: other words for choices, another unit.
+"""Check that choices and reaction times in the data lie within the range of the model.
 
-    data: choices -1 and 1      model: 0 and 1        refused: it never gives -1
+    data: choices -1 and 1      model: 0 and 1        refused: no trial has choice -1
     data: times 320 to 1840     model: 0.3 to 2.9     refused: are the units the same?
 
-Each such datum costs as much wherever the parameters are: a fit would find a number that says nothing.
+A datum outside of the range has the same cost at all parameters, so a fit would return arbitrary values.
 """
 
 from __future__ import annotations
@@ -13,73 +13,75 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from mdf_loop.errors import Finding, raise_findings
-from mdf_loop.fitting.reaction_times import ReactionTimes
+from mdf_loop.fitting.reaction_times import ReactionTimeData
 from mdf_loop.ir import Array
 
-INSIDE = 0.05
-"""The least part of the data that lies between the shortest and the longest time of all trials."""
+MIN_SHARE_WITHIN_RANGE = 0.05
+"""Least share of the data that lies between the shortest and the longest time of all trials."""
 
-MOST = 6
-"""Of more values only the first are named."""
+MAX_LISTED_VALUES = 6
+"""Largest number of values that a message lists."""
 
 Trials = tuple[Array, Array | None]
-"""Times, and choices if there are any, of trials at some points."""
+"""Times of trials at some points, with their choices if the model has any."""
 
 
-def refuse_apart(
-    observed: ReactionTimes,
+def check_data_within_model_range(
+    observed: ReactionTimeData,
     trials: Callable[[Array], Trials],
-    near: Array,
-    wide: Callable[[], Array],
+    best_points: Array,
+    wide_points: Callable[[], Array],
 ) -> None:
-    """Refuse data whose choices, or nearly all of whose times, no trial of the model has.
+    """Raise InputError if no trial of the model has the choices, or nearly any time, of the data.
 
     Args:
-        observed: the data.
-        trials: what the model gives at points.
-        near: points that fit best; where their trials have all that the data have, it is enough.
-        wide: more of them, from everywhere within the bounds.
+        observed: The data.
+        trials: A function that returns the trials of the model at some points.
+        best_points: The points with the best fit. The check ends if their trials cover the data.
+        wide_points: A function that returns more points, from everywhere within the bounds.
 
     Raises:
-        InputError: there are such; the sentence says what the data have and what the model gives.
+        InputError: Choices or times of the data are out of range. The message states both ranges.
     """
-    if any(_findings(observed, *trials(near))):
-        raise_findings(_findings(observed, *trials(wide())))
+    if any(_findings(observed, *trials(best_points))):
+        raise_findings(_findings(observed, *trials(wide_points())))
 
 
-def _findings(observed: ReactionTimes, times: Array, choices: Array | None) -> Iterator[Finding]:
-    ended = np.isfinite(times)
-    if not ended.any():
+def _findings(observed: ReactionTimeData, times: Array, choices: Array | None) -> Iterator[Finding]:
+    finished = np.isfinite(times)
+    if not finished.any():
         return
     if choices is not None:
-        given = np.unique(choices[ended])
-        never = np.setdiff1d([bins.choice for bins in observed.bins], given)
-        if len(never):
+        model_choices = np.unique(choices[finished])
+        absent = np.setdiff1d([bins.choice for bins in observed.bins], model_choices)
+        if len(absent):
             yield Finding(
                 "InputError",
-                f"the data have choice {_listed(never)}, which the model never gives: in "
-                f"{times.size} trials within the bounds its choices are {_listed(given)}",
+                f"the data have choice {_list_values(absent)}, which the model never gives: in "
+                f"{times.size} trials within the bounds its choices are {_list_values(model_choices)}",
                 "",
                 "code the choices of the data as the model does: (choice + 1) / 2 makes 0 and 1 of "
                 "-1 and 1; or leave those rows out",
             )
-    least, most = times[ended].min(), times[ended].max()
-    inside = np.mean((least <= observed.times) & (observed.times <= most))
-    if inside < INSIDE:
+    shortest, longest = times[finished].min(), times[finished].max()
+    share = np.mean((shortest <= observed.times) & (observed.times <= longest))
+    if share < MIN_SHARE_WITHIN_RANGE:
         yield Finding(
             "InputError",
-            f"the times of the data, {_range(observed.times)}, are not those that the model gives "
-            f"within the bounds, {_range(times[ended])}",
+            f"the times of the data, {_format_range(observed.times)}, are not those that the model gives "
+            f"within the bounds, {_format_range(times[finished])}",
             "",
             "are the units the same? of data in ms, give times / 1000 to a model in seconds",
         )
 
 
-def _range(times: Array) -> str:
+def _format_range(times: Array) -> str:
     return f"{times.min():.4g} to {times.max():.4g}"
 
 
-def _listed(values: Array) -> str:
-    """`0, 1`; of many the first, and how many there are more."""
-    shown = ", ".join(f"{value:.6g}" for value in values[:MOST])
-    return shown + (f" and {len(values) - MOST} more" if len(values) > MOST else "")
+def _list_values(values: Array) -> str:
+    """Return `0, 1`: the first values, and the number of the others."""
+    text = ", ".join(f"{value:.6g}" for value in values[:MAX_LISTED_VALUES])
+    return text + (
+        f" and {len(values) - MAX_LISTED_VALUES} more" if len(values) > MAX_LISTED_VALUES else ""
+    )

@@ -1,12 +1,14 @@
-"""The least of a noisy number, and how sure it is: a paraboloid through many points around it.
+"""Refinement of the minimum of noisy costs by a fitted paraboloid, which also gives standard errors.
 
-Points lie around the best one that is known; each is tried with several sets of random numbers, which
-are the same for all of them, so that little of what distinguishes points is noise. Where the paraboloid
-is least the next ones are tried, as far around it as it tells. How much it bends gives the standard
-errors of a likelihood. Nothing is differentiated.
+Sample points lie around the best known point. The cost of each point is computed with several sets of
+random numbers. All points share these sets, so that little of the difference between two points is
+noise. The next sample points lie around the minimum of the fitted paraboloid, at a distance that its
+curvature determines. The curvature of a negative log likelihood also gives the standard errors. No
+derivative of the model is needed.
 
-A cost may be a sum whose terms have some of the numbers each, as those of subjects that share the
-others: then each term has a paraboloid of its own numbers, and they are added.
+A cost may be a sum of terms, where each term depends on some elements of the point only. This is the
+case for subjects that share some parameters. Each term then has a paraboloid in its own elements, and
+the paraboloids are added.
 
 Source: Box and Wilson, On the experimental attainment of optimum conditions (1951).
 """
@@ -18,107 +20,117 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from mdf_loop.fitting.search import Optimum
-from mdf_loop.fitting.uncertainty import Uncertainty, with_lost
+from mdf_loop.fitting.uncertainty import Uncertainty, with_undetermined_directions
 from mdf_loop.ir import Array
 
-ROUNDS, MOST_ROUNDS = 3, 5
-"""How often points are tried, each time around what the last ones say; more often while a direction
-looks flat."""
+MIN_ROUNDS, MAX_ROUNDS = 3, 5
+"""Least and most rounds, each with new sample points. Rounds beyond the least follow while a
+direction looks flat.
+"""
 
-FIRST = 0.15
-"""How far the first ones are around the best one, in parts of the bounds."""
+INITIAL_RADIUS = 0.15
+"""Radius of the first sample, as a share of the bounds."""
 
-REACH = 3.0
-"""How far the others are, in standard errors."""
+RADIUS_IN_STANDARD_ERRORS = 3.0
+"""Radius of the later samples, in standard errors."""
 
-SHRINKS = 0.25
-"""The least part of how far points were before."""
+MIN_SHRINK_FACTOR = 0.25
+"""Least ratio of a radius to the radius of the round before."""
 
-WIDEST = 0.5
-"""How far they are at most, in parts of the bounds."""
+MAX_RADIUS = 0.5
+"""Largest radius of a sample, as a share of the bounds."""
 
-NEAREST = 0.7
-"""The part of the points, those that cost least, through which the paraboloid goes."""
+FITTED_SHARE = 0.7
+"""Share of the points, those with the lowest costs, to which the paraboloid is fitted."""
 
-FLAT = 1e-3
-"""A paraboloid that is flatter than this part of its steepest direction says nothing there."""
+MIN_RELATIVE_CURVATURE = 1e-3
+"""Least curvature, relative to the steepest direction, of a direction that counts as known."""
 
 
 Term = tuple[Array, Callable[[Array], Array]]
-"""A term of a cost: which numbers of a point it has, and what points of these alone cost."""
+"""Term of a cost: the indices of its elements, and its costs at points of these elements."""
 
 
-def settled(best: Array, terms: Sequence[Term], seed: int) -> tuple[Array, Uncertainty]:
-    """Where the cost is least near a point, and how sure that is.
+def refine_noisy_minimum(
+    best: Array, terms: Sequence[Term], seed: int
+) -> tuple[Array, Uncertainty]:
+    """Return the minimum of the cost near `best`, and its uncertainty.
 
     Args:
-        best: the best point that is known.
-        terms: of the cost.
-        seed: that of the points.
+        best: The best known point.
+        terms: The terms of the cost.
+        seed: The seed of the sample points.
     """
     rng = np.random.default_rng(seed)
     size = len(best)
-    radius, ways = np.full(size, FIRST), np.eye(size)
-    for done in range(1, MOST_ROUNDS + 1):
+    radius, directions = np.full(size, INITIAL_RADIUS), np.eye(size)
+    for round_number in range(1, MAX_ROUNDS + 1):
         slope, bend = np.zeros(size), np.zeros((size, size))
-        for own, costs in terms:
-            points = _near(best[own], _seen_by(own, ways * radius), rng)
-            more, bends = _paraboloid(points - best[own], costs(points))
-            slope[own] += more
-            bend[np.ix_(own, own)] += bends
-        values, ways = np.linalg.eigh(bend)
-        certain = values > max(FLAT * values[-1], 0.0)
-        inverse = (ways[:, certain] / values[certain]) @ ways[:, certain].T
-        most = min(2 * radius.max(), WIDEST)
-        best = np.clip(best + np.clip(-inverse @ slope, -most, most), 0.0, 1.0)
-        told = REACH / np.sqrt(np.where(certain, values, np.inf))
-        radius = np.clip(np.where(certain, told, most), SHRINKS * radius.min(), most)
-        if done >= ROUNDS and certain.all():
+        for indices, costs in terms:
+            points = _sample_points(
+                best[indices], _project_spread(indices, directions * radius), rng
+            )
+            term_slope, term_bend = _fit_paraboloid(points - best[indices], costs(points))
+            slope[indices] += term_slope
+            bend[np.ix_(indices, indices)] += term_bend
+        values, directions = np.linalg.eigh(bend)
+        is_known = values > max(MIN_RELATIVE_CURVATURE * values[-1], 0.0)
+        inverse = (directions[:, is_known] / values[is_known]) @ directions[:, is_known].T
+        max_step = min(2 * radius.max(), MAX_RADIUS)
+        best = np.clip(best + np.clip(-inverse @ slope, -max_step, max_step), 0.0, 1.0)
+        known_radius = RADIUS_IN_STANDARD_ERRORS / np.sqrt(np.where(is_known, values, np.inf))
+        radius = np.clip(
+            np.where(is_known, known_radius, max_step), MIN_SHRINK_FACTOR * radius.min(), max_step
+        )
+        if round_number >= MIN_ROUNDS and is_known.all():
             break
-    return best, with_lost(inverse, ways[:, ~certain].T)
+    return best, with_undetermined_directions(inverse, directions[:, ~is_known].T)
 
 
-def _seen_by(own: Array, spread: Array) -> Array:
-    """What stretches a ball of some numbers alone as far as the spread does that of all."""
-    if len(own) == len(spread):
-        return spread[own]
-    ways, lengths, _ = np.linalg.svd(spread[own], full_matrices=False)
-    made: Array = ways * lengths
-    return made
+def _project_spread(indices: Array, spread: Array) -> Array:
+    """Project the ellipsoid of sample points onto a subset of the elements."""
+    if len(indices) == len(spread):
+        return spread[indices]
+    axes, lengths, _ = np.linalg.svd(spread[indices], full_matrices=False)
+    projected: Array = axes * lengths
+    return projected
 
 
-def _near(best: Array, spread: Array, rng: np.random.Generator) -> Array:
-    """Points evenly in a ball that the spread stretches, within the bounds; enough for a paraboloid."""
+def _sample_points(best: Array, spread: Array, rng: np.random.Generator) -> Array:
+    """Return sample points, uniform in the ellipsoid around `best`, clipped to the bounds.
+
+    The number of points suffices to fit a paraboloid.
+    """
     size = len(best)
-    count = 6 + 3 * _terms(size)
-    ways = rng.standard_normal((count, size))
-    ways /= np.linalg.norm(ways, axis=1, keepdims=True)
+    count = 6 + 3 * _coefficient_count(size)
+    directions = rng.standard_normal((count, size))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     radii = rng.random((count, 1)) ** (1 / size)
-    made: Array = np.clip(best + (radii * ways) @ spread.T, 0.0, 1.0)
-    return made
+    points: Array = np.clip(best + (radii * directions) @ spread.T, 0.0, 1.0)
+    return points
 
 
-def _terms(size: int) -> int:
-    return 1 + size + size * (size + 1) // 2
+def _coefficient_count(dimension: int) -> int:
+    return 1 + dimension + dimension * (dimension + 1) // 2
 
 
-def _paraboloid(moves: Array, costs: Array) -> tuple[Array, Array]:
-    """The slope and the second derivatives of the paraboloid that is nearest to costs."""
+def _fit_paraboloid(moves: Array, costs: Array) -> tuple[Array, Array]:
+    """Return the gradient and the Hessian of the paraboloid with the best fit to the costs."""
     size = moves.shape[1]
     pairs = [(i, j) for i in range(size) for j in range(i, size)]
     squares = [moves[:, i] * moves[:, j] * (0.5 if i == j else 1.0) for i, j in pairs]
     design = np.column_stack([np.ones(len(moves)), moves, *squares])
     scale = np.maximum(np.abs(design).max(axis=0), np.finfo(float).tiny)
-    kept = costs <= np.quantile(costs, NEAREST)
-    found = np.linalg.lstsq(design[kept] / scale, costs[kept], rcond=None)[0] / scale
+    is_low = costs <= np.quantile(costs, FITTED_SHARE)
+    coefficients = np.linalg.lstsq(design[is_low] / scale, costs[is_low], rcond=None)[0] / scale
     bend = np.zeros((size, size))
-    for (i, j), value in zip(pairs, found[1 + size :], strict=True):
+    for (i, j), value in zip(pairs, coefficients[1 + size :], strict=True):
         bend[i, j] = bend[j, i] = value
-    return found[1 : 1 + size], bend
+    return coefficients[1 : 1 + size], bend
 
 
-def as_found(point: Array, cost: float, uncertainty: Uncertainty, start: Array) -> Optimum:
-    """Where a search has ended, after it was settled."""
+def refined_optimum(point: Array, cost: float, uncertainty: Uncertainty, start: Array) -> Optimum:
+    """Return the optimum after the refinement, converged if all standard errors are finite."""
     known = bool(np.isfinite(uncertainty.standard_errors).all())
     reason = "settled" if known else "some directions are flat"
     return Optimum(point, cost, start, known, reason)

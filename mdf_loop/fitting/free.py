@@ -1,4 +1,4 @@
-"""Free parameters: arrays within bounds, as the numbers of one vector from 0 to 1.
+"""Free parameters: arrays within bounds, as the elements of one vector from 0 to 1.
 
 {"cell.a": (0.2, 1.2), "net.W": (-1, 1)}      cell.a, net.W[0,0], net.W[0,1] ...
 """
@@ -21,7 +21,7 @@ _HINT = "give the least and the largest value: free={'cell.a': (0.2, 1.2)}"
 
 
 class Parameter(Struct, frozen=True):
-    """A parameter and between which values it lies."""
+    """Parameter with the bounds of its elements."""
 
     name: str
     lower: Array
@@ -29,61 +29,60 @@ class Parameter(Struct, frozen=True):
 
     @property
     def elements(self) -> list[str]:
-        """What each of its numbers is called."""
+        """Name of each element."""
         if not self.lower.shape:
             return [self.name]
         places = np.ndindex(self.lower.shape)
         return [f"{self.name}[{','.join(map(str, place))}]" for place in places]
 
 
-class Free(Struct, frozen=True, dict=True):
-    """Free parameters; a point says where each of their numbers is between its bounds."""
+class ParameterSpace(Struct, frozen=True, dict=True):
+    """Free parameters with their bounds.
+
+    A point gives the position of each element between its bounds, from 0 to 1.
+    """
 
     parameters: tuple[Parameter, ...]
 
     @cached_property
     def elements(self) -> tuple[str, ...]:
-        """What each number is called."""
+        """Name of each element."""
         return tuple(name for each in self.parameters for name in each.elements)
 
     @cached_property
     def lower(self) -> Array:
-        """The least value of each number."""
+        """Lower bound of each element."""
         return np.concatenate([each.lower.ravel() for each in self.parameters])
 
     @cached_property
     def width(self) -> Array:
-        """How far the largest is above it."""
+        """Difference between the bounds of each element."""
         upper = np.concatenate([each.upper.ravel() for each in self.parameters])
-        made: Array = upper - self.lower
-        return made
+        width: Array = upper - self.lower
+        return width
 
     def values(self, points: Array) -> dict[str, Array]:
-        """The values of each parameter at points, which stand along the axes in front."""
-        return self.apart(self.lower + np.clip(points, 0.0, 1.0) * self.width)
+        """Return the values of each parameter at some points, which lie along the leading axes."""
+        return self.unflatten(self.lower + np.clip(points, 0.0, 1.0) * self.width)
 
-    def apart(self, numbers: Array) -> dict[str, Array]:
-        """What belongs to each parameter of numbers along the last axis, in its shape."""
-        found, at = {}, 0
+    def unflatten(self, elements: Array) -> dict[str, Array]:
+        """Split the last axis into parameters, and give each its shape."""
+        parts, start = {}, 0
         for each in self.parameters:
             size = each.lower.size
-            part = numbers[..., at : at + size]
-            found[each.name] = part.reshape((*numbers.shape[:-1], *each.lower.shape))
-            at += size
-        return found
+            block = elements[..., start : start + size]
+            parts[each.name] = block.reshape((*elements.shape[:-1], *each.lower.shape))
+            start += size
+        return parts
 
-    def point(self, values: Mapping[str, Any]) -> Array:
-        """Where values are.
-
-        Raises:
-            InputError: one is missing, does not fit, or lies beyond its bounds.
-        """
-        raise_findings(self._misplaced(values))
+    def normalize(self, values: Mapping[str, Any]) -> Array:
+        """Return the point of these parameter values, with each element between 0 and 1."""
+        raise_findings(self._start_findings(values))
         rows = [np.asarray(values[each.name], float).ravel() for each in self.parameters]
-        made: Array = (np.concatenate(rows) - self.lower) / self.width
-        return made
+        point: Array = (np.concatenate(rows) - self.lower) / self.width
+        return point
 
-    def _misplaced(self, values: Mapping[str, Any]) -> Iterator[Finding]:
+    def _start_findings(self, values: Mapping[str, Any]) -> Iterator[Finding]:
         names = [each.name for each in self.parameters]
         for name in values:
             if name not in names:
@@ -92,54 +91,58 @@ class Free(Struct, frozen=True, dict=True):
             if each.name not in values:
                 yield Finding("InputError", f"start says nothing of '{each.name}'", "", "")
                 continue
-            given = np.asarray(values[each.name], float)
-            if given.shape != each.lower.shape:
-                what = f"of shape {list(given.shape)}, not {list(each.lower.shape)}"
-                yield Finding("InputError", f"the start of '{each.name}' is {what}", "", "")
-            elif not bool(np.all((each.lower <= given) & (given <= each.upper))):
-                what = f"{given.tolist()} is not within its bounds"
-                yield Finding("InputError", f"the start of '{each.name}', {what}", "", "")
+            start = np.asarray(values[each.name], float)
+            if start.shape != each.lower.shape:
+                fault = f"of shape {list(start.shape)}, not {list(each.lower.shape)}"
+                yield Finding("InputError", f"the start of '{each.name}' is {fault}", "", "")
+            elif not bool(np.all((each.lower <= start) & (start <= each.upper))):
+                fault = f"{start.tolist()} is not within its bounds"
+                yield Finding("InputError", f"the start of '{each.name}', {fault}", "", "")
 
 
 def free_names(free: Any) -> tuple[str, ...]:
-    """The names of parameters that are free.
+    """Return the names of the free parameters.
 
     Raises:
-        InputError: there are none.
+        InputError: No parameter is free.
     """
-    given = arguments.mapping(free, "free", "free={'node.parameter': (0.0, 1.0)}")
-    if not given:
+    bounds = arguments.mapping(free, "free", "free={'node.parameter': (0.0, 1.0)}")
+    if not bounds:
         raise InputError("nothing is free", hint=_HINT)
-    return tuple(given)
+    return tuple(bounds)
 
 
-def free_of(free: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> Free:
-    """Free parameters of these shapes; bounds hold for all elements, or are arrays.
+def parameter_space(
+    free: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
+) -> ParameterSpace:
+    """Return the space of free parameters with these shapes. Bounds are numbers or arrays.
 
     Raises:
-        InputError: bounds are none; the sentence names the parameter.
+        InputError: Bounds are malformed. The message names the parameter.
     """
     parameters, findings = [], []
     for name, bounds in free.items():
-        made = _parameter(name, bounds, shapes[name])
-        if isinstance(made, str):
-            findings.append(Finding("InputError", made, "", _HINT))
+        parameter = _parameter(name, bounds, shapes[name])
+        if isinstance(parameter, str):
+            findings.append(Finding("InputError", parameter, "", _HINT))
         else:
-            parameters.append(made)
+            parameters.append(parameter)
     raise_findings(findings)
-    return Free(tuple(parameters))
+    return ParameterSpace(tuple(parameters))
 
 
 def _parameter(name: str, bounds: Any, shape: tuple[int, ...]) -> Parameter | str:
-    """The parameter, or what is wrong with its bounds."""
-    said = f"the bounds of '{name}', {bounds!r},"[:200]
+    """Return the parameter, or a message about the fault in its bounds."""
+    subject = f"the bounds of '{name}', {bounds!r},"[:200]
     try:
         lower, upper = (np.array(np.broadcast_to(np.asarray(b, float), shape)) for b in bounds)
     except (TypeError, ValueError):
-        of = f", each a number or an array {list(shape)}" if math.prod(shape) != 1 or shape else ""
-        return f"{said} are no two numbers{of}"
+        expectation = (
+            f", each a number or an array {list(shape)}" if math.prod(shape) != 1 or shape else ""
+        )
+        return f"{subject} are no two numbers{expectation}"
     if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
-        return f"{said} are not finite"
+        return f"{subject} are not finite"
     if not bool(np.all(lower < upper)):
-        return f"{said} leave nothing between them: the second is not above the first"
+        return f"{subject} leave nothing between them: the second is not above the first"
     return Parameter(name, lower, upper)

@@ -1,4 +1,4 @@
-"""What a fit asks of a model."""
+"""Interface of a model that can be fitted."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from mdf_loop.ir import Array
 
 
 class Model(Protocol):
-    """Something with parameters that gives outputs."""
+    """Model with free parameters and outputs."""
 
     def outputs(self, members: Mapping[str, Array]) -> Mapping[str, Array]:
-        """What it gives for each of some values of its free parameters: an axis of members in front.
+        """Return the outputs for each set of parameter values, with an axis of members in front.
 
-        The outputs of a member that fails, or is no number, are nan.
+        The outputs are nan for a member whose run fails.
         """
         ...
 
     def jacobian(self, values: Mapping[str, Array]) -> Mapping[tuple[str, str], Array]:
-        """How outputs change with parameters: by both names, axes of the output in front."""
+        """Return the derivative of each output by each parameter, output axes in front."""
         ...

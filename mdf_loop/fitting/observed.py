@@ -1,4 +1,4 @@
-"""What was observed: rows of data, matched to the steps of a run.
+"""Observed data: rows of a table, matched to the steps of a run.
 
 time,cell.V,sd           cell.V: at steps 0, 1, 3 ... these values, weights 1 / sd**2
 0.0,-1.02,0.1
@@ -21,23 +21,23 @@ from mdf_loop.outside import Ragged, array_of
 from mdf_loop.paths import noted, path_of
 
 TIME, STEP, TRIAL, WEIGHT, DEVIATION = "time", "step", "trial", "weight", "sd"
-"""Columns that are no outputs: when, of which repeat, how much it counts, how exact it is."""
+"""Columns that are not outputs: time or step, trial number, weight, standard deviation."""
 
 NO_OUTPUTS = (TIME, STEP, TRIAL, WEIGHT, DEVIATION)
-"""All of these."""
+"""All columns that are not outputs."""
 
 Table = Mapping[str, Array]
-"""Columns by name, a row for each observation."""
+"""Columns by name, with a row for each observation."""
 
 
 class Observed(Struct, frozen=True):
-    """Values of an output.
+    """Observed values of one output.
 
     Attributes:
-        output: which one, as results call it.
-        steps: at which step each row is.
-        values: the rows; nan where nothing was observed.
-        factors: what residuals are multiplied by: the roots of weights.
+        output: The output's name in results.
+        steps: The step of each row.
+        values: The rows, with nan where no value was observed.
+        factors: The factor of each residual, which is the root of its weight.
     """
 
     output: str
@@ -46,20 +46,22 @@ class Observed(Struct, frozen=True):
     factors: Array
 
     @property
-    def seen(self) -> Array:
-        """Where something was observed, and counts."""
+    def is_observed(self) -> Array:
+        """Mask of the values that are observed and have a positive weight."""
         factors = self.factors.reshape(-1, *(1,) * (self.values.ndim - 1))
-        made: Array = np.isfinite(self.values) & (factors > 0)
-        return made
+        mask: Array = np.isfinite(self.values) & (factors > 0)
+        return mask
 
 
 class Observations(Struct, frozen=True):
-    """All that was observed of a run of so many steps; None of one evaluation, whose rows are elements.
+    """All observed data of a run with this number of steps.
+
+    For a single evaluation `steps` is None, and the rows are elements of the output.
 
     Attributes:
-        parts: by output.
-        steps: how many evaluations the run has.
-        exact: whether the standard deviation of each value is known.
+        parts: The observed values of each output.
+        steps: The number of evaluations in the run.
+        exact: True if the standard deviation of each value is known.
     """
 
     parts: tuple[Observed, ...]
@@ -68,12 +70,12 @@ class Observations(Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """How many numbers were observed."""
-        return sum(int(part.seen.sum()) for part in self.parts)
+        """Number of observed values."""
+        return sum(int(part.is_observed.sum()) for part in self.parts)
 
     @property
     def dropped(self) -> int:
-        """The number of rows in which the value of an output is nan or infinite."""
+        """Number of rows in which the value of an output is nan or infinite."""
         return not_finite_rows(*(part.values for part in self.parts))
 
 
@@ -84,29 +86,29 @@ def not_finite_rows(*columns: Array) -> int:
 
 
 def read_table(data: Any, what: str = "the data") -> Table:
-    """Columns of a .csv or .npz file, a pandas DataFrame, or arrays by name, all of one length.
+    """Return the columns of a .csv or .npz file, a pandas DataFrame or a mapping of arrays.
 
     Raises:
-        InputError: it is none of these; the sentence says what it is.
+        InputError: The data have another form, or the columns differ in length.
     """
     if isinstance(data, str | Path):
         path = path_of(data, what)
-        found = _read(path)
+        table = _read_file(path)
         what = f"'{path.name}'"
     elif hasattr(data, "columns") and hasattr(data, "to_numpy"):
-        found = {str(name): data[name].to_numpy() for name in data.columns}
+        table = {str(name): data[name].to_numpy() for name in data.columns}
     elif isinstance(data, Mapping) and data:
-        found = {str(name): _array(name, values) for name, values in data.items()}
+        table = {str(name): _to_column(name, values) for name, values in data.items()}
     else:
         raise InputError(
             f"{what} cannot be {type(data).__name__}",
             hint="give a .csv or .npz file, a pandas DataFrame, or arrays by name",
         )
-    _refuse_odd(found, what)
-    return found
+    _check_columns(table, what)
+    return table
 
 
-def _read(path: Path) -> dict[str, Array]:
+def _read_file(path: Path) -> dict[str, Array]:
     readers: dict[str, Callable[[Path], dict[str, Array]]] = {
         ".csv": lambda p: read_columns(p, empty="nan"),
         ".npz": read_arrays,
@@ -118,28 +120,28 @@ def _read(path: Path) -> dict[str, Array]:
     return readers[path.suffix.lower()](noted(path))
 
 
-def _array(name: Any, values: Any) -> Array:
+def _to_column(name: Any, values: Any) -> Array:
     try:
         return array_of(values, f"the column '{name}'")
     except Ragged:
         raise InputError(f"the column '{name}' has rows of different lengths") from None
 
 
-def _refuse_odd(table: Table, what: str) -> None:
+def _check_columns(table: Table, what: str) -> None:
     for name, column in table.items():
         if column.ndim == 0 or column.dtype.kind not in "biuf":
             raise InputError(f"the column '{name}' of {what} is no column of numbers")
     lengths = {name: len(column) for name, column in table.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"'{name}' {length}" for name, length in lengths.items())
-        raise InputError(f"the columns of {what} are not equally long: {told}")
+        lengths_text = ", ".join(f"'{name}' {length}" for name, length in lengths.items())
+        raise InputError(f"the columns of {what} are not equally long: {lengths_text}")
 
 
-def column_of(table: Table, names: Sequence[str], what: str, advice: str = "") -> Array:
-    """The column of an output: the first of some names that the data have.
+def find_column(table: Table, names: Sequence[str], what: str, advice: str = "") -> Array:
+    """Return the first column of the table that has one of these names.
 
     Raises:
-        InputError: they have none.
+        InputError: The table has none of these columns.
     """
     for name in names:
         if name in table:
@@ -150,34 +152,35 @@ def column_of(table: Table, names: Sequence[str], what: str, advice: str = "") -
     )
 
 
-def observations(
+def match_to_steps(
     table: Table, columns: Mapping[str, Array], steps: int | None, dt: float | None
 ) -> Observations:
-    """Rows of outputs at the steps of a run: each at the nearest one.
+    """Match each row of the columns to the nearest step of a run.
 
     Args:
-        table: what was observed.
-        columns: the column of each output, by its name in results.
-        steps: how many evaluations the run has; None if it lasts as long as the data.
-        dt: the time between two; None if times are the numbers of steps.
+        table: The observed data.
+        columns: The column of each output, by the output's name in results.
+        steps: The number of evaluations. With None the run is as long as the data.
+        dt: The time between two evaluations. With None the times are step numbers.
 
     Raises:
-        InputError: a row matches no step; the sentence names it.
+        InputError: A row matches no step. The message names the row.
     """
-    at = _steps(table, steps, dt, len(next(iter(columns.values()))))
-    factors, exact = _factors(table, len(at))
-    timed = dt is not None or TIME in table or STEP in table
-    lasts = int(at.max()) + 1 if steps is None and timed else steps
+    row_steps = _row_steps(table, steps, dt, len(next(iter(columns.values()))))
+    factors, exact = _factors(table, len(row_steps))
+    has_time = dt is not None or TIME in table or STEP in table
+    step_count = int(row_steps.max()) + 1 if steps is None and has_time else steps
     parts = tuple(
-        Observed(output, at, column.astype(float), factors) for output, column in columns.items()
+        Observed(output, row_steps, column.astype(float), factors)
+        for output, column in columns.items()
     )
     for part in parts:
-        if not part.seen.any():
+        if not part.is_observed.any():
             raise InputError(f"the data have no number for '{part.output}'")
-    return Observations(parts, lasts, exact)
+    return Observations(parts, step_count, exact)
 
 
-def _steps(table: Table, steps: int | None, dt: float | None, rows: int) -> Array:
+def _row_steps(table: Table, steps: int | None, dt: float | None, rows: int) -> Array:
     if TIME not in table and STEP not in table:
         if steps is not None and rows != steps:
             raise InputError(
@@ -189,42 +192,44 @@ def _steps(table: Table, steps: int | None, dt: float | None, rows: int) -> Arra
     times = np.asarray(table[name], float)
     if times.ndim != 1 or not np.isfinite(times).all():
         raise InputError(f"the column '{name}' is no column of finite numbers")
-    step = 1.0 if dt is None or name == STEP else dt
-    at = np.floor(times / step + 0.5)
-    raise_findings(_beyond(times, at, steps, step))
-    return at.astype(np.int64)
+    step_length = 1.0 if dt is None or name == STEP else dt
+    row_steps = np.floor(times / step_length + 0.5)
+    raise_findings(_out_of_range(times, row_steps, steps, step_length))
+    return row_steps.astype(np.int64)
 
 
-def _beyond(times: Array, at: Array, steps: int | None, step: float) -> Iterator[Finding]:
-    """The first row, if any, that is at no step of the run."""
+def _out_of_range(
+    times: Array, row_steps: Array, steps: int | None, step_length: float
+) -> Iterator[Finding]:
+    """Yield a finding about the first row that is at no step of the run."""
     last = np.inf if steps is None else steps - 1
-    if len(wrong := np.flatnonzero((at < 0) | (at > last))):
-        row = int(wrong[0])
-        ends = "" if steps is None else f" and ends at {last * step:g}"
+    if len(outside := np.flatnonzero((row_steps < 0) | (row_steps > last))):
+        row = int(outside[0])
+        end = "" if steps is None else f" and ends at {last * step_length:g}"
         yield Finding(
             "InputError",
-            f"row {row + 1} of the data is at time {times[row]:g}, but the run begins at 0{ends}: "
-            f"{len(wrong)} of {len(times)} rows match no step",
+            f"row {row + 1} of the data is at time {times[row]:g}, but the run begins at 0{end}: "
+            f"{len(outside)} of {len(times)} rows match no step",
             "",
             "give more steps, another dt, or leave those rows out",
         )
 
 
 def _factors(table: Table, rows: int) -> tuple[Array, bool]:
-    """What residuals are multiplied by, and whether that makes them standard ones."""
+    """Return the factors of residuals, and True if they scale residuals to unit variance."""
     if WEIGHT in table and DEVIATION in table:
         raise InputError("the data have both 'weight' and 'sd'", hint="leave one of them out")
     name = WEIGHT if WEIGHT in table else DEVIATION
     if name not in table:
         return np.ones(rows), False
-    given = np.asarray(table[name], float)
-    least = given >= 0 if name == WEIGHT else given > 0
-    if given.ndim != 1 or not bool(np.all(least & np.isfinite(given))):
-        above = "finite numbers from 0 on" if name == WEIGHT else "finite numbers above 0"
-        raise InputError(f"the column '{name}' must hold {above}")
-    return (np.sqrt(given), False) if name == WEIGHT else (1 / given, True)
+    column = np.asarray(table[name], float)
+    is_valid = column >= 0 if name == WEIGHT else column > 0
+    if column.ndim != 1 or not bool(np.all(is_valid & np.isfinite(column))):
+        requirement = "finite numbers from 0 on" if name == WEIGHT else "finite numbers above 0"
+        raise InputError(f"the column '{name}' must hold {requirement}")
+    return (np.sqrt(column), False) if name == WEIGHT else (1 / column, True)
 
 
-def outputs_in(table: Table) -> Sequence[str]:
-    """Columns that may be outputs."""
+def output_columns(table: Table) -> Sequence[str]:
+    """Return the names of columns that may be outputs."""
     return [name for name in table if name not in NO_OUTPUTS]

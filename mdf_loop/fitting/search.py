@@ -1,10 +1,10 @@
-"""Where the least is: many points at once, then the best of them polished.
+"""Search for the minimum of a cost: many points at once, then the best of them polished.
 
-    starts      a Sobol sequence through the bounds, or what the user gives
-    polished    the best of them, by least squares with the Jacobian, or by the gradient
-    evolved     differential evolution: a generation is one sweep
+    starts      a Sobol sequence within the bounds, or the user's start values
+    polish      least squares with the Jacobian, or descent along the gradient, from the best starts
+    evolution   differential evolution, where a generation is one sweep
 
-scipy's optimisers, imported when a fit begins. Points lie between 0 and 1 in each number.
+The optimisers of scipy are imported when a fit begins. Each element of a point lies between 0 and 1.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mdf_loop.errors import InputError
-from mdf_loop.fitting.watch import Halted, Watch
+from mdf_loop.fitting.watch import FitMonitor, SearchStopped
 from mdf_loop.ir import Array, StoppedBy
 from mdf_loop.signals import count_interrupt
 
-EXACT = 1e-13
-"""Least squares end where neither the sum, nor the point, nor the gradient changes by more."""
+TOLERANCE = 1e-13
+"""Relative change of the sum, the point and the gradient below which least squares end."""
 
-AGREE = 1e-6
-"""Starts agree whose least is that of the best, but for this part; and which are as near to it."""
+COST_AGREEMENT = 1e-6
+"""Relative difference of costs below which two starts have the same minimum."""
 
-PLACE = 1e-3
-"""How near that is, in parts of the bounds."""
+POINT_AGREEMENT = 1e-3
+"""Distance below which two starts have ended at the same point, as a share of the bounds."""
 
-HOPELESS = 256
-"""Points without a number after which differential evolution gives up."""
+MAX_POINTS_WITHOUT_NUMBER = 256
+"""Number of points with nan or infinite costs after which differential evolution gives up."""
 
 Costs = Callable[[Array], Array]
-"""The cost of each of some points."""
+"""Function that returns the cost of each point."""
 
-Numbers = Callable[[Array], Array]
-"""Residuals, or their derivatives, at a point."""
+PointFunction = Callable[[Array], Array]
+"""Function that returns the residuals at a point, or their derivatives."""
 
 
 class Optimum(Struct, frozen=True):
-    """Where a search has ended: the point and its cost, from which point, and whether it is done."""
+    """Final point of a search, with its cost, its start and its convergence."""
 
     point: Array
     cost: float
@@ -49,18 +49,18 @@ class Optimum(Struct, frozen=True):
     reason: str
 
 
-def ranked(points: Array, costs: Costs) -> Array:
-    """The points at which the model gives numbers, the best first.
+def rank_points(points: Array, costs: Costs) -> Array:
+    """Return the points with finite costs, the best first.
 
     Raises:
-        InputError: there is none.
+        InputError: No point has a finite cost.
     """
-    found = costs(points)
-    order = np.argsort(found, kind="stable")
-    made: Array = points[order[np.isfinite(found[order])]]
-    if not len(made):
+    point_costs = costs(points)
+    order = np.argsort(point_costs, kind="stable")
+    finite_points: Array = points[order[np.isfinite(point_costs[order])]]
+    if not len(finite_points):
         raise _no_number(len(points))
-    return made
+    return finite_points
 
 
 def _no_number(points: int) -> InputError:
@@ -70,147 +70,153 @@ def _no_number(points: int) -> InputError:
     )
 
 
-def least_squares(start: Array, residuals: Numbers, jacobian: Numbers) -> Optimum:
-    """The least sum of squares near a point."""
+def least_squares(start: Array, residuals: PointFunction, jacobian: PointFunction) -> Optimum:
+    """Minimize the sum of squares from a start."""
     from scipy.optimize import least_squares as solve
 
-    inside = np.clip(start, 1e-10, 1 - 1e-10)
-    made = solve(
+    interior = np.clip(start, 1e-10, 1 - 1e-10)
+    fit = solve(
         residuals,
-        inside,
+        interior,
         jacobian,
         bounds=(0.0, 1.0),
-        xtol=EXACT,
-        ftol=EXACT,
-        gtol=EXACT,
+        xtol=TOLERANCE,
+        ftol=TOLERANCE,
+        gtol=TOLERANCE,
         max_nfev=200,
     )
-    found = Optimum(made.x, 2 * float(made.cost), start, made.status > 0, str(made.message))
-    snapped = np.where(made.active_mask < 0, 0.0, np.where(made.active_mask > 0, 1.0, made.x))
-    if bool((snapped != made.x).any()):
-        rows = residuals(snapped)
-        if float(rows @ rows) <= found.cost:
-            return replace(found, point=snapped, cost=float(rows @ rows))
-    return found
+    optimum = Optimum(fit.x, 2 * float(fit.cost), start, fit.status > 0, str(fit.message))
+    on_bounds = np.where(fit.active_mask < 0, 0.0, np.where(fit.active_mask > 0, 1.0, fit.x))
+    if bool((on_bounds != fit.x).any()):
+        rows = residuals(on_bounds)
+        if float(rows @ rows) <= optimum.cost:
+            return replace(optimum, point=on_bounds, cost=float(rows @ rows))
+    return optimum
 
 
 def descent(start: Array, value_and_gradient: Callable[[Array], tuple[float, Array]]) -> Optimum:
-    """The least value near a point, by its gradient."""
+    """Minimize a function by its gradient from a start."""
     from scipy.optimize import minimize
 
-    made = minimize(
+    minimum = minimize(
         value_and_gradient,
         start,
         jac=True,
         method="L-BFGS-B",
         bounds=[(0.0, 1.0)] * len(start),
-        options={"ftol": EXACT, "gtol": 1e-10, "maxiter": 1000},
+        options={"ftol": TOLERANCE, "gtol": 1e-10, "maxiter": 1000},
     )
-    return Optimum(made.x, float(made.fun), start, bool(made.success), str(made.message))
+    return Optimum(
+        minimum.x, float(minimum.fun), start, bool(minimum.success), str(minimum.message)
+    )
 
 
 def evolution(
-    costs: Costs, size: int, seed: int, generations: int = 1000, first: Array | None = None
+    costs: Costs, size: int, seed: int, generations: int = 1000, population: Array | None = None
 ) -> Optimum:
-    """Return the least cost, by differential evolution; a generation is computed at once.
+    """Minimize the costs by differential evolution, where all points of a generation are one batch.
 
     Raises:
-        InputError: the model gives no number at any point.
-        Exception: `costs` has raised it; scipy would put an error of its own in its place.
+        InputError: The model gives no number at any point.
+        Exception: The error that `costs` raised, in place of scipy's own error.
     """
     from scipy.optimize import differential_evolution
 
-    points_seen, has_number = 0, False
+    point_count, has_number = 0, False
 
-    def of_generation(points: Array) -> Array:
-        nonlocal points_seen, has_number
+    def generation_costs(points: Array) -> Array:
+        nonlocal point_count, has_number
         members = points.reshape(size, -1).T
         try:
             energies = costs(members)
-            points_seen, has_number = (
-                points_seen + len(members),
+            point_count, has_number = (
+                point_count + len(members),
                 has_number or _any_number(energies),
             )
-            if points_seen >= HOPELESS and not has_number:
-                raise _no_number(points_seen)
+            if point_count >= MAX_POINTS_WITHOUT_NUMBER and not has_number:
+                raise _no_number(point_count)
         except (TypeError, ValueError) as error:
-            raise _FailedCosts(error) from None
+            raise _CostError(error) from None
         return energies
 
     try:
-        made = differential_evolution(
-            of_generation,
+        minimum = differential_evolution(
+            generation_costs,
             [(0.0, 1.0)] * size,
             rng=seed,
             polish=False,
             vectorized=True,
             updating="deferred",
             maxiter=generations,
-            init="sobol" if first is None else first,
+            init="sobol" if population is None else population,
             tol=1e-3,
         )
-    except _FailedCosts as failed:
-        raise failed.error from None
-    return Optimum(made.x, float(made.fun), made.x, bool(made.success), str(made.message))
+    except _CostError as failure:
+        raise failure.error from None
+    return Optimum(
+        minimum.x, float(minimum.fun), minimum.x, bool(minimum.success), str(minimum.message)
+    )
 
 
 def _any_number(costs: Array) -> bool:
     return bool(np.isfinite(costs).any())
 
 
-class _FailedCosts(Exception):  # noqa: N818 - it carries the error of what was computed
-    """Costs that could not be computed, in a form that scipy lets pass."""
+class _CostError(Exception):
+    """Error of a cost function, wrapped so that scipy does not replace it."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
         self.error = error
 
 
-class Searched(Struct, frozen=True):
-    """All that a search has found, the best first, and what has ended it."""
+class SearchResult(Struct, frozen=True):
+    """Optima of a search, the best first, and the reason why the search ended."""
 
-    found: tuple[Optimum, ...]
+    optima: tuple[Optimum, ...]
     stopped_by: StoppedBy = StoppedBy.COMPLETED
 
     @property
     def best(self) -> Optimum:
-        """Where the cost is least."""
-        return self.found[0]
+        """Optimum with the lowest cost."""
+        return self.optima[0]
 
-    def agrees(self, found: Optimum) -> bool:
-        """Whether a start has come to the best one's cost and place."""
-        return self._costs_as_little(found) and self._is_near(found)
+    def agrees(self, optimum: Optimum) -> bool:
+        """Return True if a start has reached the best cost at the best point."""
+        return self._has_best_cost(optimum) and self._is_at_best_point(optimum)
 
-    def ties(self, found: Optimum) -> bool:
-        """Whether a start has come to the best one's cost at another place."""
-        return self._costs_as_little(found) and not self._is_near(found)
+    def ties(self, optimum: Optimum) -> bool:
+        """Return True if a start has reached the best cost at another point."""
+        return self._has_best_cost(optimum) and not self._is_at_best_point(optimum)
 
-    def _costs_as_little(self, found: Optimum) -> bool:
-        least = self.best.cost
-        return found.cost - least <= AGREE * max(abs(least), np.finfo(float).tiny)
+    def _has_best_cost(self, optimum: Optimum) -> bool:
+        best_cost = self.best.cost
+        return optimum.cost - best_cost <= COST_AGREEMENT * max(
+            abs(best_cost), np.finfo(float).tiny
+        )
 
-    def _is_near(self, found: Optimum) -> bool:
-        return bool(np.abs(found.point - self.best.point).max() <= PLACE)
+    def _is_at_best_point(self, optimum: Optimum) -> bool:
+        return bool(np.abs(optimum.point - self.best.point).max() <= POINT_AGREEMENT)
 
 
-def searched(search: Callable[[], Sequence[Optimum]], watch: Watch) -> Searched:
-    """Return what a search finds, or the best that it has seen by then where something ends it.
+def run_search(search: Callable[[], Sequence[Optimum]], monitor: FitMonitor) -> SearchResult:
+    """Return the optima of a search, or the best point so far if the search is stopped.
 
     Raises:
-        KeyboardInterrupt: a signal has ended it before there was anything.
+        KeyboardInterrupt: A signal stopped the search before it had evaluated any point.
     """
-    watch.begin()
+    monitor.begin()
     try:
-        return Searched(tuple(sorted(search(), key=lambda found: found.cost)))
-    except Halted as halted:
-        stopped_by, ended = halted.reason, None
+        return SearchResult(tuple(sorted(search(), key=lambda optimum: optimum.cost)))
+    except SearchStopped as stop:
+        stopped_by, signal_error = stop.reason, None
     except KeyboardInterrupt as signal:
-        stopped_by, ended = getattr(signal, "reason", StoppedBy.INTERRUPTED), signal
-        watch.ended = stopped_by
+        stopped_by, signal_error = getattr(signal, "reason", StoppedBy.INTERRUPTED), signal
+        monitor.ended = stopped_by
         count_interrupt()
-    cost, point = watch.best
+    cost, point = monitor.best
     if point is None:
-        raise ended or InputError(
+        raise signal_error or InputError(
             f"{stopped_by.value} before there was any result", hint="give it more time"
         )
-    return Searched((Optimum(point, cost, point, False, stopped_by.value),), stopped_by)
+    return SearchResult((Optimum(point, cost, point, False, stopped_by.value),), stopped_by)

@@ -1,4 +1,4 @@
-"""The sum of squared residuals between outputs and data, and how residuals change."""
+"""Sum of squared residuals between outputs and data, and the Jacobian of the residuals."""
 
 from __future__ import annotations
 
@@ -8,123 +8,133 @@ import numpy as np
 from msgspec import field
 
 from mdf_loop.errors import InputError
-from mdf_loop.fitting.free import Free
+from mdf_loop.fitting.free import ParameterSpace
 from mdf_loop.fitting.observed import Observations, Observed
-from mdf_loop.fitting.summands import Summand, Summands
+from mdf_loop.fitting.summands import ObjectiveTerm, SumObjective
 from mdf_loop.ir import Array
 
-WORST = 1e150
-"""The residual of a run that fails, or is no number: its square is finite."""
+FAILED_RESIDUAL = 1e150
+"""Residual of a run that fails or is not a number. Its square is finite."""
 
 
-class Subject(Summand, frozen=True):
-    """A model and what was observed of it.
+class CurveTerm(ObjectiveTerm, frozen=True):
+    """Term of a sum of squares: a model and the observed data of one subject.
 
     Attributes:
-        nonfinite: names of free parameters, filled by a search: derivatives by them were nan or infinite
-            where the residuals are numbers.
+        nonfinite: The names of parameters by which a derivative was nan or infinite where the
+            residual was finite. A search adds the names.
     """
 
     observations: Observations
     nonfinite: set[str] = field(default_factory=set)
 
     def residuals(self, points: Array) -> Array:
-        """The residuals at points of its own numbers: model minus data, weighted."""
-        made = self.model.outputs(self.free.values(points))
-        rows = [_residuals(each, made[each.output]) for each in self.observations.parts]
+        """Return the weighted residuals, model minus data, at points."""
+        outputs = self.model.outputs(self.free.values(points))
+        rows = [_weighted_residuals(each, outputs[each.output]) for each in self.observations.parts]
         return np.concatenate(rows, axis=1)
 
-    def changes(self, point: Array) -> Array:
-        """Return how residuals change with each number of a point of its own, 0 where nobody knows."""
+    def jacobian(self, point: Array) -> Array:
+        """Return the Jacobian of the residuals at a point, with 0 for unknown derivatives."""
         derivatives = self.model.jacobian(self.free.values(point))
-        parts = [_changes(each, derivatives, self.free) for each in self.observations.parts]
-        changes = np.concatenate(parts)
-        lost = ~np.isfinite(changes)
-        if lost.any():
-            is_number = np.abs(self.residuals(point[None])[0]) < WORST
-            columns = self.free.apart((lost & is_number[:, None]).any(axis=0))
+        parts = [_jacobian_rows(each, derivatives, self.free) for each in self.observations.parts]
+        jacobian = np.concatenate(parts)
+        is_unknown = ~np.isfinite(jacobian)
+        if is_unknown.any():
+            is_number = np.abs(self.residuals(point[None])[0]) < FAILED_RESIDUAL
+            columns = self.free.unflatten((is_unknown & is_number[:, None]).any(axis=0))
             self.nonfinite.update(name for name, flags in columns.items() if flags.any())
-        return np.where(lost, 0.0, changes)
+        return np.where(is_unknown, 0.0, jacobian)
 
     @property
     def factors(self) -> Array:
-        """What each residual is multiplied by."""
-        return np.concatenate([_factors(each) for each in self.observations.parts])
+        """Factor of each residual, which is the root of its weight."""
+        return np.concatenate([_value_factors(each) for each in self.observations.parts])
 
 
-class Squares(Summands[Subject]):
-    """Squared residuals at points, of one model or of several."""
+class LeastSquaresObjective(SumObjective[CurveTerm]):
+    """Sum of squared residuals at points, of one model or of several that share parameters."""
 
     def costs(self, points: Array) -> Array:
-        """The sum at each of some points; infinite where the model fails."""
-        made = self.rows(points)
+        """Return the sum of squares at each point, infinite where the model fails."""
+        residuals = self.residual_rows(points)
         with np.errstate(over="ignore"):
-            sums = np.sum(made * made, axis=1)
-        costs: Array = np.where(np.abs(made).max(axis=1, initial=0) >= WORST, np.inf, sums)
-        self.watch.seen(points, costs)
+            sums = np.sum(residuals * residuals, axis=1)
+        costs: Array = np.where(
+            np.abs(residuals).max(axis=1, initial=0) >= FAILED_RESIDUAL, np.inf, sums
+        )
+        self.monitor.record(points, costs)
         return costs
 
     def residuals(self, point: Array) -> Array:
-        """Each residual at a point."""
-        made: Array = self.rows(point[None])[0]
-        self.watch.seen(point[None], np.array([made @ made]))
-        return made
+        """Return the residuals at a point."""
+        residuals: Array = self.residual_rows(point[None])[0]
+        self.monitor.record(point[None], np.array([residuals @ residuals]))
+        return residuals
 
     def jacobian(self, point: Array) -> Array:
-        """How residuals change with the numbers of a point."""
+        """Return the Jacobian of the residuals at a point."""
         blocks = []
         for part in self.parts:
-            block = part.changes(point[part.own])
-            wide = np.zeros((len(block), self.size))
-            wide[:, part.own] = block * part.free.width
-            blocks.append(wide)
+            block = part.jacobian(point[part.indices])
+            full_block = np.zeros((len(block), self.size))
+            full_block[:, part.indices] = block * part.free.width
+            blocks.append(full_block)
         return np.concatenate(blocks)
 
-    def rows(self, points: Array) -> Array:
-        """The residuals at some points."""
-        return np.concatenate([each.residuals(points[:, each.own]) for each in self.parts], axis=1)
+    def residual_rows(self, points: Array) -> Array:
+        """Return the residuals at each of some points."""
+        return np.concatenate(
+            [each.residuals(points[:, each.indices]) for each in self.parts], axis=1
+        )
 
 
-def _residuals(observed: Observed, output: Array) -> Array:
-    """Model minus data, weighted, of each member.
+def _weighted_residuals(observed: Observed, output: Array) -> Array:
+    """Return the weighted residuals, model minus data, of each member.
 
     Raises:
-        InputError: the output has other rows than the data.
+        InputError: The output and the data differ in the shape of a row.
     """
-    _refuse_other_rows(observed, output.shape[1:])
-    found = np.take(output, observed.steps, axis=1) - observed.values
-    rows = found[:, observed.seen] * _factors(observed)
-    made: Array = np.where(np.isfinite(rows), np.clip(rows, -WORST, WORST), WORST)
-    return made
+    _check_rows(observed, output.shape[1:])
+    differences = np.take(output, observed.steps, axis=1) - observed.values
+    rows = differences[:, observed.is_observed] * _value_factors(observed)
+    residuals: Array = np.where(
+        np.isfinite(rows), np.clip(rows, -FAILED_RESIDUAL, FAILED_RESIDUAL), FAILED_RESIDUAL
+    )
+    return residuals
 
 
-def _changes(observed: Observed, made: Mapping[tuple[str, str], Array], free: Free) -> Array:
-    """How the residuals of an output change with each number."""
+def _jacobian_rows(
+    observed: Observed, derivatives: Mapping[tuple[str, str], Array], free: ParameterSpace
+) -> Array:
+    """Return the Jacobian of an output's residuals, with a column for each element."""
     columns = []
     for each in free.parameters:
-        rows = np.take(made[observed.output, each.name], observed.steps, axis=0)[observed.seen]
+        rows = np.take(derivatives[observed.output, each.name], observed.steps, axis=0)[
+            observed.is_observed
+        ]
         columns.append(rows.reshape(len(rows), -1))
-    changes: Array = np.concatenate(columns, axis=1) * _factors(observed)[:, None]
-    return changes
+    jacobian: Array = np.concatenate(columns, axis=1) * _value_factors(observed)[:, None]
+    return jacobian
 
 
-def _factors(observed: Observed) -> Array:
-    """What each number that was seen is multiplied by."""
-    seen = observed.seen
-    factors = observed.factors.reshape(-1, *(1,) * (seen.ndim - 1))
-    made: Array = np.broadcast_to(factors, seen.shape)[seen]
-    return made
+def _value_factors(observed: Observed) -> Array:
+    """Return the factor of each observed value."""
+    is_observed = observed.is_observed
+    factors = observed.factors.reshape(-1, *(1,) * (is_observed.ndim - 1))
+    value_factors: Array = np.broadcast_to(factors, is_observed.shape)[is_observed]
+    return value_factors
 
 
-def _refuse_other_rows(observed: Observed, shape: tuple[int, ...]) -> None:
-    rows, own = observed.values.shape[0], observed.values.shape[1:]
+def _check_rows(observed: Observed, shape: tuple[int, ...]) -> None:
+    rows, row_shape = observed.values.shape[0], observed.values.shape[1:]
     if not shape:
         raise InputError(
             f"'{observed.output}' is one number in an evaluation, but the data have {rows} rows",
             hint="for a run over time give steps, dt, or a column 'time' or 'step'",
         )
-    if shape[1:] != own or shape[0] <= int(observed.steps.max()):
+    if shape[1:] != row_shape or shape[0] <= int(observed.steps.max()):
         raise InputError(
-            f"'{observed.output}' has rows {list(shape)}, but the data {[rows, *own]}",
+            f"'{observed.output}' has rows {list(shape)}, but the data {[rows, *row_shape]}",
             hint="a row of the data has the elements of an output at one time",
         )

@@ -1,4 +1,4 @@
-"""What a cost is a sum of: models beside what was observed of them, which may share numbers of a point."""
+"""Objectives that are a sum over models, each with its own data, which may share parameters."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mdf_loop.fitting.free import Free
+from mdf_loop.fitting.free import ParameterSpace
 from mdf_loop.fitting.model import Model
-from mdf_loop.fitting.watch import Watch
+from mdf_loop.fitting.watch import FitMonitor
 from mdf_loop.ir import Array
 
 
-class Summand(Struct, frozen=True):
-    """A model and its free parameters; which of all points' numbers are its own."""
+class ObjectiveTerm(Struct, frozen=True):
+    """Term of an objective: a model with its free parameters, and its `indices` in a point."""
 
     model: Model
-    free: Free
-    own: Array
+    free: ParameterSpace
+    indices: Array
 
     @property
-    def alone(self) -> Self:
-        """The same, of a point that has no other numbers."""
-        return replace(self, own=np.arange(len(self.own)))
+    def standalone(self) -> Self:
+        """The term as an objective of its own, whose points have no other elements."""
+        return replace(self, own=np.arange(len(self.indices)))
 
 
-AnySummand = TypeVar("AnySummand", bound=Summand)
+AnyTerm = TypeVar("AnyTerm", bound=ObjectiveTerm)
 
 
-class Summands(Generic[AnySummand]):
-    """One model or several that share parameters.
+class SumObjective(Generic[AnyTerm]):
+    """Objective of one model, or of several models that share parameters.
 
-    A point has a number for each of `size`; `parts` say which are theirs.
+    A point has `size` elements. Each of the `parts` states the indices of its own elements.
     """
 
-    def __init__(self, parts: Sequence[AnySummand], size: int, watch: Watch) -> None:
+    def __init__(self, parts: Sequence[AnyTerm], size: int, monitor: FitMonitor) -> None:
         self.parts = tuple(parts)
         self.size = size
-        self.watch = watch
+        self.monitor = monitor

@@ -1,8 +1,8 @@
-"""How sure estimates are: covariance by the Jacobian, and what cannot be told apart.
+"""Uncertainty of estimates: covariance from the Jacobian, and unidentifiable parameters.
 
     covariance = s**2 inverse(J' J), with s**2 = sse / (data - parameters)
 
-Where the standard deviation of each value is given, residuals are standard ones and s is 1.
+If the standard deviation of each value is known, the residuals have unit variance and s is 1.
 
 Source: Seber and Wild, Nonlinear regression (1989), chapters 2 and 5.
 """
@@ -14,93 +14,97 @@ from msgspec import Struct
 
 from mdf_loop.ir import Array
 
-SINGULAR = 1e-7
-"""Directions in which residuals change by less than this part of the most are not determined."""
+MIN_RELATIVE_CHANGE = 1e-7
+"""Relative change of the residuals below which a direction is not determined by the data."""
 
-INVOLVED = 0.1
-"""The least part that a parameter has in such a direction."""
+MIN_SHARE_IN_DIRECTION = 0.1
+"""Least share of a parameter in an undetermined direction."""
 
-LEVEL = 0.95
-"""How often an interval holds what is true."""
+CONFIDENCE_LEVEL = 0.95
+"""Probability that an interval contains the true value."""
 
 
 class Uncertainty(Struct, frozen=True):
-    """How sure numbers are.
+    """Uncertainty of the elements of a point.
 
     Attributes:
-        covariance: infinite where nothing is known.
-        margin: how many standard errors an interval reaches to each side.
-        together: numbers that cannot be told apart, by their places.
+        covariance: The covariance matrix, infinite for undetermined elements.
+        margin: The half-width of an interval, in standard errors.
+        unidentifiable: The groups of elements that the data cannot distinguish, by index.
     """
 
     covariance: Array
     margin: float
-    together: tuple[tuple[int, ...], ...] = ()
+    unidentifiable: tuple[tuple[int, ...], ...] = ()
 
-    def of(self, own: Array) -> Uncertainty:
-        """How sure some of the numbers are."""
-        places = {int(place): k for k, place in enumerate(own)}
-        together = [group for group in self.together if places.keys() >= set(group)]
+    def subset(self, indices: Array) -> Uncertainty:
+        """Return the uncertainty of some of the elements."""
+        places = {int(place): k for k, place in enumerate(indices)}
+        groups = [group for group in self.unidentifiable if places.keys() >= set(group)]
         return Uncertainty(
-            self.covariance[np.ix_(own, own)],
+            self.covariance[np.ix_(indices, indices)],
             self.margin,
-            tuple(tuple(places[place] for place in group) for group in together),
+            tuple(tuple(places[place] for place in group) for group in groups),
         )
 
     @property
     def standard_errors(self) -> Array:
-        """The root of the variance of each number."""
-        made: Array = np.sqrt(np.diag(self.covariance))
-        return made
+        """Standard error of each element."""
+        standard_errors: Array = np.sqrt(np.diag(self.covariance))
+        return standard_errors
 
 
-def of_jacobian(jacobian: Array, variance: float, freedom: int | None) -> Uncertainty:
-    """How sure numbers are by which residuals change so.
+def uncertainty_from_jacobian(jacobian: Array, variance: float, freedom: int | None) -> Uncertainty:
+    """Estimate the uncertainty of the elements from the Jacobian of the residuals.
 
     Args:
-        jacobian: a row for each residual, a column for each number.
-        variance: that of residuals.
-        freedom: how many more residuals than numbers there are; None if the variance is known.
+        jacobian: The Jacobian, with a row for each residual and a column for each element.
+        variance: The variance of the residuals.
+        freedom: The number of residuals minus the number of elements, or None if the variance is
+            known.
     """
     size = jacobian.shape[1]
     norms = np.sqrt(np.sum(jacobian * jacobian, axis=0))
     scaled = jacobian / np.where(norms > 0, norms, 1.0)
     _, values, rows = np.linalg.svd(scaled, full_matrices=len(scaled) < size)
     values = np.concatenate([values, np.zeros(size - len(values))])
-    known = values > SINGULAR * values[0]
-    spread = rows[known] / values[known, None] / np.where(norms > 0, norms, np.inf)
-    covariance = variance * (spread.T @ spread)
-    return with_lost(covariance, rows[~known], freedom)
+    is_known = values > MIN_RELATIVE_CHANGE * values[0]
+    scaled_rows = rows[is_known] / values[is_known, None] / np.where(norms > 0, norms, np.inf)
+    covariance = variance * (scaled_rows.T @ scaled_rows)
+    return with_undetermined_directions(covariance, rows[~is_known], freedom)
 
 
-def with_lost(covariance: Array, lost: Array, freedom: int | None = None) -> Uncertainty:
-    """How sure numbers are, of which nothing is known in some directions.
+def with_undetermined_directions(
+    covariance: Array, undetermined: Array, freedom: int | None = None
+) -> Uncertainty:
+    """Return the uncertainty of elements that are undetermined in some directions.
 
     Args:
-        covariance: of the numbers, in the other directions.
-        lost: a row for each direction of which nothing is known.
-        freedom: how many more data than numbers there are; None if the variance is known.
+        covariance: The covariance of the elements in the other directions.
+        undetermined: The unknown directions, one in each row.
+        freedom: The number of data minus the number of elements, or None if the variance is known.
     """
     from scipy import special
 
-    made = covariance.copy()
-    groups = [np.flatnonzero(np.abs(row) > INVOLVED) for row in lost]
+    covariance_with_inf = covariance.copy()
+    groups = [np.flatnonzero(np.abs(row) > MIN_SHARE_IN_DIRECTION) for row in undetermined]
     for places in groups:
-        made[places, :] = made[:, places] = np.nan
-        made[places, places] = np.inf
-    quantile = (1 + LEVEL) / 2
+        covariance_with_inf[places, :] = covariance_with_inf[:, places] = np.nan
+        covariance_with_inf[places, places] = np.inf
+    quantile = (1 + CONFIDENCE_LEVEL) / 2
     margin = special.ndtri(quantile) if freedom is None else special.stdtrit(freedom, quantile)
-    together = tuple(tuple(map(int, places)) for places in groups if len(places) > 1)
-    return Uncertainty(made, float(margin), together)
+    unidentifiable = tuple(tuple(map(int, places)) for places in groups if len(places) > 1)
+    return Uncertainty(covariance_with_inf, float(margin), unidentifiable)
 
 
-def normal_cost(sse: float, factors: Array, *, exact: bool) -> float:
-    """Minus the log likelihood of normal residuals, of known variance or of the likeliest one.
+def normal_negative_log_likelihood(sse: float, factors: Array, *, exact: bool) -> float:
+    """Return the negative log likelihood of normal residuals.
 
     Args:
-        sse: the sum of their squares.
-        factors: what each was multiplied by.
-        exact: whether that has made them standard ones.
+        sse: The sum of the squared residuals.
+        factors: The factor by which each residual was multiplied.
+        exact: True if the factors have scaled the residuals to unit variance. Otherwise the
+            variance is the most likely one.
     """
     count, scale = len(factors), float(np.sum(np.log(factors)))
     if exact:

@@ -1,4 +1,4 @@
-"""Free parameters that change nothing: refused before a fit reports a number for them."""
+"""Check that each free parameter has an effect, before a fit reports a value for it."""
 
 from __future__ import annotations
 
@@ -7,37 +7,48 @@ from collections.abc import Callable
 import numpy as np
 
 from mdf_loop.errors import Finding, raise_findings
-from mdf_loop.fitting.free import Free
+from mdf_loop.fitting.free import ParameterSpace
 from mdf_loop.ir import Array
 
-PLACES = (0.05, 0.35, 0.65, 0.95)
-"""Where a parameter is tried between its bounds."""
+TRIED_POSITIONS = (0.05, 0.35, 0.65, 0.95)
+"""Positions between the bounds at which a parameter is tried."""
 
 
-def refuse_unmoved(free: Free, points: Array, rows: Callable[[Array], Array]) -> None:
-    """Refuse parameters that change none of the rows, wherever they are, at any of some points.
+def check_parameters_have_effect(
+    free: ParameterSpace, points: Array, rows: Callable[[Array], Array]
+) -> None:
+    """Raise InputError if a parameter has no effect on the compared rows.
+
+    Each parameter is tried at several positions within its bounds, from each of the points.
+
+    Args:
+        free: The free parameters.
+        points: The points from which parameters are tried.
+        rows: A function that returns the compared rows at each point.
 
     Raises:
-        InputError: there are such; all by name.
+        InputError: Some parameters have no effect. The message names all of them.
     """
-    at, owners = [], []
+    trial_points, owners = [], []
     start = 0
     for each in free.parameters:
         size = each.lower.size
         for point in points:
-            for place in PLACES:
-                moved = point.copy()
-                moved[start : start + size] = place
-                at.append(moved)
+            for position in TRIED_POSITIONS:
+                trial_point = point.copy()
+                trial_point[start : start + size] = position
+                trial_points.append(trial_point)
                 owners.append(each.name)
         start += size
-    made = rows(np.array(at))
-    per = len(PLACES)
-    groups = made.reshape(-1, per, *made.shape[1:])
-    same = [np.array_equal(g, np.broadcast_to(g[:1], g.shape), equal_nan=True) for g in groups]
-    moves = dict.fromkeys(owners, False)
-    for name, is_same in zip(owners[::per], same, strict=True):
-        moves[name] |= not is_same
+    trial_rows = rows(np.array(trial_points))
+    group_size = len(TRIED_POSITIONS)
+    groups = trial_rows.reshape(-1, group_size, *trial_rows.shape[1:])
+    is_constant = [
+        np.array_equal(g, np.broadcast_to(g[:1], g.shape), equal_nan=True) for g in groups
+    ]
+    has_effect = dict.fromkeys(owners, False)
+    for name, is_group_constant in zip(owners[::group_size], is_constant, strict=True):
+        has_effect[name] |= not is_group_constant
     raise_findings(
         Finding(
             "InputError",
@@ -45,6 +56,6 @@ def refuse_unmoved(free: Free, points: Array, rows: Callable[[Array], Array]) ->
             "",
             "leave it out of free, or fit against what depends on it",
         )
-        for name, does in moves.items()
-        if not does
+        for name, is_effective in has_effect.items()
+        if not is_effective
     )

@@ -1,10 +1,10 @@
-"""How far a fit is: how many runs it has seen, the best of them, and what ends it.
+"""Progress of a fit: the number of runs, the best point, and the conditions that end the fit.
 
-    with Watch(None, 60.0, "cell") as watch:
-        watch.seen(points, costs)              raises Halted after a minute, and from then on
+    with FitMonitor(None, 60.0, "cell") as monitor:
+        monitor.record(points, costs)      raises SearchStopped after a minute, and at each later call
 
-Ctrl-C, a time limit and a callback that returns False end a fit with the best point so far. A fit of
-several searches has one watch, which is told where another one begins.
+Ctrl-C, a time limit and a callback that returns False end a fit with the best point so far. A fit with
+several searches has one monitor, and calls `begin` where a search begins.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from mdf_loop.ir import Array, StoppedBy
 from mdf_loop.run.control.progress import reporting
 
 
-class Halted(Exception):  # noqa: N818 - no error: the fit says what it has found
-    """A fit shall end now, for this reason."""
+class SearchStopped(Exception):  # noqa: N818 - not an error: the fit returns its best point
+    """Signal that the fit shall end now, for this reason."""
 
     def __init__(self, reason: StoppedBy) -> None:
         super().__init__(reason.value)
@@ -30,36 +30,36 @@ class Halted(Exception):  # noqa: N818 - no error: the fit says what it has foun
 
 @dataclass(frozen=True, slots=True)
 class FitProgress:
-    """How far a fit is: runs of the model, the least sum (or -log likelihood) of them, seconds."""
+    """Progress of a fit: number of runs, best sum of squares or -log likelihood, seconds."""
 
     evaluations: int
     best: float
     elapsed: float
 
 
-Told = Callable[[FitProgress], object]
+FitCallback = Callable[[FitProgress], object]
 
 
-class Watch(AbstractContextManager["Watch"]):
-    """Counts runs of the model, keeps the best, and says when it is enough.
+class FitMonitor(AbstractContextManager["FitMonitor"]):
+    """Counter of model runs that keeps the best point and ends a fit.
 
     Attributes:
-        evaluations: how many runs there were.
-        best: the least cost, and the point where it was.
-        ended: what has ended the fit.
+        evaluations: The number of runs so far.
+        best: The lowest cost, and its point.
+        ended: The reason why the fit was ended, or None.
     """
 
-    def __init__(self, progress: bool | Told | None, limit: float | None, name: str) -> None:
+    def __init__(self, progress: bool | FitCallback | None, limit: float | None, name: str) -> None:
         self.evaluations = 0
         self.best: tuple[float, Array | None] = (np.inf, None)
         self.ended: StoppedBy | None = None
-        self._told = progress if callable(progress) else None
-        bar = False if callable(progress) else progress
-        self._reporting = reporting(bar, None, 0, "evaluations", name)
+        self._callback = progress if callable(progress) else None
+        show_bar = False if callable(progress) else progress
+        self._reporting = reporting(show_bar, None, 0, "evaluations", name)
         self._limit = limit
         self._began = perf_counter()
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> FitMonitor:
         self._reporter = self._reporting.__enter__()
         return self
 
@@ -68,36 +68,36 @@ class Watch(AbstractContextManager["Watch"]):
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the beginning of the fit."""
         return perf_counter() - self._began
 
     def begin(self) -> None:
-        """Forget what is best: another search begins, of other points."""
+        """Forget the best point, because another search with other points begins."""
         self.best = (np.inf, None)
 
-    def seen(self, points: Array, costs: Array) -> None:
-        """Note what runs at some points cost.
+    def record(self, points: Array, costs: Array) -> None:
+        """Record the costs of some points.
 
         Raises:
-            Halted: it is enough.
+            SearchStopped: The time limit is exceeded, or the callback returned False.
         """
-        least = int(np.argmin(costs))
-        if costs[least] < self.best[0]:
-            self.best = (float(costs[least]), np.array(points[least]))
-        self.ran(len(costs))
+        best_index = int(np.argmin(costs))
+        if costs[best_index] < self.best[0]:
+            self.best = (float(costs[best_index]), np.array(points[best_index]))
+        self.count_runs(len(costs))
 
-    def ran(self, runs: int) -> None:
-        """Note that there were so many runs, whose costs are a part of those of a point.
+    def count_runs(self, runs: int) -> None:
+        """Count runs whose costs are only a part of the cost of a point.
 
         Raises:
-            Halted: it is enough.
+            SearchStopped: The time limit is exceeded, or the callback returned False.
         """
         self.evaluations += runs
         self._reporter.update(self.evaluations, f"best {self.best[0]:.6g}")
-        told = FitProgress(self.evaluations, self.best[0], self.elapsed)
-        if self.ended is None and self._told is not None and self._told(told) is False:
+        report = FitProgress(self.evaluations, self.best[0], self.elapsed)
+        if self.ended is None and self._callback is not None and self._callback(report) is False:
             self.ended = StoppedBy.INTERRUPTED
         if self.ended is None and self._limit is not None and self.elapsed > self._limit:
             self.ended = StoppedBy.TIME_LIMIT
         if self.ended is not None:
-            raise Halted(self.ended)
+            raise SearchStopped(self.ended)

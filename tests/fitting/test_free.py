@@ -1,4 +1,4 @@
-"""Free parameters as points, and what is refused of them."""
+"""Tests of the space of free parameters and of the faults that it refuses."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import numpy as np
 import pytest
 
 from mdf_loop.errors import InputError
-from mdf_loop.fitting.free import Free, free_names, free_of
+from mdf_loop.fitting.free import ParameterSpace, free_names, parameter_space
 
 SHAPES = {"a.x": (), "a.w": (2, 2)}
 BOUNDS = {"a.x": (-1.0, 3.0), "a.w": (0.0, [[1.0, 2.0], [3.0, 4.0]])}
 
 
-def free() -> Free:
-    return free_of(BOUNDS, SHAPES)
+def example_space() -> ParameterSpace:
+    return parameter_space(BOUNDS, SHAPES)
 
 
-def test_numbers_have_names() -> None:
-    assert free().elements == ("a.x", "a.w[0,0]", "a.w[0,1]", "a.w[1,0]", "a.w[1,1]")
+def test_elements_have_names() -> None:
+    assert example_space().elements == ("a.x", "a.w[0,0]", "a.w[0,1]", "a.w[1,0]", "a.w[1,1]")
 
 
-def test_a_point_says_where_between_bounds() -> None:
-    made = free().values(np.full((3, 5), 0.5))
-    assert made["a.x"].tolist() == [1.0, 1.0, 1.0]
-    assert made["a.w"].shape == (3, 2, 2)
-    assert made["a.w"][1].tolist() == [[0.5, 1.0], [1.5, 2.0]]
+def test_point_gives_positions_between_bounds() -> None:
+    values = example_space().values(np.full((3, 5), 0.5))
+    assert values["a.x"].tolist() == [1.0, 1.0, 1.0]
+    assert values["a.w"].shape == (3, 2, 2)
+    assert values["a.w"][1].tolist() == [[0.5, 1.0], [1.5, 2.0]]
 
 
-def test_there_and_back() -> None:
+def test_values_and_points_convert_both_ways() -> None:
     point = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
-    np.testing.assert_allclose(free().point(free().values(point)), point)
+    np.testing.assert_allclose(example_space().normalize(example_space().values(point)), point)
 
 
 @pytest.mark.parametrize(
-    ("bounds", "said"),
+    ("bounds", "message"),
     [
         ((1.0, 1.0), "leave nothing between them"),
         ((2.0, 1.0), "leave nothing between them"),
@@ -45,19 +45,19 @@ def test_there_and_back() -> None:
         ((0.0, [1.0, 2.0]), "are no two numbers"),
     ],
 )
-def test_bounds_that_are_none(bounds: object, said: str) -> None:
-    with pytest.raises(InputError, match=f"the bounds of 'a.x'.*{said}"):
-        free_of({"a.x": bounds}, SHAPES)
+def test_malformed_bounds_are_refused(bounds: object, message: str) -> None:
+    with pytest.raises(InputError, match=f"the bounds of 'a.x'.*{message}"):
+        parameter_space({"a.x": bounds}, SHAPES)
 
 
-@pytest.mark.parametrize("given", [{}, None])
-def test_nothing_is_free(given: object) -> None:
+@pytest.mark.parametrize("free", [{}, None])
+def test_empty_free_is_refused(free: object) -> None:
     with pytest.raises(InputError, match="nothing is free"):
-        free_names(given)
+        free_names(free)
 
 
 @pytest.mark.parametrize(
-    ("start", "said"),
+    ("start", "message"),
     [
         ({"a.x": 0.0}, "start says nothing of 'a.w'"),
         ({"a.x": 0.0, "a.w": 1.0}, r"the start of 'a.w' is of shape \[\], not \[2, 2\]"),
@@ -65,6 +65,6 @@ def test_nothing_is_free(given: object) -> None:
         ({"a.x": 0.0, "a.w": np.ones((2, 2)), "b": 1}, "start names 'b', which is not free"),
     ],
 )
-def test_starts_that_do_not_fit(start: dict[str, object], said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        free().point(start)
+def test_start_that_does_not_fit_is_refused(start: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        example_space().normalize(start)

@@ -1,4 +1,4 @@
-"""Searches: errors of what is computed come out of scipy as they are."""
+"""Tests of searches: errors of cost functions pass through scipy unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdf_loop.fitting.search import evolution
     "error", [ValueError("of a user"), InputError("of a run"), OperandError("of a model")]
 )
 @pytest.mark.parametrize("generation", [1, 2])
-def test_evolution_raises_the_error_of_its_costs(error: Exception, generation: int) -> None:
+def test_evolution_raises_the_error_of_the_cost_function(error: Exception, generation: int) -> None:
     generations: list[int] = []
 
     def costs(points: Any) -> Any:
@@ -29,11 +29,11 @@ def test_evolution_raises_the_error_of_its_costs(error: Exception, generation: i
     assert caught.value is error
 
 
-def test_evolution_gives_up_where_no_point_has_a_number() -> None:
+def test_evolution_gives_up_if_no_point_has_a_finite_cost() -> None:
     with pytest.raises(LoopError, match=r"gives no number at any of \d+ points"):
         evolution(lambda points: np.full(len(points), np.inf), 2, seed=0)
 
 
-def test_evolution_goes_on_where_some_points_have_none() -> None:
-    found = evolution(lambda p: np.where(p[:, 0] > 0.5, p[:, 0], np.inf), 1, seed=0)
-    assert found.cost == pytest.approx(0.5, abs=1e-2)
+def test_evolution_ignores_points_without_a_finite_cost() -> None:
+    optimum = evolution(lambda p: np.where(p[:, 0] > 0.5, p[:, 0], np.inf), 1, seed=0)
+    assert optimum.cost == pytest.approx(0.5, abs=1e-2)
