@@ -27,7 +27,7 @@ from mdf_loop.reading.binding import Bound
 from mdf_loop.reading.names import find_item, named_items
 from mdf_loop.reading.settings import with_values
 from mdf_loop.results.data import Results
-from mdf_loop.results.saving import check_file, check_texts
+from mdf_loop.results.saving import check_results_path, check_texts
 from mdf_loop.run.backend import BACKENDS, DocumentBackend
 from mdf_loop.run.control.controller import RunController
 from mdf_loop.run.control.stepper import Sink
@@ -86,7 +86,7 @@ def _check_output(prepared: Prepared, asked: RunSpecification, output: str | Pat
     """Refuse before the run what could not be written."""
     controls = asked.controls
     if asked.begins or not asked.streams:
-        check_file(output)  # a run that goes on looks at its store itself
+        check_results_path(output)  # a run that goes on looks at its store itself
     place = path_of(output, "the output")
     for what, path in (("checkpoint", controls.checkpoint), ("resume", controls.resume)):
         refuse_clashes({"output": place, what: path})

@@ -171,12 +171,12 @@ def _free(given: Sequence[str]) -> dict[str, tuple[float, float]]:
 def _check_files(options: Mapping[str, Any], subjects: Mapping[str, str]) -> None:
     """Refuse before the fit what could not be written after it."""
     from mdf_loop.files import checked_place, checked_target
-    from mdf_loop.results.figures import check_picture
+    from mdf_loop.results.figures import check_figure_path
 
     if options["output"] is not None:
         checked_place(checked_target(options["output"], (".json", ".csv"), "a fit"))
     if options["plot"] is not None:
-        check_picture(options["plot"])
+        check_figure_path(options["plot"])
     if options["write"] is not None:
         from mdf_loop.importing.writing import check_model_file
 

@@ -134,16 +134,16 @@ def _words(option: str) -> str:
 def _check_files(options: Mapping[str, Any]) -> None:
     """Refuse before the run what could not be written after it."""
     if options["output"] is not None:
-        from mdf_loop.results.saving import check_file
+        from mdf_loop.results.saving import check_results_path
 
-        check_file(options["output"])
+        check_results_path(options["output"])
     if options["plot"] is not None:
-        from mdf_loop.results.figures import check_picture
-        from mdf_loop.results.plotting import no_axis
+        from mdf_loop.results.figures import check_figure_path
+        from mdf_loop.results.plotting import missing_axis_error
 
-        check_picture(options["plot"])
+        check_figure_path(options["plot"])
         if not any(options[word] for word in ("steps", "trials", "sweep", "grid")):
-            raise no_axis()
+            raise missing_axis_error()
     if options["final_state"] is not None:
         from mdf_loop.run.states import check_state_file, no_state
 

@@ -13,7 +13,7 @@ from mdf_loop.ir import Array, Data, StoppedBy
 from mdf_loop.ir.types import content_type
 from mdf_loop.results.data import Results
 from mdf_loop.results.gradient import Gradient
-from mdf_loop.results.json_text import in_parts
+from mdf_loop.results.json_text import json_chunks
 from mdf_loop.run.execution_list import ExecutionList, Sets
 from mdf_loop.run.recording.labels import coordinates, lengths
 from mdf_loop.visible import on_one_line
@@ -28,7 +28,7 @@ _VALUES = 40
 def as_json(results: Results, ran: ExecutionList | None = None) -> Iterator[str]:
     """What `--json` prints, part by part; `ran` says which nodes ran."""
     content = results.content()
-    return in_parts(content if ran is None else {**content, "execution_list": list(ran)})
+    return json_chunks(content if ran is None else {**content, "execution_list": list(ran)})
 
 
 def as_text(results: Results, reason: str, ran: ExecutionList | None = None) -> str:

@@ -1,1 +1,1 @@
-"""What a run gives: labelled arrays, their files and plots."""
+"""Results of a run: labelled arrays, the files that they are saved to, and plots."""

@@ -1,4 +1,4 @@
-"""What a run gives, and what can be made of it: JSON, files, plots, datasets of xarray, frames of pandas."""
+"""Results of a run, and their export to JSON, files, plots, xarray datasets and pandas frames."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.document.document import Document
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Data
 from mdf_loop.paths import Files, noting
-from mdf_loop.results.json_text import as_plain, contents, in_parts
+from mdf_loop.results.json_text import json_chunks, results_content, to_json_types
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.lengths import without_padding
 from mdf_loop.run.recording.not_finite import NotFinite
@@ -30,16 +30,15 @@ if TYPE_CHECKING:
 
 
 class Results(Outputs):
-    """What a run gave, and what can be made of it; see `Outputs` for all that it says.
+    """Outputs of a run with names, axes and units; see `Outputs` for the attributes of its base class.
 
     Attributes:
-        read_from: the files of the model, which nothing is saved over.
-        model: the model, of which `draw` makes a picture; None where results were read from a file.
-        given: the inputs and parameters of the run, which that picture shows.
-        steps: how many time steps were asked for; None for one evaluation.
-        store: the Zarr store that the outputs are read from where they are looked at, if a cluster
-            has written one.
-        not_finite: the first value that became nan or infinite and still was at the end, if any.
+        read_from: Files of the model. Saving never overwrites them.
+        model: Model that `draw` makes a picture of. None for results that were read from a file.
+        given: Inputs and parameters of the run. `draw` shows them in its picture.
+        steps: Number of time steps that the caller requested. None for a single evaluation.
+        store: Zarr store that a cluster wrote. The outputs are read from it on access.
+        not_finite: First value that became nan or infinite and was still so at the end, if any.
     """
 
     read_from: Files = frozenset()
@@ -51,16 +50,15 @@ class Results(Outputs):
 
     @property
     def time(self) -> Array | None:
-        """The time of each row in the unit `units["time"]`, for a model run over time with `dt`; else None."""
-        found = [axis.coordinates["time"] for axis in self.axes if "time" in axis.coordinates]
-        return np.asarray(found[0]) if found else None
+        """Time of each row in the unit `units["time"]` for a model run over time with `dt`, else None."""
+        times = [axis.coordinates["time"] for axis in self.axes if "time" in axis.coordinates]
+        return np.asarray(times[0]) if times else None
 
     def rows(self, name: str) -> list[Array]:
         """Return the rows of an output without padding.
 
-        A run over time has a row for each step; a row has all members of a sweep. One evaluation
-        of a sweep, or of trials, has for each member what its loop recorded, in the order of the
-        members.
+        A run over time has one row per step, and each row holds all members of a sweep. Without a time axis,
+        the rows are those that the loop of each member or trial recorded, in the order of the members.
 
         Raises:
             KeyError: no output is meant, or several.
@@ -79,60 +77,62 @@ class Results(Outputs):
         return without_padding(rows, lengths[0], len(front)) if lengths else list(rows)
 
     def _rows_of_members(self, name: str, front: int) -> list[Array]:
-        data, lengths = np.asarray(self._arrays[name]), np.asarray(self.lengths[name])
-        members = math.prod(data.shape[:front])
-        rows = data.reshape(members, *data.shape[front:])
+        """Return the recorded rows of all members or trials of one evaluation, without padding."""
+        padded, lengths = np.asarray(self._arrays[name]), np.asarray(self.lengths[name])
+        members = math.prod(padded.shape[:front])
+        rows = padded.reshape(members, *padded.shape[front:])
         return without_padding(rows, lengths.reshape(members, *lengths.shape[front:]))
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}: {_type(data)}" for name, data in self._arrays.items())
-        return on_one_line(f"Results({shown})")
+        types = ", ".join(f"{name}: {_type_text(data)}" for name, data in self._arrays.items())
+        return on_one_line(f"Results({types})")
 
     def to_dict(self) -> dict[str, Any]:
-        """What `to_json` writes, as a dict of plain numbers, texts and lists."""
-        return dict(as_plain(self.content()))
+        """Return the content of `to_json` as a dict of plain numbers, strings and lists."""
+        return dict(to_json_types(self.content()))
 
     def content(self) -> dict[str, Any]:
-        """What `to_dict` gives, with arrays as they are."""
-        return contents(self)
+        """Return the content of `to_dict` with NumPy arrays in place of lists."""
+        return results_content(self)
 
     def to_json(self) -> str:
-        """One JSON object: outputs with dtype, shape, data and units; loops; device; precision.
+        """Return one JSON object with the outputs (dtype, shape, data, units), loops, device and precision.
 
-        Outputs whose rows may have different lengths have `lengths`, too. For a run over time or a
-        sweep also `axes`: the coordinates by name. Outputs that were streamed to a Zarr store have
-        its name as `file` instead of data; their lengths and times are there, too. For a run that
-        was stopped also `stopped_by`, and `reason`, which is a sentence; `notes` if there are any.
+        - `lengths` is present for outputs whose rows may have different lengths.
+        - `axes` has the coordinates by name, for a run over time or a sweep.
+        - Outputs that were streamed to a Zarr store have its name as `file` in place of data. Their lengths and
+          times are in the store.
+        - `stopped_by` and the sentence `reason` are present for a run that was stopped, and `notes` if there are any.
         """
-        return "".join(in_parts(self.content()))
+        return "".join(json_chunks(self.content()))
 
     def to_xarray(self) -> Dataset:
-        """An `xarray.Dataset`: a variable for each output, with dims, coordinates and units.
+        """Return an `xarray.Dataset` with one variable per output, with dims, coordinates and units.
 
-        What a cluster has written is read from its store where it is looked at.
+        Outputs that a cluster wrote are read from their store on access.
         """
-        from mdf_loop.results.dataset import dataset, open_store
+        from mdf_loop.results.dataset import open_store, to_dataset
 
-        return dataset(self) if self.store is None else open_store(self.store)
+        return to_dataset(self) if self.store is None else open_store(self.store)
 
     def to_dataframe(self) -> DataFrame:
-        """A `pandas.DataFrame` with a row for each time, member and trial, and a column for each number.
+        """Return a `pandas.DataFrame` with one row per time, member and trial, and one column per number.
 
-        What stands along the axes is the index: `time` (or `step`), what is swept, `trial`. Elements of
-        arrays are columns, `cell.v[0]`. `.attrs["units"]` are the units.
+        The index has one level per axis: `time` (or `step`), each swept parameter, `trial`. Each element of
+        an array is a column, such as `cell.v[0]`. The units are in `.attrs["units"]`.
 
         Raises:
             InputError: an output is no array.
         """
-        from mdf_loop.results.frame import frame
+        from mdf_loop.results.frame import to_frame
 
-        return frame(self)
+        return to_frame(self)
 
     def save(self, path: str | Path) -> None:
         """Write outputs and coordinates to a `.npz`, `.json`, `.csv`, `.h5`, `.nc` or `.zarr` file.
 
         Raises:
-            InputError: the file cannot be written; no half of it is left.
+            InputError: The file cannot be written. No partial file remains.
         """
         from mdf_loop.results.saving import save
 
@@ -140,15 +140,15 @@ class Results(Outputs):
             save(self, path)
 
     def draw(self, target: str | Path | None = None, **options: Any) -> Drawing:
-        """Draw the model with what the run says: iterations, why loops ended, milliseconds, values, traces.
+        """Draw the model with the observations of this run: iterations, stop reasons, milliseconds, values and traces.
 
         Args:
-            target: a file to write too; its suffix says how, as for `mdf_loop.draw`.
-            options: those of `mdf_loop.draw`; `over_time` is as the run was.
+            target: File to write as well. Its suffix selects the format, as for `mdf_loop.draw`.
+            options: Options of `mdf_loop.draw`. `over_time` defaults to the kind of this run.
 
         Raises:
-            InputError: the model is not known, because the results were read from a file.
-            LoopError: the file cannot be written, or there is nothing to draw with.
+            InputError: The model is not known, because the results were read from a file.
+            LoopError: The file cannot be written, or the drawing program is missing.
         """
         from mdf_loop.drawing import draw
         from mdf_loop.outline import observe
@@ -159,8 +159,8 @@ class Results(Outputs):
                 "the model of these results is not known",
                 hint="draw the results that compile(...).run(...) gives",
             )
-        timed = any(axis.name == "time" for axis in self.axes)
-        options = {"over_time": timed, **options, "observation": observe(self)}
+        is_over_time = any(axis.name == "time" for axis in self.axes)
+        options = {"over_time": is_over_time, **options, "observation": observe(self)}
         return draw(as_run(self.model, self.given, self.steps), target, **options)
 
     def plot(
@@ -170,30 +170,30 @@ class Results(Outputs):
         *,
         title: str = "",
     ) -> Figure:
-        """Draw outputs over time, trials or a sweep, one panel for each; with a path, write a png, svg or pdf.
+        """Plot outputs over time, trials or a sweep, one panel per output. With a path, write a png, svg or pdf.
 
-        There are 12 panels at most; below them stands what was left out.
+        At most 12 panels are drawn. A line below them names the outputs that are missing.
 
         Args:
-            path: the file to write; without one the figure is only given back.
-            names: the outputs to draw; by default all that are numbers.
-            title: what stands above the panels.
+            path: File to write. Without it, the figure is only returned.
+            names: Outputs to plot. The default is all numeric outputs.
+            title: Title above the panels.
 
         Raises:
-            InputError: there is nothing to draw them over, or the file cannot be written.
+            InputError: There is no axis to plot over, or the file cannot be written.
         """
-        from mdf_loop.results.plotting import plot
+        from mdf_loop.results.plotting import plot_results
 
-        chosen = None if names is None else arguments.names(names, "names")
+        plotted_names = None if names is None else arguments.names(names, "names")
         title = arguments.text(title, "title", "title='A model'")
         with noting(self.read_from):
-            return plot(self, path, chosen, title)
+            return plot_results(self, path, plotted_names, title)
 
 
-def _type(data: Data) -> str:
-    """`float64[2, 3]`, `[float64[2], float64[3]]` for a sequence, `absent`."""
-    if data is None:
+def _type_text(array: Data) -> str:
+    """Return the type of an output as text: `float64[2, 3]`, `[float64[2], float64[3]]` for a sequence, `absent`."""
+    if array is None:
         return "absent"
-    if isinstance(data, list):
-        return f"[{', '.join(map(_type, data))}]"
-    return f"{data.dtype}{list(data.shape)}"
+    if isinstance(array, list):
+        return f"[{', '.join(map(_type_text, array))}]"
+    return f"{array.dtype}{list(array.shape)}"

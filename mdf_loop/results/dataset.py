@@ -1,4 +1,4 @@
-"""Results as an `xarray.Dataset`."""
+"""Conversion of results to an `xarray.Dataset`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from xarray import Dataset
 
 
-def dataset(results: Outputs) -> Dataset:
-    """A variable for each output, with dims, coordinates and units."""
+def to_dataset(results: Outputs) -> Dataset:
+    """Return a dataset with one variable per output, with dims, coordinates and units."""
     import xarray
 
-    def variable(item: Labelled) -> tuple[tuple[str, ...], Array, dict[str, str]]:
-        return item.dims, np.asarray(item.array), {"units": item.unit} if item.unit else {}
+    def variable(labelled: Labelled) -> tuple[tuple[str, ...], Array, dict[str, str]]:
+        return (
+            labelled.dims,
+            np.asarray(labelled.array),
+            {"units": labelled.unit} if labelled.unit else {},
+        )
 
     return xarray.Dataset(
         {item.name: variable(item) for item in variables(results)},
@@ -30,7 +34,7 @@ def dataset(results: Outputs) -> Dataset:
 
 
 def open_store(path: Path) -> Dataset:
-    """The dataset of a Zarr store, whose arrays are read where they are looked at."""
+    """Open the dataset of a Zarr store. Its arrays are read on access."""
     import xarray
 
     return xarray.open_dataset(path, engine="zarr", consolidated=True, chunks=None, cache=False)

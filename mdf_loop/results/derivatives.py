@@ -1,4 +1,4 @@
-"""Derivatives of arrays by arrays: Jacobians and Hessians."""
+"""Derivatives of arrays with respect to arrays: Jacobians and Hessians."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from mdf_loop.ir import Array
 
 @dataclass(frozen=True)
 class Derivatives(Mapping[tuple[str, str], Array]):
-    """How each of some arrays changes with each of others: `made["cell.V", "cell.a"]`.
+    """Derivatives of arrays with respect to other arrays, by both names: `jacobian["cell.V", "cell.a"]`.
 
-    An array has the axes of the first one named, then those of the second one.
+    Each derivative has the axes of the array named first, followed by those of the array named second.
 
     Attributes:
-        arrays: the derivatives by both names.
-        mode: `forward`, or `reverse`: how they were computed.
-        native: of each loop whether it was native.
+        arrays: Derivatives by the pair of names.
+        mode: Differentiation mode, `forward` or `reverse`.
+        native: For each loop, whether it ran as machine code.
     """
 
     arrays: Mapping[tuple[str, str], Array]

@@ -1,6 +1,6 @@
-"""What all pictures of results have in common: their style, their files, how names are written.
+"""Common parts of all figures of results: style, file formats and the spelling of names.
 
-Only matplotlib's Figure objects are used: no window opens and pyplot's figures are left alone.
+Only matplotlib's Figure objects are used. No window opens, and figures of pyplot are left alone.
 """
 
 from __future__ import annotations
@@ -23,20 +23,23 @@ from mdf_loop.run.recording.labels import storable
 from mdf_loop.run.recording.lengths import padding_as_nan
 from mdf_loop.visible import on_one_line, without_middle
 
-LONGEST_DRAWN = 60
-"""A name of more characters is drawn without its middle."""
+MAX_LABEL_LENGTH = 60
+"""Number of characters above which a name is drawn without its middle."""
 
-FARTHEST = 1e150
-"""Larger numbers are gaps, as infinite ones are: ticks between two such have no distance."""
-MOST_PANELS = 12
-"""Of more a picture says which are left out."""
+MAX_PLOTTED_NUMBER = 1e150
+"""Absolute value above which a number is a gap in the plot, as infinity is.
 
-PICTURES: Mapping[str, Mapping[str, Any]] = {
+Ticks between two larger numbers would have no distance.
+"""
+MAX_PANELS = 12
+"""Number of panels of a figure. Further panels are named in a line below."""
+
+FIGURE_FORMATS: Mapping[str, Mapping[str, Any]] = {
     ".png": {},
     ".svg": {"metadata": {"Date": None}},
     ".pdf": {"metadata": {"CreationDate": None}},
 }
-"""How a figure is written, by the suffix of the file; the same figure gives the same bytes."""
+"""Keyword arguments of `savefig` by file suffix. They make the same figure give the same bytes."""
 
 STYLE: Any = {
     "font.size": 11,
@@ -59,78 +62,87 @@ STYLE: Any = {
 
 
 class Plot(Figure):
-    """A figure that shows itself in notebooks."""
+    """Figure that notebooks display."""
 
     def _repr_png_(self) -> bytes:
+        """Return the figure as a PNG image, for notebooks."""
         image = io.BytesIO()
         self.savefig(image, format="png")
         return image.getvalue()
 
 
-def check_picture(path: str | Path) -> Path:
-    """The path of a file that a figure can be saved to, or an InputError."""
-    target = checked_target(path, PICTURES, "a plot")
+def check_figure_path(path: str | Path) -> Path:
+    """Return the path of a file that a figure can be saved to.
+
+    Raises:
+        InputError: The suffix is not a figure format, or the file cannot be written there.
+    """
+    target = checked_target(path, FIGURE_FORMATS, "a plot")
     checked_place(target)
     return target
 
 
-class Drawn(Struct):
-    """A figure that is being drawn."""
+class FigureSlot(Struct):
+    """Mutable reference to the figure that a `styled_figure` block draws."""
 
     figure: Figure
 
 
 @contextmanager
-def drawing(path: str | Path | None) -> Iterator[Drawn]:
-    """What is drawn inside has our style, and is written at the end if there is a path.
+def styled_figure(path: str | Path | None) -> Iterator[FigureSlot]:
+    """Apply the common style inside the block, and write the figure at its end if there is a path.
 
     Raises:
-        InputError: the file cannot be written.
+        InputError: The file cannot be written.
     """
-    target = None if path is None else check_picture(path)
+    target = None if path is None else check_figure_path(path)
     with mpl.rc_context(STYLE):
-        made = Drawn(Plot())
-        yield made
+        slot = FigureSlot(Plot())
+        yield slot
         if target is not None:
             suffix = target.suffix.lower()
-            write_whole(target, lambda stream: _write(made.figure, suffix, stream))
+            write_whole(target, lambda stream: _write(slot.figure, suffix, stream))
 
 
 def _write(figure: Figure, suffix: str, stream: BinaryIO) -> None:
-    figure.savefig(stream, format=suffix[1:], **PICTURES[suffix])
+    """Save a figure to a stream in the format of the suffix."""
+    figure.savefig(stream, format=suffix[1:], **FIGURE_FORMATS[suffix])
 
 
-def within_reach(array: Array) -> Array:
-    """The array with gaps where a number is too large for the ticks of an axis."""
-    if array.dtype != np.float64 or not (large := np.abs(array) > FARTHEST).any():
+def mask_huge_numbers(array: Array) -> Array:
+    """Return the array with nan in place of numbers that are too large for the ticks of an axis."""
+    if array.dtype != np.float64 or not (is_large := np.abs(array) > MAX_PLOTTED_NUMBER).any():
         return array
-    return np.where(large, np.nan, array)
+    return np.where(is_large, np.nan, array)
 
 
-def drawable(results: Outputs, name: str) -> Array:
-    """Return an output with gaps for padding, and where a number is too large for an axis."""
+def plottable_array(results: Outputs, name: str) -> Array:
+    """Return an output with nan in place of padding and of numbers that are too large for an axis."""
     full = results.full_name(name)
     front = len(results.axes_of(full))
     array = storable(np.asarray(results[full]))
-    return within_reach(padding_as_nan(array, results.lengths.get(full), front))
+    return mask_huge_numbers(padding_as_nan(array, results.lengths.get(full), front))
 
 
-def label(name: str, unit: str) -> str:
-    """The name with its unit, long ones in two lines."""
+def axis_label(name: str, unit: str) -> str:
+    """Return a name with its unit. A long name is split into two lines."""
     parts = name.rsplit(".", 1) if len(name) > 20 else [name]
-    lines = "\n".join(map(shown, parts))
-    return f"{lines} ({shown(unit)})" if unit else lines
+    lines = "\n".join(map(shorten, parts))
+    return f"{lines} ({shorten(unit)})" if unit else lines
 
 
-def shown(text: str) -> str:
-    """A text as there is room for it; the time to lay one out grows with its length."""
-    return without_middle(on_one_line(text), LONGEST_DRAWN)
+def shorten(text: str) -> str:
+    """Return a text on one line, without its middle if it is long.
+
+    The time that matplotlib needs to lay out a text grows with its length.
+    """
+    return without_middle(on_one_line(text), MAX_LABEL_LENGTH)
 
 
-def left_out(figure: Figure, names: Sequence[str]) -> None:
-    """Say below the panels which there is no room for: `not drawn: A.v, A.w, ... (9 in all)`."""
+def note_undrawn(figure: Figure, names: Sequence[str]) -> None:
+    """Write below the panels which outputs have no room: `not drawn: A.v, A.w, ... (9 in all)`."""
     if names:
-        some = ", ".join(map(shown, names[:4])) + (
+        listing = ", ".join(map(shorten, names[:4])) + (
             f", ... ({len(names)} in all)" * (len(names) > 4)
         )
-        figure.supxlabel(f"not drawn: {some}; name outputs to choose", fontsize=9, color="0.4")
+        figure.supxlabel(f"not drawn: {listing}; name outputs to choose", fontsize=9, color="0.4")

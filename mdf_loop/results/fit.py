@@ -1,4 +1,4 @@
-"""What a fit has found: estimates, how sure they are, and how well the model does with them."""
+"""Result of a fit: estimates, their uncertainty, and the agreement of the model with the data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdf_loop.files import checked_target, write_whole
 from mdf_loop.ir import StoppedBy
 from mdf_loop.paths import Files, noting
 from mdf_loop.results.fit_data import FitData
-from mdf_loop.results.json_text import in_parts
+from mdf_loop.results.json_text import json_chunks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Fit(FitData):
-    """What a fit has found, and what can be made of it; see `FitData` for all that it says."""
+    """Result of a fit, with its export to JSON, files and plots. See `FitData` for the attributes."""
 
     def to_dict(self) -> dict[str, Any]:
-        """All that is found, as plain numbers, texts and lists; nan and infinity as texts."""
+        """Return the content of `to_json` as plain numbers, strings and lists. nan and infinity are strings."""
         import json
 
         return dict(json.loads(self.to_json()))
 
     def to_json(self) -> str:
-        """One JSON object with what is found."""
-        return "".join(in_parts(self.content()))
+        """Return one JSON object with the estimates, their uncertainty and the record of the search."""
+        return "".join(json_chunks(self.content()))
 
     def content(self) -> dict[str, Any]:
-        """What `to_dict` gives, with arrays as they are."""
-        told: dict[str, Any] = {
+        """Return the content of `to_dict` with NumPy arrays in place of lists."""
+        content: dict[str, Any] = {
             "estimates": _numbers(self.estimates),
             "standard_errors": _numbers(self.standard_errors),
             "intervals": {name: list(map(_number, ends)) for name, ends in self.intervals.items()},
@@ -54,11 +54,11 @@ class Fit(FitData):
             "count",
             "dropped",
         ):
-            told[name] = getattr(self, name)
+            content[name] = getattr(self, name)
         for name in ("converged", "reason", "evaluations", "seconds", "seed", "method"):
-            told[name] = getattr(self, name)
-        told |= {"stopped_by": self.stopped_by.word, "agreeing": self.agreeing}
-        told["starts"] = [
+            content[name] = getattr(self, name)
+        content |= {"stopped_by": self.stopped_by.word, "agreeing": self.agreeing}
+        content["starts"] = [
             {
                 "began": _numbers(start.began),
                 "ended": _numbers(start.ended),
@@ -68,51 +68,51 @@ class Fit(FitData):
             }
             for start in self.starts
         ]
-        told["at_bounds"] = list(self.at_bounds)
-        told["beyond_bounds"] = list(self.beyond_bounds)
-        told["nonfinite_derivatives"] = list(self.nonfinite_derivatives)
-        told |= {"trials": self.trials, "steps": self.steps, "dt": self.dt}
-        told["bins"] = [
+        content["at_bounds"] = list(self.at_bounds)
+        content["beyond_bounds"] = list(self.beyond_bounds)
+        content["nonfinite_derivatives"] = list(self.nonfinite_derivatives)
+        content |= {"trials": self.trials, "steps": self.steps, "dt": self.dt}
+        content["bins"] = [
             {name: getattr(each, name) for name in ("choice", "edges", "observed", "expected")}
             for each in self.distributions
         ]
-        return told | {"together": [list(group) for group in self.together]}
+        return content | {"together": [list(group) for group in self.together]}
 
     def save(self, path: str | Path) -> None:
-        """Write what is found to a `.json` file, or the table to a `.csv` file.
+        """Write the whole fit to a `.json` file, or its table of estimates to a `.csv` file.
 
         Raises:
-            InputError: the file cannot be written; no half of it is left.
+            InputError: The file cannot be written. No partial file remains.
         """
         with noting(self.read_from):
             save(self, path)
 
     def plot(self, path: str | Path | None = None, *, title: str = "") -> Figure:
-        """Draw the curves over the data, with residuals; with a path, write a png, svg or pdf.
+        """Plot the fitted curves over the data, with residuals. With a path, write a png, svg or pdf.
 
         Raises:
-            InputError: there is nothing to draw, or the file cannot be written.
+            InputError: There are no data to draw, or the file cannot be written.
         """
-        from mdf_loop.results.fit_plotting import plot
+        from mdf_loop.results.fit_plotting import plot_fit
 
         with noting(self.read_from):
-            return plot(self, path, title)
+            return plot_fit(self, path, title)
 
     def __str__(self) -> str:
-        """What a reader wants to know, line by line."""
-        from mdf_loop.results.fit_text import text
+        """Return the table of estimates, the quality of the fit and remarks, line by line."""
+        from mdf_loop.results.fit_text import format_fit
 
-        return text(self)
+        return format_fit(self)
 
 
 @dataclass(frozen=True, eq=False)
 class Fits(Mapping[str, Fit]):
-    """A fit for each subject, by its name.
+    """Fits of several subjects, by the name of the subject.
 
     Attributes:
-        fits: what was found for each.
-        shared: the parameters that are tied: they have one value for all.
-        read_from: the files of the model.
+        fits: Fit of each subject.
+        shared: Parameters that are tied, with one value for all subjects.
+        read_from: Files of the model.
     """
 
     fits: Mapping[str, Fit]
@@ -130,54 +130,56 @@ class Fits(Mapping[str, Fit]):
 
     @property
     def stopped_by(self) -> StoppedBy:
-        """What has ended the last of them: then there is none of later subjects."""
+        """Reason that ended the last fit. If it was stopped, later subjects have no fit."""
         return list(self.fits.values())[-1].stopped_by
 
     @property
     def estimates(self) -> dict[str, Mapping[str, Any]]:
-        """The estimates of each subject."""
+        """Estimates of each subject."""
         return {name: fit.estimates for name, fit in self.fits.items()}
 
     def table(self) -> DataFrame:
-        """A pandas DataFrame with a row for each subject and free number."""
+        """Return a pandas DataFrame with one row per subject and free number."""
         from pandas import concat
 
         return concat({n: fit.table() for n, fit in self.fits.items()}, names=["subject"])
 
     def content(self) -> dict[str, Any]:
-        """What was found for each subject."""
+        """Return the content of every fit by subject, with NumPy arrays in place of lists."""
         return {"subjects": {n: fit.content() for n, fit in self.fits.items()}} | {
             "shared": list(self.shared)
         }
 
     def to_json(self) -> str:
-        """One JSON object with what was found for each subject."""
-        return "".join(in_parts(self.content()))
+        """Return one JSON object with the fit of each subject."""
+        return "".join(json_chunks(self.content()))
 
     def save(self, path: str | Path) -> None:
-        """Write what was found to a `.json` file, or the table to a `.csv` file.
+        """Write all fits to a `.json` file, or the table of estimates to a `.csv` file.
 
         Raises:
-            InputError: the file cannot be written; no half of it is left.
+            InputError: The file cannot be written. No partial file remains.
         """
         with noting(self.read_from):
             save(self, path)
 
     def __str__(self) -> str:
-        """What a reader wants to know of each subject."""
+        """Return the text of each subject's fit below the name of the subject."""
         return "\n\n".join(f"{name}\n{fit}" for name, fit in self.fits.items())
 
 
-def save(found: Fit | Fits, path: str | Path) -> None:
-    """Write a fit."""
+def save(fit: Fit | Fits, path: str | Path) -> None:
+    """Write one fit or several to a `.json` file, or their table to a `.csv` file."""
     target = checked_target(path, (".json", ".csv"), "a fit")
-    text = found.to_json() if target.suffix.lower() == ".json" else found.table().to_csv()
+    text = fit.to_json() if target.suffix.lower() == ".json" else fit.table().to_csv()
     write_whole(target, lambda stream: stream.write(text.encode()))
 
 
 def _number(value: Any) -> Any:
+    """Return a scalar as float, and anything else as an array."""
     return float(value) if np.ndim(value) == 0 else np.asarray(value)
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with scalars as floats and the rest as arrays."""
     return {name: _number(value) for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""All that a fit has found: estimates, how sure they are, and how well the model does with them."""
+"""Data of a fit: estimates, their uncertainty, and the agreement of the model with the data."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FitStart:
-    """One start of a fit.
+    """One start of the search for the best fit.
 
     Attributes:
-        began: from which values it searched.
-        ended: where it has ended.
-        cost: what that costs.
-        agrees: whether that is the cost and the place of the best one.
-        ties: whether it is the cost of the best one, at another place.
+        began: Parameter values at which this search began.
+        ended: Parameter values at which this search ended.
+        cost: Cost at the end.
+        agrees: True if this start ended at the cost and the parameters of the best start.
+        ties: True if this start ended at the cost of the best start, but at other parameters.
     """
 
     began: Mapping[str, Any]
@@ -36,14 +36,16 @@ class FitStart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """An output of the fitted model beside its data.
+    """Output of the fitted model beside its data.
 
     Attributes:
-        output: which one.
-        time: of each row of the model, and `fitted` these rows.
-        time_unit: of the time; nothing where steps are counted.
-        observed_at: the time of each row of the data, and `observed` these rows.
-        residuals: the model's minus the data's.
+        output: Name of the output.
+        time: Time of each row of the model.
+        fitted: Rows of the model.
+        time_unit: Unit of the time. Empty where steps are counted.
+        observed_at: Time of each row of the data.
+        observed: Rows of the data.
+        residuals: Rows of the model minus rows of the data.
     """
 
     output: str
@@ -57,13 +59,13 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distribution:
-    """Times of one choice, as observed and as the fitted model gives them.
+    """Observed and expected numbers of reaction times per bin, for one choice.
 
     Attributes:
-        choice: which one; None where there are no choices.
-        edges: between which times the bins are.
-        observed: how many of the data lie in each.
-        expected: how many would, of as many data.
+        choice: Value of the choice. None for data without choices.
+        edges: Times between the bins.
+        observed: Number of observed times in each bin.
+        expected: Number of times that the model expects in each bin for as many trials.
     """
 
     choice: float | None
@@ -74,42 +76,42 @@ class Distribution:
 
 @dataclass(frozen=True, eq=False)
 class FitData:
-    """What a fit has found.
+    """Result of a fit.
 
     Attributes:
-        estimates: the value of each free parameter.
-        standard_errors: how far each may be off; infinite where nothing is known, empty where no
-            standard errors can be told.
-        intervals: between which values it is with 95 %.
-        parameters: what each row of `covariance` is about: `cell.a`, or `net.W[0,1]`.
-        covariance: of the estimates.
-        cost: what is least: the sum of squared residuals, minus the log likelihood, or the objective.
-        sse: the sum of squared (weighted) residuals.
-        residual_sd: the standard deviation of residuals.
-        log_likelihood: of the data, with normal residuals or by trials.
-        aic: Akaike's criterion.
-        bic: the Bayesian one.
-        count: how many numbers were observed.
-        dropped: the number of rows of the data in which a value is nan or infinite; such values are left out.
-        converged: whether the search was done.
-        reason: why it ended.
-        stopped_by: what ended it, if it was not done: `StoppedBy.COMPLETED` if it was.
-        starts: all that were polished, the best first.
-        evaluations: how many runs of the model there were.
-        seconds: how long it took.
-        seed: that of the search, and of random numbers.
-        method: how the least was searched for.
-        at_bounds: parameters whose estimate is one of its bounds.
-        beyond_bounds: parameters whose interval reaches beyond one of its bounds.
-        together: groups of parameters that cannot be told apart.
-        nonfinite_derivatives: parameters by which derivatives were nan or infinite at points of the search
-            where the outputs are finite: it may have ended too early, and standard errors may be wrong.
-        curves: outputs beside the data.
-        distributions: times beside the data.
-        trials: how many runs told each value of a likelihood, or of an objective; None: one run.
-        steps: how often the model was evaluated in a run over time; None: once.
-        dt: the time between two evaluations; None where nobody said it.
-        model: the model with the estimates written in, compiled.
+        estimates: Value of each free parameter.
+        standard_errors: Standard error of each estimate. Infinite where the data say nothing, empty where
+            standard errors cannot be computed.
+        intervals: Limits of the 95 % confidence interval of each estimate.
+        parameters: Name of each row of `covariance`: `cell.a`, or `net.W[0,1]`.
+        covariance: Covariance matrix of the estimates.
+        cost: Minimized number: the sum of squared residuals, minus the log likelihood, or the objective.
+        sse: Sum of squared (weighted) residuals.
+        residual_sd: Standard deviation of the residuals.
+        log_likelihood: Log likelihood of the data, with normal residuals or from trials.
+        aic: Akaike's information criterion.
+        bic: Bayesian information criterion.
+        count: Number of observed numbers.
+        dropped: Number of rows of the data with a nan or infinite value. The fit omits these values.
+        converged: True if the search converged.
+        reason: Reason why the search ended, as a sentence.
+        stopped_by: Limit that stopped the search. `StoppedBy.COMPLETED` if none did.
+        starts: All refined starts, the best first.
+        evaluations: Number of runs of the model.
+        seconds: Duration of the fit.
+        seed: Seed of the search and of the random numbers.
+        method: Name of the search method.
+        at_bounds: Parameters whose estimate equals one of its bounds.
+        beyond_bounds: Parameters whose interval extends beyond one of its bounds.
+        together: Groups of parameters that the data cannot identify separately.
+        nonfinite_derivatives: Parameters whose derivatives were nan or infinite at points of the search where
+            the outputs are finite. The search may have ended too early, and standard errors may be wrong.
+        curves: Outputs of the model beside the data.
+        distributions: Reaction times of the model beside the data.
+        trials: Number of runs for each value of a likelihood or of an objective. None for one run.
+        steps: Number of evaluations in a run over time. None for a single evaluation.
+        dt: Time between two evaluations. None if it was not specified.
+        model: Compiled model with the estimates as its parameters.
     """
 
     estimates: Mapping[str, Any]
@@ -147,31 +149,33 @@ class FitData:
 
     @property
     def correlations(self) -> Array:
-        """How estimates go together, from -1 to 1; nan where nothing is known."""
+        """Correlation matrix of the estimates, from -1 to 1. nan where the covariance is unknown."""
         errors = np.sqrt(np.diag(self.covariance))
         with np.errstate(all="ignore"):
-            made: Array = self.covariance / np.outer(errors, errors)
-        return made
+            correlations: Array = self.covariance / np.outer(errors, errors)
+        return correlations
 
     @property
     def agreeing(self) -> int:
-        """How many starts have ended where the best one has."""
+        """Number of starts that ended at the best fit."""
         return sum(start.agrees for start in self.starts)
 
     def table(self) -> DataFrame:
-        """A pandas DataFrame with a row for each free number, and its uncertainty."""
+        """Return a pandas DataFrame with one row per free number: its estimate and its uncertainty."""
         from pandas import DataFrame, Index
 
-        columns = {"estimate": flat(self.estimates)}
+        columns = {"estimate": flatten(self.estimates)}
         if self.standard_errors:
-            columns["standard error"] = flat(self.standard_errors)
+            columns["standard error"] = flatten(self.standard_errors)
         if self.intervals:
-            for k, word in enumerate(("lower", "upper")):
-                columns[word] = flat({name: ends[k] for name, ends in self.intervals.items()})
+            for k, column in enumerate(("lower", "upper")):
+                columns[column] = flatten(
+                    {name: limits[k] for name, limits in self.intervals.items()}
+                )
         return DataFrame(columns, index=Index(self.parameters, name="parameter"))
 
 
-def flat(values: Mapping[str, Any]) -> Array:
-    """All numbers of some values, one after the other."""
+def flatten(values: Mapping[str, Any]) -> Array:
+    """Return all numbers of the values as one flat array, in the order of the mapping."""
     rows: Sequence[Array] = [np.asarray(value, float).ravel() for value in values.values()]
     return np.concatenate(rows)

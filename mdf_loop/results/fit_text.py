@@ -1,4 +1,4 @@
-"""What a fit has found, for a reader: a table of the estimates, then a line for each thing to know."""
+"""Text of a fit: a table of the estimates, the quality of the fit, and one line per remark."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from mdf_loop.ir import StoppedBy
 from mdf_loop.results.fit_data import Distribution, FitData
 from mdf_loop.visible import on_one_line
 
-LONG = 12
-"""A parameter of more numbers is shown at its ends."""
+MAX_FULL_PARAMETER = 12
+"""Number of elements above which a parameter shows only its first and last elements."""
 
-ENDS = 3
-"""How many numbers are shown at each end."""
+SHOWN_AT_EACH_END = 3
+"""Number of elements that are shown at each end of a long parameter."""
 
-STRONG = 0.95
-"""Estimates of a larger correlation, either way, are named."""
+STRONG_CORRELATION = 0.95
+"""Absolute correlation above which a pair of estimates is reported."""
 
-MOST = 6
-"""Of more names, or pairs of them, only so many are written out."""
+MAX_LISTED = 6
+"""Number of names, or of pairs of names, that are written out."""
 
 
-def text(fit: FitData) -> str:
-    """What a reader wants to know of a fit, line by line."""
+def format_fit(fit: FitData) -> str:
+    """Return the table, the quality and the remarks of a fit as text."""
     lines = [*_table(fit), "", *_quality(fit), "", *_remarks(fit)]
     return "\n".join(map(on_one_line, lines))
 
@@ -35,49 +35,49 @@ def text(fit: FitData) -> str:
 
 
 def _table(fit: FitData) -> Iterator[str]:
-    """The name of each number, its estimate, and how sure that is where this is known."""
-    told = fit.table()
-    head, rows = ["parameter", "estimate"], []
+    """Yield the lines of a table with each number's name, estimate and, if known, uncertainty."""
+    table = fit.table()
+    header, rows = ["parameter", "estimate"], []
     if fit.standard_errors:
-        head += ["standard error", "95 % interval"]
-    for place in _shown(fit):
-        if place is None:
-            rows.append(["...", *[""] * (len(head) - 1)])
+        header += ["standard error", "95 % interval"]
+    for position in _shown_rows(fit):
+        if position is None:
+            rows.append(["...", *[""] * (len(header) - 1)])
             continue
-        estimate, *rest = map(float, told.iloc[place])
-        rows.append([fit.parameters[place], *_row(estimate, rest)])
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    for first, *others in [head, *rows]:
-        cells = [f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True)]
-        yield "  ".join([f"{first:{widths[0]}}", *cells]).rstrip()
+        estimate, *rest = map(float, table.iloc[position])
+        rows.append([fit.parameters[position], *_format_row(estimate, rest)])
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    for name, *numbers in [header, *rows]:
+        cells = [f"{cell:>{width}}" for cell, width in zip(numbers, widths[1:], strict=True)]
+        yield "  ".join([f"{name:{widths[0]}}", *cells]).rstrip()
 
 
-def _shown(fit: FitData) -> Iterator[int | None]:
-    """The rows of the table that are shown; None for all that are left out between two of them."""
+def _shown_rows(fit: FitData) -> Iterator[int | None]:
+    """Yield the positions of the table rows to show, and None in place of the omitted rows."""
     begin = 0
     for value in fit.estimates.values():
         size = np.size(value)
         rows = range(begin, begin + size)
-        if size > LONG:
-            yield from (*rows[:ENDS], None, *rows[-ENDS:])
+        if size > MAX_FULL_PARAMETER:
+            yield from (*rows[:SHOWN_AT_EACH_END], None, *rows[-SHOWN_AT_EACH_END:])
         else:
             yield from rows
         begin += size
 
 
-def _row(estimate: float, rest: Sequence[float]) -> list[str]:
-    """An estimate, its standard error and its interval, to a hundredth of that error at least."""
-    if not rest:
+def _format_row(estimate: float, uncertainty: Sequence[float]) -> list[str]:
+    """Return the cells of an estimate, its standard error and its interval, to a hundredth of that error."""
+    if not uncertainty:
         return [f"{estimate:.6g}"]
-    error, lower, upper = rest
+    error, lower, upper = uncertainty
     if not math.isfinite(error):
         return [f"{estimate:.6g}", "unknown", "unknown"]
-    low, high = (_to(end, error) for end in (lower, upper))
-    return [_to(estimate, error), f"{error:.3g}", f"{low} to {high}"]
+    low, high = (_format_number(end, error) for end in (lower, upper))
+    return [_format_number(estimate, error), f"{error:.3g}", f"{low} to {high}"]
 
 
-def _to(number: float, error: float) -> str:
-    """Six digits of a number, or more if its error is small beside it."""
+def _format_number(number: float, error: float) -> str:
+    """Return a number with six digits, or with more if its error is relatively small."""
     digits = 6
     if number and error:
         digits = math.floor(math.log10(abs(number))) - math.floor(math.log10(error)) + 3
@@ -88,8 +88,8 @@ def _to(number: float, error: float) -> str:
 
 
 def _quality(fit: FitData) -> Iterator[str]:
-    """The numbers that tell how well the model does; those that there are."""
-    told: dict[str, float | None] = {
+    """Yield lines with the measures of the agreement between model and data."""
+    measures: dict[str, float | None] = {
         "sum of squared residuals": fit.sse,
         "log likelihood": fit.log_likelihood if fit.sse is None else None,
         "residual sd": fit.residual_sd,
@@ -97,22 +97,22 @@ def _quality(fit: FitData) -> Iterator[str]:
         "BIC": fit.bic,
     }
     if fit.sse is None and fit.log_likelihood is None:
-        told = {"objective": fit.cost}
-    lines = {name: f"{number:.6g}" for name, number in told.items() if number is not None}
+        measures = {"objective": fit.cost}
+    lines = {name: f"{number:.6g}" for name, number in measures.items() if number is not None}
     if fit.count:
-        lines["data"] = _counted(fit.count, "number")
+        lines["data"] = _count_text(fit.count, "number")
     if fit.dropped:
-        lines["dropped"] = f"{_counted(fit.dropped, 'row')} with nan or infinite values"
-    lines |= _run(fit)
+        lines["dropped"] = f"{_count_text(fit.dropped, 'row')} with nan or infinite values"
+    lines |= _run_lines(fit)
     width = max(map(len, lines))
-    return (f"{name:{width}}  {said}" for name, said in lines.items())
+    return (f"{name:{width}}  {text}" for name, text in lines.items())
 
 
-def _run(fit: FitData) -> dict[str, str]:
-    """What a run of the model was, as far as it was said."""
+def _run_lines(fit: FitData) -> dict[str, str]:
+    """Return the settings of the run (bins, trials, steps, dt) by name, as far as they are known."""
     lines = {}
     if fit.distributions:
-        lines["bins"] = _listed([_bins(each) for each in fit.distributions])
+        lines["bins"] = _list_text([_bins_text(distribution) for distribution in fit.distributions])
     if fit.trials is not None:
         lines["trials"] = str(fit.trials)
     if fit.steps is not None:
@@ -122,16 +122,17 @@ def _run(fit: FitData) -> dict[str, str]:
     return lines
 
 
-def _bins(times: Distribution) -> str:
-    of = "" if times.choice is None else f" of choice {times.choice:.6g}"
-    return f"{len(times.observed)}{of}"
+def _bins_text(distribution: Distribution) -> str:
+    """Return the number of bins of a choice as text."""
+    suffix = "" if distribution.choice is None else f" of choice {distribution.choice:.6g}"
+    return f"{len(distribution.observed)}{suffix}"
 
 
 # --- what to know ---------------------------------------------------------------------------------
 
 
 def _remarks(fit: FitData) -> Iterator[str]:
-    """What to be careful about, and how it was found."""
+    """Yield one line for each warning, and one line for the search."""
     if fit.stopped_by is not StoppedBy.COMPLETED:
         yield f"stopped: {fit.reason}"
     elif not fit.converged:
@@ -139,45 +140,46 @@ def _remarks(fit: FitData) -> Iterator[str]:
     if len(fit.starts) > 1:
         yield f"{fit.agreeing} of {len(fit.starts)} starts agree"
     if ties := sum(start.ties for start in fit.starts):
-        those = "1 start does" if ties == 1 else f"{ties} starts do"
-        yield f"{those} as well at other values: there is more than one best fit"
+        subject = "1 start does" if ties == 1 else f"{ties} starts do"
+        yield f"{subject} as well at other values: there is more than one best fit"
     if fit.at_bounds:
-        one = len(fit.at_bounds) == 1
-        yield f"{_listed(fit.at_bounds)} {'is at its bound' if one else 'are at their bounds'}"
+        is_single = len(fit.at_bounds) == 1
+        yield f"{_list_text(fit.at_bounds)} {'is at its bound' if is_single else 'are at their bounds'}"
     if beyond := [name for name in fit.beyond_bounds if name not in fit.at_bounds]:
-        ends = "interval reaches" if len(beyond) == 1 else "intervals reach"
-        yield f"{_listed(beyond)}: the {ends} beyond a bound"
+        phrase = "interval reaches" if len(beyond) == 1 else "intervals reach"
+        yield f"{_list_text(beyond)}: the {phrase} beyond a bound"
     for group in fit.together:
-        yield f"{_listed(group)} cannot be told apart"
+        yield f"{_list_text(group)} cannot be told apart"
     if names := fit.nonfinite_derivatives:
-        yield f"derivatives by {_listed(names)} were nan or infinite at points of the search"
+        yield f"derivatives by {_list_text(names)} were nan or infinite at points of the search"
     yield from _correlated(fit)
-    runs = _counted(fit.evaluations, "evaluation")
+    runs = _count_text(fit.evaluations, "evaluation")
     yield f"{fit.method}: {runs} in {fit.seconds:.3g} s, seed {fit.seed}"
 
 
 def _correlated(fit: FitData) -> Iterator[str]:
-    """The pairs of the strongest correlations."""
-    told = fit.correlations
+    """Yield one line for each pair of strongly correlated estimates, the strongest first."""
+    correlations = fit.correlations
     pairs = combinations(range(len(fit.parameters)), 2)
-    strong = [(a, b) for a, b in pairs if abs(told[a, b]) > STRONG]
-    strong.sort(key=lambda pair: -abs(told[pair]))
-    for a, b in strong[:MOST]:
+    strong = [(a, b) for a, b in pairs if abs(correlations[a, b]) > STRONG_CORRELATION]
+    strong.sort(key=lambda pair: -abs(correlations[pair]))
+    for a, b in strong[:MAX_LISTED]:
         both = f"{fit.parameters[a]} and {fit.parameters[b]}"
-        way = "rise together" if told[a, b] > 0 else "make up for each other"
-        yield f"the estimates of {both} {way}: correlation {told[a, b]:.3f}"
-    if len(strong) > MOST:
-        pairs_more = _counted(len(strong) - MOST, "more pair")
-        yield f"{pairs_more} of correlations above {STRONG} or below -{STRONG}"
+        direction = "rise together" if correlations[a, b] > 0 else "make up for each other"
+        yield f"the estimates of {both} {direction}: correlation {correlations[a, b]:.3f}"
+    if len(strong) > MAX_LISTED:
+        pairs_more = _count_text(len(strong) - MAX_LISTED, "more pair")
+        yield f"{pairs_more} of correlations above {STRONG_CORRELATION} or below -{STRONG_CORRELATION}"
 
 
-def _listed(names: Sequence[str]) -> str:
-    """`a, b and c`; of many the first, and how many there are more."""
-    if len(names) > MOST:
-        return f"{', '.join(names[: MOST - 1])} and {len(names) - MOST + 1} more"
+def _list_text(names: Sequence[str]) -> str:
+    """Return names as `a, b and c`. A long list ends with the number of further names."""
+    if len(names) > MAX_LISTED:
+        return f"{', '.join(names[: MAX_LISTED - 1])} and {len(names) - MAX_LISTED + 1} more"
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")
+def _count_text(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless the count is 1."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")

@@ -1,4 +1,4 @@
-"""Results as a `pandas.DataFrame`: a row for each time, member and trial, a column for each number.
+"""Conversion of results to a `pandas.DataFrame`: one row per time, member and trial, one column per number.
 
 results of a sweep of A.gain over time       index A.gain, time      columns A.v, A.w[0], A.w[1]
 """
@@ -27,79 +27,93 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-def frame(results: Outputs) -> DataFrame:
-    """The frame of some results.
+def to_frame(results: Outputs) -> DataFrame:
+    """Return the results as a data frame.
 
     Raises:
-        InputError: an output is no array.
+        InputError: An output is not an array.
     """
     from pandas import DataFrame, Index, MultiIndex
 
     axes = results.axes
-    levels, beside = _along(results, axes)
+    levels, swept_arrays = _index_levels(results, axes)
     masks = _masks(results, axes)
-    items = (*beside, *variables(results))
-    columns = [column for item in items for column in _columns(item, axes, masks.get(item.name))]
-    made = DataFrame(dict(columns), index=None)
+    labelled_arrays = (*swept_arrays, *variables(results))
+    columns = [
+        column
+        for labelled in labelled_arrays
+        for column in _columns(labelled, axes, masks.get(labelled.name))
+    ]
+    frame = DataFrame(dict(columns), index=None)
     if len(levels) == 1:
         ((name, values),) = levels.items()
-        made.index = Index(values, name=name)
+        frame.index = Index(values, name=name)
     elif levels:
-        made.index = MultiIndex.from_arrays(list(levels.values()), names=list(levels))
-    made.attrs["units"] = dict(results.units)
-    return made
+        frame.index = MultiIndex.from_arrays(list(levels.values()), names=list(levels))
+    frame.attrs["units"] = dict(results.units)
+    return frame
 
 
-def _along(results: Outputs, axes: tuple[Axis, ...]) -> tuple[dict[str, Array], list[Labelled]]:
-    """What stands along the axes, a level each; swept arrays, which are columns."""
-    found = coordinates(results)
-    levels = {item.name: _broadcast(item, axes).ravel() for item in found if len(item.dims) == 1}
-    return levels, [item for item in found if len(item.dims) > 1]
+def _index_levels(
+    results: Outputs, axes: tuple[Axis, ...]
+) -> tuple[dict[str, Array], list[Labelled]]:
+    """Return the index levels (one-dimensional coordinates), and the swept arrays, which become columns."""
+    labelled_coordinates = coordinates(results)
+    levels = {
+        labelled.name: _broadcast_rows(labelled, axes).ravel()
+        for labelled in labelled_coordinates
+        if len(labelled.dims) == 1
+    }
+    return levels, [labelled for labelled in labelled_coordinates if len(labelled.dims) > 1]
 
 
 def _masks(results: Outputs, axes: tuple[Axis, ...]) -> dict[str, Labelled]:
-    """Return where integers and truth values are padding, by output; floats are nan there."""
+    """Return masks of the padding of integer and boolean outputs by name. In floats, nan marks padding."""
     masks = {}
-    for item in outputs(results):
-        lengths = results.lengths.get(item.name)
-        if lengths is not None and item.array.dtype.kind in "biu":
-            front = len(results.axes_of(item.name))
-            mask = is_padding(np.asarray(lengths), item.array.shape, front)
+    for labelled in outputs(results):
+        lengths = results.lengths.get(labelled.name)
+        if lengths is not None and labelled.array.dtype.kind in "biu":
+            front = len(results.axes_of(labelled.name))
+            mask = is_padding(np.asarray(lengths), labelled.array.shape, front)
             if mask.any():
-                masks[item.name] = replace(item, array=mask)
+                masks[labelled.name] = replace(labelled, array=mask)
     return masks
 
 
 def _columns(
-    item: Labelled, axes: tuple[Axis, ...], mask: Labelled | None
+    labelled: Labelled, axes: tuple[Axis, ...], mask: Labelled | None
 ) -> Iterator[tuple[str, Any]]:
-    """Yield a column for each element; padding is missing (`pandas.NA`)."""
-    columns = _flat(item, axes).T
-    own = item.array.shape[len([axis for axis in axes if axis.name in item.dims]) :]
-    named = zip(element_names(item.name, own), columns, strict=True)
+    """Yield name and values of a column for each element. Padding is missing (`pandas.NA`)."""
+    columns = _flatten(labelled, axes).T
+    element_shape = labelled.array.shape[
+        len([axis for axis in axes if axis.name in labelled.dims]) :
+    ]
+    named_columns = zip(element_names(labelled.name, element_shape), columns, strict=True)
     if mask is None:
-        return named
+        return named_columns
     from pandas.arrays import BooleanArray, IntegerArray
 
-    nullable = BooleanArray if item.array.dtype.kind == "b" else IntegerArray
-    missing = _flat(mask, axes).T
+    nullable = BooleanArray if labelled.array.dtype.kind == "b" else IntegerArray
+    missing = _flatten(mask, axes).T
     return (
-        (name, nullable(column.copy(), where.copy()))
-        for (name, column), where in zip(named, missing, strict=True)
+        (name, nullable(column.copy(), is_missing.copy()))
+        for (name, column), is_missing in zip(named_columns, missing, strict=True)
     )
 
 
-def _flat(item: Labelled, axes: tuple[Axis, ...]) -> Array:
-    """Return the array with one axis of rows, and one of elements."""
-    rows, front = _broadcast(item, axes), len(axes)
-    return rows.reshape(math.prod(rows.shape[:front]), math.prod(rows.shape[front:]))
+def _flatten(labelled: Labelled, axes: tuple[Axis, ...]) -> Array:
+    """Return the array with one axis of rows and one axis of elements."""
+    rows, axis_count = _broadcast_rows(labelled, axes), len(axes)
+    return rows.reshape(math.prod(rows.shape[:axis_count]), math.prod(rows.shape[axis_count:]))
 
 
-def _broadcast(item: Labelled, axes: tuple[Axis, ...]) -> Array:
-    """The array with all axes in front, also with those that it does not depend on."""
-    array = np.asarray(item.array)
-    has = [axis.name in item.dims for axis in axes]
-    own = array.shape[sum(has) :]
+def _broadcast_rows(labelled: Labelled, axes: tuple[Axis, ...]) -> Array:
+    """Return the array with all axes in front, repeated along the axes that it does not depend on."""
+    array = np.asarray(labelled.array)
+    has_axis = [axis.name in labelled.dims for axis in axes]
+    element_shape = array.shape[sum(has_axis) :]
     extents = iter(array.shape)
-    shape = tuple(next(extents) if there else 1 for there in has)
-    return np.broadcast_to(array.reshape((*shape, *own)), (*(axis.length for axis in axes), *own))
+    shape = tuple(next(extents) if is_present else 1 for is_present in has_axis)
+    return np.broadcast_to(
+        array.reshape((*shape, *element_shape)), (*(axis.length for axis in axes), *element_shape)
+    )

@@ -1,4 +1,4 @@
-"""A number and its derivatives."""
+"""Gradient of a number with respect to parameters and inputs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Array
-from mdf_loop.results.json_text import as_plain
+from mdf_loop.results.json_text import to_json_types
 
 
 @dataclass(frozen=True, slots=True)
 class GradientCheck:
-    """What a comparison of derivatives with central differences has found.
+    """Result of a comparison of derivatives with central differences.
 
     Attributes:
-        elements: how many were looked at.
-        largest: the largest distance between the two, in parts of the largest derivative by the same
-            parameter or input; as it is where all of these are 0.
-        where: the element that has it: `cell.a`, or `cell.M[3, 4]`.
+        elements: Number of compared elements.
+        largest: Largest difference between the two, relative to the largest derivative with respect to the same
+            parameter or input. Absolute if all of these derivatives are 0.
+        where: Element with the largest difference: `cell.a`, or `cell.M[3, 4]`.
     """
 
     elements: int = 0
@@ -30,16 +30,16 @@ class GradientCheck:
 
 @dataclass(frozen=True)
 class Gradient(Mapping[str, Array]):
-    """How a number changes with parameters and inputs: for each an array of its shape.
+    """Derivatives of a number with respect to parameters and inputs, each an array of the shape of its parameter.
 
-    Of a sweep all have an axis of its members in front.
+    For a sweep, all arrays have an axis of members in front.
 
     Attributes:
-        value: the number.
-        arrays: the derivatives, by the names that were asked for.
-        seed: that of the random numbers, which are held as they were.
-        native: of each loop whether it was native.
-        check: what a comparison with differences has found, if there was one.
+        value: Value of the differentiated number.
+        arrays: Derivatives by the names that the caller requested.
+        seed: Seed of the random numbers, which are constant under differentiation.
+        native: For each loop, whether it ran as machine code.
+        check: Comparison with central differences, if the caller requested one.
     """
 
     value: float | Array
@@ -58,14 +58,14 @@ class Gradient(Mapping[str, Array]):
         return len(self.arrays)
 
     def to_dict(self) -> dict[str, Any]:
-        """The number and its derivatives as plain numbers and lists; nan and infinity as text."""
+        """Return the number and its derivatives as plain numbers and lists. nan and infinity are strings."""
         arrays = {
             name: {
                 "dtype": str(array.dtype),
                 "shape": list(array.shape),
-                "data": as_plain(array),
+                "data": to_json_types(array),
             }
             for name, array in self.arrays.items()
         }
-        made = {"value": as_plain(np.asarray(self.value)), "gradient": arrays}
-        return made if self.check is None else {**made, "check": asdict(self.check)}
+        content = {"value": to_json_types(np.asarray(self.value)), "gradient": arrays}
+        return content if self.check is None else {**content, "check": asdict(self.check)}

@@ -1,7 +1,7 @@
-"""Results as JSON: arrays become lists where they are written, a block of them after the other.
+"""JSON text of results. Arrays become lists in blocks while they are written.
 
-as_plain({"data": np.array([1.0, nan])})       {"data": [1.0, "nan"]}
-"".join(in_parts(...))                         '{"data": [1.0, "nan"]}'
+to_json_types({"data": np.array([1.0, nan])})       {"data": [1.0, "nan"]}
+"".join(json_chunks(...))                           '{"data": [1.0, "nan"]}'
 """
 
 from __future__ import annotations
@@ -20,102 +20,110 @@ from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.labels import coordinates
 from mdf_loop.run.recording.ticks import Ticks
 
-BLOCK = 1 << 18
-"""How many bytes of an array become a list at once, which is ten times as large."""
+BLOCK_BYTES = 1 << 18
+"""Bytes of an array that become a list at once. The list is about ten times as large."""
 
 
-def as_plain(content: Any) -> Any:
-    """The content with lists instead of arrays; nan and infinities are texts, as JSON has none."""
+def to_json_types(content: Any) -> Any:
+    """Return the content with lists in place of arrays, and nan and infinities as strings."""
     if isinstance(content, Mapping):
-        return {name: as_plain(part) for name, part in content.items()}
+        return {name: to_json_types(part) for name, part in content.items()}
     if _is_array(content):
-        return as_plain(np.asarray(content).tolist())
+        return to_json_types(np.asarray(content).tolist())
     if isinstance(content, list):
-        return [as_plain(part) for part in content]
+        return [to_json_types(part) for part in content]
     if isinstance(content, float) and not math.isfinite(content):
         return str(content)
     return content
 
 
-def in_parts(content: Any) -> Iterator[str]:
-    """What `json.dumps` writes of the content as plain numbers, texts and lists, part by part."""
+def json_chunks(content: Any) -> Iterator[str]:
+    """Yield the text that `json.dumps` writes for the content with lists in place of arrays, in chunks."""
     if isinstance(content, Mapping):
-        entries = ((f"{json.dumps(name)}: ", in_parts(part)) for name, part in content.items())
-        yield from _within("{", entries, "}")
+        entries = ((f"{json.dumps(name)}: ", json_chunks(part)) for name, part in content.items())
+        yield from _enclose("{", entries, "}")
     elif isinstance(content, list) and any(isinstance(part, Mapping) for part in content):
-        yield from _within("[", (("", in_parts(part)) for part in content), "]")
+        yield from _enclose("[", (("", json_chunks(part)) for part in content), "]")
     elif _is_array(content) and content.shape:
-        yield from _within("[", (("", rows) for rows in _rows(content)), "]")
+        yield from _enclose("[", (("", rows) for rows in _rows(content)), "]")
     else:
-        yield json.dumps(as_plain(content))
+        yield json.dumps(to_json_types(content))
 
 
 def _rows(array: Any) -> Iterator[Iterable[str]]:
-    """The text of rows of an array: of many at once, or of one in parts if it is long."""
-    for _, block in in_blocks(array, BLOCK):
-        if len(block) == 1 and block.nbytes > BLOCK:
-            yield in_parts(block[0])
+    """Yield the JSON text of an array's rows: of many short rows at once, or of one long row in chunks."""
+    for _, block in in_blocks(array, BLOCK_BYTES):
+        if len(block) == 1 and block.nbytes > BLOCK_BYTES:
+            yield json_chunks(block[0])
         elif len(block):
-            yield (json.dumps(as_plain(block))[1:-1],)
+            yield (json.dumps(to_json_types(block))[1:-1],)
 
 
-def _within(first: str, entries: Iterable[tuple[str, Iterable[str]]], last: str) -> Iterator[str]:
-    lead = first
-    for name, parts in entries:
-        yield lead + name
-        yield from parts
-        lead = ", "
-    yield last if lead != first else first + last
+def _enclose(
+    opening: str, entries: Iterable[tuple[str, Iterable[str]]], closing: str
+) -> Iterator[str]:
+    """Yield entries, each with its name in front, separated by commas between two brackets."""
+    separator = opening
+    for name, chunks in entries:
+        yield separator + name
+        yield from chunks
+        separator = ", "
+    yield closing if separator != opening else opening + closing
 
 
 def _is_array(content: Any) -> bool:
+    """Return True if the content has a dtype and a shape."""
     return hasattr(content, "dtype") and hasattr(content, "shape")
 
 
-# --- what is said of results ----------------------------------------------------------------------
+# --- content of results ---------------------------------------------------------------------------
 
 
-def contents(results: Outputs) -> dict[str, Any]:
-    """All of the results, with arrays as they are."""
-    outputs = {name: _written(results, name, data) for name, data in results.items()}
+def results_content(results: Outputs) -> dict[str, Any]:
+    """Return the content of the JSON object of results, with NumPy arrays in place of lists."""
+    outputs = {name: _output_content(results, name, data) for name, data in results.items()}
     loops = {
         name: {"iterations": report.iterations, "stopped_by": report.words}
         for name, report in results.loops.items()
     }
-    about: dict[str, Any] = {"device": results.device, "precision": results.precision}
+    settings: dict[str, Any] = {"device": results.device, "precision": results.precision}
     if results.seed is not None and results.draws:
-        about["seed"] = results.seed
+        settings["seed"] = results.seed
     if results.native:
-        about["native"] = results.native
+        settings["native"] = results.native
     if results.stopped_by is not StoppedBy.COMPLETED:
-        about |= {"stopped_by": results.stopped_by.word, "reason": results.reason}
+        settings |= {"stopped_by": results.stopped_by.word, "reason": results.reason}
     if results.notes:
-        about["notes"] = list(results.notes)
-    stored = any(data is not None and "file" in data for data in outputs.values())
+        settings["notes"] = list(results.notes)
+    has_stored_outputs = any(data is not None and "file" in data for data in outputs.values())
     axes = {
-        along.name: along.array
-        for along in coordinates(results)
-        if not (stored and isinstance(along.array, Ticks))  # it is in the store, too
+        coordinate.name: coordinate.array
+        for coordinate in coordinates(results)
+        if not (
+            has_stored_outputs and isinstance(coordinate.array, Ticks)
+        )  # the store has them too
     }
     if "time" in results.units:
-        about["time_unit"] = results.units["time"]
-    return {"outputs": outputs, "loops": loops, **about, **({"axes": axes} if axes else {})}
+        settings["time_unit"] = results.units["time"]
+    return {"outputs": outputs, "loops": loops, **settings, **({"axes": axes} if axes else {})}
 
 
-def _written(results: Outputs, name: str, data: Data) -> dict[str, Any] | None:
+def _output_content(results: Outputs, name: str, data: Data) -> dict[str, Any] | None:
+    """Return dtype, shape, data, lengths and unit of one output, or None if it is absent."""
     if data is None:
         return None
     units = {"units": results.units[name]} if name in results.units else {}
     if isinstance(data, list):
         dtype = content_type(results.dtypes[name], data)
-        return {"dtype": dtype, "data": [_tensor(member) for member in data]} | units
+        return {"dtype": dtype, "data": [_array_content(member) for member in data]} | units
     if not isinstance(data, np.ndarray):
-        return _streamed(data) | units
+        return _stored_content(data) | units
     lengths = {"lengths": results.lengths[name]} if name in results.lengths else {}
-    return _tensor(data) | lengths | units
+    return _array_content(data) | lengths | units
 
 
-def _tensor(array: Array) -> dict[str, Any]:
+def _array_content(array: Array) -> dict[str, Any]:
+    """Return dtype, shape and data of an array."""
     return {
         "dtype": dtype_name(array),
         "shape": list(array.shape),
@@ -123,8 +131,8 @@ def _tensor(array: Array) -> dict[str, Any]:
     }
 
 
-def _streamed(array: Any) -> dict[str, Any]:
-    """An array of a Zarr store, without the data, which may be longer than memory."""
+def _stored_content(array: Any) -> dict[str, Any]:
+    """Return dtype, shape and file name of an array in a Zarr store. Its data may be larger than memory."""
     return {
         "dtype": dtype_name(array),
         "shape": list(array.shape),

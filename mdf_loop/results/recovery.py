@@ -1,4 +1,4 @@
-"""What was true of data sets that a model made, and what fits have found."""
+"""Result of a parameter recovery: true parameters of simulated data sets, and their fits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from mdf_loop.ir import Array
 from mdf_loop.results.fit import Fit
-from mdf_loop.results.fit_data import flat
+from mdf_loop.results.fit_data import flatten
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """Fits of data sets of which it is known what is true.
+    """Fits of simulated data sets whose true parameters are known.
 
     Attributes:
-        truths: for each data set the values that made it.
-        fits: for each what its fit has found.
+        truths: True parameters of each data set.
+        fits: Fit of each data set.
     """
 
     truths: tuple[Mapping[str, Any], ...]
@@ -30,45 +30,46 @@ class Recovery:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """What each column of `true` and `found` is about: `cell.a`, or `net.W[0,1]`."""
+        """Name of each column of `true` and `found`: `cell.a`, or `net.W[0,1]`."""
         return self.fits[0].parameters
 
     @property
     def true(self) -> Array:
-        """What is true: a row for each data set."""
-        return np.array([flat(truth) for truth in self.truths])
+        """True parameters, one row per data set."""
+        return np.array([flatten(truth) for truth in self.truths])
 
     @property
     def found(self) -> Array:
-        """What was found: a row for each data set."""
-        return np.array([flat(fit.estimates) for fit in self.fits])
+        """Estimated parameters, one row per data set."""
+        return np.array([flatten(fit.estimates) for fit in self.fits])
 
     @property
     def held(self) -> Array:
-        """Whether what is true lies in the 95 % interval: a row for each data set."""
+        """Booleans that are True where the 95 % interval covers the true parameter, one row per data set."""
         lower, upper = (
-            np.array([flat({n: e[k] for n, e in f.intervals.items()}) for f in self.fits])
+            np.array([flatten({n: e[k] for n, e in f.intervals.items()}) for f in self.fits])
             for k in (0, 1)
         )
-        made: Array = (lower <= self.true) & (self.true <= upper)
-        return made
+        is_covered: Array = (lower <= self.true) & (self.true <= upper)
+        return is_covered
 
     def table(self) -> DataFrame:
-        """A pandas DataFrame with a row for each number: how well it is found.
+        """Return a pandas DataFrame with one row per number and statistics of its estimates.
 
-        bias and sd are of the estimate minus what is true; `held` is the share of intervals that hold it.
+        `bias` and `sd` are mean and standard deviation of the estimate minus the true parameter. `held` is the
+        proportion of intervals that cover the true parameter.
         """
         from pandas import DataFrame, Index
 
-        off = self.found - self.true
+        errors = self.found - self.true
         columns = {
-            "bias": off.mean(axis=0),
-            "sd": off.std(axis=0),
-            "largest": np.abs(off).max(axis=0),
+            "bias": errors.mean(axis=0),
+            "sd": errors.std(axis=0),
+            "largest": np.abs(errors).max(axis=0),
             "held": self.held.mean(axis=0),
         }
         return DataFrame(columns, index=Index(self.parameters, name="parameter"))
 
     def __str__(self) -> str:
-        """The table, and of how many data sets it is."""
+        """Return the table and the number of data sets."""
         return f"{self.table().to_string()}\n{len(self.fits)} data sets"

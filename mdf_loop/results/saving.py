@@ -1,8 +1,8 @@
-"""Results as files. A new format is one function here and one line in `FORMATS`.
+"""Result files. A new format is one function here and one line in `FORMATS`.
 
-Each writes all outputs and the coordinates of their axes. `.npz`, `.h5`, `.nc` and `.zarr` keep
-every dtype (bfloat16 as float32, which holds it exactly); `.json` names it; `.csv` has as many
-digits as the number needs.
+Each format writes all outputs and the coordinates of their axes. `.npz`, `.h5`, `.nc` and `.zarr` preserve
+every dtype (bfloat16 as float32, which holds it exactly). `.json` names the dtype. `.csv` has as many
+digits as each number needs.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from mdf_loop.files import (
     write_whole,
 )
 from mdf_loop.ir import Array
-from mdf_loop.results.dataset import dataset
-from mdf_loop.results.json_text import contents, in_parts
+from mdf_loop.results.dataset import to_dataset
+from mdf_loop.results.json_text import json_chunks, results_content
 from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording.labels import (
     Labelled,
@@ -43,24 +43,29 @@ from mdf_loop.run.recording.lengths import is_padding
 from mdf_loop.run.run_id import new_run_id
 from mdf_loop.run.sure_stream import without_failing
 
-_CSV_ROWS = 4096
-"""How many rows of csv are made at once."""
+_CSV_BLOCK_ROWS = 4096
+"""Number of csv rows that are formatted at once."""
 
-CSV_ELEMENTS = 64
-"""How many elements of a swept array are in a csv: they are the same in all rows of a member."""
+MAX_CSV_ELEMENTS = 64
+"""Number of elements up to which a swept array is written to a csv file.
+
+All rows of a member repeat these elements.
+"""
 
 Writer: TypeAlias = Callable[[Outputs, Path], None]
 Content: TypeAlias = Callable[[Outputs, BinaryIO], None]
 
 
 def _npz(results: Outputs, stream: BinaryIO) -> None:
-    items = (*coordinates(results), *variables(results), *seed(results))
-    write_arrays(stream, {item.name: item.array for item in items})
+    """Write all outputs, coordinates and the seed as a NumPy archive."""
+    labelled_arrays = (*coordinates(results), *variables(results), *seed(results))
+    write_arrays(stream, {labelled.name: labelled.array for labelled in labelled_arrays})
 
 
 def _json(results: Outputs, stream: BinaryIO) -> None:
-    for part in in_parts(contents(results)):
-        stream.write(part.encode())
+    """Write the results as one JSON object."""
+    for chunk in json_chunks(results_content(results)):
+        stream.write(chunk.encode())
     stream.write(b"\n")
 
 
@@ -68,132 +73,155 @@ def _json(results: Outputs, stream: BinaryIO) -> None:
 
 
 def _csv(results: Outputs, stream: BinaryIO) -> None:
-    """Write a row for each place along the axes; an output without an axis is in all of its rows.
+    """Write one row per position along the axes. Outputs without an axis are repeated in all rows.
 
-    Cells behind the end of a row that is shorter than others are empty.
+    Cells beyond the end of a shorter row are empty.
     """
-    items, beside = variables(results), lengths(results)
-    used = {dim for item in items for dim in item.dims}
-    along = [item for item in coordinates(results) if item.dims[0] in used and _is_narrow(item)]
-    extents = {item.dims[0]: item.array.shape[0] for item in along}
-    ordered = [item for axis in reversed(extents) for item in along if item.dims[0] == axis]
+    outputs, row_lengths = variables(results), lengths(results)
+    used = {dim for labelled in outputs for dim in labelled.dims}
+    narrow_coordinates = [
+        labelled
+        for labelled in coordinates(results)
+        if labelled.dims[0] in used and _is_narrow(labelled)
+    ]
+    extents = {labelled.dims[0]: labelled.array.shape[0] for labelled in narrow_coordinates}
+    index_columns = [
+        labelled
+        for axis in reversed(extents)
+        for labelled in narrow_coordinates
+        if labelled.dims[0] == axis
+    ]
     text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(name for item in (*ordered, *items) for name in _names(item, extents))
-    for place, count in _places(extents):
+    writer.writerow(
+        name for labelled in (*index_columns, *outputs) for name in _names(labelled, extents)
+    )
+    for position, count in _row_blocks(extents):
         cells = [
             column
-            for item in (*ordered, *items)
-            for column in _columns(item, beside.get(item.name), place, count)
+            for labelled in (*index_columns, *outputs)
+            for column in _columns(labelled, row_lengths.get(labelled.name), position, count)
         ]
         writer.writerows(zip(*cells, strict=True))
     text.detach()
 
 
-def _is_narrow(item: Labelled) -> bool:
-    """Whether the values of a member of a sweep shall stand in each of its rows."""
-    return int(math.prod(item.array.shape[1:])) <= CSV_ELEMENTS
+def _is_narrow(labelled: Labelled) -> bool:
+    """Return True if the values of a member of a sweep are few enough to be repeated in each of its rows."""
+    return int(math.prod(labelled.array.shape[1:])) <= MAX_CSV_ELEMENTS
 
 
-def _names(item: Labelled, axes: Collection[str]) -> Iterator[str]:
-    """The name of each element."""
-    own = [n for n, dim in zip(item.array.shape, item.dims, strict=True) if dim not in axes]
-    return element_names(item.name, own)
+def _names(labelled: Labelled, axes: Collection[str]) -> Iterator[str]:
+    """Return the column name of each element."""
+    element_shape = [
+        n for n, dim in zip(labelled.array.shape, labelled.dims, strict=True) if dim not in axes
+    ]
+    return element_names(labelled.name, element_shape)
 
 
-def _places(extents: Mapping[str, int]) -> Iterator[tuple[dict[str, Any], int]]:
-    """Some thousand rows each: where they are along the axes, and how many they are."""
+def _row_blocks(extents: Mapping[str, int]) -> Iterator[tuple[dict[str, Any], int]]:
+    """Yield blocks of up to `_CSV_BLOCK_ROWS` rows: the index along each axis, and the number of rows."""
     if not extents:
         yield {}, 1
         return
     *outer, inner = extents
     for index in np.ndindex(*(extents[axis] for axis in outer)):
-        for start in range(0, extents[inner], _CSV_ROWS):
-            stop = min(start + _CSV_ROWS, extents[inner])
+        for start in range(0, extents[inner], _CSV_BLOCK_ROWS):
+            stop = min(start + _CSV_BLOCK_ROWS, extents[inner])
             yield dict(zip(outer, index, strict=True)) | {inner: slice(start, stop)}, stop - start
 
 
 def _columns(
-    item: Labelled, ends: Labelled | None, place: Mapping[str, Any], count: int
+    labelled: Labelled, row_lengths: Labelled | None, position: Mapping[str, Any], count: int
 ) -> Iterator[list[Any]]:
-    """Yield the cells of each element in these rows; padding is empty."""
-    part = _part(item, place, count)
-    columns = part.reshape(count, math.prod(part.shape[1:])).T
-    if ends is None:
+    """Yield the cells of each element in these rows. Cells of padding are empty."""
+    block = _block(labelled, position, count)
+    columns = block.reshape(count, math.prod(block.shape[1:])).T
+    if row_lengths is None:
         yield from map(_cells, columns)
         return
-    mask = is_padding(_part(ends, place, count), part.shape, 1)
-    for column, missing in zip(columns, mask.reshape(columns.shape[::-1]).T, strict=True):
-        yield ["" if gone else cell for cell, gone in zip(_cells(column), missing, strict=True)]
+    mask = is_padding(_block(row_lengths, position, count), block.shape, 1)
+    for column, is_missing in zip(columns, mask.reshape(columns.shape[::-1]).T, strict=True):
+        yield [
+            "" if is_padded else cell
+            for cell, is_padded in zip(_cells(column), is_missing, strict=True)
+        ]
 
 
-def _part(item: Labelled, place: Mapping[str, Any], count: int) -> Array:
-    """Return the array at a place along the axes, with one axis of `count` rows in front."""
-    front = [place[dim] for dim in item.dims if dim in place]
-    part = np.asarray(item.array[tuple(front)])
-    if any(isinstance(where, slice) for where in front):
-        return part
-    return np.broadcast_to(part, (count, *part.shape))
+def _block(labelled: Labelled, position: Mapping[str, Any], count: int) -> Array:
+    """Return the array at a position along the axes, with one axis of `count` rows in front."""
+    index = [position[dim] for dim in labelled.dims if dim in position]
+    block = np.asarray(labelled.array[tuple(index)])
+    if any(isinstance(axis_index, slice) for axis_index in index):
+        return block
+    return np.broadcast_to(block, (count, *block.shape))
 
 
 def _cells(column: Array) -> list[Any]:
-    """What csv writes as the shortest digits that give the number back in its dtype."""
-    short = column.dtype.kind == "f" and column.dtype.itemsize < 8
-    return list((column.astype(str) if short else column).tolist())
+    """Return the numbers of a column as csv cells with the fewest digits that restore each in its dtype."""
+    is_short = column.dtype.kind == "f" and column.dtype.itemsize < 8
+    return list((column.astype(str) if is_short else column).tolist())
 
 
 # --- HDF5, netCDF and Zarr ---------------------------------------------------------------------
 
 
 def _h5(results: Outputs, stream: BinaryIO) -> None:
-    """A dataset for each output and coordinate, with dimension labels and scales."""
+    """Write one HDF5 dataset per output and coordinate, with dimension labels and scales."""
     import h5py
 
-    with without_failing(stream) as sure, h5py.File(sure, "w", track_order=True) as file:
+    with (
+        without_failing(stream) as safe_stream,
+        h5py.File(safe_stream, "w", track_order=True) as file,
+    ):
         file.attrs.update(about(results))
         scales: dict[str, list[Any]] = {}
-        for along in coordinates(results):
-            made = _h5_dataset(file, along)
-            if len(along.dims) == 1:
-                made.make_scale(along.name)
-                scales.setdefault(along.dims[0], []).append(made)
+        for coordinate in coordinates(results):
+            h5_dataset = _h5_dataset(file, coordinate)
+            if len(coordinate.dims) == 1:
+                h5_dataset.make_scale(coordinate.name)
+                scales.setdefault(coordinate.dims[0], []).append(h5_dataset)
             else:
-                _h5_labelled(made, along, scales)
-        for item in variables(results):
-            _h5_labelled(_h5_dataset(file, item), item, scales)
+                _label_h5_dimensions(h5_dataset, coordinate, scales)
+        for labelled in variables(results):
+            _label_h5_dimensions(_h5_dataset(file, labelled), labelled, scales)
 
 
-def _h5_labelled(made: Any, item: Labelled, scales: Mapping[str, Sequence[Any]]) -> None:
-    """Name the dimensions, and say what stands along them."""
-    for position, dim in enumerate(item.dims):
-        made.dims[position].label = dim
+def _label_h5_dimensions(
+    h5_dataset: Any, labelled: Labelled, scales: Mapping[str, Sequence[Any]]
+) -> None:
+    """Name the dimensions of an HDF5 dataset, and attach their scales."""
+    for position, dim in enumerate(labelled.dims):
+        h5_dataset.dims[position].label = dim
         for scale in scales.get(dim, ()):
-            made.dims[position].attach_scale(scale)
+            h5_dataset.dims[position].attach_scale(scale)
 
 
-def _h5_dataset(file: Any, item: Labelled) -> Any:
+def _h5_dataset(file: Any, labelled: Labelled) -> Any:
+    """Create an HDF5 dataset with the array, its name and its unit."""
     import h5py
 
-    texts = item.array.dtype.kind == "U"
-    dtype = h5py.string_dtype() if texts else item.array.dtype
-    made = file.create_dataset(safe_name(item.name), item.array.shape, dtype)
-    for place, block in in_blocks(item.array):
-        made[place] = block.astype(object) if texts else block
-    made.attrs.update(attributes(item.name, item.unit))
-    return made
+    is_text = labelled.array.dtype.kind == "U"
+    dtype = h5py.string_dtype() if is_text else labelled.array.dtype
+    h5_dataset = file.create_dataset(safe_name(labelled.name), labelled.array.shape, dtype)
+    for position, block in in_blocks(labelled.array):
+        h5_dataset[position] = block.astype(object) if is_text else block
+    h5_dataset.attrs.update(attributes(labelled.name, labelled.unit))
+    return h5_dataset
 
 
 def _nc(results: Outputs, stream: BinaryIO) -> None:
-    """The xarray dataset as netCDF 4."""
-    plain = dataset(results)
-    for name, variable in plain.variables.items():
+    """Write the xarray dataset as netCDF 4."""
+    dataset = to_dataset(results)
+    for name, variable in dataset.variables.items():
         variable.attrs.update(attributes(str(name), ""))
-    names = {str(name): safe_name(str(name)) for name in (*plain.variables, *plain.dims)}
-    with without_failing(stream) as sure:
-        plain.rename(names).to_netcdf(sure, engine="h5netcdf")
+    names = {str(name): safe_name(str(name)) for name in (*dataset.variables, *dataset.dims)}
+    with without_failing(stream) as safe_stream:
+        dataset.rename(names).to_netcdf(safe_stream, engine="h5netcdf")
 
 
 def _zarr(results: Outputs, target: Path) -> None:
+    """Write the results as a Zarr store."""
     from mdf_loop.run.recording.claim import claimed
     from mdf_loop.run.recording.zarr_folder import create
 
@@ -201,11 +229,11 @@ def _zarr(results: Outputs, target: Path) -> None:
         create(target, results, run=claim.run)
 
 
-# --- all of them ------------------------------------------------------------------------------
+# --- formats ----------------------------------------------------------------------------------
 
 
-def _file(content: Content) -> Writer:
-    """A format that is one file."""
+def _single_file(content: Content) -> Writer:
+    """Return a writer for a format that is a single file."""
 
     def write(results: Outputs, target: Path) -> None:
         write_whole(target, lambda stream: content(results, stream))
@@ -214,18 +242,22 @@ def _file(content: Content) -> Writer:
 
 
 FORMATS: Mapping[str, Writer] = {
-    ".npz": _file(_npz),
-    ".json": _file(_json),
-    ".csv": _file(_csv),
-    ".h5": _file(_h5),
-    ".nc": _file(_nc),
+    ".npz": _single_file(_npz),
+    ".json": _single_file(_json),
+    ".csv": _single_file(_csv),
+    ".h5": _single_file(_h5),
+    ".nc": _single_file(_nc),
     ".zarr": _zarr,
 }
-"""How results are written, by the suffix of the file."""
+"""Function that writes results, by the suffix of the file."""
 
 
-def check_file(path: str | Path) -> Path:
-    """The path of a file that results can be saved to later, or an InputError."""
+def check_results_path(path: str | Path) -> Path:
+    """Return the path of a file that results can be saved to later.
+
+    Raises:
+        InputError: The suffix is not a results format, or the file cannot be written there.
+    """
     target = checked_target(path, FORMATS, "results")
     if target.suffix.lower() == ".zarr":
         from mdf_loop.run.recording.zarr_folder import checked_store
@@ -236,30 +268,30 @@ def check_file(path: str | Path) -> Path:
     return target
 
 
-NO_NUL = {".npz": False, ".h5": True, ".nc": True}
-"""Formats in which a name ends at a character 0, and whether they have units, which do so too."""
+NUL_TERMINATED = {".npz": False, ".h5": True, ".nc": True}
+"""Formats whose names end at a NUL character, each with True if it stores units, which end there too."""
 
 
 def check_texts(path: str | Path, names: Iterable[str], units: Mapping[str, str]) -> None:
-    """Refuse names, and the units of what is called so, that a format cannot hold.
+    """Refuse names of outputs, and their units, that a format cannot store.
 
     Raises:
-        InputError: one has a character 0, and the format cuts it there.
+        InputError: A name or unit has a NUL character, and the format cuts the text there.
     """
     suffix = Path(path).suffix.lower()
-    for name in names if suffix in NO_NUL else ():
-        unit = units.get(name, "") if NO_NUL[suffix] else ""
-        for word, text in (("name", name), (f"unit of '{name}',", unit)):
+    for name in names if suffix in NUL_TERMINATED else ():
+        unit = units.get(name, "") if NUL_TERMINATED[suffix] else ""
+        for role, text in (("name", name), (f"unit of '{name}',", unit)):
             if "\0" in text:
                 raise InputError(
-                    f"a {suffix} file cannot hold the {word} '{text}', which has a character 0",
+                    f"a {suffix} file cannot hold the {role} '{text}', which has a character 0",
                     hint="save as .json, .csv or .zarr, or rename it in the model",
                 )
 
 
 def save(results: Outputs, path: str | Path) -> None:
     """Write results to a file of the format that its suffix names."""
-    target = check_file(path)
-    along = (name for axis in results.axes for name in axis.coordinates)
-    check_texts(target, (*results, *along), results.units)
+    target = check_results_path(path)
+    coordinate_names = (name for axis in results.axes for name in axis.coordinates)
+    check_texts(target, (*results, *coordinate_names), results.units)
     FORMATS[target.suffix.lower()](results, target)

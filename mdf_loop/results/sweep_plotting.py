@@ -1,10 +1,10 @@
-"""Sweeps of one evaluation, or of what is told of a whole run, as a picture: values over what is swept.
+"""Plots of a sweep without a time axis: one evaluation per member, or statistics of a whole run.
 
-one axis             a line for each element over the swept value (over the number of the member, where
-                     that is no number); more than 20 elements are an image
-two axes of a grid   an image for each element: the second axis to the right, the first upwards
+    one axis             a line for each element over the swept value (over the member number if the value
+                         is not a number); more than 20 elements are an image
+    two axes of a grid   an image for each element: the second axis to the right, the first upwards
 
-The elements of what is told of trials are responses, quantiles, bins of histograms: a histogram over one
+Elements of statistics over trials are responses, quantiles or bins of histograms. A histogram over one
 axis is an image for each response.
 """
 
@@ -22,127 +22,149 @@ from msgspec import Struct
 
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
-from mdf_loop.results.figures import MOST_PANELS, Plot, drawable, label, left_out, shown
-from mdf_loop.results.trial_words import element_words, is_histogram, responses
+from mdf_loop.results.figures import (
+    MAX_PANELS,
+    Plot,
+    axis_label,
+    note_undrawn,
+    plottable_array,
+    shorten,
+)
+from mdf_loop.results.statistic_labels import element_labels, is_histogram, response_labels
 from mdf_loop.run.outputs import Axis, Outputs
 from mdf_loop.run.recording.labels import element_names
 
-MOST_LINES, MOST_IN_LEGEND = 20, 10
-FEW_POINTS = 40
-"""So many points of a line are marked."""
+MAX_LINES, MAX_LEGEND_ENTRIES = 20, 10
+MAX_MARKED_POINTS = 40
+"""Number of points of a line up to which each point has a marker."""
 
 
 class SweptAxis(Struct, frozen=True, eq=False):
-    """What stands along an axis: its label, where its places are, and what is written at them.
+    """Axis of a plot: its label, the positions of the members, and tick labels.
 
-    Texts are written where values cannot be places: where they do not rise or fall.
+    Tick labels are given if the swept values do not rise or fall steadily, and cannot be positions.
     """
 
     label: str
-    places: Array
-    texts: tuple[str, ...] = ()
+    positions: Array
+    tick_labels: tuple[str, ...] = ()
 
 
 Panel = tuple[str, Callable[[Axes], None]]
-"""What it is called, and what draws it."""
+"""Name of a panel, and the function that draws it."""
 
 
-def is_over_members(results: Outputs) -> bool:
-    """Whether there are members of a sweep, and neither time nor trials."""
-    each = {axis.name for axis in results.axes if not axis.is_swept} & {"time", "trial"}
-    return any(axis.is_swept for axis in results.axes) and not each
+def is_sweep_alone(results: Outputs) -> bool:
+    """Return True if the results have members of a sweep, and neither time nor trials."""
+    other_axes = {axis.name for axis in results.axes if not axis.is_swept} & {"time", "trial"}
+    return any(axis.is_swept for axis in results.axes) and not other_axes
 
 
-def figure(results: Outputs, names: Sequence[str] | None, title: str) -> Plot:
-    """The figure of such results.
+def plot_sweep(results: Outputs, names: Sequence[str] | None, title: str) -> Plot:
+    """Plot the outputs of a sweep over the swept values.
 
     Raises:
-        InputError: there is nothing to draw, or more than two axes to draw it over.
+        InputError: No output is numeric, or the sweep has more than two axes.
     """
-    found = list(_panels(results, names))
-    if not found:
+    panels = list(_panels(results, names))
+    if not panels:
         raise InputError("there is nothing to plot: no output is made of numbers")
-    drawn = found[:MOST_PANELS]
-    made = Plot(figsize=(8, 3.6 * len(drawn) + 0.4 * bool(title)))
-    for ax, (_, draw) in zip(made.subplots(len(drawn), 1, squeeze=False)[:, 0], drawn, strict=True):
+    drawn_panels = panels[:MAX_PANELS]
+    figure = Plot(figsize=(8, 3.6 * len(drawn_panels) + 0.4 * bool(title)))
+    for ax, (_, draw) in zip(
+        figure.subplots(len(drawn_panels), 1, squeeze=False)[:, 0], drawn_panels, strict=True
+    ):
         draw(ax)
-    made.suptitle(shown(title))
-    left_out(made, [name for name, _ in found[MOST_PANELS:]])
-    return made
+    figure.suptitle(shorten(title))
+    note_undrawn(figure, [name for name, _ in panels[MAX_PANELS:]])
+    return figure
 
 
 def _panels(results: Outputs, names: Sequence[str] | None) -> Iterator[Panel]:
+    """Yield the panels of the named outputs, or of all numeric outputs."""
     swept = [axis for axis in results.axes if axis.is_swept]
     if len(swept) > 2:
         raise InputError(
             f"a sweep over {len(swept)} axes cannot be drawn",
             hint="save the results, and choose a plane of them: results.to_xarray().sel(...)",
         )
-    along = [_along(results, axis) for axis in swept]
+    swept_axes = [_swept_axis(results, axis) for axis in swept]
     for name in results if names is None else names:
         array = results[name]
         if isinstance(array, np.ndarray) and array.dtype.kind in "biuf" and array.size:
-            yield from _panels_of(results, name, drawable(results, name), along)
+            yield from _output_panels(results, name, plottable_array(results, name), swept_axes)
         elif names is not None:
             raise InputError(f"'{name}' cannot be plotted: it is no array of numbers")
 
 
-def _panels_of(
-    results: Outputs, name: str, array: Array, along: Sequence[SweptAxis]
+def _output_panels(
+    results: Outputs, name: str, array: Array, swept_axes: Sequence[SweptAxis]
 ) -> Iterator[Panel]:
-    unit, front = results.units.get(name, ""), len(along)
-    words = element_words(results, name, array.shape[front:])
-    rows = array.reshape(*array.shape[:front], -1)
-    if front == 1 and is_histogram(results, name):
-        yield from _histograms(results, name, array, along[0])
-    elif front == 1:
-        drawing = _lines if rows.shape[1] <= MOST_LINES else _image_of_elements
-        yield name, partial(drawing, along[0], label(name, unit), rows, words)
+    """Yield one panel with all elements of an output, or in a grid one panel per element."""
+    unit, axis_count = results.units.get(name, ""), len(swept_axes)
+    labels = element_labels(results, name, array.shape[axis_count:])
+    rows = array.reshape(*array.shape[:axis_count], -1)
+    if axis_count == 1 and is_histogram(results, name):
+        yield from _histograms(results, name, array, swept_axes[0])
+    elif axis_count == 1:
+        draw = _draw_lines if rows.shape[1] <= MAX_LINES else _draw_elements_image
+        yield name, partial(draw, swept_axes[0], axis_label(name, unit), rows, labels)
     else:
-        for k, word in enumerate(words):
-            if not word or word.startswith("["):
-                called, what = name + word, label(name + word, unit)
+        for k, text in enumerate(labels):
+            if not text or text.startswith("["):
+                panel_name, value_label = (
+                    name + text,
+                    axis_label(name + text, unit),
+                )
             else:
-                called, what = f"{name} {word}", f"{label(name, unit)}\n{word}"
-            yield called, partial(_image, along, what, rows[..., k])
+                panel_name, value_label = (
+                    f"{name} {text}",
+                    f"{axis_label(name, unit)}\n{text}",
+                )
+            yield panel_name, partial(_draw_image, swept_axes, value_label, rows[..., k])
 
 
-def _histograms(results: Outputs, name: str, array: Array, along: SweptAxis) -> Iterator[Panel]:
-    """An image for each response: what is swept to the right, the bins upwards."""
-    of, edges = name.rpartition(".")[0], np.asarray(results.told[name], np.float64)
-    said = label(of, results.units.get(of, ""))
+def _histograms(
+    results: Outputs, name: str, array: Array, swept_axis: SweptAxis
+) -> Iterator[Panel]:
+    """Yield an image for each response, with the swept value to the right and the bins upwards."""
+    output_name, edges = name.rpartition(".")[0], np.asarray(results.told[name], np.float64)
+    value_label = axis_label(output_name, results.units.get(output_name, ""))
     for response, counts in zip(
-        responses(results) or [""],
+        response_labels(results) or [""],
         array.reshape(len(array), -1, array.shape[-1]).swapaxes(0, 1),
         strict=True,
     ):
-        what = "\n".join(filter(None, ("trials", response)))
-        yield f"{name} {response}", partial(image_of_bins, along, said, (counts, edges), what)
+        count_label = "\n".join(filter(None, ("trials", response)))
+        yield (
+            f"{name} {response}",
+            partial(draw_binned_image, swept_axis, value_label, (counts, edges), count_label),
+        )
 
 
-def places_in(shape: tuple[int, ...]) -> list[str]:
-    """The index of each element: `[0]`, `[1,0]`; none for a single number."""
+def element_indices(shape: tuple[int, ...]) -> list[str]:
+    """Return the index of each element as text: `[0]`, `[1,0]`. A single number has an empty text."""
     return list(element_names("", shape))
 
 
-def _along(results: Outputs, axis: Axis) -> SweptAxis:
-    """The swept number, or the number of the member where several, or no numbers, are swept."""
-    named = [(name, np.asarray(values)) for name, values in axis.coordinates.items()]
-    ((name, values), *others) = named
-    if others or values.ndim > 1 or values.dtype.kind not in "iufb":
+def _swept_axis(results: Outputs, axis: Axis) -> SweptAxis:
+    """Return the plot axis of a swept number, or of the member number if other things are swept."""
+    coordinates = [(name, np.asarray(values)) for name, values in axis.coordinates.items()]
+    ((name, values), *other_coordinates) = coordinates
+    if other_coordinates or values.ndim > 1 or values.dtype.kind not in "iufb":
         return SweptAxis("member of the sweep", np.arange(axis.length))
     steps = np.diff(values.astype(np.float64))
-    said = label(name, results.units.get(name, ""))
+    label = axis_label(name, results.units.get(name, ""))
     if bool(np.isfinite(values).all()) and (bool((steps > 0).all()) or bool((steps < 0).all())):
-        return SweptAxis(said, values.astype(np.float64))
-    return SweptAxis(said, np.arange(axis.length), tuple(f"{value:.6g}" for value in values))
+        return SweptAxis(label, values.astype(np.float64))
+    return SweptAxis(label, np.arange(axis.length), tuple(f"{value:.6g}" for value in values))
 
 
-def along_members(results: Outputs) -> SweptAxis:
-    """What all members of a sweep stand along: what is swept, or in a grid their numbers."""
+def members_axis(results: Outputs) -> SweptAxis:
+    """Return the plot axis of all members: the swept value, or in a grid the member number."""
     swept = [axis for axis in results.axes if axis.is_swept]
     if len(swept) == 1:
-        return _along(results, swept[0])
+        return _swept_axis(results, swept[0])
     count = math.prod(axis.length for axis in swept)
     return SweptAxis("member of the sweep", np.arange(count))
 
@@ -150,72 +172,92 @@ def along_members(results: Outputs) -> SweptAxis:
 # --- drawing --------------------------------------------------------------------------------------
 
 
-def _lines(along: SweptAxis, what: str, rows: Array, places: Sequence[str], ax: Axes) -> None:
+def _draw_lines(
+    swept_axis: SweptAxis, value_label: str, rows: Array, labels: Sequence[str], ax: Axes
+) -> None:
+    """Draw a line for each element over the swept value."""
     count = rows.shape[1]
-    few = count <= MOST_IN_LEGEND
-    shades = mpl.colormaps["tab10" if few else "viridis"]
-    for k, place in enumerate(places):
+    is_few = count <= MAX_LEGEND_ENTRIES
+    colours = mpl.colormaps["tab10" if is_few else "viridis"]
+    for k, text in enumerate(labels):
         ax.plot(
-            along.places,
+            swept_axis.positions,
             rows[:, k].astype(np.float64),
-            color=shades(k if few else k / (count - 1)),
-            label=place,
-            marker="o" if len(rows) <= FEW_POINTS else None,
+            color=colours(k if is_few else k / (count - 1)),
+            label=text,
+            marker="o" if len(rows) <= MAX_MARKED_POINTS else None,
             markersize=4,
         )
-    if 1 < count <= MOST_IN_LEGEND:
+    if 1 < count <= MAX_LEGEND_ENTRIES:
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), labelspacing=0.2)
     if rows.dtype == bool:
         ax.set_yticks([0, 1], ["false", "true"])
-    ax.set_ylabel(what)
-    _write(ax.set_xlabel, ax.set_xticks, along)
+    ax.set_ylabel(value_label)
+    _write_axis(ax.set_xlabel, ax.set_xticks, swept_axis)
 
 
-def _image_of_elements(
-    along: SweptAxis, what: str, rows: Array, places: Sequence[str], ax: Axes
+def _draw_elements_image(
+    swept_axis: SweptAxis, value_label: str, rows: Array, labels: Sequence[str], ax: Axes
 ) -> None:
-    _mesh(ax, _edges(along.places), np.arange(len(places) + 1) - 0.5, rows.T, what)
+    """Draw an image of many elements with the swept value to the right."""
+    _draw_mesh(
+        ax,
+        _cell_edges(swept_axis.positions),
+        np.arange(len(labels) + 1) - 0.5,
+        rows.T,
+        value_label,
+    )
     ax.set_ylabel("element")
-    _write(ax.set_xlabel, ax.set_xticks, along)
+    _write_axis(ax.set_xlabel, ax.set_xticks, swept_axis)
 
 
-def image_of_bins(
-    along: SweptAxis, said: str, binned: tuple[Array, Array], what: str, ax: Axes
+def draw_binned_image(
+    swept_axis: SweptAxis,
+    bin_label: str,
+    histograms: tuple[Array, Array],
+    count_label: str,
+    ax: Axes,
 ) -> None:
-    """Histograms, `counts[member, bin]` and edges, as an image: members to the right, bins upwards."""
-    counts, edges = binned
-    _mesh(ax, _edges(along.places), edges, counts.T, what)
-    ax.set_ylabel(said)
-    _write(ax.set_xlabel, ax.set_xticks, along)
+    """Draw histograms, `counts[member, bin]` and edges, as an image: members to the right, bins upwards."""
+    counts, edges = histograms
+    _draw_mesh(ax, _cell_edges(swept_axis.positions), edges, counts.T, count_label)
+    ax.set_ylabel(bin_label)
+    _write_axis(ax.set_xlabel, ax.set_xticks, swept_axis)
 
 
-def _image(along: Sequence[SweptAxis], what: str, values: Array, ax: Axes) -> None:
-    up, right = along
-    _mesh(ax, _edges(right.places), _edges(up.places), values, what)
-    _write(ax.set_xlabel, ax.set_xticks, right)
-    _write(ax.set_ylabel, ax.set_yticks, up)
+def _draw_image(swept_axes: Sequence[SweptAxis], value_label: str, values: Array, ax: Axes) -> None:
+    """Draw an image of one number over the two axes of a grid."""
+    y_axis, x_axis = swept_axes
+    _draw_mesh(
+        ax, _cell_edges(x_axis.positions), _cell_edges(y_axis.positions), values, value_label
+    )
+    _write_axis(ax.set_xlabel, ax.set_xticks, x_axis)
+    _write_axis(ax.set_ylabel, ax.set_yticks, y_axis)
 
 
-def _mesh(ax: Axes, right: Array, up: Array, values: Array, what: str) -> None:
-    """Each value as a cell between edges."""
-    cells = ax.pcolormesh(right, up, values.astype(np.float64), rasterized=values.size > 1000)
+def _draw_mesh(ax: Axes, x_edges: Array, y_edges: Array, values: Array, value_label: str) -> None:
+    """Draw each value as a coloured cell between edges, with a colour bar."""
+    cells = ax.pcolormesh(
+        x_edges, y_edges, values.astype(np.float64), rasterized=values.size > 1000
+    )
     ax.grid(visible=False)
-    ax.figure.colorbar(cells, ax=ax, label=what)
+    ax.figure.colorbar(cells, ax=ax, label=value_label)
 
 
-def _edges(places: Array) -> Array:
-    """Where cells end: in the middle between places."""
-    places = np.asarray(places, np.float64)
-    if len(places) == 1:
-        return np.array([places[0] - 0.5, places[0] + 0.5])
-    middle = (places[1:] + places[:-1]) / 2
-    first, last = 2 * places[0] - middle[0], 2 * places[-1] - middle[-1]
-    ends: Array = np.concatenate([[first], middle, [last]])
-    return ends
+def _cell_edges(positions: Array) -> Array:
+    """Return the edges of cells: the middles between positions, and the outer limits."""
+    positions = np.asarray(positions, np.float64)
+    if len(positions) == 1:
+        return np.array([positions[0] - 0.5, positions[0] + 0.5])
+    middle = (positions[1:] + positions[:-1]) / 2
+    lower, upper = 2 * positions[0] - middle[0], 2 * positions[-1] - middle[-1]
+    edges: Array = np.concatenate([[lower], middle, [upper]])
+    return edges
 
 
-def _write(name: Any, ticks: Any, along: SweptAxis) -> None:
-    name(along.label)
-    if along.texts:
-        chosen = np.unique(np.linspace(0, len(along.texts) - 1, 10).astype(int))
-        ticks(along.places[chosen], [along.texts[k] for k in chosen])
+def _write_axis(set_label: Any, set_ticks: Any, swept_axis: SweptAxis) -> None:
+    """Write the label of an axis, and its tick labels if it has any."""
+    set_label(swept_axis.label)
+    if swept_axis.tick_labels:
+        ticks = np.unique(np.linspace(0, len(swept_axis.tick_labels) - 1, 10).astype(int))
+        set_ticks(swept_axis.positions[ticks], [swept_axis.tick_labels[k] for k in ticks])

@@ -1,12 +1,12 @@
-"""Distributions over trials as a picture.
+"""Plots of distributions over trials.
 
-    outputs of trials            a histogram for each number, one for each response where there are some
-    the same of a sweep          a panel for each response, in it a line for each member; of more than 10
-                                 members an image: members to the right, values upwards
-    quantiles told by responses  each quantile over the probability of the response
-    histograms told of trials    steps, one line for each response
+    outputs of trials            a histogram of each number, with one line per response if there are responses
+    outputs of a swept model     a panel for each response with a line for each member; more than 10
+                                 members are an image: members to the right, values upwards
+    quantiles by response        each quantile over the probability of the response
+    histograms over trials       steps, one line per response
 
-A response is an output of few whole numbers or truth values, one in each trial.
+A response is an integer or boolean output with few different values, one in each trial.
 """
 
 from __future__ import annotations
@@ -21,179 +21,223 @@ from matplotlib.axes import Axes
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array
 from mdf_loop.results import figures
-from mdf_loop.results.sweep_plotting import along_members, image_of_bins
-from mdf_loop.results.trial_words import by_axis, member_words, responses, said
+from mdf_loop.results.statistic_labels import (
+    member_labels,
+    response_axis,
+    response_labels,
+    value_label,
+)
+from mdf_loop.results.sweep_plotting import draw_binned_image, members_axis
 from mdf_loop.run.outputs import Outputs
 
-MOST_RESPONSES = 6
-"""An output of more values is no response."""
+MAX_RESPONSES = 6
+"""Number of different values up to which an output is a response."""
 
-BINS = 40
-MOST_MEMBERS = 10
-"""The distributions of more members of a sweep are an image."""
+FLOAT_BINS = 40
+MAX_MEMBER_LINES = 10
+"""Number of members of a sweep above which their distributions are drawn as an image."""
 
 Panel = tuple[str, str, str, Callable[[Axes], None]]
-"""What stands along both axes (nothing, if what draws it says so), of which output that is, and what
-draws it."""
+"""Panel of a figure: label of the x axis, label of the y axis, name of the output, and drawing function.
+
+Both labels are empty if the function writes them.
+"""
 
 
-def is_over_trials(results: Outputs) -> bool:
-    """Whether there are trials and no time: numbers whose distribution can be drawn."""
-    front = [axis.name for axis in results.axes]
-    return "time" not in front and ("trial" in front or bool(results.told))
+def has_distributions(results: Outputs) -> bool:
+    """Return True if there are trials and no time: numbers whose distribution can be drawn."""
+    axis_names = [axis.name for axis in results.axes]
+    return "time" not in axis_names and ("trial" in axis_names or bool(results.told))
 
 
-def panels(results: Outputs, names: Sequence[str] | None) -> list[Panel]:
-    """What is drawn of such results.
+def distribution_panels(results: Outputs, names: Sequence[str] | None) -> list[Panel]:
+    """Return the panels of the named outputs, or of all outputs of trials.
 
     Raises:
-        InputError: there is nothing that could be.
+        InputError: No output is one number in each trial.
     """
-    chosen = list(results) if names is None else [results.full_name(name) for name in names]
-    made = _told(results, chosen) if results.told else _of_trials(results, chosen)
-    found = list(made)
-    if not found:
+    output_names = list(results) if names is None else [results.full_name(name) for name in names]
+    panel_iterator = (
+        _statistic_panels(results, output_names)
+        if results.told
+        else _trial_panels(results, output_names)
+    )
+    panels = list(panel_iterator)
+    if not panels:
         raise InputError(
             "there is nothing to plot: no output is one number in each trial",
             hint="record one that is, e.g. a reaction time; or ask for quantiles or a histogram",
         )
-    return found
+    return panels
 
 
-# --- each trial -----------------------------------------------------------------------------------
+# --- outputs of trials ----------------------------------------------------------------------------
 
 
-def _of_trials(results: Outputs, names: Sequence[str]) -> Iterator[Panel]:
-    front = len(results.axes)
-    numbers = {n: np.asarray(results[n]) for n in names}
+def _trial_panels(results: Outputs, names: Sequence[str]) -> Iterator[Panel]:
+    """Yield panels with the distribution of each number over trials, by response if there is one."""
+    axis_count = len(results.axes)
+    arrays = {n: np.asarray(results[n]) for n in names}
     single = {
-        n: a.ravel() for n, a in numbers.items() if a.ndim == front and a.dtype.kind in "biuf"
+        n: a.ravel() for n, a in arrays.items() if a.ndim == axis_count and a.dtype.kind in "biuf"
     }
-    responses = {name for name, array in single.items() if _is_response(array)}
-    by = next((name for name in single if name in responses), None)
-    words = member_words(results)
+    response_names = {name for name, array in single.items() if _is_response(array)}
+    response_name = next((name for name in single if name in response_names), None)
+    member_names = member_labels(results)
     for name, array in single.items():
-        if name in responses and len(single) > len(responses):
+        if name in response_names and len(single) > len(response_names):
             continue
-        groups = _groups(array, None if by is None or by == name else single[by], by)
-        if words:
-            yield from _of_members(results, name, array, groups, words)
+        groups = _groups(
+            array,
+            None if response_name is None or response_name == name else single[response_name],
+            response_name,
+        )
+        if member_names:
+            yield from _member_panels(results, name, array, groups, member_names)
         else:
-            chosen = {label: array[those] for label, those in groups.items()}
-            yield name, "trials", name, partial(_histogram, groups=chosen)
+            values_by_label = {label: array[mask] for label, mask in groups.items()}
+            yield name, "trials", name, partial(_draw_values, groups=values_by_label)
 
 
-def _of_members(
-    results: Outputs, name: str, array: Array, groups: dict[str, Array], words: Sequence[str]
+def _member_panels(
+    results: Outputs, name: str, array: Array, groups: dict[str, Array], member_names: Sequence[str]
 ) -> Iterator[Panel]:
-    """A panel for each response, in it the distribution of each member of a sweep."""
+    """Yield a panel for each response with the distribution of each member of a sweep."""
     edges = _bins(array)
-    trials = len(array) // len(words)
-    for response, those in groups.items():
+    trials = len(array) // len(member_names)
+    for response, mask in groups.items():
         rows = np.stack(
             [
-                _counted(values[chosen], edges)
+                _bin_counts(values[chosen], edges)
                 for values, chosen in zip(
-                    array.reshape(-1, trials), those.reshape(-1, trials), strict=True
+                    array.reshape(-1, trials), mask.reshape(-1, trials), strict=True
                 )
             ]
         )
-        what = f"trials, {response}" if response else "trials"
-        if len(words) <= MOST_MEMBERS:
-            draw = partial(_members, rows=rows, edges=edges, labels=words)
-            yield name, what, name, draw
+        count_label = f"trials, {response}" if response else "trials"
+        if len(member_names) <= MAX_MEMBER_LINES:
+            draw = partial(_draw_members, rows=rows, edges=edges, labels=member_names)
+            yield name, count_label, name, draw
         else:
-            axis = figures.label(name, results.units.get(name, ""))
-            along = along_members(results)
-            yield "", name, name, partial(image_of_bins, along, axis, (rows, edges), what)
+            axis_label = figures.axis_label(name, results.units.get(name, ""))
+            swept_axis = members_axis(results)
+            yield (
+                "",
+                name,
+                name,
+                partial(draw_binned_image, swept_axis, axis_label, (rows, edges), count_label),
+            )
 
 
 def _is_response(array: Array) -> bool:
-    return array.dtype.kind in "biu" and len(np.unique(array)) <= MOST_RESPONSES
+    """Return True if an array has integers or booleans with few different values."""
+    return array.dtype.kind in "biu" and len(np.unique(array)) <= MAX_RESPONSES
 
 
-def _groups(array: Array, responses: Array | None, by: str | None) -> dict[str, Array]:
-    """Where the values of each response are, by the words for it."""
-    if responses is None or by is None:
+def _groups(array: Array, responses: Array | None, response_name: str | None) -> dict[str, Array]:
+    """Return the mask of each response's trials, by the label of the response."""
+    if responses is None or response_name is None:
         return {"": np.ones(array.shape, bool)}
-    return {said(by, value): responses == value for value in np.unique(responses)}
+    return {value_label(response_name, value): responses == value for value in np.unique(responses)}
 
 
-def _histogram(ax: Axes, groups: dict[str, Array]) -> None:
+def _draw_values(ax: Axes, groups: dict[str, Array]) -> None:
+    """Draw a histogram for each group of values."""
     edges = _bins(np.concatenate([*groups.values()]))
     for k, (label, array) in enumerate(groups.items()):
-        _steps(ax, _counted(array, edges), edges, label, k)
+        _draw_steps(ax, _bin_counts(array, edges), edges, label, k)
 
 
 def _bins(array: Array) -> Array:
-    """The edges of bins for all values; whole numbers and truth values have one each."""
+    """Return the bin edges for all values. Integers and booleans have one bin per value."""
     finite = array[np.isfinite(array)]
     if finite.dtype.kind == "f":
-        return np.asarray(np.histogram_bin_edges(finite, BINS))
+        return np.asarray(np.histogram_bin_edges(finite, FLOAT_BINS))
     values = np.unique(finite.astype(np.int64))
     return np.append(values, values[-1:] + 1) - 0.5 if len(values) else np.arange(2.0)
 
 
-def _counted(array: Array, edges: Array) -> Array:
+def _bin_counts(array: Array, edges: Array) -> Array:
+    """Return the number of finite values in each bin."""
     return np.histogram(array[np.isfinite(array)].astype(np.float64), edges)[0]
 
 
-def _members(ax: Axes, rows: Array, edges: Array, labels: Sequence[str]) -> None:
-    """The distribution of each member as a line, coloured by its place."""
-    shades = mpl.colormaps["viridis"](np.linspace(0, 0.8, len(rows)))
-    for counts, label, colour in zip(rows, labels, shades, strict=True):
+def _draw_members(ax: Axes, rows: Array, edges: Array, labels: Sequence[str]) -> None:
+    """Draw the distribution of each member as a line, coloured by its position in the sweep."""
+    colours = mpl.colormaps["viridis"](np.linspace(0, 0.8, len(rows)))
+    for counts, label, colour in zip(rows, labels, colours, strict=True):
         ax.stairs(counts, edges, color=colour, label=label, linewidth=1.6)
 
 
-def _steps(ax: Axes, counts: Array, edges: Array, label: str, k: int) -> None:
+def _draw_steps(ax: Axes, counts: Array, edges: Array, label: str, k: int) -> None:
+    """Draw a histogram as filled steps."""
     colour = mpl.colormaps["tab10"](k)
     ax.stairs(counts, edges, color=colour, label=label or None, linewidth=1.6)
     ax.stairs(counts, edges, color=colour, fill=True, alpha=0.15)
 
 
-# --- what is told of all --------------------------------------------------------------------------
+# --- statistics over trials -----------------------------------------------------------------------
 
 
-def _told(results: Outputs, names: Sequence[str]) -> Iterator[Panel]:
-    axis = by_axis(results)
-    by = "" if axis is None else axis.name
-    labels = responses(results) or [""]
+def _statistic_panels(results: Outputs, names: Sequence[str]) -> Iterator[Panel]:
+    """Yield panels of histograms and quantiles over trials."""
+    axis = response_axis(results)
+    response_name = "" if axis is None else axis.name
+    labels = response_labels(results) or [""]
     for name in names:
-        of, _, word = name.rpartition(".")
-        numbers, array = results.told.get(name), np.asarray(results[name])
-        if not numbers or array.ndim != 1 + bool(by):
+        output_name, _, statistic = name.rpartition(".")
+        parameters, array = results.told.get(name), np.asarray(results[name])
+        if not parameters or array.ndim != 1 + bool(response_name):
             continue
         rows = array.reshape(-1, array.shape[-1])
-        if word == "histogram":
-            yield of, "trials", of, partial(_lines, rows=rows, edges=numbers, labels=labels)
-        elif f"{of}.count" in results and by:
-            counts = np.asarray(results[f"{of}.count"])
-            draw = partial(_quantiles, rows=rows, counts=counts, probabilities=numbers)
-            yield f"probability of {by.rsplit('.', 1)[-1]}", of, of, draw
+        if statistic == "histogram":
+            yield (
+                output_name,
+                "trials",
+                output_name,
+                partial(_draw_histograms, rows=rows, edges=parameters, labels=labels),
+            )
+        elif f"{output_name}.count" in results and response_name:
+            counts = np.asarray(results[f"{output_name}.count"])
+            draw = partial(_draw_quantiles, rows=rows, counts=counts, probabilities=parameters)
+            yield (
+                f"probability of {response_name.rsplit('.', 1)[-1]}",
+                output_name,
+                output_name,
+                draw,
+            )
         else:
-            draw = partial(_cumulated, rows=rows, probabilities=numbers, labels=labels)
-            yield "probability", of, of, draw
+            draw = partial(_draw_cumulative, rows=rows, probabilities=parameters, labels=labels)
+            yield "probability", output_name, output_name, draw
 
 
-def _lines(ax: Axes, rows: Array, edges: Sequence[float], labels: Sequence[str]) -> None:
+def _draw_histograms(ax: Axes, rows: Array, edges: Sequence[float], labels: Sequence[str]) -> None:
+    """Draw a histogram for each response."""
     for k, (counts, label) in enumerate(zip(rows, labels, strict=True)):
-        _steps(ax, counts, np.asarray(edges), label, k)
+        _draw_steps(ax, counts, np.asarray(edges), label, k)
 
 
-def _quantiles(ax: Axes, rows: Array, counts: Array, probabilities: Sequence[float]) -> None:
-    """A line for each quantile, over the probabilities of responses."""
-    share = counts / counts.sum()
-    order = np.argsort(share)
-    shades = mpl.colormaps["viridis"]
+def _draw_quantiles(ax: Axes, rows: Array, counts: Array, probabilities: Sequence[float]) -> None:
+    """Draw a line for each quantile over the probability of the response."""
+    response_probabilities = counts / counts.sum()
+    order = np.argsort(response_probabilities)
+    colour_map = mpl.colormaps["viridis"]
     for k, probability in enumerate(probabilities):
-        shade = shades(k / max(1, len(probabilities) - 1))
-        ax.plot(share[order], rows[order, k], marker="o", color=shade, label=f"{probability:g}")
+        shade = colour_map(k / max(1, len(probabilities) - 1))
+        ax.plot(
+            response_probabilities[order],
+            rows[order, k],
+            marker="o",
+            color=shade,
+            label=f"{probability:g}",
+        )
     ax.set_xlim(0, 1)
 
 
-def _cumulated(
+def _draw_cumulative(
     ax: Axes, rows: Array, probabilities: Sequence[float], labels: Sequence[str]
 ) -> None:
+    """Draw the quantiles of each response over their probabilities."""
     for k, (quantiles, label) in enumerate(zip(rows, labels, strict=True)):
         colour = mpl.colormaps["tab10"](k)
         ax.plot(probabilities, quantiles, marker="o", color=colour, label=label or None)

@@ -28,7 +28,7 @@ def results() -> Results:
     return Results(arrays, loops, "cpu", "float64")
 
 
-def test_a_port_id_alone_will_do_where_it_is_the_only_one(results: Results) -> None:
+def test_a_unique_port_id_names_an_output(results: Results) -> None:
     assert results["x"] is results["A.x"]
     with pytest.raises(KeyError, match=r"no output 'n'; there are A\.x"):
         results["n"]
@@ -59,10 +59,10 @@ def test_repr_shows_types(results: Results) -> None:
     assert "A.x: float64[3]" in repr(results)
 
 
-def test_the_reasons_are_sentences() -> None:
-    of_loops = [StoppedBy.TRIP_COUNT, StoppedBy.CONDITION, StoppedBy.MAX_ITERATIONS]
-    assert [r.word for r in of_loops] == ["trip_count", "condition", "max_iterations"]
-    assert [r.code for r in of_loops] == [0, 1, 2]
+def test_stop_reasons_have_words_codes_and_sentences() -> None:
+    loop_reasons = [StoppedBy.TRIP_COUNT, StoppedBy.CONDITION, StoppedBy.MAX_ITERATIONS]
+    assert [r.word for r in loop_reasons] == ["trip_count", "condition", "max_iterations"]
+    assert [r.code for r in loop_reasons] == [0, 1, 2]
     assert all(len(r.value.split()) > 2 for r in StoppedBy)
 
 
@@ -98,7 +98,7 @@ def test_units_are_those_of_outputs_and_coordinates(sweep: Results, results: Res
     assert results.units == {}
 
 
-def test_state_is_kept(results: Results) -> None:
+def test_results_have_the_state_of_the_run(results: Results) -> None:
     assert results.state is None
     state = {"A.x": np.array(1.0)}
     assert Results({}, {}, "cpu", "float64", state=state).state is state
@@ -117,48 +117,50 @@ def test_json_has_axes_and_units_where_there_are_any(sweep: Results, results: Re
 
 
 def test_xarray_has_dims_coordinates_units_and_origin(sweep: Results) -> None:
-    data = sweep.to_xarray()
-    assert {str(name): array.dims for name, array in data.data_vars.items()} == {
+    dataset = sweep.to_xarray()
+    assert {str(name): array.dims for name, array in dataset.data_vars.items()} == {
         "A.v": ("batch", "time", "A.v_0_"),
         "A.gain": ("batch", "time"),
         "A.v_0": ("batch", "time"),
     }
-    assert {str(name): array.dims for name, array in data.coords.items()} == {
+    assert {str(name): array.dims for name, array in dataset.coords.items()} == {
         "A.gain (swept)": ("batch",),
         "A.seed": ("batch",),
         "time": ("time",),
     }
-    assert data["A.v"].attrs == {"units": "mV"}
-    assert data["time"].attrs == {"units": "s"}
-    assert data["A.gain (swept)"].attrs == {"units": "nS"}
-    assert data["A.v_0"].attrs == {}
-    assert data.attrs == {
+    assert dataset["A.v"].attrs == {"units": "mV"}
+    assert dataset["time"].attrs == {"units": "s"}
+    assert dataset["A.gain (swept)"].attrs == {"units": "nS"}
+    assert dataset["A.v_0"].attrs == {}
+    assert dataset.attrs == {
         "device": "cpu",
         "precision": "float64",
         "mdf_loop_version": mdf_loop.__version__,
     }
-    np.testing.assert_array_equal(data["A.v"].sel(time=0.1), sweep["A.v"][:, 1])
+    np.testing.assert_array_equal(dataset["A.v"].sel(time=0.1), sweep["A.v"][:, 1])
 
 
 def test_xarray_of_one_evaluation(results: Results) -> None:
-    data = results.to_xarray()
-    assert data["A.n"].dims == ()
-    assert data["B.none"].dims == ("B.none_0", "B.none_1")
-    assert data["B.word"].values.tolist() == ["a", "b"]
-    assert [data[name].dtype for name in ("A.x", "A.n", "B.n", "B.none")] == [
+    dataset = results.to_xarray()
+    assert dataset["A.n"].dims == ()
+    assert dataset["B.none"].dims == ("B.none_0", "B.none_1")
+    assert dataset["B.word"].values.tolist() == ["a", "b"]
+    assert [dataset[name].dtype for name in ("A.x", "A.n", "B.n", "B.none")] == [
         np.float64,
         np.int64,
         np.bool_,
         np.float32,
     ]
-    assert dict(data.coords) == {}
+    assert dict(dataset.coords) == {}
 
 
 @pytest.mark.slow
-def test_what_only_some_need_is_not_imported() -> None:
+def test_optional_packages_are_not_imported() -> None:
     code = (
         "import sys, mdf_loop, mdf_loop.results.data\n"
         "print([m for m in ('matplotlib', 'xarray', 'h5py', 'pandas') if m in sys.modules])"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "[]"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.strip() == "[]"

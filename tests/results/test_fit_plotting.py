@@ -1,4 +1,4 @@
-"""Pictures of fits: panels, what is drawn in them, files."""
+"""Plots of fits: panels, lines and files."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def fit() -> Fit:
 def test_a_curve_has_its_residuals_below(fit: Fit) -> None:
     figure = fit.plot(title="A cell")
     above, below = figure.axes
-    data, model = above.lines
-    np.testing.assert_array_equal(data.get_ydata(), fit.curves[0].observed)
-    np.testing.assert_array_equal(model.get_ydata(), fit.curves[0].fitted)
+    data_line, model_line = above.lines
+    np.testing.assert_array_equal(data_line.get_ydata(), fit.curves[0].observed)
+    np.testing.assert_array_equal(model_line.get_ydata(), fit.curves[0].fitted)
     np.testing.assert_array_equal(below.lines[0].get_ydata(), fit.curves[0].residuals)
     assert figure.get_suptitle() == "A cell"
 
 
-def test_of_many_elements_some_are_drawn(fit: Fit) -> None:
+def test_ten_of_many_elements_are_drawn(fit: Fit) -> None:
     rows = np.ones((5, 30))
     many = replace(fit, curves=(Curve("net.y", TIME, rows, TIME, rows, 0 * rows),))
     above, _ = many.plot().axes
@@ -49,7 +49,7 @@ def test_a_panel_for_each_choice(fit: Fit) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
-def test_files_are_the_same_again(fit: Fit, tmp_path: Path, suffix: str) -> None:
+def test_the_same_fit_gives_the_same_file(fit: Fit, tmp_path: Path, suffix: str) -> None:
     for name in ("one", "two"):
         fit.plot(tmp_path / f"{name}.{suffix}")
     one, two = ((tmp_path / f"{n}.{suffix}").read_bytes() for n in ("one", "two"))
@@ -57,6 +57,6 @@ def test_files_are_the_same_again(fit: Fit, tmp_path: Path, suffix: str) -> None
     assert len(one) > 1000
 
 
-def test_nothing_to_draw(fit: Fit) -> None:
+def test_a_fit_without_data_cannot_be_plotted(fit: Fit) -> None:
     with pytest.raises(InputError, match="no data to draw"):
         replace(fit, curves=()).plot()

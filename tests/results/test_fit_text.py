@@ -1,4 +1,4 @@
-"""What is printed of a fit: the table, and a line for each thing to know."""
+"""Text of a fit: the table of estimates, the quality of the fit, and one line per remark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdf_loop.ir import StoppedBy
 from mdf_loop.results.fit import Fit, Fits
 from mdf_loop.results.fit_data import Distribution, FitStart
 
-FOUND = Fit(
+FIT = Fit(
     estimates={"cell.a": 0.5, "cell.gain": -12.0},
     standard_errors={"cell.a": 0.00125, "cell.gain": 2.0},
     intervals={"cell.a": (0.4975, 0.5025), "cell.gain": (-16.0, -8.0)},
@@ -35,7 +35,7 @@ FOUND = Fit(
     count=50,
 )
 
-ALL = """\
+FIT_TEXT = """\
 parameter  estimate  standard error     95 % interval
 cell.a          0.5         0.00125  0.4975 to 0.5025
 cell.gain       -12               2         -16 to -8
@@ -50,23 +50,23 @@ data                      50 numbers
 least squares: 300 evaluations in 0.25 s, seed 7"""
 
 
-def said(**changes: Any) -> list[str]:
-    return str(replace(FOUND, **changes)).splitlines()
+def fit_lines(**changes: Any) -> list[str]:
+    return str(replace(FIT, **changes)).splitlines()
 
 
-def test_all_of_it():
-    assert str(FOUND) == ALL
+def test_text_of_a_fit():
+    assert str(FIT) == FIT_TEXT
 
 
-def test_without_standard_errors_there_are_no_columns_of_them():
-    lines = said(standard_errors={}, intervals={}, covariance=np.full((2, 2), np.nan))
+def test_table_without_standard_errors():
+    lines = fit_lines(standard_errors={}, intervals={}, covariance=np.full((2, 2), np.nan))
     assert lines[:3] == ["parameter  estimate", "cell.a          0.5", "cell.gain       -12"]
 
 
-def test_what_is_not_known_is_said_to_be_unknown():
+def test_infinite_errors_are_unknown():
     errors = {"cell.a": np.inf, "cell.gain": 2.0}
     ends = {"cell.a": (-np.inf, np.inf), "cell.gain": (-16.0, -8.0)}
-    lines = said(standard_errors=errors, intervals=ends)
+    lines = fit_lines(standard_errors=errors, intervals=ends)
     assert lines[1].split() == ["cell.a", "0.5", "unknown", "unknown"]
 
 
@@ -74,13 +74,13 @@ def test_a_small_error_shows_more_digits():
     values = {"cell.a": 1234567.891, "cell.gain": 1.0}
     errors = {"cell.a": 0.01, "cell.gain": 1.0}
     ends = {"cell.a": (1234567.871, 1234567.911), "cell.gain": (0.0, 2.0)}
-    row = said(estimates=values, standard_errors=errors, intervals=ends)[1]
+    row = fit_lines(estimates=values, standard_errors=errors, intervals=ends)[1]
     assert row.split() == ["cell.a", "1234567.891", "0.01", "1234567.871", "to", "1234567.911"]
 
 
 @pytest.mark.parametrize(("size", "rows"), [(12, 12), (13, 7)])
-def test_a_long_parameter_is_shown_at_its_ends(size: int, rows: int):
-    lines = said(
+def test_a_long_parameter_shows_its_first_and_last_elements(size: int, rows: int):
+    lines = fit_lines(
         estimates={"n.W": np.arange(float(size)), "n.b": 0.5},
         standard_errors={},
         intervals={},
@@ -94,8 +94,8 @@ def test_a_long_parameter_is_shown_at_its_ends(size: int, rows: int):
     assert ("..." in table) == (size > 12)
 
 
-def test_a_likelihood_instead_of_squares():
-    lines = said(sse=None, residual_sd=None)
+def test_log_likelihood_replaces_squared_residuals():
+    lines = fit_lines(sse=None, residual_sd=None)
     assert "log likelihood  20" in lines
     assert not any("squared" in line or "sd" in line for line in lines)
 
@@ -104,7 +104,7 @@ def test_bins_trials_and_steps():
     bins = [
         Distribution(k, np.zeros(n - 1), np.ones(n), np.ones(n)) for k, n in ((0.0, 4), (1.0, 10))
     ]
-    lines = said(
+    lines = fit_lines(
         sse=None, residual_sd=None, trials=500, steps=40, dt=0.01, distributions=tuple(bins)
     )
     begin = lines.index("data            50 numbers")
@@ -114,20 +114,20 @@ def test_bins_trials_and_steps():
         "steps           40",
         "dt              0.01",
     ]
-    without = replace(bins[0], choice=None)
-    assert "bins            4" in said(sse=None, residual_sd=None, distributions=(without,))
+    single = replace(bins[0], choice=None)
+    assert "bins            4" in fit_lines(sse=None, residual_sd=None, distributions=(single,))
 
 
-def test_one_start_is_not_counted():
-    assert not any("start" in line for line in said(starts=FOUND.starts[:1]))
+def test_a_single_start_has_no_remark():
+    assert not any("start" in line for line in fit_lines(starts=FIT.starts[:1]))
 
 
-def test_an_objective():
-    lines = said(sse=None, residual_sd=None, log_likelihood=None, aic=None, bic=None, count=0)
+def test_objective_without_likelihood():
+    lines = fit_lines(sse=None, residual_sd=None, log_likelihood=None, aic=None, bic=None, count=0)
     assert lines[4:6] == ["objective  3.5", ""]
 
 
-def strongly(r: float) -> Any:
+def correlated(r: float) -> Any:
     return np.array([[1.0, r], [r, 1.0]])
 
 
@@ -142,11 +142,11 @@ def strongly(r: float) -> Any:
         ),
         ({"together": (("cell.a", "cell.gain"),)}, "cell.a and cell.gain cannot be told apart"),
         (
-            {"covariance": strongly(0.99)},
+            {"covariance": correlated(0.99)},
             "the estimates of cell.a and cell.gain rise together: correlation 0.990",
         ),
         (
-            {"covariance": strongly(-0.96)},
+            {"covariance": correlated(-0.96)},
             "the estimates of cell.a and cell.gain make up for each other: correlation -0.960",
         ),
         ({"converged": False, "reason": "200 steps"}, "not converged: 200 steps"),
@@ -159,7 +159,7 @@ def strongly(r: float) -> Any:
             "stopped: the time limit of the run was over",
         ),
         (
-            {"starts": (*FOUND.starts, FitStart({}, {}, 3.5, False, ties=True))},
+            {"starts": (*FIT.starts, FitStart({}, {}, 3.5, False, ties=True))},
             "1 start does as well at other values: there is more than one best fit",
         ),
         ({"beyond_bounds": ("cell.a",)}, "cell.a: the interval reaches beyond a bound"),
@@ -170,19 +170,19 @@ def strongly(r: float) -> Any:
         ),
     ],
 )
-def test_what_to_know_is_one_line(changes: dict[str, Any], line: str):
-    assert line in said(**changes)
-    assert line not in said()
+def test_each_remark_is_one_line(changes: dict[str, Any], line: str):
+    assert line in fit_lines(**changes)
+    assert line not in fit_lines()
 
 
 @pytest.mark.parametrize("r", [0.94, -0.94, np.nan])
-def test_weak_and_unknown_correlations_are_not_named(r: float):
-    assert not any("correlation" in line for line in said(covariance=strongly(r)))
+def test_weak_and_unknown_correlations_have_no_remark(r: float):
+    assert not any("correlation" in line for line in fit_lines(covariance=correlated(r)))
 
 
-def test_many_correlations_are_counted():
+def test_further_correlations_are_counted():
     names = tuple("abcde")
-    lines = said(
+    lines = fit_lines(
         estimates=dict.fromkeys(names, 1.0),
         standard_errors={},
         intervals={},
@@ -193,10 +193,10 @@ def test_many_correlations_are_counted():
     assert "4 more pairs of correlations above 0.95 or below -0.95" in lines
 
 
-def test_a_name_does_not_begin_a_line():
-    assert r"a\nb is at its bound" in said(at_bounds=("a\nb",))
+def test_line_breaks_in_names_are_escaped():
+    assert r"a\nb is at its bound" in fit_lines(at_bounds=("a\nb",))
 
 
-def test_subjects_stand_below_each_other():
-    both = str(Fits({"anna": FOUND, "ben": FOUND}))
-    assert both == f"anna\n{ALL}\n\nben\n{ALL}"
+def test_fits_of_subjects_are_listed_below_their_names():
+    both = str(Fits({"anna": FIT, "ben": FIT}))
+    assert both == f"anna\n{FIT_TEXT}\n\nben\n{FIT_TEXT}"

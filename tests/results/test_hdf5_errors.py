@@ -1,4 +1,4 @@
-"""HDF5 and netCDF files whose stream fails at any place: an error, and the process lives on."""
+"""HDF5 and netCDF streams that fail at any write: they raise an error, and the process survives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.soak import times
 
-FAILING = """
+SCRIPT = """
 import errno, io, sys
 import numpy as np
 from mdf_loop.results import saving
@@ -54,8 +54,8 @@ print("lives")
 @pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.parametrize("write", ["_h5", "_nc"])
-def test_a_stream_that_fails_at_any_place(write):
-    run = [sys.executable, "-c", FAILING, write, str(times(5, 1))]
-    ended = subprocess.run(run, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stdout) == (0, "lives\n"), ended.stderr[-2000:]
-    assert ended.stderr == ""
+def test_a_stream_that_fails_at_any_write(write):
+    command = [sys.executable, "-c", SCRIPT, write, str(times(5, 1))]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stdout) == (0, "lives\n"), process.stderr[-2000:]
+    assert process.stderr == ""

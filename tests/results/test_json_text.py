@@ -1,4 +1,4 @@
-"""Results as JSON text, part by part."""
+"""JSON text of results in chunks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mdf_loop.results import json_text
-from mdf_loop.results.json_text import as_plain, in_parts
+from mdf_loop.results.json_text import json_chunks, to_json_types
 from mdf_loop.run.recording.ticks import Clock, Ticks
 
 CONTENT = {
@@ -30,18 +30,18 @@ CONTENT = {
 
 
 @pytest.mark.parametrize("block", [1, 40, 1 << 18])
-def test_the_parts_are_the_whole(block, monkeypatch):
-    monkeypatch.setattr(json_text, "BLOCK", block)
-    assert "".join(in_parts(CONTENT)) == json.dumps(as_plain(CONTENT))
+def test_chunks_together_equal_json_dumps(block, monkeypatch):
+    monkeypatch.setattr(json_text, "BLOCK_BYTES", block)
+    assert "".join(json_chunks(CONTENT)) == json.dumps(to_json_types(CONTENT))
 
 
-def test_numbers_that_are_not_finite_are_texts():
-    assert as_plain(CONTENT)["not finite"] == ["nan", "inf", "-inf", 0.0]
-    assert as_plain(CONTENT)["times"] == [0.0, 1.5, 3.0]
+def test_nan_and_infinity_are_strings():
+    assert to_json_types(CONTENT)["not finite"] == ["nan", "inf", "-inf", 0.0]
+    assert to_json_types(CONTENT)["times"] == [0.0, 1.5, 3.0]
 
 
-def test_a_long_row_is_in_parts():
+def test_a_long_row_is_split_into_chunks():
     array = np.arange(3 * 10**5).reshape(3, -1)
-    parts = list(in_parts(array))
-    assert max(map(len, parts)) < 600_000
-    assert json.loads("".join(parts)) == array.tolist()
+    chunks = list(json_chunks(array))
+    assert max(map(len, chunks)) < 600_000
+    assert json.loads("".join(chunks)) == array.tolist()

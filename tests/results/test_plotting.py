@@ -1,4 +1,4 @@
-"""Plots: what is drawn for which array, labels, files. Nothing is compared pixel by pixel."""
+"""Plots over time: elements of each figure, labels and files. Pixels are not compared."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def no_warnings():
         yield
 
 
-# --- what is drawn --------------------------------------------------------------------------------
+# --- panels ---------------------------------------------------------------------------------------
 
 
-def test_a_panel_for_each_output_with_one_axis_of_time():
+def test_panels_share_the_time_axis():
     results = over_time(v=waves(), w=waves(1), units={"A.v": "mV"})
     figure = results.plot(title="A model")
     v, w = figure.axes
@@ -56,7 +56,7 @@ def test_a_panel_for_each_output_with_one_axis_of_time():
         assert ax.get_legend() is None
 
 
-def test_what_no_axis_reaches_is_a_gap(tmp_path):
+def test_huge_numbers_are_gaps(tmp_path):
     v = waves()
     v[3:6] = 1e308, -1e308, np.inf
     figure = over_time(v=v).plot(tmp_path / "large.png")
@@ -93,7 +93,7 @@ def test_many_elements_are_an_image():
     assert [child.get_ylabel() for child in ax.child_axes] == ["A.v (mV)"]
 
 
-def test_many_truth_values_are_a_raster():
+def test_many_booleans_are_a_raster():
     spikes = waves(30) > 0.9
     ax = over_time(spikes=spikes).plot().axes[0]
     (marks,) = ax.lines
@@ -102,14 +102,14 @@ def test_many_truth_values_are_a_raster():
 
 
 @pytest.mark.parametrize(("count", "is_raster"), [(2, False), (4, False), (5, True), (12, True)])
-def test_truth_values_are_a_raster_from_five_on(count, is_raster):
+def test_five_booleans_are_a_raster(count, is_raster):
     spikes = waves(count) > 0.9
     ax = over_time(spikes=spikes).plot().axes[0]
     assert len(ax.lines) == (1 if is_raster else count)
     assert ({line.get_marker() for line in ax.lines} == {"|"}) is is_raster
 
 
-def test_truth_values_and_whole_numbers_hold_until_they_change():
+def test_booleans_and_integers_are_steps():
     figure = over_time(yes=waves() > 0, n=np.arange(STEPS) // 20).plot()
     yes, n = figure.axes
     assert {ax.lines[0].get_drawstyle() for ax in (yes, n)} == {"steps-post"}
@@ -119,7 +119,7 @@ def test_truth_values_and_whole_numbers_hold_until_they_change():
 
 
 @pytest.mark.parametrize(("value", "limits"), [(0.0, (-1, 1)), (-60.0, (-120, 0)), (7, (0, 14))])
-def test_what_never_changes_is_a_line_in_the_middle(value, limits):
+def test_a_constant_is_a_line_in_the_middle(value, limits):
     (ax,) = over_time(v=np.full((STEPS, 2), value)).plot().axes
     assert ax.get_ylim() == limits
 
@@ -146,7 +146,7 @@ def test_missing_rows_are_gaps(tmp_path):
     assert np.isnan(figure.axes[0].lines[0].get_ydata()[:10]).all()
 
 
-def test_what_is_no_number_is_left_out():
+def test_outputs_without_numbers_have_no_panel():
     words = np.array(["a"] * STEPS, dtype=object)
     figure = over_time(words=words, none=np.zeros((STEPS, 0)), v=waves()).plot()
     assert [ax.get_ylabel() for ax in figure.axes] == ["A.v"]
@@ -157,7 +157,7 @@ def test_names_choose_the_outputs_and_their_order():
     assert [ax.get_ylabel() for ax in figure.axes] == ["A.w", "A.v"]
 
 
-def test_names_are_no_formulas(tmp_path):
+def test_dollar_signs_in_names_are_no_formulas(tmp_path):
     results = Results({"$x_$.y$": waves()}, {}, "cpu", "float64", axes=(TIME,))
     results.plot(tmp_path / "r.png")
 
@@ -169,7 +169,7 @@ def sweep(array: Any, batch: Axis = BATCH) -> Results:
     return Results({"A.v": array}, {}, "cpu", "float64", axes=(batch, TIME), units={"A.gain": "nS"})
 
 
-def test_a_sweep_is_a_line_for_each_member_coloured_by_what_is_swept(tmp_path):
+def test_a_sweep_has_a_line_for_each_member_coloured_by_the_swept_value(tmp_path):
     array = GAINS[:, np.newaxis] * waves()
     ax, bar = sweep(array).plot(tmp_path / "sweep.png").axes
     (lines,) = ax.collections
@@ -180,7 +180,7 @@ def test_a_sweep_is_a_line_for_each_member_coloured_by_what_is_swept(tmp_path):
     assert bar.get_ylim() == (0.5, 4.0)
 
 
-def test_truth_values_of_five_members_are_a_raster_in_their_colours():
+def test_booleans_of_five_members_are_a_coloured_raster():
     gains = np.linspace(0.5, 4.0, 5)
     spikes = gains[:, np.newaxis] * waves() > 0.4
     batch = Axis("batch", {"A.gain": gains}, is_swept=True)
@@ -193,7 +193,7 @@ def test_truth_values_of_five_members_are_a_raster_in_their_colours():
     assert (ax.get_ylabel(), bar.get_ylabel()) == ("A.v\nmember", "A.gain (nS)")
 
 
-def test_truth_values_of_trials_are_a_raster_in_black_with_round_numbers():
+def test_booleans_of_trials_are_a_black_raster():
     spikes = np.arange(100)[:, np.newaxis] / 100 * waves() > 0.4
     trials = Axis("trial", {"trial": np.arange(100)})
     (ax,) = sweep(spikes, trials).plot().axes
@@ -204,14 +204,14 @@ def test_truth_values_of_trials_are_a_raster_in_black_with_round_numbers():
     assert {tick % 10 for tick in ax.get_yticks()} == {0.0}
 
 
-def test_of_many_trials_a_raster_has_those_that_are_drawn_at_their_numbers():
+def test_raster_rows_have_the_numbers_of_their_trials():
     trials = Axis("trial", {"trial": np.arange(1000)})
     (ax,) = sweep(np.ones((1000, STEPS), bool), trials).plot().axes
     rows = np.unique(ax.collections[0].get_offsets()[:, 1])
     assert (len(rows), rows[0], rows[-1]) == (200, 0, 999)
 
 
-def test_no_colour_of_a_member_is_too_pale_to_be_seen():
+def test_member_colours_are_dark_enough():
     (ax, _bar) = sweep(GAINS[:, np.newaxis] * waves()).plot().axes
     (lines,) = ax.collections
     red, green, blue, _ = lines.to_rgba(GAINS)[-1]
@@ -234,7 +234,7 @@ def test_a_sweep_of_arrays_has_a_panel_for_each_element():
         {"A.gain": np.array([1.0, np.nan, 2.0])},
     ],
 )
-def test_where_no_one_number_is_swept_members_are_counted(coordinates):
+def test_members_are_numbered_without_a_single_swept_number(coordinates):
     figure = sweep(GAINS[:, np.newaxis] * waves(), Axis("batch", coordinates, is_swept=True)).plot()
     assert figure.axes[-1].get_ylabel() == "member of the sweep"
 
@@ -271,7 +271,7 @@ def test_long_runs_give_small_svg_files(tmp_path):
     assert (tmp_path / "v.svg").stat().st_size < 300_000
 
 
-def test_a_figure_shows_itself_in_notebooks():
+def test_notebooks_display_a_figure():
     figure: Any = over_time(v=waves()).plot()
     assert figure._repr_png_().startswith(b"\x89PNG")
 
@@ -287,21 +287,21 @@ def test_pyplot_is_left_alone(tmp_path):
         "print('matplotlib.pyplot' in sys.modules)"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "v.png")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert (said.stdout.strip(), said.stderr) == ("False", "")
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (process.stdout.strip(), process.stderr) == ("False", "")
 
 
 # --- refused --------------------------------------------------------------------------------------
 
 
-def test_without_time_there_is_nothing_to_plot():
+def test_results_without_time_cannot_be_plotted():
     results = Results({"A.v": np.ones(3)}, {}, "cpu", "float64")
     with pytest.raises(InputError, match="the results have no axis of time") as error:
         results.plot()
     assert "give steps" in str(error.value)
 
 
-def test_names_that_cannot_be_plotted(tmp_path):
+def test_names_without_numbers_are_refused(tmp_path):
     results = over_time(v=waves(), words=np.array(["a"] * STEPS, dtype=object))
     with pytest.raises(InputError, match=r"no output 'x'; there are A\.v, A\.words"):
         results.plot(names=["x"])
@@ -311,7 +311,7 @@ def test_names_that_cannot_be_plotted(tmp_path):
         over_time(words=np.array(["a"] * STEPS, dtype=object)).plot()
 
 
-def test_twelve_panels_are_drawn_and_the_others_named(tmp_path):
+def test_outputs_beyond_twelve_panels_are_named(tmp_path):
     results = over_time(**{f"v{k}": waves() for k in range(17)})
     figure = results.plot(tmp_path / "v.png")
     assert [ax.get_ylabel() for ax in figure.axes] == [f"A.v{k}" for k in range(12)]
@@ -333,7 +333,7 @@ def test_files_that_cannot_be_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_name_of_any_length_is_drawn_in_a_moment(tmp_path):
+def test_long_names_are_shortened(tmp_path):
     name = "v" * 100_000
     results = over_time(**{name: waves(2)}, units={f"A.{name}": "m" * 100_000})
     figure = results.plot(tmp_path / "x.png", title="t" * 100_000)

@@ -1,4 +1,4 @@
-"""Files of results: what is read back is what was saved; no half files."""
+"""Results files: reading restores what was saved, and a failure leaves no partial file."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from mdf_loop.run.outputs import Axis
 NAMES = ("A.v", "A.n", "/A/Add.x.11", "A.100%2F", "A.yes", "A.word", "A.small", "A.none", "ä.µ x")
 
 
-def arrays(*front: int) -> dict[str, Any]:
-    """Every dtype, shape and kind of name; values that lose something when rounded."""
+def arrays(*extents: int) -> dict[str, Any]:
+    """Return arrays of every dtype, shape and kind of name, with values that rounding would change."""
     rng = np.random.default_rng(7)
-    made = rng.standard_normal((*front, 2, 3))
-    made.flat[:2] = np.nan, -np.inf
+    floats = rng.standard_normal((*extents, 2, 3))
+    floats.flat[:2] = np.nan, -np.inf
     texts = np.array(["a, b", 'quoted "x"', "µ\nline"], dtype=object)
     return dict(
         zip(
             NAMES,
             (
-                made,
-                rng.integers(-(2**62), 2**62, front),
-                rng.standard_normal(front),
-                rng.standard_normal((*front, 1)) * 1e-300,
-                rng.random((*front, 2)) < 0.5,
-                texts[rng.integers(0, 3, (*front, 2))],
-                rng.standard_normal(front).astype(np.float32),
-                np.zeros((*front, 0)),
-                rng.integers(0, 255, (*front, 2), dtype=np.uint8),
+                floats,
+                rng.integers(-(2**62), 2**62, extents),
+                rng.standard_normal(extents),
+                rng.standard_normal((*extents, 1)) * 1e-300,
+                rng.random((*extents, 2)) < 0.5,
+                texts[rng.integers(0, 3, (*extents, 2))],
+                rng.standard_normal(extents).astype(np.float32),
+                np.zeros((*extents, 0)),
+                rng.integers(0, 255, (*extents, 2), dtype=np.uint8),
             ),
             strict=True,
         )
@@ -64,12 +64,12 @@ def results(request) -> Results:
     return Results(arrays(*front), {}, "cpu", "float64", axes=axes, units=units)
 
 
-def along(results: Results) -> dict[str, Any]:
+def coordinates(results: Results) -> dict[str, Any]:
     return {name: array for axis in results.axes for name, array in axis.coordinates.items()}
 
 
-def same(read: Any, saved: Any) -> None:
-    """Equal in shape, dtype and every value; texts are texts."""
+def check_equal(read: Any, saved: Any) -> None:
+    """Check that two arrays are equal in shape, dtype and every element. Texts are compared as strings."""
     read, saved = (
         a.astype(object).astype(str) if a.dtype.kind in "OT" else a
         for a in map(np.asarray, (read, saved))
@@ -87,33 +87,33 @@ def same(read: Any, saved: Any) -> None:
 def test_npz(tmp_path, results):
     results.save(tmp_path / "r.npz")
     with np.load(tmp_path / "r.npz", allow_pickle=False) as archive:
-        assert archive.files == [*along(results), *results]
-        for name, array in {**along(results), **results}.items():
-            same(archive[name], array)
+        assert archive.files == [*coordinates(results), *results]
+        for name, array in {**coordinates(results), **results}.items():
+            check_equal(archive[name], array)
 
 
-def drawn(seed: int | None, axes: tuple[Axis, ...] = (), *, draws: bool = True) -> Results:
-    made = {"A.x": np.zeros([axis.length for axis in axes])}
-    return Results(made, {}, "cpu", "float64", axes=axes, seed=seed, draws=draws)
+def random_results(seed: int | None, axes: tuple[Axis, ...] = (), *, draws: bool = True) -> Results:
+    arrays_by_name = {"A.x": np.zeros([axis.length for axis in axes])}
+    return Results(arrays_by_name, {}, "cpu", "float64", axes=axes, seed=seed, draws=draws)
 
 
 @pytest.mark.parametrize("seed", [0, 2**64 - 1])
-def test_npz_says_the_seed(tmp_path, seed):
-    drawn(seed).save(tmp_path / "r.npz")
+def test_npz_has_the_seed(tmp_path, seed):
+    random_results(seed).save(tmp_path / "r.npz")
     with np.load(tmp_path / "r.npz") as archive:
         assert archive.files == ["A.x", "seed"]
         assert int(archive["seed"]) == seed
 
 
-def test_npz_says_no_seed_of_what_draws_nothing(tmp_path):
-    drawn(1, draws=False).save(tmp_path / "r.npz")
+def test_npz_has_no_seed_without_random_numbers(tmp_path):
+    random_results(1, draws=False).save(tmp_path / "r.npz")
     with np.load(tmp_path / "r.npz") as archive:
         assert archive.files == ["A.x"]
 
 
 @pytest.mark.parametrize(("seed", "name"), [(5, ["seed_"]), (None, [])])
-def test_npz_has_what_is_swept_as_seed(tmp_path, seed, name):
-    drawn(seed, (Axis("batch", {"seed": np.array([7, 8])}),)).save(tmp_path / "r.npz")
+def test_npz_with_a_swept_parameter_called_seed(tmp_path, seed, name):
+    random_results(seed, (Axis("batch", {"seed": np.array([7, 8])}),)).save(tmp_path / "r.npz")
     with np.load(tmp_path / "r.npz") as archive:
         assert archive.files == ["seed", "A.x", *name]
         assert archive["seed"].tolist() == [7, 8]
@@ -125,9 +125,9 @@ def test_json(tmp_path, results):
     assert content == json.loads(results.to_json())
     for name, entry in content["outputs"].items():
         dtype = np.str_ if entry["dtype"] == "string" else entry["dtype"]
-        same(np.array(entry["data"], dtype).reshape(entry["shape"]), results[name])
+        check_equal(np.array(entry["data"], dtype).reshape(entry["shape"]), results[name])
     read = content.get("axes", {})
-    assert {name: list(array) for name, array in along(results).items()} == read
+    assert {name: list(array) for name, array in coordinates(results).items()} == read
 
 
 def test_csv(tmp_path, results):
@@ -151,22 +151,24 @@ def test_csv(tmp_path, results):
         read = [columns[column] for column in names.get(name, [f"{name}[0]", f"{name}[1]"])]
         if read:
             texts = np.array(read).T.reshape(array.shape)
-            same(texts == "True" if array.dtype == bool else texts.astype(array.dtype), array)
-    grid = np.meshgrid(*along(results).values(), indexing="ij")
-    for name, values in zip(along(results), grid, strict=True):
-        same(columns[name].astype(values.dtype).reshape(front), values)
+            check_equal(
+                texts == "True" if array.dtype == bool else texts.astype(array.dtype), array
+            )
+    grid = np.meshgrid(*coordinates(results).values(), indexing="ij")
+    for name, values in zip(coordinates(results), grid, strict=True):
+        check_equal(columns[name].astype(values.dtype).reshape(front), values)
 
 
 def test_csv_of_one_evaluation_is_one_row(tmp_path):
-    made = Results({"A.x": np.array(1.5), "A.y": np.array([1, 2])}, {}, "cpu", "float64")
-    made.save(tmp_path / "r.csv")
+    results = Results({"A.x": np.array(1.5), "A.y": np.array([1, 2])}, {}, "cpu", "float64")
+    results.save(tmp_path / "r.csv")
     assert (tmp_path / "r.csv").read_bytes() == b"A.x,A.y[0],A.y[1]\n1.5,1,2\n"
 
 
-def test_csv_of_a_sweep_has_the_time_first_and_a_row_for_each_member_and_step(tmp_path):
+def test_csv_of_a_sweep_begins_with_the_time(tmp_path):
     axes = (Axis("batch", {"A.a": np.array([5, 6])}), Axis("time", {"time": np.array([0.0, 0.5])}))
-    made = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32) / 10
-    Results({"A.x": made}, {}, "cpu", "float64", axes=axes).save(tmp_path / "r.csv")
+    array = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32) / 10
+    Results({"A.x": array}, {}, "cpu", "float64", axes=axes).save(tmp_path / "r.csv")
     text = "time,A.a,A.x\n0.0,5,0.1\n0.5,5,0.2\n0.0,6,0.3\n0.5,6,0.4\n"
     assert (tmp_path / "r.csv").read_text() == text
 
@@ -174,10 +176,10 @@ def test_csv_of_a_sweep_has_the_time_first_and_a_row_for_each_member_and_step(tm
 def test_h5(tmp_path, results):
     results.save(tmp_path / "r.h5")
     with h5py.File(tmp_path / "r.h5") as file:
-        assert list(file) == [safe_name(name) for name in (*along(results), *results)]
-        for name, array in {**along(results), **results}.items():
+        assert list(file) == [safe_name(name) for name in (*coordinates(results), *results)]
+        for name, array in {**coordinates(results), **results}.items():
             read = file[safe_name(name)]
-            same(read.asstr()[()] if array.dtype == object else read[()], array)
+            check_equal(read.asstr()[()] if array.dtype == object else read[()], array)
             assert read.attrs.get("units", "") == results.units.get(name, "")
             assert read.attrs.get("long_name", name) == name
         assert dict(file.attrs)["device"] == "cpu"
@@ -186,40 +188,40 @@ def test_h5(tmp_path, results):
             assert list(file["A.v"].dims[position].keys()) == list(axis.coordinates)
 
 
-def same_dataset(data, results):
-    assert list(data.data_vars) == [safe_name(name) for name in results]
-    assert set(data.coords) == set(along(results))
-    for name, array in {**along(results), **results}.items():
-        read = data[safe_name(name)]
-        same(read.values, array)
+def check_dataset(dataset, results):
+    assert list(dataset.data_vars) == [safe_name(name) for name in results]
+    assert set(dataset.coords) == set(coordinates(results))
+    for name, array in {**coordinates(results), **results}.items():
+        read = dataset[safe_name(name)]
+        check_equal(read.values, array)
         assert read.attrs.get("units", "") == results.units.get(name, "")
         assert read.attrs.get("long_name", name) == name
 
 
 def test_nc(tmp_path, results):
     results.save(tmp_path / "r.nc")
-    with xarray.open_dataset(tmp_path / "r.nc", engine="h5netcdf") as data:
-        same_dataset(data, results)
-        assert data.attrs["precision"] == "float64"
+    with xarray.open_dataset(tmp_path / "r.nc", engine="h5netcdf") as dataset:
+        check_dataset(dataset, results)
+        assert dataset.attrs["precision"] == "float64"
 
 
 @pytest.mark.filterwarnings("error")
 def test_zarr(tmp_path, results):
     results.save(tmp_path / "r.zarr")
-    with xarray.open_zarr(tmp_path / "r.zarr") as data:
-        same_dataset(data, results)
-        assert data["A.v"].dims[: len(results.axes)] == tuple(axis.name for axis in results.axes)
-        assert data.attrs["precision"] == "float64"
+    with xarray.open_zarr(tmp_path / "r.zarr") as dataset:
+        check_dataset(dataset, results)
+        assert dataset["A.v"].dims[: len(results.axes)] == tuple(axis.name for axis in results.axes)
+        assert dataset.attrs["precision"] == "float64"
 
 
-def test_safe_names_differ_where_names_do():
+def test_different_names_have_different_safe_names():
     names = ["a/b", "a%2Fb", "a.b", "a%b", "/", "a\0b"]
     assert [safe_name(name) for name in names[:3]] == ["a%2Fb", "a%252Fb", "a.b"]
     assert len({safe_name(name) for name in names}) == len(names)
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_a_suffix_may_have_capitals(tmp_path, suffix):
+def test_uppercase_suffix(tmp_path, suffix):
     path = tmp_path / f"r{suffix.upper()}"
     Results({"A.x": np.array(1.0)}, {}, "cpu", "float64").save(path)
     assert path.stat().st_size > 0
@@ -234,20 +236,20 @@ def small() -> Results:
 
 
 @pytest.mark.parametrize("name", ["r.txt", "r"])
-def test_other_files_are_refused(tmp_path, small, name):
+def test_unknown_suffixes_are_refused(tmp_path, small, name):
     with pytest.raises(InputError, match=r"cannot save results as") as error:
         small.save(tmp_path / name)
     assert "use .npz, .json, .csv, .h5, .nc or .zarr" in str(error.value)
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_a_folder_that_is_not_there(tmp_path, small, suffix):
+def test_a_missing_folder_is_refused(tmp_path, small, suffix):
     with pytest.raises(InputError, match=r"cannot write '.*': there is no folder '.*missing'"):
         small.save(tmp_path / "missing" / f"r{suffix}")
 
 
 @pytest.mark.parametrize("suffix", FILES)
-def test_a_target_that_is_a_folder(tmp_path, small, suffix):
+def test_a_folder_as_target_is_refused(tmp_path, small, suffix):
     (tmp_path / f"r{suffix}").mkdir()
     with pytest.raises(InputError, match=r"cannot write '.*': it is no file"):
         small.save(tmp_path / f"r{suffix}")
@@ -255,7 +257,7 @@ def test_a_target_that_is_a_folder(tmp_path, small, suffix):
 
 
 @pytest.mark.parametrize("suffix", FILES)
-def test_a_full_disk_leaves_what_was_there(tmp_path, small, suffix):
+def test_a_full_disk_preserves_the_old_file(tmp_path, small, suffix):
     target: Path = tmp_path / f"r{suffix}"
     target.write_text("what was there")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -270,14 +272,14 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, small, suffix):
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, Path.touch])
-def test_what_is_no_store_is_not_replaced(tmp_path, small, make):
+def test_only_zarr_stores_are_replaced(tmp_path, small, make):
     make(tmp_path / "r.zarr")
     with pytest.raises(InputError, match=r"is there already, and is no Zarr store of mdf_loop"):
         small.save(tmp_path / "r.zarr")
     assert [path.name for path in tmp_path.iterdir()] == ["r.zarr"]
 
 
-def test_a_store_is_replaced_whole_or_not_at_all(tmp_path, small):
+def test_a_failed_save_preserves_the_old_store(tmp_path, small):
     target = tmp_path / "r.zarr"
     for number in (1.0, 2.0):
         Results({"A.x": np.array(number)}, {}, "cpu", "float64").save(target)
@@ -292,7 +294,7 @@ def test_a_store_is_replaced_whole_or_not_at_all(tmp_path, small):
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_an_interrupted_save_leaves_nothing(tmp_path, small, monkeypatch):
+def test_an_interrupted_save_leaves_no_file(tmp_path, small, monkeypatch):
     def interrupted(*_arguments: Any, **_arrays: Any) -> None:
         raise KeyboardInterrupt
 

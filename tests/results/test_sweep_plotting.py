@@ -1,4 +1,4 @@
-"""Plots of sweeps without time: lines over what is swept, images of grids."""
+"""Plots of sweeps without time: lines over the swept values, and images of grids."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def swept(name: str, values: Any) -> Axis:
 
 
 def results(*axes: Axis, **arrays: Any) -> Results:
-    named = {f"A.{name}": np.asarray(array) for name, array in arrays.items()}
-    return Results(named, {}, "cpu", "float64", axes=axes, units=UNITS)
+    arrays_by_name = {f"A.{name}": np.asarray(array) for name, array in arrays.items()}
+    return Results(arrays_by_name, {}, "cpu", "float64", axes=axes, units=UNITS)
 
 
 @pytest.fixture(autouse=True)
@@ -33,14 +33,14 @@ def no_warnings():
         yield
 
 
-def test_one_number_is_a_line_over_what_is_swept(tmp_path):
+def test_a_number_is_a_line_over_the_swept_value(tmp_path):
     (ax,) = results(swept("A.gain", GAINS), rate=GAINS**2).plot(tmp_path / "r.png").axes
     (line,) = ax.lines
     np.testing.assert_array_equal(line.get_xydata(), np.stack([GAINS, GAINS**2], axis=1))
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("A.gain (nS)", "A.rate (Hz)")
 
 
-def test_elements_are_lines_many_are_an_image():
+def test_few_elements_are_lines_and_many_are_an_image():
     few, many, _bar = (
         results(swept("A.gain", GAINS), w=np.ones((3, 2)), x=np.ones((3, 21))).plot().axes
     )
@@ -49,7 +49,7 @@ def test_elements_are_lines_many_are_an_image():
     assert many.collections[0].get_array().shape == (21, 3)
 
 
-def test_truth_values_have_words():
+def test_booleans_are_labelled_with_words():
     (ax,) = results(swept("A.gain", GAINS), yes=GAINS > 1).plot().axes
     assert [label.get_text() for label in ax.get_yticklabels()] == ["false", "true"]
 
@@ -63,13 +63,13 @@ def test_truth_values_have_words():
         (swept("A.gain", [4.0, 1.0, 0.5]), "A.gain (nS)", [4.0, 1.0, 0.5]),
     ],
 )
-def test_what_is_no_rising_number_is_counted(axis, label, places):
+def test_members_are_numbered_unless_values_are_monotonic(axis, label, places):
     (ax,) = results(axis, rate=GAINS).plot().axes
     assert ax.get_xlabel() == label
     assert ax.lines[0].get_xdata().tolist() == places
 
 
-def test_a_grid_of_two_is_an_image_of_each_element(tmp_path):
+def test_a_grid_has_an_image_for_each_element(tmp_path):
     grid = (swept("A.gain", GAINS), swept("A.tau", TAUS))
     rates = np.outer(GAINS, TAUS)
     figure = results(*grid, rate=rates, w=np.stack([rates, -rates], axis=-1)).plot(
@@ -87,13 +87,13 @@ def test_a_grid_of_two_is_an_image_of_each_element(tmp_path):
         np.testing.assert_allclose(corners[:, 0, 1], [0.25, 0.75, 2.5, 5.5])
 
 
-def test_three_axes_are_refused():
+def test_sweeps_over_three_axes_are_refused():
     axes = (swept("A.a", [1.0]), swept("A.b", [1.0]), swept("A.c", [1.0]))
     with pytest.raises(InputError, match="a sweep over 3 axes cannot be drawn"):
         results(*axes, rate=np.ones((1, 1, 1))).plot()
 
 
-def test_what_is_named_and_no_number_is_refused():
+def test_named_outputs_without_numbers_are_refused():
     words = results(swept("A.gain", GAINS), words=np.array(["a", "b", "c"], object), rate=GAINS)
     assert len(words.plot().axes) == 1
     with pytest.raises(InputError, match=r"'A\.words' cannot be plotted"):
@@ -102,7 +102,7 @@ def test_what_is_named_and_no_number_is_refused():
         words.plot(names=["x"])
 
 
-def test_of_many_elements_twelve_are_drawn():
+def test_elements_beyond_twelve_panels_are_named():
     grid = (swept("A.gain", GAINS), swept("A.tau", TAUS))
     figure = results(*grid, w=np.zeros((3, 4, 14))).plot()
     assert figure.get_supxlabel() == "not drawn: A.w[12], A.w[13]; name outputs to choose"
@@ -117,7 +117,7 @@ def test_means_over_time_of_a_grid_are_an_image():
     cell = {"parameters": parameters, "output_ports": {"o": {"value": "v"}}}
     model = mdf_loop.compile({"g": {"nodes": {"cell": cell}}})
     grid = mdf_loop.grid({"cell.gain": GAINS, "cell.tau": TAUS})
-    made = model.run(sweep=grid, steps=5, only=[], reduce={"cell.o": "mean,max"})
-    assert list(made) == ["cell.o.mean", "cell.o.max"]
-    figure = made.plot()
+    run_results = model.run(sweep=grid, steps=5, only=[], reduce={"cell.o": "mean,max"})
+    assert list(run_results) == ["cell.o.mean", "cell.o.max"]
+    figure = run_results.plot()
     assert [ax.get_ylabel() for ax in figure.axes[2:]] == ["cell.o.mean", "cell.o.max"]

@@ -12,7 +12,7 @@ import pytest
 import xarray
 
 import mdf_loop
-from mdf_loop.results.saving import CSV_ELEMENTS
+from mdf_loop.results.saving import MAX_CSV_ELEMENTS
 
 CELL = {
     "g": {
@@ -109,7 +109,7 @@ def test_a_csv_has_a_column_for_each_element_that_is_swept(tmp_path):
 
 
 def test_a_csv_has_only_the_number_of_what_is_long(tmp_path):
-    steps = CSV_ELEMENTS + 1
+    steps = MAX_CSV_ELEMENTS + 1
     results = mdf_loop.compile(CELL).run(sweep={"I": np.zeros((2, steps))}, steps=steps)
     header, *rows = _csv(results, tmp_path)
     assert header == ["step", "batch", "cell.v[0]", "cell.v[1]"]

@@ -1,0 +1,89 @@
+"""Labels for the elements of statistics over trials: `choice = true`, `0.9`, `0 to 0.5`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.run.outputs import Axis, Outputs
+from mdf_loop.run.recording.labels import element_names
+
+
+def value_label(name: str, value: Any) -> str:
+    """Return `choice = true`: the last part of a name, and a value of this output or parameter."""
+    is_float = isinstance(value, float | np.floating)
+    return f"{name.rsplit('.', 1)[-1]} = {f'{value:.6g}' if is_float else str(value).lower()}"
+
+
+def member_labels(results: Outputs) -> list[str]:
+    """Return the label of each member of a sweep: `threshold = 0.5, drift = 1`, or `member 3` for swept arrays."""
+    swept = [axis for axis in results.axes if axis.is_swept]
+    axis_labels = [_axis_labels(axis) for axis in swept]
+    return [", ".join(parts) for parts in product(*axis_labels)] if swept else []
+
+
+def _axis_labels(axis: Axis) -> list[str]:
+    """Return the label of each position along one swept axis."""
+    coordinates = {name: np.asarray(values) for name, values in axis.coordinates.items()}
+    if any(values.ndim > 1 for values in coordinates.values()):
+        return [f"member {k}" for k in range(axis.length)]
+    return [
+        ", ".join(value_label(name, values[k]) for name, values in coordinates.items())
+        for k in range(axis.length)
+    ]
+
+
+def response_axis(results: Outputs) -> Axis | None:
+    """Return the axis of the responses that statistics over trials are grouped by, or None."""
+    candidates = (
+        axis for axis in results.axes if not axis.is_swept and axis.name not in _NOT_RESPONSES
+    )
+    return next(candidates, None) if results.told else None
+
+
+_NOT_RESPONSES = ("time", "trial")
+
+
+def response_labels(results: Outputs) -> list[str]:
+    """Return the labels of the responses that statistics are grouped by. Empty without grouping."""
+    axis = response_axis(results)
+    if axis is None:
+        return []
+    return [value_label(axis.name, value) for value in np.asarray(axis.coordinates[axis.name])]
+
+
+def is_histogram(results: Outputs, name: str) -> bool:
+    """Return True if an output is a histogram of one number over trials."""
+    edges, shape = results.told.get(name, ()), np.shape(results[name])
+    element_shape = shape[len(results.axes_of(name)) :]
+    return name.endswith(".histogram") and element_shape == (len(edges) - 1,)
+
+
+def element_labels(results: Outputs, name: str, shape: Sequence[int]) -> list[str]:
+    """Return the label of each element behind the swept axes: its response, and its quantile or bin.
+
+    Elements of outputs that are not statistics are labelled with their index: `[0]`, `[1,0]`. A single
+    number has an empty label.
+    """
+    labels_of_responses = response_labels(results)
+    labels_of_statistic = _statistic_labels(
+        results, name, tuple(shape[bool(labels_of_responses) :])
+    )
+    if not labels_of_responses:
+        return labels_of_statistic
+    return [
+        ", ".join(filter(None, pair)) for pair in product(labels_of_responses, labels_of_statistic)
+    ]
+
+
+def _statistic_labels(results: Outputs, name: str, shape: tuple[int, ...]) -> list[str]:
+    """Return the label of each element of a statistic: a bin, a quantile or an index."""
+    parameters = results.told.get(name, ())
+    if is_histogram(results, name):
+        return [f"{low:g} to {high:g}" for low, high in pairwise(parameters)]
+    if parameters and shape == (len(parameters),):
+        return [f"{number:g}" for number in parameters]
+    return list(element_names("", shape))
