@@ -26,13 +26,13 @@ from mdf_loop.outline import (
     RecordedOutline,
     outline,
 )
-from mdf_loop.outline.order import in_order
-from mdf_loop.outline.over_time import over_time
-from mdf_loop.outline.pseudocode import fixed, pseudocode
-from mdf_loop.outline.readers import readers
-from mdf_loop.outline.text import formulas, shortened, value_text
+from mdf_loop.outline.order import order_nodes
+from mdf_loop.outline.over_time import wrap_in_time_loop
+from mdf_loop.outline.pseudocode import fixed_text, pseudocode
+from mdf_loop.outline.readers import result_readers
+from mdf_loop.outline.text import formula_lines, shorten, value_text
 from mdf_loop.outline.values import ArgumentOutline
-from mdf_loop.outline.words import delay_text, headline, selector_text, slice_text, sources
+from mdf_loop.outline.words import delay_text, headline, selector_text, slice_sources, slice_text
 from mdf_loop.pipeline import ONNXRUNTIME, Order, evaluation, prepare
 from mdf_loop.pipeline import over_time as passes_over_time
 from mdf_loop.reading.order_of_states import new_values_read
@@ -54,7 +54,7 @@ def explain(source: Source) -> str:
     """
     document = open_document(source)
     graph = outline(document)
-    (time,) = loops_of(over_time(graph, document))
+    (time,) = loops_of(wrap_in_time_loop(graph, document))
     blocks = (_block(node, block) for node, block in owned_by(graph))
     has_loops = bool(time.carried) or any(node.loops for node in graph.nodes)
     asks = _says_more(graph) or bool(time.carried)
@@ -79,13 +79,13 @@ def _says_more(graph: GraphOutline) -> bool:
 
 def loops_of(graph: GraphOutline) -> Iterator[LoopOutline]:
     """The loops of a graph, without those inside them."""
-    for node in in_order(graph):
+    for node in order_nodes(graph):
         yield from node.loops
 
 
 def owned_by(graph: GraphOutline) -> Iterator[tuple[NodeOutline, Block]]:
     """The loops and choices of a graph, each with its node, without those inside them."""
-    for node in in_order(graph):
+    for node in order_nodes(graph):
         yield from ((node, block) for block in node.blocks)
 
 
@@ -98,7 +98,7 @@ def _graph(graph: GraphOutline) -> Iterator[str]:
     yield ""
     yield "The graph, in order"
     width = max((len(node.id) for node in graph.nodes), default=0)
-    for node in in_order(graph):
+    for node in order_nodes(graph):
         said = [*_node(node)] or ["passes its inputs on"]
         yield f"  {node.id:<{width}}  {said[0]}"
         yield from (f"  {'':<{width}}  {line}" for line in said[1:])
@@ -128,16 +128,16 @@ def _surroundings(graph: GraphOutline) -> Iterator[str]:
 def _node(node: NodeOutline) -> Iterator[str]:
     if node.condition:
         yield f"runs {node.condition}"
-    said = [text for item in node.items if not item.constant for text in formulas(item)]
-    constants = [text for item in node.items if item.constant for text in formulas(item)]
+    said = [text for item in node.items if not item.constant for text in formula_lines(item)]
+    constants = [text for item in node.items if item.constant for text in formula_lines(item)]
     if not node.blocks:
-        yield from (shortened(text, 100) for text in said)
+        yield from (shorten(text, 100) for text in said)
         if constants:
-            yield shortened(", ".join(constants), 100)
+            yield shorten(", ".join(constants), 100)
         return
     for block in node.blocks:
         yield f"{block.word} {block.id}: {headline(block)}"
-    yield from (shortened(text, 100) for text in said)
+    yield from (shorten(text, 100) for text in said)
 
 
 def _over_time(time: LoopOutline, document: Document) -> Iterator[str]:
@@ -179,7 +179,7 @@ def _native(program: Program, asked: Order) -> Iterator[str]:
 
 
 def _start(pair: CarriedOutline) -> str:
-    value = fixed(ArgumentOutline(pair.initial, pair.initial_value))
+    value = fixed_text(ArgumentOutline(pair.initial, pair.initial_value))
     first = "?" if pair.initial is None else value_text(pair.initial)
     return f"{pair.enter}, starts as {first}" + (f" = {value}" if value else "")
 
@@ -194,7 +194,7 @@ def _decisions(document: Document) -> Iterator[str]:
     if found:
         yield "Constant and variable conditions"
     for d in found:
-        yield f"  {d.name:<{width}}  {d.role:<10}  {d.kind}: {shortened(d.why, 100)}"
+        yield f"  {d.name:<{width}}  {d.role:<10}  {d.kind}: {shorten(d.why, 100)}"
 
 
 # --- a loop or a choice -----------------------------------------------------------------------
@@ -229,7 +229,7 @@ def _said(block: Block, takers: Sequence[str]) -> tuple[Iterator[str], Iterator[
 def _takers(node: NodeOutline, block: Block) -> Iterator[str]:
     """What becomes of each result: `x_final`, `read by choice`, or nothing."""
     for k, ports in enumerate(block.result_ports):
-        computing = ", ".join(readers(node, block, k))
+        computing = ", ".join(result_readers(node, block, k))
         said = (", ".join(ports), f"read by {computing}" if computing else "")
         yield ", ".join(filter(None, said)) or "(not used)"
 
@@ -254,7 +254,7 @@ def _choice_facts(choice: ChoiceOutline, takers: Sequence[str]) -> Iterator[str]
 def mode_sentences(loop: LoopOutline) -> Iterator[str]:
     """Which operating mode, and why."""
     stop = loop.continue_name or "its condition"
-    if loop.in_the_middle:
+    if loop.has_mid_exit:
         often = "" if loop.trip_count is None else f", {_times(loop)} at most"
         yield f"Runs as long as {stop} is true{often}. It is tested in the middle:"
         yield "what it needs runs once more than the rest."
@@ -275,14 +275,14 @@ def mode_sentences(loop: LoopOutline) -> Iterator[str]:
             yield f"Runs as long as {stop} is true, perhaps not once:"
             yield "cond is given; M is left out."
         case "sliced":
-            yield f"Runs once for each row of {sources(loop)}; the shortest ends it."
+            yield f"Runs once for each row of {slice_sources(loop)}; the shortest ends it."
         case "sliced-while":
-            yield f"Runs once for each row of {sources(loop)}, as long as {stop} is true;"
+            yield f"Runs once for each row of {slice_sources(loop)}, as long as {stop} is true;"
             yield "the shortest ends it at the latest."
         case "scan":
-            yield f"Runs once for each row of {sources(loop)}."
+            yield f"Runs once for each row of {slice_sources(loop)}."
         case "map":
-            yield f"Runs once for each element of {sources(loop)}; the results are sequences."
+            yield f"Runs once for each element of {slice_sources(loop)}; the results are sequences."
         case _:
             yield "Runs until it is stopped from outside: neither M nor cond is given."
     yield from _remarks(loop)
@@ -290,7 +290,7 @@ def mode_sentences(loop: LoopOutline) -> Iterator[str]:
 
 def _times(loop: LoopOutline) -> str:
     assert loop.trip_count is not None
-    value = fixed(loop.trip_count)
+    value = fixed_text(loop.trip_count)
     written = value_text(loop.trip_count.expression)
     return f"{written} = {value} times" if value else f"{written} times"
 
@@ -300,7 +300,7 @@ def _remarks(loop: LoopOutline) -> Iterator[str]:
         return
     if loop.start.value is False:
         yield "The start condition is false, so it does not run at all."
-    elif loop.start.value is True and loop.continues.lower() == "true" and loop.kind != "for":
+    elif loop.start.value is True and loop.condition_text.lower() == "true" and loop.kind != "for":
         ends = "it runs all M times" if loop.kind == "for-while" else "it never ends by itself"
         yield f"The condition is always true, so {ends}."
 
@@ -330,7 +330,7 @@ def _listed(word: str, lines: list[str]) -> Iterator[str]:
 
 def _pair(pair: CarriedOutline, final: str) -> str:
     start = "?" if pair.initial is None else value_text(pair.initial)
-    value = fixed(ArgumentOutline(pair.initial, pair.initial_value))
+    value = fixed_text(ArgumentOutline(pair.initial, pair.initial_value))
     first = f"{start} = {value}" if value else start
     return _typed(f"{first} → {pair.enter or '?'} → {pair.leave or '?'} → {final}", pair.type)
 
@@ -351,11 +351,11 @@ def _captured(capture: CaptureOutline) -> str:
 
 def _condition(loop: LoopOutline) -> Iterator[str]:
     if loop.start is None:
-        if loop.in_the_middle:
-            yield f"{loop.continue_name or '?'} = {loop.continues}"
+        if loop.has_mid_exit:
+            yield f"{loop.continue_name or '?'} = {loop.condition_text}"
         return
-    value = fixed(loop.start)
+    value = fixed_text(loop.start)
     first = value_text(loop.start.expression) + (f" = {value}" if value else "")
     yield f"at the start {first}"
     if loop.continue_name:
-        yield f"then {loop.continue_name} = {loop.continues}"
+        yield f"then {loop.continue_name} = {loop.condition_text}"

@@ -1,4 +1,4 @@
-"""The command line: one file per command, each one parses, calls and prints."""
+"""Command line of mdf-loop, with one module per command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from mdf_loop.cli.ending import word_and_code
+from mdf_loop.cli.ending import interruption_word_and_code
 from mdf_loop.cli.show import show
 from mdf_loop.errors import LoopError
 from mdf_loop.paths import noting
@@ -22,20 +22,25 @@ COMMANDS = (
     *("run", "gradient", "fit", "check", "verify", "draw"),
     *("explain", "compile", "import", "new", "cluster", "doctor", "demo"),
 )
-"""Every command; `mdf_loop.cli.<name>_command` holds it."""
+"""Names of all commands. The command is in the module `mdf_loop.cli.<name>_command`."""
 
 
-SELDOM = (200_000, 50, 100)
-"""How often garbage is looked for: what is imported stays, and to look through it takes a tenth of a short command."""
+GC_THRESHOLDS = (200_000, 50, 100)
+"""Thresholds of the garbage collector.
+
+Imported objects stay alive, and scanning them takes a tenth of the time of a short command.
+"""
 
 
 class _Commands(click.Group):
-    """Loads a command's module when the command is used."""
+    """Group of commands that imports the module of a command when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of a name, or None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"mdf_loop.cli.{cmd_name}_command")
@@ -43,33 +48,33 @@ class _Commands(click.Group):
         return command
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Read what stands before the command's name."""
+        """Parse the options before the name of the command."""
         with _visible_usage_errors():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what the user can mend is said in one error, exit code 2."""
+        """Run the command. Print an error that the user can correct on stderr, and exit with code 2."""
         try:
             with _visible_usage_errors(), noting():
                 return super().invoke(ctx)
         except LoopError as error:
             show(str(error), error=True)
             ctx.exit(2)
-        except BrokenPipeError:  # the reader of a pipe went away: click ends quietly
+        except BrokenPipeError:  # the reader closed the pipe: click exits without a message
             raise
         except OSError as error:
-            place = f"'{error.filename}': " if error.filename else ""
-            show(f"cannot read or write {place}{error.strerror or error}", error=True)
+            file_prefix = f"'{error.filename}': " if error.filename else ""
+            show(f"cannot read or write {file_prefix}{error.strerror or error}", error=True)
             ctx.exit(2)
-        except KeyboardInterrupt as ended:
-            word, code = word_and_code(ended)
+        except KeyboardInterrupt as interruption:
+            word, code = interruption_word_and_code(interruption)
             show(word, error=True)
             ctx.exit(code)
 
 
 @contextmanager
 def _visible_usage_errors() -> Iterator[None]:
-    """Errors of click repeat what stands on the command line."""
+    """Escape control characters in click's errors, which quote the command line."""
     try:
         yield
     except click.UsageError as error:
@@ -83,8 +88,8 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The program `mdf-loop`."""
-    gc.set_threshold(*SELDOM)
+    """Run the program `mdf-loop`."""
+    gc.set_threshold(*GC_THRESHOLDS)
     with heeded():
         try:
             cli.main(list(sys.argv[1:] if arguments is None else arguments), prog_name="mdf-loop")

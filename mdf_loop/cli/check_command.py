@@ -1,4 +1,4 @@
-"""`mdf-loop check`: everything that is wrong with a model, at once."""
+"""`mdf-loop check`: report all findings about a model at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from mdf_loop.cli.opening import opened
+from mdf_loop.cli.opening import open_model
 from mdf_loop.cli.options import compile_options, input_options
 from mdf_loop.cli.show import show
 from mdf_loop.errors import LoopError
@@ -19,27 +19,27 @@ from mdf_loop.errors import LoopError
 @compile_options
 @click.pass_context
 def command(ctx: click.Context, /, models: tuple[str, ...], **options: Any) -> None:
-    """Check each MODEL and print all findings and notes; nothing is run.
+    """Check each MODEL and print all findings and notes, without running it.
 
-    Notes say what modeci_mdf computes otherwise, and which states read new values of others.
+    Notes report constructs that modeci_mdf computes differently, and states that read new values of other states.
     """
-    wrong = False
+    has_errors = False
     for model in models:
         if len(models) > 1:
             show(f"{model}:")
         try:
             _check(model, options)
-        except LoopError as error:  # the others are checked, too
+        except LoopError as error:  # continue with the next model
             show(str(error), error=True)
-            wrong = True
-    ctx.exit(2 if wrong else 0)
+            has_errors = True
+    ctx.exit(2 if has_errors else 0)
 
 
 def _check(model: str, options: Mapping[str, Any]) -> None:
-    """Print what there is to say of a model that is right.
+    """Print the inputs, outputs, loops and notes of a valid model.
 
     Raises:
-        LoopError: all that is wrong with it.
+        LoopError: The model has errors. The error has all findings.
     """
     from mdf_loop.api.compiled import checked_options
     from mdf_loop.cli.inputs import read_inputs
@@ -49,9 +49,9 @@ def _check(model: str, options: Mapping[str, Any]) -> None:
     from mdf_loop.verification.acceptance import accept
     from mdf_loop.verification.differences import differences
 
-    words = (options[name] for name in ("precision", "shapes", "max_iterations", "unroll"))
-    compilation = checked_options("cpu", *words)
-    document = opened(model, options["loop_condition"])
+    settings = (options[name] for name in ("precision", "shapes", "max_iterations", "unroll"))
+    compilation = checked_options("cpu", *settings)
+    document = open_model(model, options["loop_condition"])
     reading = accept(document, read_inputs(options["pairs"], options["files"]), compilation)
     program = reading.program
     loops = [op for op in walk(program.ops) if isinstance(op, Loop)]
@@ -60,7 +60,7 @@ def _check(model: str, options: Mapping[str, Any]) -> None:
     counts = [("input", len(inputs)), ("output", len(outputs)), ("loop", len(loops))]
     if program.sites:
         counts.append(("stream of random numbers", len(program.sites)))
-    show("no problems: " + ", ".join(_counted(word, number) for word, number in counts))
+    show("no problems: " + ", ".join(_count_text(word, number) for word, number in counts))
     for loop in loops:
         show(
             f"  {loop.name}: {loop.kind} loop, {carried_by_model(loop)} carried, "
@@ -75,6 +75,7 @@ def _check(model: str, options: Mapping[str, Any]) -> None:
         show(f"note: {note.what}\n  at {note.where}")
 
 
-def _counted(word: str, number: int) -> str:
-    first, *rest = word.split(" ")
+def _count_text(noun: str, number: int) -> str:
+    """Return a number with its noun, in the plural unless the number is 1."""
+    first, *rest = noun.split(" ")
     return " ".join((f"{number} {first}{'s' * (number != 1)}", *rest))

@@ -1,4 +1,4 @@
-"""`mdf-loop cluster`: what concerns those who compute for others."""
+"""`mdf-loop cluster`: inspect a cluster of workers."""
 
 from __future__ import annotations
 
@@ -9,27 +9,33 @@ from mdf_loop.cli.show import show
 
 @click.group("cluster")
 def command() -> None:
-    """Look at a cluster that computes sweeps, trials and fits."""
+    """Inspect a cluster that computes sweeps, trials and fits."""
 
 
 @command.command("check")
 @click.argument("cluster", metavar="N|ADDRESS|FILE")
 def check(cluster: str) -> None:
-    """Try a cluster: what each worker has, and how fast it is."""
+    """Test a cluster: print the versions and the speed of each worker."""
     from mdf_loop.api.cluster_check import check_workers
     from mdf_loop.cli.inputs import read_cluster
     from mdf_loop.cluster.form import form
 
-    own, reports = form(), check_workers(read_cluster(cluster))
-    show(f"here: {', '.join(f'{word} {said}' for word, said in own.items())}")
+    own_versions, reports = form(), check_workers(read_cluster(cluster))
+    show(f"here: {', '.join(f'{package} {version}' for package, version in own_versions.items())}")
     for report in reports:
-        apart = [f"{word} {said}" for word, said in report.form.items() if said != own[word]]
-        told = f"DIFFERENT: {', '.join(apart)}" if apart else "as here"
+        differences = [
+            f"{package} {version}"
+            for package, version in report.form.items()
+            if version != own_versions[package]
+        ]
+        comparison = f"DIFFERENT: {', '.join(differences)}" if differences else "as here"
         speed = f"{report.speed:,.0f} steps of a neuron in a second"
-        show(f"{report.address}: {report.threads} threads, {told}; {speed}")
-    wrong = sum(report.form != own for report in reports)
-    total = sum(report.speed * report.threads for report in reports)
-    show(f"{len(reports)} workers, {total:,.0f} steps of a neuron in a second together")
-    if wrong:
-        show(f"{wrong} of them would be refused: install the same versions on all machines")
+        show(f"{report.address}: {report.threads} threads, {comparison}; {speed}")
+    mismatch_count = sum(report.form != own_versions for report in reports)
+    total_speed = sum(report.speed * report.threads for report in reports)
+    show(f"{len(reports)} workers, {total_speed:,.0f} steps of a neuron in a second together")
+    if mismatch_count:
+        show(
+            f"{mismatch_count} of them would be refused: install the same versions on all machines"
+        )
         raise SystemExit(1)

@@ -1,10 +1,10 @@
-"""`mdf-loop compile`: a model as one standard .onnx file."""
+"""`mdf-loop compile`: write a model as one standard .onnx file."""
 
 from __future__ import annotations
 
 import click
 
-from mdf_loop.cli.opening import opened
+from mdf_loop.cli.opening import open_model
 from mdf_loop.cli.options import compile_options, input_options, model_argument, time_options
 from mdf_loop.cli.show import show
 from mdf_loop.paths import path_of, with_ending
@@ -37,30 +37,30 @@ def command(
 ) -> None:
     """Write MODEL as standard ONNX, which plain ONNX Runtime and OpenVINO run.
 
-    Inputs given fix dtypes and shapes of the file's inputs; their values are not stored. Without --steps
-    the file computes one evaluation, with it a run over time.
+    Inputs fix the dtypes and shapes of the file's inputs. Their values are not stored. The file computes one
+    evaluation, or with --steps a run over time.
     """
     from mdf_loop.api.compiled import compile
     from mdf_loop.cli.inputs import read_inputs
     from mdf_loop.files import checked_place
 
-    beside = with_ending(path_of(model, "the model"), ".onnx")
-    target = str(beside) if output is None else output
+    default_target = with_ending(path_of(model, "the model"), ".onnx")
+    target = str(default_target) if output is None else output
     checked_place(target)
     compiled = compile(
-        opened(model, loop_condition),
+        open_model(model, loop_condition),
         device="cpu",
         precision=precision,
         shapes=shapes,
         max_iterations=max_iterations,
         unroll=unroll,
     )
-    given = read_inputs(pairs, files)
-    proto = compiled.save(target, given, steps=steps, dt=dt, origin=not no_origin)
-    opset = proto.opset_import[0].version
-    show(f"wrote {target} (ONNX opset {opset}, IR version {proto.ir_version})")
-    for word, values in (("input", proto.graph.input), ("output", proto.graph.output)):
+    inputs = read_inputs(pairs, files)
+    onnx_model = compiled.save(target, inputs, steps=steps, dt=dt, origin=not no_origin)
+    opset = onnx_model.opset_import[0].version
+    show(f"wrote {target} (ONNX opset {opset}, IR version {onnx_model.ir_version})")
+    for kind, values in (("input", onnx_model.graph.input), ("output", onnx_model.graph.output)):
         for value in values:
-            show(f"  {word} {value.name}")
+            show(f"  {kind} {value.name}")
     if steps is None and compiled.prepared.remembers():
         show("  one evaluation from the beginning; --steps writes a run over time")

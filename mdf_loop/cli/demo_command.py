@@ -1,4 +1,4 @@
-"""`mdf-loop demo`: three models read, run and drawn."""
+"""`mdf-loop demo`: read, run and draw three models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdf_loop.paths import path_of
     help="Where models and pictures go.",
 )
 def command(output: str) -> None:
-    """Run and draw three models; leaves models, pictures and .onnx files in a folder."""
+    """Run and draw three models, and write models, pictures and .onnx files to a folder."""
     from mdf_loop.api.compiled import compile
     from mdf_loop.demo import DEMOS
     from mdf_loop.drawing import draw

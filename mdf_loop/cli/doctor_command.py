@@ -1,4 +1,4 @@
-"""`mdf-loop doctor`: what works here, and what to do about the rest."""
+"""`mdf-loop doctor`: report the state of this installation, with remedies for problems."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ PACKAGES = (
 
 @click.command("doctor")
 def command() -> None:
-    """Show versions, devices and drawing: what works here and what to do about the rest."""
+    """Show versions, devices and drawing programs, with a remedy for each part that does not work."""
     for line in (*_versions(), *_runtime(), *_native(), *_drawing(), *_plugin()):
         show(line)
 
 
 def _versions() -> Iterator[str]:
+    """Yield the versions of Python and of each package."""
     yield f"python           {platform.python_version()} on {platform.platform()}"
     for package in PACKAGES:
         try:
@@ -36,6 +37,7 @@ def _versions() -> Iterator[str]:
 
 
 def _runtime() -> Iterator[str]:
+    """Yield a line about each device after a run of a small loop."""
     from mdf_loop.api.compiled import compile
     from mdf_loop.demo import DEMOS
     from mdf_loop.errors import LoopError
@@ -54,6 +56,7 @@ def _runtime() -> Iterator[str]:
 
 
 def _native() -> Iterator[str]:
+    """Yield a line about machine code for loops."""
     from mdf_loop.native.choice import unavailable
 
     problem = unavailable()
@@ -62,14 +65,15 @@ def _native() -> Iterator[str]:
         return
     from mdf_loop.native import machine
 
-    fused = "with" if machine.fuses() else "without"
+    with_or_without = "with" if machine.fuses() else "without"
     yield (
         f"{'native loops':16} work on {machine.name()}: {machine.width()} float64 at once, "
-        f"{fused} FMA (a sample gives what Python gives)"
+        f"{with_or_without} FMA (a sample gives what Python gives)"
     )
 
 
 def _drawing() -> Iterator[str]:
+    """Yield a line about the drawing program."""
     from mdf_loop.drawing import renderer
 
     try:
@@ -79,6 +83,7 @@ def _drawing() -> Iterator[str]:
 
 
 def _plugin() -> Iterator[str]:
+    """Yield a line about the registration in modeci_mdf."""
     import modeci_mdf.execution_engine  # noqa: F401 - the plugin registers when it is loaded
     from modeci_mdf.functions.standard import mdf_functions
 

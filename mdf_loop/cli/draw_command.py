@@ -1,10 +1,10 @@
-"""`mdf-loop draw`: a picture of a model and its loops."""
+"""`mdf-loop draw`: draw a model and its loops."""
 
 from __future__ import annotations
 
 import click
 
-from mdf_loop.cli.opening import opened
+from mdf_loop.cli.opening import open_model
 from mdf_loop.cli.options import loop_condition_option, model_argument
 from mdf_loop.cli.show import show
 from mdf_loop.paths import path_of, with_ending
@@ -58,15 +58,15 @@ def command(
     collapse: tuple[str, ...],
     loop_condition: str,
 ) -> None:
-    """Draw MODEL as svg, png, pdf, dot, or as a page to look around in (html)."""
+    """Draw MODEL as svg, png, pdf or dot, or as an interactive page (html)."""
     from mdf_loop.drawing import draw
     from mdf_loop.files import checked_place
 
-    beside = with_ending(path_of(model, "the model"), ".svg")
-    target = str(beside) if output is None else output
+    default_target = with_ending(path_of(model, "the model"), ".svg")
+    target = str(default_target) if output is None else output
     checked_place(target)
     draw(
-        opened(model, loop_condition),
+        open_model(model, loop_condition),
         target,
         level=_LEVELS.get(level, level),
         bands=bands,

@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and a word where a signal has ended it."""
+"""Exit codes of commands, and words for the signals that end them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ EXIT_CODES = {
     StoppedBy.INTERRUPTED: 130,
     StoppedBy.TERMINATED: 143,
 }
-"""128 and the number of the signal, as shells have it."""
+"""Exit code by stop reason: 128 plus the number of the signal, as in shells."""
 
 _WORDS = {
     StoppedBy.HUNG_UP: "hung up",
@@ -19,11 +19,11 @@ _WORDS = {
 
 
 def exit_code(stopped_by: StoppedBy) -> int:
-    """The exit code of a command whose run ended so; what was reached is given."""
+    """Return the exit code of a command by the reason that ended its run. The results are printed in any case."""
     return EXIT_CODES.get(stopped_by, 0)
 
 
-def word_and_code(ended: KeyboardInterrupt) -> tuple[str, int]:
-    """What is said of a command that ended at once, and its exit code."""
-    reason: StoppedBy = getattr(ended, "reason", StoppedBy.INTERRUPTED)
+def interruption_word_and_code(interruption: KeyboardInterrupt) -> tuple[str, int]:
+    """Return the word and the exit code for a command that an interruption ended at once."""
+    reason: StoppedBy = getattr(interruption, "reason", StoppedBy.INTERRUPTED)
     return _WORDS[reason], EXIT_CODES[reason]

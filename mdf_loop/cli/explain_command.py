@@ -1,11 +1,11 @@
-"""`mdf-loop explain`: a model's loops as readable pseudo-code, or its program after each pass."""
+"""`mdf-loop explain`: print the loops of a model as pseudo-code, or its program after each pass."""
 
 from __future__ import annotations
 
 import click
 from click.core import ParameterSource
 
-from mdf_loop.cli.opening import opened
+from mdf_loop.cli.opening import open_model
 from mdf_loop.cli.options import compile_options, input_options, model_argument
 from mdf_loop.cli.show import show
 
@@ -32,15 +32,15 @@ def command(
     unroll: int | None,
     loop_condition: str,
 ) -> None:
-    """Explain the loops of MODEL: pseudo-code, operating mode, carried, recorded, captured values.
+    """Explain the loops of MODEL: pseudo-code, operating mode, carried, recorded and captured values.
 
-    What decides about the program (inputs, precision and so on) is for --passes.
+    Options about the program (inputs, precision and so on) require --passes.
     """
     if not passes:
-        _refuse_others(context)
+        _refuse_program_options(context)
         from mdf_loop.explanation import explain
 
-        show(explain(opened(model, loop_condition)))
+        show(explain(open_model(model, loop_condition)))
         return
     from mdf_loop.api.compiled import checked_options
     from mdf_loop.changes import changes
@@ -49,15 +49,15 @@ def command(
     from mdf_loop.verification.acceptance import read_for_run
 
     options = checked_options("cpu", precision, shapes, max_iterations, unroll)
-    document = opened(model, loop_condition)
+    document = open_model(model, loop_condition)
     reading = read_for_run(document, read_inputs(pairs, files), options)
     show(changes(reading.program, (*evaluation(), *ONNXRUNTIME)), end="")
 
 
-def _refuse_others(context: click.Context) -> None:
-    """Refuse what only --passes looks at."""
+def _refuse_program_options(context: click.Context) -> None:
+    """Raise a UsageError if an option that requires --passes is on the command line."""
     for parameter in context.command.params:
         name = parameter.name or ""
-        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if given and name not in ("model", "passes", "loop_condition"):
+        is_on_command_line = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if is_on_command_line and name not in ("model", "passes", "loop_condition"):
             raise click.UsageError(f"{parameter.opts[0]} is about the program: give --passes too")

@@ -1,4 +1,4 @@
-"""`mdf-loop fit`: the values of parameters by which a model does what was observed."""
+"""`mdf-loop fit`: fit parameters of a model to data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mdf_loop.cli.ending import exit_code
-from mdf_loop.cli.opening import opened
+from mdf_loop.cli.opening import open_model
 from mdf_loop.cli.options import (
     COMPILED,
     cluster_option,
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from mdf_loop.document.document import Document
     from mdf_loop.results.fit import Fit, Fits
 
-WRITTEN = ("output", "plot", "write")
-"""The options that name what is written."""
+OUTPUT_OPTIONS = ("output", "plot", "write")
+"""Options that name an output file."""
 
-_FREE = re.compile(r"([^=]+)=(.+?)\.\.(.+)")
+_BOUNDS_PATTERN = re.compile(r"([^=]+)=(.+?)\.\.(.+)")
 
 
 @click.command("fit")
@@ -90,9 +90,9 @@ _FREE = re.compile(r"([^=]+)=(.+?)\.\.(.+)")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context
 def command(ctx: click.Context, /, model: str, data: str | None, **options: Any) -> None:
-    """Find the values of parameters by which MODEL does what is in DATA, a .csv or .npz file.
+    """Fit parameters of MODEL to DATA, a .csv or .npz file.
 
-    DATA have a column `time` and one for each output, or `rt` and `choice`.
+    DATA has a column `time` and one column per output, or the columns `rt` and `choice`.
     """
     from mdf_loop.api.compiled import compile
     from mdf_loop.cli.inputs import split_once
@@ -103,22 +103,22 @@ def command(ctx: click.Context, /, model: str, data: str | None, **options: Any)
     _check_files(options, subjects)
     for path in subjects.values() if data is None else [data]:
         noted(path_of(path, "the data"))
-    document = opened(model, options["loop_condition"])
+    document = open_model(model, options["loop_condition"])
     compiled = compile(document, **{name: options[name] for name in COMPILED})
-    words = _words(options, compiled.document)
-    for option in WRITTEN:
+    fit_arguments = _fit_arguments(options, compiled.document)
+    for option in OUTPUT_OPTIONS:
         if options[option] is not None:
             refuse_overwriting(path_of(options[option], f"--{option}"))
     with warning_lines():
-        fit = compiled.fit(subjects or data, _free(options["free"]), **words)
+        fit = compiled.fit(subjects or data, _read_bounds(options["free"]), **fit_arguments)
     with finished(heard=fit.stopped_by.is_asked):
         _write_files(fit, options)
         show(fit.to_json() if options["as_json"] else str(fit))
     ctx.exit(exit_code(fit.stopped_by))
 
 
-def _words(options: Mapping[str, Any], document: Document) -> dict[str, Any]:
-    """What `Compiled.fit` is told by the options."""
+def _fit_arguments(options: Mapping[str, Any], document: Document) -> dict[str, Any]:
+    """Return the keyword arguments of `Compiled.fit` from the options."""
     from mdf_loop.cli.inputs import (
         read_cluster,
         read_inputs,
@@ -132,12 +132,14 @@ def _words(options: Mapping[str, Any], document: Document) -> dict[str, Any]:
     against = dict(
         pair.split("=", 1) if "=" in pair else (pair, pair) for pair in options["against"]
     )
-    named = {output: column for output, column in against.items() if output != column}
-    told = {name: options[name] for name in ("steps", "shared", "method", "points", "polish")}
+    renamed_columns = {output: column for output, column in against.items() if output != column}
+    direct_arguments = {
+        name: options[name] for name in ("steps", "shared", "method", "points", "polish")
+    }
     step = read_step(options["dt"], document)
-    return told | {
+    return direct_arguments | {
         "dt": step,
-        "against": (against if named else list(against)) or None,
+        "against": (against if renamed_columns else list(against)) or None,
         "likelihood": likelihood or None,
         "set": read_settings(options["settings"]),
         "inputs": read_inputs(options["pairs"], options["files"], options["steps"], step),
@@ -149,27 +151,27 @@ def _words(options: Mapping[str, Any], document: Document) -> dict[str, Any]:
     }
 
 
-def _free(given: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Bounds by name.
+def _read_bounds(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Return the bounds of free parameters by name.
 
     Raises:
-        InputError: a text says no bounds.
+        InputError: A text is not NAME=LOW..HIGH.
     """
-    found = {}
-    for text in given:
-        parts = _FREE.fullmatch(text)
+    bounds = {}
+    for text in texts:
+        match = _BOUNDS_PATTERN.fullmatch(text)
         try:
-            name, low, high = parts.groups() if parts else ("", "", "")
-            found[name.strip()] = (float(low), float(high))
+            name, low, high = match.groups() if match else ("", "", "")
+            bounds[name.strip()] = (float(low), float(high))
         except ValueError:
             raise InputError(
                 f"--free '{text}' says no bounds"[:300], hint="e.g. --free cell.a=0.2..1.2"
             ) from None
-    return found
+    return bounds
 
 
 def _check_files(options: Mapping[str, Any], subjects: Mapping[str, str]) -> None:
-    """Refuse before the fit what could not be written after it."""
+    """Raise an InputError before the fit if an output file cannot be written."""
     from mdf_loop.files import checked_place, checked_target
     from mdf_loop.results.figures import check_figure_path
 
@@ -184,11 +186,14 @@ def _check_files(options: Mapping[str, Any], subjects: Mapping[str, str]) -> Non
     for option in ("plot", "write"):
         if subjects and options[option] is not None:
             raise InputError(f"--{option} is of one fit, but there are {len(subjects)} subjects")
-    given = {f"--{name}": options[name] for name in WRITTEN if options[name] is not None}
-    refuse_clashes({name: path_of(path, name) for name, path in given.items()})
+    output_paths = {
+        f"--{name}": options[name] for name in OUTPUT_OPTIONS if options[name] is not None
+    }
+    refuse_clashes({name: path_of(path, name) for name, path in output_paths.items()})
 
 
 def _write_files(fit: Fit | Fits, options: Mapping[str, Any]) -> None:
+    """Write the output files of a fit."""
     if options["output"] is not None:
         fit.save(options["output"])
     if options["plot"] is not None:

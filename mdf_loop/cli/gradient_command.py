@@ -1,4 +1,4 @@
-"""`mdf-loop gradient`: how a number changes with parameters and inputs."""
+"""`mdf-loop gradient`: differentiate a number with respect to parameters and inputs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from mdf_loop.cli.opening import opened
+from mdf_loop.cli.opening import open_model
 from mdf_loop.cli.options import (
     COMPILED,
     compile_options,
@@ -74,9 +74,9 @@ from mdf_loop.errors import GradientError
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context
 def command(ctx: click.Context, /, model: str, **options: Any) -> None:
-    """Print how a number that MODEL gives changes with parameters and inputs.
+    """Print the derivatives of a number that MODEL computes with respect to parameters and inputs.
 
-    What runs is held as it is: counts of iterations, branches, spikes, random numbers.
+    Iteration counts, branches, spikes and random numbers are constant under differentiation.
     """
     from mdf_loop.api.compiled import compile
     from mdf_loop.api.onnx_files import checked_file
@@ -94,10 +94,10 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     if options["save"] is not None:
         checked_file(options["save"], frozenset())
     steps = options["steps"]
-    document = opened(model, options["loop_condition"])
+    document = open_model(model, options["loop_condition"])
     compiled = compile(document, **{name: options[name] for name in COMPILED})
     step = read_step(options["dt"], compiled.document)
-    made = compiled.differentiate(
+    gradient_function = compiled.differentiate(
         read_losses(options["of"], steps),
         options["wrt"],
         steps=steps,
@@ -111,10 +111,10 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
     inputs = read_inputs(options["pairs"], options["files"], steps, step)
     try:
         with warning_lines():
-            gradient = made.run(settings, inputs, sweep=sweep, check=options["check"])
+            gradient = gradient_function.run(settings, inputs, sweep=sweep, check=options["check"])
     except GradientError as error:
         show(str(error), error=True)
         ctx.exit(1)
     if options["save"] is not None:
-        made.save(options["save"])
+        gradient_function.save(options["save"])
     show(gradient_as_json(gradient) if options["as_json"] else gradient_as_text(gradient))

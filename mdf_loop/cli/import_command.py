@@ -1,4 +1,4 @@
-"""`mdf-loop import`: an ONNX or OpenVINO file as an MDF model."""
+"""`mdf-loop import`: convert an ONNX or OpenVINO file to an MDF model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mdf_loop.paths import path_of
 def command(file: str, output: str | None, loop_condition: str) -> None:
     """Write FILE (.onnx, or an OpenVINO .xml with its .bin) as an MDF model.
 
-    Loops, branches and scans become functions of nodes. Large arrays go to an .npz file beside
+    Loops, branches and scans become functions of nodes. Large arrays are written to an .npz file beside
     the model.
     """
     from mdf_loop.importing import READERS, import_file
@@ -37,8 +37,8 @@ def command(file: str, output: str | None, loop_condition: str) -> None:
     target = check_model_file(source.with_suffix(".yaml") if output is None else output)
     imported = import_file(source, loop_condition)
     show_warnings(imported.warnings)
-    for written in write_model(imported.content, target):
-        show(f"wrote {written}")
+    for path in write_model(imported.content, target):
+        show(f"wrote {path}")
     document = open_document(imported.content)
     for port in open_ports(document):
         show(f"  input {port.name}")

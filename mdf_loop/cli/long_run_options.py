@@ -1,4 +1,4 @@
-"""Options of `mdf-loop run` about what is kept of a run, what stops it, and how it goes on.
+"""Options of `mdf-loop run` about recording, limits, checkpoints and resuming.
 
 --every 10 --every 5min      rows of every tenth step; five minutes between checkpoints
 --reduce cell.v=mean,max     instead of the rows of cell.v, its mean and its largest value
@@ -15,12 +15,12 @@ from mdf_loop.errors import InputError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-THE_STORE = "the store of --output"
-"""What `--resume` without a file goes on with."""
+OUTPUT_STORE = "the store of --output"
+"""Value of `--resume` without a file, which resumes from the store of `--output`."""
 
 
-def keeping_options(command: _F) -> _F:
-    """What is kept of a run: `--record`, `--only`, `--every`, `--when`, `--reduce`."""
+def recording_options(command: _F) -> _F:
+    """Add the options about recorded rows: `--record`, `--only`, `--every`, `--when`, `--reduce`."""
     for option in (
         click.option(
             "--reduce",
@@ -54,14 +54,14 @@ def keeping_options(command: _F) -> _F:
 
 
 def stopping_options(command: _F) -> _F:
-    """What is watched and how a run goes on: `--time-limit`, `--nan`, `--checkpoint`, ..."""
+    """Add the options about limits and resuming: `--time-limit`, `--nan`, `--checkpoint`, ..."""
     for option in (
         click.option("--quiet", is_flag=True, help="Show no progress."),
         click.option(
             "--resume",
             metavar="[FILE]",
             is_flag=False,
-            flag_value=THE_STORE,
+            flag_value=OUTPUT_STORE,
             help="Go on from a checkpoint of the same command; with --cluster from the store of "
             "--output, which needs no FILE.",
         ),
@@ -93,10 +93,10 @@ def stopping_options(command: _F) -> _F:
 
 
 def long_run_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a run specification these options mean.
+    """Return the arguments of a run specification from these options.
 
     Raises:
-        InputError: an option cannot be read.
+        InputError: An option cannot be read.
     """
     return {
         "record": options["record"],
@@ -108,28 +108,31 @@ def long_run_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
         "time_limit": options["time_limit"],
         "memory_limit": options["memory_limit"],
         "checkpoint": options["checkpoint"],
-        "resume": True if options["resume"] == THE_STORE else options["resume"],
+        "resume": True if options["resume"] == OUTPUT_STORE else options["resume"],
         "progress": False if options["quiet"] else None,
     }
 
 
 def read_every(texts: Iterable[str]) -> dict[str, Any]:
-    """`every` and `checkpoint_every`, by whether there is a unit."""
-    found: dict[str, Any] = {}
+    """Return `every` for texts without a unit, and `checkpoint_every` for texts with one."""
+    arguments: dict[str, Any] = {}
     for text in texts:
-        name, value = _one_every(text)
-        if name in found:
-            raise InputError(f"--every is given twice for {_MEANS[name]}", hint=_EVERY)
-        found[name] = value
-    return found
+        name, value = _parse_every(text)
+        if name in arguments:
+            raise InputError(
+                f"--every is given twice for {_EVERY_MEANINGS[name]}", hint=_EVERY_EXAMPLE
+            )
+        arguments[name] = value
+    return arguments
 
 
-_MEANS = {"every": "rows", "checkpoint_every": "checkpoints"}
+_EVERY_MEANINGS = {"every": "rows", "checkpoint_every": "checkpoints"}
 
-_EVERY = "e.g. --every 10 for the rows of every tenth step, --every 5min for checkpoints"
+_EVERY_EXAMPLE = "e.g. --every 10 for the rows of every tenth step, --every 5min for checkpoints"
 
 
-def _one_every(text: str) -> tuple[str, Any]:
+def _parse_every(text: str) -> tuple[str, Any]:
+    """Return the name and value of the argument that one `--every` option sets."""
     from mdf_loop.durations import has_unit, seconds
 
     if has_unit(text):
@@ -139,13 +142,13 @@ def _one_every(text: str) -> tuple[str, Any]:
     except ValueError:
         raise InputError(
             f"--every '{text}' is neither a whole number of steps nor a time with a unit",
-            hint=_EVERY,
+            hint=_EVERY_EXAMPLE,
         ) from None
 
 
 def read_reductions(pairs: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The words for each name."""
-    found: dict[str, tuple[str, ...]] = {}
+    """Return the reductions by name of the output."""
+    reductions: dict[str, tuple[str, ...]] = {}
     for pair in pairs:
         name, _, text = (part.strip() for part in pair.partition("="))
         words = tuple(word.strip() for word in text.split(","))
@@ -153,5 +156,5 @@ def read_reductions(pairs: Iterable[str]) -> dict[str, tuple[str, ...]]:
             raise InputError(
                 f"--reduce '{pair}' is not NAME=WORDS", hint="e.g. --reduce cell.v=mean,max"
             )
-        found[name] = (*found.get(name, ()), *words)
-    return found
+        reductions[name] = (*reductions.get(name, ()), *words)
+    return reductions

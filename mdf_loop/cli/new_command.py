@@ -1,4 +1,4 @@
-"""`mdf-loop new`: a small model to start from."""
+"""`mdf-loop new`: write a small model to start from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _ENDINGS = (".yaml", ".yml")
 def command(kind: str, path: str | None) -> None:
     """Write a small model to start from: a neuron, a decision or a loop.
 
-    It stands in KIND.yaml, or in PATH, and nothing is written over a file. Comments in it say what is what.
+    The model is written to KIND.yaml or to PATH. Existing files are never overwritten. Comments in the file
+    explain its parts.
     """
     from mdf_loop.errors import InputError
     from mdf_loop.files import checked_target

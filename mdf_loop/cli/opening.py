@@ -1,4 +1,4 @@
-"""Models of the command line: opened once, with a line on stderr for each doubt of an import."""
+"""Opening of models on the command line, with a warning on stderr for each doubt of an import."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from mdf_loop.document.document import Document
 
 
-def opened(model: str, loop_condition: str) -> Document:
-    """Return the document of a model's path, and print what its import warns of."""
+def open_model(model: str, loop_condition: str) -> Document:
+    """Return the document of a model file, and print the warnings of its import."""
     from mdf_loop.importing.opening import quietly_opened
 
     document = quietly_opened(model, loop_condition)

@@ -10,13 +10,13 @@ import click
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 COMPILED = ("device", "precision", "shapes", "max_iterations", "unroll", "native", "threads")
-"""The options about the program that a model becomes, as `compile` takes them."""
+"""Options that are passed to `compile`."""
 
 model_argument = click.argument("model", type=click.Path())
 
 
 def input_options(command: _F) -> _F:
-    """`--input name=value` and `--inputs file`."""
+    """Add `--input name=value` and `--inputs file`."""
     command = click.option(
         "--inputs",
         "files",
@@ -36,7 +36,7 @@ def input_options(command: _F) -> _F:
 
 
 def set_option(command: _F) -> _F:
-    """`--set node.parameter=value`."""
+    """Add `--set node.parameter=value`."""
     return click.option(
         "--set",
         "settings",
@@ -47,7 +47,7 @@ def set_option(command: _F) -> _F:
 
 
 def sweep_option(command: _F) -> _F:
-    """`--sweep name=values`."""
+    """Add `--sweep name=values`."""
     return click.option(
         "--sweep",
         multiple=True,
@@ -66,7 +66,7 @@ grid_option = click.option(
 
 
 def cluster_options(command: _F) -> _F:
-    """`--cluster`, `--block`, `--retries`."""
+    """Add `--cluster`, `--block` and `--retries`."""
     for option in (
         click.option(
             "--retries",
@@ -103,7 +103,7 @@ dt_option = click.option(
 
 
 def time_options(command: _F) -> _F:
-    """`--steps`, `--dt`."""
+    """Add `--steps` and `--dt`."""
     for option in (
         dt_option,
         click.option(
@@ -123,7 +123,7 @@ seed_option = click.option(
 
 
 def draws_options(command: _F) -> _F:
-    """`--seed`, `--trials`."""
+    """Add `--seed` and `--trials`."""
     for option in (
         click.option(
             "--trials",
@@ -137,7 +137,7 @@ def draws_options(command: _F) -> _F:
 
 
 def over_trials_options(command: _F) -> _F:
-    """`--over-trials`, `--by`."""
+    """Add `--over-trials` and `--by`."""
     for option in (
         click.option(
             "--by",
@@ -157,14 +157,14 @@ def over_trials_options(command: _F) -> _F:
 
 
 def device_option(command: _F) -> _F:
-    """`--device`, for commands that run a model."""
+    """Add `--device`, for commands that run a model."""
     return click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")(
         command
     )
 
 
 def native_option(command: _F) -> _F:
-    """`--native`, for commands that run a model compiled."""
+    """Add `--native`, for commands that run a compiled model."""
     return click.option(
         "--native",
         default="auto",
@@ -174,7 +174,7 @@ def native_option(command: _F) -> _F:
 
 
 def threads_option(command: _F) -> _F:
-    """Add `--threads`, for commands that run a model compiled."""
+    """Add `--threads`, for commands that run a compiled model."""
     return click.option(
         "--threads",
         type=int,
@@ -196,7 +196,7 @@ def loop_condition_option(command: _F) -> _F:
 
 
 def compile_options(command: _F) -> _F:
-    """What decides about the program that a model becomes."""
+    """Add the options that affect the program of a model."""
     for option in (
         loop_condition_option,
         click.option(

@@ -1,4 +1,4 @@
-"""`mdf-loop run`: one evaluation of a model, or the model over time."""
+"""`mdf-loop run`: run one evaluation of a model, or the model over time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import click
 from msgspec.structs import replace
 
 from mdf_loop.cli.ending import exit_code
-from mdf_loop.cli.long_run_options import keeping_options, long_run_arguments, stopping_options
-from mdf_loop.cli.opening import opened
+from mdf_loop.cli.long_run_options import long_run_arguments, recording_options, stopping_options
+from mdf_loop.cli.opening import open_model
 from mdf_loop.cli.options import (
     COMPILED,
     cluster_options,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 @draws_options
 @over_trials_options
 @time_options
-@keeping_options
+@recording_options
 @click.option(
     "--initial-state", metavar="FILE", help="Go on where the run ended that wrote this .npz file."
 )
@@ -95,44 +95,45 @@ def command(ctx: click.Context, /, model: str, **options: Any) -> None:
 
     ctx.with_resource(limited(checked_limit(options["memory_limit"])))
     _check_files(options)
-    document = opened(model, options["loop_condition"])
+    document = open_model(model, options["loop_condition"])
     compiled = compile(document, **{name: options[name] for name in COMPILED})
-    asked = _asked(options, compiled.document)
-    for option in WRITTEN:
+    spec = _run_specification(options, compiled.document)
+    for option in OUTPUT_OPTIONS:
         if options[option] is not None:
-            refuse_overwriting(path_of(options[option], _words(option)))
-    results, failure = _run(compiled, asked)
-    signalled = results.stopped_by.is_asked or isinstance(failure, Signalled)
-    with finished(heard=signalled):
+            refuse_overwriting(path_of(options[option], _option_name(option)))
+    results, failure = _run(compiled, spec)
+    is_interrupted = results.stopped_by.is_asked or isinstance(failure, Signalled)
+    with finished(heard=is_interrupted):
         failure = _write_files(compiled, results, options, failure)
         if not isinstance(failure, LoopError) or isinstance(failure, InputError | MemoryLimitError):
-            for part in _shown(compiled, results, options):
-                show(part, end="")
+            for text in _printed_parts(compiled, results, options):
+                show(text, end="")
             show()
-        for note in (*differing_steps(compiled.prepared, asked), *results.notes):
+        for note in (*differing_steps(compiled.prepared, spec), *results.notes):
             show(on_one_line(f"warning: {note}"), error=True)
     if failure is not None:
         raise failure
     if results.stopped_by.is_asked or results.stopped_by is StoppedBy.TIME_LIMIT:
         if results.checkpoint:
-            how = f"--resume '{results.checkpoint}'"
+            resume_option = f"--resume '{results.checkpoint}'"
         else:
-            how = "--resume" if results.store else ""
-        if how:
-            show(f"to go on, give the same command with {how}", error=True)
+            resume_option = "--resume" if results.store else ""
+        if resume_option:
+            show(f"to go on, give the same command with {resume_option}", error=True)
     ctx.exit(exit_code(results.stopped_by))
 
 
-WRITTEN = ("output", "plot", "final_state", "checkpoint")
-"""The options that name what is written."""
+OUTPUT_OPTIONS = ("output", "plot", "final_state", "checkpoint")
+"""Options that name an output file."""
 
 
-def _words(option: str) -> str:
+def _option_name(option: str) -> str:
+    """Return the spelling of an option on the command line."""
     return f"--{option.replace('_', '-')}"
 
 
 def _check_files(options: Mapping[str, Any]) -> None:
-    """Refuse before the run what could not be written after it."""
+    """Raise an InputError before the run if an output file cannot be written."""
     if options["output"] is not None:
         from mdf_loop.results.saving import check_results_path
 
@@ -142,7 +143,7 @@ def _check_files(options: Mapping[str, Any]) -> None:
         from mdf_loop.results.plotting import missing_axis_error
 
         check_figure_path(options["plot"])
-        if not any(options[word] for word in ("steps", "trials", "sweep", "grid")):
+        if not any(options[option] for option in ("steps", "trials", "sweep", "grid")):
             raise missing_axis_error()
     if options["final_state"] is not None:
         from mdf_loop.run.states import check_state_file, no_state
@@ -150,20 +151,30 @@ def _check_files(options: Mapping[str, Any]) -> None:
         check_state_file(options["final_state"])
         if options["steps"] is None or options["engine"] == "modeci":
             raise no_state()
-    _check_that_they_differ(options)
+    _check_distinct_files(options)
 
 
-def _check_that_they_differ(options: Mapping[str, Any]) -> None:
-    """Refuse to write two things to one file; what a run goes on from may be where it writes that."""
-    read = ("initial_state",) if options["cluster"] else ("resume", "initial_state")
-    given = {_words(name): options[name] for name in (*WRITTEN, *read)}
-    paths = {word: None if path is None else path_of(path, word) for word, path in given.items()}
-    for one_file in product(("--checkpoint", "--resume"), ("--initial-state", "--final-state")):
-        refuse_clashes({word: path for word, path in paths.items() if word not in one_file})
+def _check_distinct_files(options: Mapping[str, Any]) -> None:
+    """Refuse two outputs in one file.
+
+    A run may write its checkpoint and its final state over the files that it resumes from.
+    """
+    input_options = ("initial_state",) if options["cluster"] else ("resume", "initial_state")
+    paths_by_option = {
+        _option_name(name): options[name] for name in (*OUTPUT_OPTIONS, *input_options)
+    }
+    paths = {
+        option: None if path is None else path_of(path, option)
+        for option, path in paths_by_option.items()
+    }
+    for shared_pair in product(("--checkpoint", "--resume"), ("--initial-state", "--final-state")):
+        refuse_clashes(
+            {option: path for option, path in paths.items() if option not in shared_pair}
+        )
 
 
-def _asked(options: Mapping[str, Any], document: Document) -> RunSpecification:
-    """What the run is asked for."""
+def _run_specification(options: Mapping[str, Any], document: Document) -> RunSpecification:
+    """Return the specification of the run from the options."""
     from mdf_loop.cli.inputs import (
         read_cluster,
         read_inputs,
@@ -177,12 +188,12 @@ def _asked(options: Mapping[str, Any], document: Document) -> RunSpecification:
     from mdf_loop.run.states import load_state
     from mdf_loop.specification import specify
 
-    start, step = options["initial_state"], read_step(options["dt"], document)
+    state_file, step = options["initial_state"], read_step(options["dt"], document)
     return specify(
         read_inputs(options["pairs"], options["files"], options["steps"], step),
         set=read_settings(options["settings"]),
         sweep=read_members(options["sweep"], options["grid"]),
-        state=None if start is None else load_state(start),
+        state=None if state_file is None else load_state(state_file),
         seed=read_seed(options["seed"]),
         trials=read_trials(options["trials"]),
         over_trials=read_over_trials(options["over_trials"]),
@@ -201,27 +212,30 @@ def _asked(options: Mapping[str, Any], document: Document) -> RunSpecification:
 
 
 def _run(
-    compiled: Compiled, asked: RunSpecification
+    compiled: Compiled, spec: RunSpecification
 ) -> tuple[Results, LoopError | Signalled | None]:
-    """What was reached, and what went wrong on the way or in writing it, or the signal then."""
+    """Return the results of a run, complete or partial, and the error or signal that ended it.
+
+    The error may also come from writing the results.
+    """
     try:
-        return compiled.run_specified(asked), None
-    except Signalled as signalled:
-        if signalled.results is None:
+        return compiled.run_specified(spec), None
+    except Signalled as signal:
+        if signal.results is None:
             raise
-        return signalled.results, signalled
+        return signal.results, signal
     except LoopError as error:
         if error.results is None:
             raise
         (first, *others) = error.findings
-        output = None if others else asked.output
-        hint = _hint(error, first.hint, output, asked.controls)
+        output = None if others else spec.output
+        hint = _hint(error, first.hint, output, spec.controls)
         error.findings = (replace(first, hint=hint), *others)
         return error.results, error
 
 
 def _hint(error: LoopError, hint: str, output: str | Path | None, controls: RunControls) -> str:
-    """What to do, in words of the command line; `output` has what was reached, if it is given."""
+    """Return the remedy of an error in terms of the command line. `output` is the file with the partial results."""
     if isinstance(error, DiskFullError):
         if error.results.checkpoint is not None:
             return f"make room, and go on with --resume '{error.results.checkpoint}'"
@@ -230,10 +244,10 @@ def _hint(error: LoopError, hint: str, output: str | Path | None, controls: RunC
         return "make room; a run with --checkpoint FILE can go on where it was stopped"
     if isinstance(error, MemoryLimitError) and controls.saved_at is not None:
         return f"go on with --resume '{controls.saved_at}' and a larger --memory-limit"
-    if isinstance(error, InputError):  # it could not be written
+    if isinstance(error, InputError):  # the output could not be written
         return hint
-    where = f"'{output}' has what was reached" if output else "--output saves what was reached"
-    return where if isinstance(error, NotFiniteError) or not hint else f"{hint}; {where}"
+    location = f"'{output}' has what was reached" if output else "--output saves what was reached"
+    return location if isinstance(error, NotFiniteError) or not hint else f"{hint}; {location}"
 
 
 def _write_files(
@@ -242,7 +256,7 @@ def _write_files(
     options: Mapping[str, Any],
     failure: LoopError | Signalled | None,
 ) -> LoopError | Signalled | None:
-    """Write what the run itself does not; what went wrong until then or now."""
+    """Write the files that the run itself does not write. Return the first error of the run or of writing."""
     from mdf_loop.run.states import save_state
 
     try:
@@ -258,15 +272,17 @@ def _write_files(
     return failure
 
 
-def _shown(compiled: Compiled, results: Results, options: Mapping[str, Any]) -> Iterable[str]:
-    """What is printed, part by part."""
-    from mdf_loop.cli.run_notes import never_ran
-    from mdf_loop.cli.text import as_json, as_text
+def _printed_parts(
+    compiled: Compiled, results: Results, options: Mapping[str, Any]
+) -> Iterable[str]:
+    """Return the texts to print on stdout."""
+    from mdf_loop.cli.run_notes import notes_on_idle_nodes
+    from mdf_loop.cli.text import results_as_json, results_as_text
 
-    ran = results.execution_list if options["execution_list"] else None
+    execution_list = results.execution_list if options["execution_list"] else None
     if options["as_json"]:
-        return as_json(results, ran)
-    in_engine = options["engine"] == "modeci"
-    reason = "modeci_mdf's engine" if in_engine else compiled.device_reason
-    notes = never_ran(compiled.document, results)
-    return ("\n".join((as_text(results, reason, ran), *notes)),)
+        return results_as_json(results, execution_list)
+    is_modeci = options["engine"] == "modeci"
+    reason = "modeci_mdf's engine" if is_modeci else compiled.device_reason
+    notes = notes_on_idle_nodes(compiled.document, results)
+    return ("\n".join((results_as_text(results, reason, execution_list), *notes)),)

@@ -1,4 +1,4 @@
-"""What a modeller should know of a run: nodes that never ran."""
+"""Notes about a run: nodes that never ran."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from mdf_loop.results.data import Results
 from mdf_loop.visible import on_one_line
 
 
-def never_ran(document: Document, results: Results) -> list[str]:
-    """A note for each node of an output that did not run, where the order of execution is known."""
+def notes_on_idle_nodes(document: Document, results: Results) -> list[str]:
+    """Return a note for each node of an output that did not run, if the order of execution is known."""
     if document.graph.conditions is None or not results.execution_list:
         return []
-    ran = {node for sets in results.execution_list for nodes in sets for node in nodes}
-    idle: dict[str, list[str]] = {}
+    active_nodes = {node for sets in results.execution_list for nodes in sets for node in nodes}
+    idle_outputs: dict[str, list[str]] = {}
     for name, item in named_items(document).items():
-        if item.node not in ran and name in results:
-            idle.setdefault(item.node, []).append(name)
+        if item.node not in active_nodes and name in results:
+            idle_outputs.setdefault(item.node, []).append(name)
     return [
         on_one_line(
             f"note: the node '{node}' has not run in any step, so {', '.join(names)} "
             f"{'has' if len(names) == 1 else 'have'} no value of this run: see its condition"
         )
-        for node, names in idle.items()
+        for node, names in idle_outputs.items()
     ]

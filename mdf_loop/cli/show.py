@@ -1,4 +1,4 @@
-"""Where commands print: names and texts of a model can do nothing to the terminal."""
+"""Printing of texts, with control characters escaped so that names in a model cannot affect the terminal."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from mdf_loop.visible import visible
 
 
 def show(text: str = "", *, error: bool = False, end: str = "\n") -> None:
-    """Print a text, on stderr if it is about an `error`."""
+    """Print a text on stdout, or on stderr if it is an error."""
     click.echo(f"{visible(text)}{end}", nl=False, err=error)
 
 
 def show_title(text: str) -> None:
-    """Print the title of what follows."""
+    """Print the title of the following lines."""
     click.secho(f"\n{visible(text)}", bold=True)

@@ -1,4 +1,4 @@
-"""Results and derivatives as text for people, or as JSON for programs."""
+"""Text of results and derivatives for people, and JSON for programs."""
 
 from __future__ import annotations
 
@@ -18,33 +18,47 @@ from mdf_loop.run.execution_list import ExecutionList, Sets
 from mdf_loop.run.recording.labels import coordinates, lengths
 from mdf_loop.visible import on_one_line
 
-_LINES = 12
-"""How many lines of an array or an order of execution are shown."""
+_MAX_LINES = 12
+"""Number of lines that are shown of an array or of an execution order."""
 
-_VALUES = 40
-"""How many values of an array are shown; of one that has more, those at its ends."""
+_MAX_VALUES = 40
+"""Number of elements up to which an array is shown in full. A longer one shows its ends."""
 
 
-def as_json(results: Results, ran: ExecutionList | None = None) -> Iterator[str]:
-    """What `--json` prints, part by part; `ran` says which nodes ran."""
+def results_as_json(results: Results, execution_list: ExecutionList | None = None) -> Iterator[str]:
+    """Return the text of `--json` in chunks, with the execution order if there is one."""
     content = results.content()
-    return json_chunks(content if ran is None else {**content, "execution_list": list(ran)})
+    return json_chunks(
+        content if execution_list is None else {**content, "execution_list": list(execution_list)}
+    )
 
 
-def as_text(results: Results, reason: str, ran: ExecutionList | None = None) -> str:
-    """What stands along the axes, outputs, loops, the order of execution, the device."""
+def results_as_text(
+    results: Results, reason: str, execution_list: ExecutionList | None = None
+) -> str:
+    """Return the coordinates, outputs, loops, execution order and device as text."""
     lines = []
-    for along in coordinates(results):
-        lines += _array(along.name, along.array, along.dims[:1], along.unit)
-    beside = lengths(results)
-    for name, data in results.items():
-        front = tuple(axis.name for axis in results.axes_of(name))
-        lines += _output(name, data, front, results.units.get(name, ""), results.dtypes.get(name))
-        if name in beside and np.any(beside[name].array != np.shape(data)[len(front) :]):
-            lines += _array(beside[name].name, beside[name].array, front, "")
+    for coordinate in coordinates(results):
+        lines += _array_lines(
+            coordinate.name, coordinate.array, coordinate.dims[:1], coordinate.unit
+        )
+    row_lengths = lengths(results)
+    for name, array_or_sequence in results.items():
+        axis_names = tuple(axis.name for axis in results.axes_of(name))
+        lines += _output_lines(
+            name,
+            array_or_sequence,
+            axis_names,
+            results.units.get(name, ""),
+            results.dtypes.get(name),
+        )
+        if name in row_lengths and np.any(
+            row_lengths[name].array != np.shape(array_or_sequence)[len(axis_names) :]
+        ):
+            lines += _array_lines(row_lengths[name].name, row_lengths[name].array, axis_names, "")
     for name, report in results.loops.items():
         lines.append(f"loop {name}: {report.how_often}; {report.why}")
-    lines += [] if ran is None else _order(ran)
+    lines += [] if execution_list is None else _execution_order_lines(execution_list)
     seed = f", seed: {results.seed}" if results.draws and results.seed is not None else ""
     lines.append(f"device: {results.device} ({reason}), precision: {results.precision}{seed}")
     if results.stopped_by is not StoppedBy.COMPLETED:
@@ -53,96 +67,103 @@ def as_text(results: Results, reason: str, ran: ExecutionList | None = None) -> 
 
 
 def gradient_as_json(gradient: Gradient) -> str:
-    """What `gradient --json` prints: the number and its derivatives, the seed, which loops are native."""
-    more = {"seed": gradient.seed, "native": dict(gradient.native)}
-    return json.dumps({**gradient.to_dict(), **more})
+    """Return the text of `gradient --json`: the number, its derivatives, the seed and native loops."""
+    run_settings = {"seed": gradient.seed, "native": dict(gradient.native)}
+    return json.dumps({**gradient.to_dict(), **run_settings})
 
 
 def gradient_as_text(gradient: Gradient) -> str:
-    """The number, how it changes with each name, and what a check has found."""
+    """Return the number, its derivative with respect to each name, and the comparison with differences."""
     width = max(map(len, ("value", *gradient)))
-    numbers = {"value": np.asarray(gradient.value), **gradient}
-    lines = [f"{name:{width}}  {_where_it_lies(array)}" for name, array in numbers.items()]
-    lines += [f"loop {loop}: {how}" for loop, how in gradient.native.items()]
+    arrays = {"value": np.asarray(gradient.value), **gradient}
+    lines = [f"{name:{width}}  {_range_text(array)}" for name, array in arrays.items()]
+    lines += [f"loop {loop}: {native_choice}" for loop, native_choice in gradient.native.items()]
     lines += [f"seed: {gradient.seed}"] if gradient.seed else []
-    if (found := gradient.check) is not None:
-        at = f", at {found.where}" if found.where else ""
+    if (check := gradient.check) is not None:
+        location = f", at {check.where}" if check.where else ""
         lines.append(
-            f"central differences agree in {found.elements} elements, "
-            f"to {found.largest:.2g} of the largest derivative{at}"
+            f"central differences agree in {check.elements} elements, "
+            f"to {check.largest:.2g} of the largest derivative{location}"
         )
     return "\n".join(map(on_one_line, lines))
 
 
-def _where_it_lies(array: Array) -> str:
-    """A number; or `float64[3, 3]: -0.5 to 2.25`, between which the numbers of an array lie."""
+def _range_text(array: Array) -> str:
+    """Return a number, or dtype, shape and range of an array: `float64[3, 3]: -0.5 to 2.25`."""
     if array.ndim == 0:
         return f"{float(array):.12g}"
-    kind = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
-    return f"{kind}: {array.min():.6g} to {array.max():.6g}" if array.size else kind
+    type_text = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+    return f"{type_text}: {array.min():.6g} to {array.max():.6g}" if array.size else type_text
 
 
-def _output(name: str, data: Data, front: Sequence[str], unit: str, dtype: str | None) -> list[str]:
-    """An array; a sequence with its members, `history[0]: float64[2]`; or that nothing is there."""
-    if data is None:
+def _output_lines(
+    name: str, array_or_sequence: Data, axis_names: Sequence[str], unit: str, dtype: str | None
+) -> list[str]:
+    """Return the lines of an array or of a sequence's members (`history[0]: float64[2]`), or a line for absence."""
+    if array_or_sequence is None:
         return [f"{name}: {dtype}, absent"]
-    if not isinstance(data, list):
-        return _array(name, data, front, unit)
-    members = f"{len(data)} member" + ("" if len(data) == 1 else "s")
-    lines = [f"{name}: {content_type(dtype or '', data)} of {members}"]
-    for k, member in enumerate(data):
-        lines += (f"  {line}" for line in _array(f"{name}[{k}]", member, front, unit))
-    if len(lines) > 2 * _LINES:
-        lines[_LINES:-_LINES] = ["  ..."]
+    if not isinstance(array_or_sequence, list):
+        return _array_lines(name, array_or_sequence, axis_names, unit)
+    members = f"{len(array_or_sequence)} member" + ("" if len(array_or_sequence) == 1 else "s")
+    lines = [f"{name}: {content_type(dtype or '', array_or_sequence)} of {members}"]
+    for k, member in enumerate(array_or_sequence):
+        lines += (f"  {line}" for line in _array_lines(f"{name}[{k}]", member, axis_names, unit))
+    if len(lines) > 2 * _MAX_LINES:
+        lines[_MAX_LINES:-_MAX_LINES] = ["  ..."]
     return lines
 
 
-def _array(name: str, array: Any, front: Sequence[str], unit: str) -> list[str]:
-    """`FNpop.V: float64[time=2000, 1] mV`, then the first and last of its values."""
+def _array_lines(name: str, array: Any, axis_names: Sequence[str], unit: str) -> list[str]:
+    """Return `FNpop.V: float64[time=2000, 1] mV`, followed by lines with the first and last elements."""
     extents = [
         f"{axis}={extent}" if axis else str(extent)
-        for axis, extent in itertools.zip_longest(front, array.shape)
+        for axis, extent in itertools.zip_longest(axis_names, array.shape)
     ]
-    many_lines = array.ndim > 1 and array.size > _LINES * array.shape[-1]
-    is_long = many_lines or array.size > _VALUES
-    edge = 3 if array.ndim < 3 else 1
-    shown = np.array2string(
-        _ends(array, edge) if is_long else np.asarray(array),
+    has_many_rows = array.ndim > 1 and array.size > _MAX_LINES * array.shape[-1]
+    is_long = has_many_rows or array.size > _MAX_VALUES
+    edge_items = 3 if array.ndim < 3 else 1
+    text = np.array2string(
+        _end_elements(array, edge_items) if is_long else np.asarray(array),
         separator=", ",
         max_line_width=100,
-        threshold=0 if is_long else _VALUES,
-        edgeitems=edge,
+        threshold=0 if is_long else _MAX_VALUES,
+        edgeitems=edge_items,
     )
-    head = f"{name}: {array.dtype}[{', '.join(extents)}]" + (f" {unit}" if unit else "")
-    return [head, *(f"  {line}" for line in shown.splitlines() if line)]
+    header = f"{name}: {array.dtype}[{', '.join(extents)}]" + (f" {unit}" if unit else "")
+    return [header, *(f"  {line}" for line in text.splitlines() if line)]
 
 
-def _ends(array: Any, edge: int, place: tuple[slice, ...] = ()) -> Array:
-    """What numpy shows of a long array: `edge` parts at the ends of each axis, one for all between.
+def _end_elements(array: Any, edge_items: int, index: tuple[slice, ...] = ()) -> Array:
+    """Return the elements that NumPy shows of a long array: `edge_items` at both ends of each axis, and one between.
 
-    Only that is read of an array on disk, and made of times.
+    Only these elements are read of an array on disk.
     """
-    axis = len(place)
+    axis = len(index)
     if axis == array.ndim:
-        return np.asarray(array[place])
+        return np.asarray(array[index])
     extent = array.shape[axis]
-    long = extent > 2 * edge + 1
-    parts = (slice(edge + 1), slice(extent - edge, extent)) if long else (slice(extent),)
-    return np.concatenate([_ends(array, edge, (*place, part)) for part in parts], axis)
+    is_long = extent > 2 * edge_items + 1
+    parts = (
+        (slice(edge_items + 1), slice(extent - edge_items, extent)) if is_long else (slice(extent),)
+    )
+    return np.concatenate(
+        [_end_elements(array, edge_items, (*index, part)) for part in parts], axis
+    )
 
 
-def _order(ran: ExecutionList) -> list[str]:
-    """Evaluations by number, those alike in one line: `1 to 9: A, B | C`."""
-    lines, number = [], 0
-    for sets, alike in itertools.groupby(ran):
-        last = number + len(list(alike)) - 1
-        numbers = f"{number}" if number == last else f"{number} to {last}"
-        lines.append(f"  {numbers}: {_sets(sets)}")
-        number = last + 1
-    if len(lines) > _LINES:
-        lines[_LINES // 2 : -_LINES // 2] = ["  ..."]
+def _execution_order_lines(execution_list: ExecutionList) -> list[str]:
+    """Return one line for each range of equal evaluations: `1 to 9: A, B | C`."""
+    lines, first = [], 0
+    for sets, equal_evaluations in itertools.groupby(execution_list):
+        last = first + len(list(equal_evaluations)) - 1
+        label = f"{first}" if first == last else f"{first} to {last}"
+        lines.append(f"  {label}: {_execution_sets_text(sets)}")
+        first = last + 1
+    if len(lines) > _MAX_LINES:
+        lines[_MAX_LINES // 2 : -_MAX_LINES // 2] = ["  ..."]
     return ["order of execution:", *lines]
 
 
-def _sets(sets: Sets) -> str:
+def _execution_sets_text(sets: Sets) -> str:
+    """Return the execution sets of one evaluation as text."""
     return " | ".join(", ".join(nodes) or "-" for nodes in sets) or "nothing"

@@ -1,4 +1,4 @@
-"""`mdf-loop verify`: is the compiled model the same model?"""
+"""`mdf-loop verify`: compare a compiled model with modeci_mdf's engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mdf_loop.cli.opening import opened
+from mdf_loop.cli.opening import open_model
 from mdf_loop.cli.options import (
     compile_options,
     device_option,
@@ -56,11 +56,11 @@ def command(
     seed: str,
     as_json: bool,
 ) -> None:
-    """Compare MODEL compiled with modeci_mdf's engine and the interpreter; exit code 1 if different."""
+    """Compare MODEL with modeci_mdf's engine and the interpreter. Exit with code 1 if they differ."""
     from mdf_loop.cli.inputs import read_inputs, read_seed, read_settings, read_step
     from mdf_loop.verification import verify
 
-    document = opened(model, loop_condition)
+    document = open_model(model, loop_condition)
     step = read_step(dt, document)
     verification = verify(
         document,
@@ -82,7 +82,7 @@ def command(
 
 
 def _json(verification: Verification) -> str:
-    """One JSON object; infinities as text, since JSON has none."""
+    """Return the verification as one JSON object, with infinities as strings."""
     verdict = {"equal": verification.equal, "bit_for_bit": verification.bit_for_bit}
     content = {**verdict, **asdict(verification)}
     for comparison in content["comparisons"]:

@@ -1,4 +1,4 @@
-"""Warnings of the Python API as lines on stderr, without the file and line of the code that warns."""
+"""Warnings of the Python API as lines on stderr, without the file and line of the code."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from mdf_loop.visible import on_one_line
 
 @contextmanager
 def warning_lines() -> Iterator[None]:
-    """Print each UserWarning inside as `warning: ...` on stderr; leave other warnings to Python."""
+    """Print each UserWarning inside the block as `warning: ...` on stderr. Leave other warnings to Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         show_others = warnings.showwarning
 
-        def show_line(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+        def show_line(
+            message: Any, category: type[Warning], *location: Any, **options: Any
+        ) -> None:
             if category is UserWarning:
                 show(on_one_line(f"warning: {message}"), error=True)
             else:
-                show_others(message, category, *where, **more)
+                show_others(message, category, *location, **options)
 
         warnings.showwarning = show_line
         yield

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from mdf_loop.lower import names_in
 from mdf_loop.outline import ItemOutline, NodeOutline
-from mdf_loop.outline.text import formulas, value_text
+from mdf_loop.outline.text import formula_lines, value_text
 
 
 class OwnFormula(Struct, frozen=True):
@@ -23,7 +23,7 @@ class OwnFormula(Struct, frozen=True):
 def own_formulas(node: NodeOutline) -> list[OwnFormula]:
     """Items that are no constants, and output ports that are more than a name or a result."""
     found = [
-        OwnFormula(item.id, tuple(formulas(item)), item, _written(item), frozenset(item.reads))
+        OwnFormula(item.id, tuple(formula_lines(item)), item, _written(item), frozenset(item.reads))
         for item in node.items
         if not item.constant
     ]

@@ -23,8 +23,8 @@ from mdf_loop.drawing.theme import (
 )
 from mdf_loop.drawing.view import View, all_nodes
 from mdf_loop.outline import Block, GraphOutline, LoopOutline
-from mdf_loop.outline.order import in_order
-from mdf_loop.outline.text import named, shortened, value_text, weight_text
+from mdf_loop.outline.order import order_nodes
+from mdf_loop.outline.text import shorten, shorten_name, value_text, weight_text
 from mdf_loop.outline.words import headline
 
 COUNTED = 90
@@ -98,7 +98,7 @@ def draw_frame(canvas: Canvas, loop: LoopOutline, view: View, draw_graph: GraphD
 def block_name(block: Block) -> str:
     """`node · function`; the node alone where the function has no name of its own."""
     nameless = block.id in (block.owner, IMPORTED)
-    return named(block.owner, 60) if nameless else f"{block.owner} · {block.id}"
+    return shorten_name(block.owner, 60) if nameless else f"{block.owner} · {block.id}"
 
 
 @contextmanager
@@ -128,8 +128,8 @@ def schedule_words(loop: LoopOutline) -> list[str]:
         return []
     ends = [text.removeprefix("each evaluation ") for text in body.termination]
     said = [f"an evaluation {text}" for text in ends or ["ends when all nodes have run"]]
-    if body.counted:
-        said += wrapped(f"counted: {', '.join(body.counted)}", COUNTED)
+    if body.counted_events:
+        said += wrapped(f"counted: {', '.join(body.counted_events)}", COUNTED)
     return said
 
 
@@ -141,7 +141,7 @@ def name_of_loop(loop: LoopOutline) -> str:
 
 def frame_title(canvas: Canvas, block: Block, said: list[str]) -> str:
     """The title of a frame: headline, what is said, notes; notes alone where its rail has the others."""
-    notes = [styled(f"⚠ {shortened(n, 110)}", size=SMALL, color=WARNING) for n in block.notes]
+    notes = [styled(f"⚠ {shorten(n, 110)}", size=SMALL, color=WARNING) for n in block.notes]
     own = [bold(headline(block), BIG), *map(small, said)] if canvas.direction.sideways else []
     return lines(*own, *notes, align="LEFT")
 
@@ -303,7 +303,7 @@ def straighten(canvas: Canvas, first: str, last: str, line: list[tuple[str, str]
 def _longest_chain(graph: GraphOutline, follows: dict[str, list[str]]) -> list[str]:
     """The longest way along edges, the first one in document order if there are several."""
     best: dict[str, list[str]] = {}
-    for node in (n.id for n in reversed(in_order(graph)) if n.id in follows):
+    for node in (n.id for n in reversed(order_nodes(graph)) if n.id in follows):
         ways = [best[other] for other in follows[node] if other in best]
         best[node] = [node, *max(ways, key=len, default=[])]
     return max((best[node] for node in follows), key=len, default=[])

@@ -13,7 +13,7 @@ from mdf_loop.drawing.theme import HEADER, IMPORTED, INK, LINE, MARKS, PAPER, QU
 from mdf_loop.drawing.view import View
 from mdf_loop.lower import names_in
 from mdf_loop.outline import ItemOutline, NodeOutline, PortOutline
-from mdf_loop.outline.text import call_text, formulas, named, shortened, value_text
+from mdf_loop.outline.text import call_text, formula_lines, shorten, shorten_name, value_text
 
 CONDITION = 56
 """Letters in a line of a scheduler condition."""
@@ -43,7 +43,7 @@ def title(node: NodeOutline, canvas: Canvas) -> list[str]:
         canvas.kinds.add("before_test")
         said.append(f"{MARKS['before_test'].sign} before the test")
     return [
-        bold(named(node.id, TITLE)),
+        bold(shorten_name(node.id, TITLE)),
         *(styled(line, size=SMALL, color=INK, tag="I") for line in said),
     ]
 
@@ -152,14 +152,14 @@ def _input_text(port: PortOutline, detail: Detail) -> str:
     default = "" if port.default is None else f" = {value_text(port.default, 24)}"
     told = not port.type or default.endswith(port.type)  # a large constant is shown as its type
     kind = f"  {port.type}" if detail.types and not told else ""
-    return styled(f"▸ {named(port.id, PORT)}{default}") + (small(kind) if kind else "")
+    return styled(f"▸ {shorten_name(port.id, PORT)}{default}") + (small(kind) if kind else "")
 
 
 def _output_text(node: NodeOutline, port: PortOutline, view: View) -> str:
     detail = view.detail
     value = value_text(port.value, 400) if port.value is not None else port.id
     value = port.id if value.partition("[")[0] == IMPORTED else value
-    written = named(port.id, PORT) if value == port.id else f"{port.id} = {value}"
+    written = shorten_name(port.id, PORT) if value == port.id else f"{port.id} = {value}"
     kind = small(f"{port.type}  ") if detail.types and port.type else ""
     seen = value_words(view.observation, node.id, port.id)
     said = small(f"  {seen}") if seen else ""
@@ -169,7 +169,7 @@ def _output_text(node: NodeOutline, port: PortOutline, view: View) -> str:
 def fitted(text: str, detail: Detail, align: str) -> str:
     """A formula on as many lines as it needs, or its beginning at the lower levels."""
     if not detail.types:
-        return styled(shortened(text, detail.width))
+        return styled(shorten(text, detail.width))
     return f'<BR ALIGN="{align}"/>'.join(styled(line) for line in wrapped(text, detail.width))
 
 
@@ -184,7 +184,7 @@ def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[st
         if item.stateful:
             canvas.kinds.add("state")
             mark = f"{MARKS['state'].sign} "
-        texts = list(formulas(item))
+        texts = list(formula_lines(item))
         if item.function and item.id == IMPORTED:
             texts = [_call(item)]
         shown += [
@@ -199,7 +199,7 @@ def _formula_cells(canvas: Canvas, node: NodeOutline, detail: Detail) -> list[st
 def _call(item: ItemOutline) -> str:
     """What an imported node computes: `Add(A=x, B=y)`, of long names the two ends."""
     arguments = (
-        (key, named(value, PORT) if isinstance(value, str) else value)
+        (key, shorten_name(value, PORT) if isinstance(value, str) else value)
         for key, value in item.arguments
     )
     return call_text(item.function.removeprefix("onnx::"), tuple(arguments))

@@ -41,7 +41,7 @@ def run_words(observation: Observation | None) -> list[str]:
         return []
     whole = observation.loop("")
     took = "" if whole is None or whole.seconds is None else _took(whole.seconds)
-    said = ["after a run", observation.members, observation.stopped_by, took]
+    said = ["after a run", observation.member_text, observation.stopped_by, took]
     return [" · ".join(filter(None, said))]
 
 

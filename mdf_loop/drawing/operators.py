@@ -19,7 +19,7 @@ from mdf_loop.drawing.small import draw_small
 from mdf_loop.drawing.theme import IMPORTED, LINE, PAPER, SMALL, STROKES
 from mdf_loop.drawing.view import View
 from mdf_loop.outline import EdgeOutline, GraphOutline, NodeOutline
-from mdf_loop.outline.text import named
+from mdf_loop.outline.text import shorten_name
 
 OPERATOR = 26
 """Letters of what a node is called in a box of operators."""
@@ -30,7 +30,7 @@ def operator_of(node: NodeOutline) -> str:
     functions = [item.function for item in node.items if item.function]
     if len(functions) == 1 and (len(node.items) == 1 or node.items[0].id == IMPORTED):
         return functions[0].rpartition("::")[2]
-    return named(node.id, OPERATOR)
+    return shorten_name(node.id, OPERATOR)
 
 
 def draw_operators(
@@ -80,7 +80,7 @@ def _part(graph: GraphOutline, view: View, flow: Flow, bands: Bands) -> _Part:
 def _words(band: int, runs: Sequence[tuple[NodeOutline, ...]]) -> str:
     """The number of a band, and the name that it begins with."""
     first = next((run[0].id for run in runs if not run[0].is_input), "")
-    return small(f"{band + 1}  {named(first, 30)}")
+    return small(f"{band + 1}  {shorten_name(first, 30)}")
 
 
 def _draw_runs(

@@ -15,9 +15,9 @@ from mdf_loop.drawing.theme import HEADER, LINE, NORMAL, PAPER
 from mdf_loop.drawing.view import View
 from mdf_loop.lower import names_in
 from mdf_loop.outline import Block, ChoiceOutline, LoopOutline, NodeOutline
-from mdf_loop.outline.loops import result_reads
-from mdf_loop.outline.text import shortened, value_text
-from mdf_loop.outline.words import closed
+from mdf_loop.outline.loops import result_positions
+from mdf_loop.outline.text import shorten, value_text
+from mdf_loop.outline.words import closed_headline
 
 Drawer: TypeAlias = Callable[[Canvas, Any, View, GraphDrawer], Frame]
 
@@ -47,10 +47,10 @@ def draw_owner(canvas: Canvas, node: NodeOutline, view: View, draw_graph: GraphD
 
 def _signature(block: Block) -> str:
     """`for i in range(M=10)` and `(b) → (b_final, values)` on two lines."""
-    given = ", ".join(value_text(name, 24) for name in block.given)
+    given = ", ".join(value_text(name, 24) for name in block.source_expressions)
     named = ", ".join(port for ports in block.result_ports for port in ports)
     return lines(
-        styled(closed(block), size=NORMAL), styled(shortened(f"({given}) → ({named})", 80))
+        styled(closed_headline(block), size=NORMAL), styled(shorten(f"({given}) → ({named})", 80))
     )
 
 
@@ -98,7 +98,7 @@ def _wire_results(
     """Edges from the results of frames that an expression reads."""
     for block_id, frame in frames.items():
         for text in entry.expressions:
-            for k in result_reads(text, block_id):
+            for k in result_positions(text, block_id):
                 results = frame.results if k is None else frame.results[k : k + 1]
                 for end in results:
                     canvas.edge(end, entry.end, entry.kind, node.path)

@@ -25,7 +25,7 @@ from mdf_loop.outline import (
     Observation,
 )
 from mdf_loop.outline.scope import literal_value
-from mdf_loop.outline.text import named, shortened, value_text
+from mdf_loop.outline.text import shorten, shorten_name, value_text
 from mdf_loop.outline.words import delay_text, slice_text
 
 
@@ -91,7 +91,7 @@ def _join(choice: ChoiceOutline, k: int, detail: Detail) -> Terminal:
 
 def tested(loop: LoopOutline) -> bool:
     """Whether the body's condition is looked at."""
-    return loop.start is not None or loop.in_the_middle
+    return loop.start is not None or loop.has_mid_exit
 
 
 def assigned(argument: ArgumentOutline) -> str:
@@ -114,7 +114,7 @@ def _start(loop: LoopOutline) -> Terminal | None:
 def _stop(loop: LoopOutline) -> Terminal | None:
     if not tested(loop):
         return None
-    said = "tested in the middle" if loop.in_the_middle else loop.continues
+    said = "tested in the middle" if loop.has_mid_exit else loop.condition_text
     return Terminal("stop", "c", loop.continue_name or "condition", said)
 
 
@@ -128,7 +128,9 @@ def _enter(loop: LoopOutline, k: int, detail: Detail) -> Terminal:
 
 
 def _said(expression: object) -> str:
-    return named(expression, 28) if isinstance(expression, str) else value_text(expression, 28)
+    return (
+        shorten_name(expression, 28) if isinstance(expression, str) else value_text(expression, 28)
+    )
 
 
 def _leave(loop: LoopOutline, k: int, detail: Detail, told: Observation | None) -> Terminal:
@@ -262,8 +264,8 @@ def _with_title(
 
 def _chip(terminal: Terminal, align: str, **size: int) -> str:
     content = lines(
-        styled(named(terminal.name, 40)),
-        small(shortened(terminal.below, BELOW)) if terminal.below else "",
+        styled(shorten_name(terminal.name, 40)),
+        small(shorten(terminal.below, BELOW)) if terminal.below else "",
         align=align,
     )
     return cell(

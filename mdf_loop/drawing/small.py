@@ -17,7 +17,7 @@ from mdf_loop.drawing.theme import HEADER, PAPER, QUIET
 from mdf_loop.drawing.view import View
 from mdf_loop.ir import Array
 from mdf_loop.outline import GraphOutline, NodeOutline
-from mdf_loop.outline.text import named, value_text
+from mdf_loop.outline.text import shorten_name, value_text
 
 _FEW = 16
 """Up to so many shared numbers are written at each reader."""
@@ -65,7 +65,7 @@ def draw_small(canvas: Canvas, node: NodeOutline, view: View) -> Wires | None:
     if value is None:
         draw_pill(canvas, name, node.id, node.inputs[0].type, node.path, "input", view)
     else:
-        said = f"{named(node.outputs[0].id, NAME)} = {value_text(value, 24)}"
+        said = f"{shorten_name(node.outputs[0].id, NAME)} = {value_text(value, 24)}"
         canvas.node(
             name,
             small(said),
@@ -102,7 +102,7 @@ def draw_pill(
     said = small(kind) if view.detail.types and kind else ""
     canvas.node(
         name,
-        lines(styled(named(text, NAME), tag="I"), said, small(seen) if seen else ""),
+        lines(styled(shorten_name(text, NAME), tag="I"), said, small(seen) if seen else ""),
         role,
         path,
         shape="box",

@@ -1,12 +1,13 @@
-"""MDF -> outline: what a picture or an explanation says of a model, compiled or not.
+"""Outline of an MDF model: the content of its pictures and explanations, with or without compilation.
 
     outline("model.yaml").nodes[1].loops[0].carried
 
-`parts` are the data, with the `values` of loops and choices; `graphs` reads them from the document,
-with `loops`, `scans` and `choices` for the functions that own graphs; `scope` computes what a body
-captures; `schedule` words the scheduler's conditions; `words` and `pseudocode` say what a loop or a
-choice does; `over_time` makes the whole graph the body of a loop over time steps; `observation` is what
-a run says of loops and ports.
+- `parts` and `values` are the data: graphs, nodes, loops and choices.
+- `graphs` reads them from the document, with `loops`, `scans` and `choices` for functions that own graphs.
+- `scope` computes the captures of a body, and `schedule` words the scheduler's conditions.
+- `words` and `pseudocode` describe a loop or a choice in text.
+- `over_time` makes the whole graph the body of a loop over time steps.
+- `observation` has the iterations and values that a run observed.
 """
 
 from mdf_loop.outline.graphs import outline

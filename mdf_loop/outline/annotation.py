@@ -1,7 +1,7 @@
-"""What reading the model tells beyond the document: dtypes, shapes, fixed values.
+"""Annotations of a document by the reader: dtypes, shapes and fixed values.
 
-Where the model cannot be read, there are no annotations and the reasons are notes; where it can,
-notes are what its modeller should know.
+If the model cannot be read, there are no annotations, and the notes are the reasons. Otherwise the notes
+are remarks for the modeller.
 """
 
 from __future__ import annotations
@@ -27,50 +27,61 @@ from mdf_loop.specification import RunSpecification
 
 
 class Annotations(Struct, frozen=True):
-    """Types by MDF path, loops by MDF path, fixed values, notes, and what conditions have counted."""
+    """Facts that the reader knows about a model, by MDF path.
+
+    Attributes:
+        types: Program value of each port, parameter and function.
+        loops: Program loop of each function that owns one.
+        constants: Arrays of values that the model fixes.
+        notes: Reasons why the model cannot be read, or remarks.
+        counted_events: Events that the written conditions count.
+    """
 
     types: Mapping[str, Any] = field(default_factory=dict)
     loops: Mapping[str, Loop] = field(default_factory=dict)
     constants: Mapping[Value, Array] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    counted: tuple[str, ...] = ()
+    counted_events: tuple[str, ...] = ()
 
     def type_of(self, path: str, port: Any = None) -> str:
-        """The type of what stands at a path; else what the port itself states."""
-        found = self.types.get(path)
-        return found.type if isinstance(found, Value) else stated_type(port)
+        """Return the type of the value at a path, or else the type that the port states in the document."""
+        program_value = self.types.get(path)
+        return program_value.type if isinstance(program_value, Value) else stated_type(port)
 
-    def fixed(self, value: Value | None) -> Any | None:
-        """The value, if it is fixed by the model; a large one stays an array."""
+    def fixed_value(self, value: Value | None) -> Any | None:
+        """Return the array of a value that the model fixes, as lists if it is small, or None."""
         array = None if value is None else self.constants.get(value)
-        return array if array is None or array.size > _SHOWN else array.tolist()
+        return array if array is None or array.size > _MAX_LISTED_ELEMENTS else array.tolist()
 
     def always_true(self, loop: Loop) -> bool:
-        """Whether a loop's condition is true before the first and after every iteration."""
-        return always_true(loop, {v for v, array in self.constants.items() if is_true(array)})
+        """Return True if the condition of a loop is true before the first and after every iteration."""
+        return always_true(
+            loop,
+            {program_value for program_value, array in self.constants.items() if is_true(array)},
+        )
 
 
-_SHOWN = 64
-"""Up to so many numbers of a fixed value are looked at."""
+_MAX_LISTED_ELEMENTS = 64
+"""Number of elements up to which a fixed array is returned as lists."""
 
 
 def stated_type(port: Any) -> str:
-    """The type that a port states in the document: `float[2, 3]`."""
-    word = str(getattr(port, "type", None) or "")
-    shape = _dims(port) or getattr(port, "shape", None)
+    """Return the type that a port states in the document: `float[2, 3]`."""
+    dtype = str(getattr(port, "type", None) or "")
+    shape = _named_extents(port) or getattr(port, "shape", None)
     if not shape:
-        return word
-    return f"{word or 'any'}[{', '.join(map(str, shape))}]"
+        return dtype
+    return f"{dtype or 'any'}[{', '.join(map(str, shape))}]"
 
 
-def _dims(port: Any) -> Any:
-    """The extents with their names, where the port's metadata give them."""
+def _named_extents(port: Any) -> Any:
+    """Return the extents with their names from the metadata of a port, or None."""
     dims = (getattr(port, "metadata", None) or {}).get("dims")
     return dims if isinstance(dims, list | tuple) else None
 
 
 def annotate(document: Document) -> Annotations:
-    """The annotations of a document, as far as it can be read."""
+    """Return the annotations of a document, as far as the reader understands it."""
     try:
         reading = read_annotated(document, options=Options(max_iterations=1))
     except LoopError as error:
@@ -87,36 +98,38 @@ def annotate(document: Document) -> Annotations:
 
 
 def annotate_over_time(document: Document) -> Annotations:
-    """What holds in every time step: types are those of the loop, not those it begins with.
+    """Return annotations that hold in every time step: types of carried values in the loop, not of initial values.
 
-    A model that cannot be read over time has the notes of one evaluation.
+    A model that cannot be read over time has only the notes of one evaluation.
     """
     notes = annotate(document).notes
     options = Options(max_iterations=1)
-    asked = RunSpecification(steps=2, dt=1.0 if integrates(document) else None)
+    spec = RunSpecification(steps=2, dt=1.0 if integrates(document) else None)
     try:
         bound = Bound.of(bind_types(document, {}, options))
-        made = read_over_time(document, bound, options, asked)
+        reading = read_over_time(document, bound, options, spec)
     except LoopError:
         return Annotations(notes=notes)
-    except Exception:  # noqa: BLE001 - as above
+    except Exception:  # noqa: BLE001 - as in `annotate`
         return Annotations(notes=notes)
-    operations = list(walk(made.later.ops))
+    operations = list(walk(reading.later.ops))
     return Annotations(
-        types=made.types,
+        types=reading.types,
         loops={op.where: op for op in operations if isinstance(op, Loop)},
         constants={op.value: op.array for op in operations if isinstance(op, Constant)},
         notes=notes,
-        counted=tuple(_counted(document, made.schedule)),
+        counted_events=tuple(_counted_events(document, reading.schedule)),
     )
 
 
-def _counted(document: Document, schedule: Schedule) -> Iterator[str]:
-    """What the written conditions have counted, each once."""
-    given = document.graph.conditions
-    written = {str(node_id(node)) for node in getattr(given, "node_specific", None) or {}}
-    asked = [schedule.conditions[node] for node in written if node in schedule.conditions]
-    if getattr(given, "termination", None):
-        asked.append(schedule.termination)
-    counts = {str(count) for key in asked for count in counts_in(key)}
+def _counted_events(document: Document, schedule: Schedule) -> Iterator[str]:
+    """Yield the different events that the written conditions count, in alphabetical order."""
+    graph_conditions = document.graph.conditions
+    written = {
+        str(node_id(node)) for node in getattr(graph_conditions, "node_specific", None) or {}
+    }
+    plans = [schedule.conditions[node] for node in written if node in schedule.conditions]
+    if getattr(graph_conditions, "termination", None):
+        plans.append(schedule.termination)
+    counts = {str(count) for key in plans for count in counts_in(key)}
     yield from sorted(text.replace("environment state update", "the evaluation") for text in counts)

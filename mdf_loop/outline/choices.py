@@ -1,4 +1,4 @@
-"""An If or a case_of of a node -> `ChoiceOutline`, also where not everything about it is known."""
+"""Outline of an If or a case_of of a node, also for an incomplete model."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from mdf_loop.document.bodies import WrittenBody, written_bodies, written_body
 from mdf_loop.errors import LoopError
-from mdf_loop.outline.loops import argument_of, port_type, taking_ports
+from mdf_loop.outline.loops import outline_argument, port_type, result_ports
 from mdf_loop.outline.parts import BranchOutline, ChoiceOutline, OutputOutline
-from mdf_loop.outline.scope import OutlineScope, captured
-from mdf_loop.outline.site import Site, output_names
+from mdf_loop.outline.scope import OutlineScope, find_captures
+from mdf_loop.outline.site import BlockContext, output_names
 from mdf_loop.outline.text import value_text
 from mdf_loop.outline.values import CaptureOutline, JoinOutline
 from mdf_loop.reading.branch_graphs import branch_role
@@ -19,44 +19,47 @@ from mdf_loop.reading.entries import expressions
 from mdf_loop.reading.owned_graph import owned_graph
 
 
-def outline_if(site: Site) -> ChoiceOutline:
-    """The outline of an If: `if hot`, `else`."""
-    test = value_text(site.args.get("cond"), 60)
-    titles = {"then_branch": f"if {test}", "else_branch": "else"}
+def outline_if(site: BlockContext) -> ChoiceOutline:
+    """Return the outline of an If, with branches titled `if hot` and `else`."""
+    condition = value_text(site.args.get("cond"), 60)
+    titles = {"then_branch": f"if {condition}", "else_branch": "else"}
     graphs = written_bodies(site.item, site.node)
-    return _choice(
-        site, "if", "cond", [_branch(site, titles[key], graphs[key], key) for key in graphs]
+    return _build_choice(
+        site, "if", "cond", [_outline_branch(site, titles[key], graphs[key], key) for key in graphs]
     )
 
 
-def outline_case(site: Site) -> ChoiceOutline:
-    """The outline of a case_of: one branch per number, and what else happens."""
+def outline_case(site: BlockContext) -> ChoiceOutline:
+    """Return the outline of a case_of: one branch per number, and the default branch."""
     index = value_text(site.args.get("index"), 40)
     graphs = written_bodies(site.item, site.node)
     default = graphs.pop("default", None)
     branches = [
-        _branch(site, f"{index} = {k}", written, key)
-        for k, (key, written) in enumerate(graphs.items())
+        _outline_branch(site, f"{index} = {k}", body, key)
+        for k, (key, body) in enumerate(graphs.items())
     ]
     if default is None:
-        branches.append(_passing(site))
+        branches.append(_pass_through_branch(site))
     elif default.value is not None:
-        branches.append(_branch(site, "else", default, "default"))
-    return _choice(site, "case", "index", branches)
+        branches.append(_outline_branch(site, "else", default, "default"))
+    return _build_choice(site, "case", "index", branches)
 
 
-def _choice(site: Site, kind: str, selector: str, branches: list[BranchOutline]) -> ChoiceOutline:
+def _build_choice(
+    site: BlockContext, kind: str, selector: str, branches: list[BranchOutline]
+) -> ChoiceOutline:
+    """Return the outline of a choice from its selector and its branches."""
     item, node = site.item, site.node
-    given = site.args.get(selector)
+    selector_expression = site.args.get(selector)
     notes = [note for branch in branches for note in branch.notes]
-    if given is None:
+    if selector_expression is None:
         notes.append(f"there is no {selector}")
     return ChoiceOutline(
         id=item.id,
         owner=node.id,
         path=site.where,
         kind=kind,
-        selector=argument_of(given, node, None),
+        selector=outline_argument(selector_expression, node, None),
         branches=tuple(branches),
         joins=_joins(site, max((len(branch.outputs) for branch in branches), default=0)),
         captures=_captures(site, branches),
@@ -67,54 +70,60 @@ def _choice(site: Site, kind: str, selector: str, branches: list[BranchOutline])
 # --- branches ---------------------------------------------------------------------------------
 
 
-def _branch(site: Site, title: str, written: WrittenBody, key: str) -> BranchOutline:
+def _outline_branch(
+    site: BlockContext, title: str, written: WrittenBody, key: str
+) -> BranchOutline:
+    """Return the outline of a branch, or a branch with notes if its graph cannot be read."""
     try:
         role = branch_role(site.name, key)
         owned = owned_graph(written, site.item, site.where, role, site.document)
         names = output_names(owned)
-        body = site.read_body(owned.graph, owned.where, {}, names, site.place())
+        body = site.read_body(owned.graph, owned.where, {}, names, site.scope())
     except LoopError as error:
         return BranchOutline(title, None, notes=tuple(f.what for f in error.findings))
     return BranchOutline(title, body, body.outputs)
 
 
-def _passing(site: Site) -> BranchOutline:
-    """The names of values that are passed through where no branch is taken."""
+def _pass_through_branch(site: BlockContext) -> BranchOutline:
+    """Return a branch without a graph that passes on the values named as the default."""
     written = written_body(site.item, site.node, "default").value
     path = f"{site.where}.args.default"
     outputs = (value_text(part) for part in expressions(written))
     return BranchOutline("else", None, tuple(OutputOutline(o, None, o, path) for o in outputs))
 
 
-# --- what goes in, what comes out -------------------------------------------------------------
+# --- joins and captures -----------------------------------------------------------------------
 
 
-def _joins(site: Site, count: int) -> tuple[JoinOutline, ...]:
+def _joins(site: BlockContext, count: int) -> tuple[JoinOutline, ...]:
+    """Return a join for each result of the choice."""
     item, node = site.item, site.node
-    taken = [taking_ports(node, item.id, k) for k in range(count)]
+    ports_of_results = [result_ports(node, item.id, k) for k in range(count)]
     return tuple(
         JoinOutline(
             item.id if count == 1 else f"{item.id}[{k}]",
             ports,
             port_type(site, ports),
         )
-        for k, ports in enumerate(taken)
+        for k, ports in enumerate(ports_of_results)
     )
 
 
-def _captures(site: Site, branches: Iterable[BranchOutline]) -> tuple[CaptureOutline, ...]:
-    place = site.place()
-    found: dict[str, CaptureOutline] = {}
+def _captures(site: BlockContext, branches: Iterable[BranchOutline]) -> tuple[CaptureOutline, ...]:
+    """Return the captures of all branches, each name once."""
+    scope = site.scope()
+    captures_by_name: dict[str, CaptureOutline] = {}
     for branch in branches:
-        for capture in _captured(branch, place):
-            found.setdefault(capture.name, capture)
-    return tuple(replace(c, type=site.notes.type_of(c.path)) for c in found.values())
+        for capture in _branch_captures(branch, scope):
+            captures_by_name.setdefault(capture.name, capture)
+    return tuple(replace(c, type=site.notes.type_of(c.path)) for c in captures_by_name.values())
 
 
-def _captured(branch: BranchOutline, place: OutlineScope) -> Iterator[CaptureOutline]:
+def _branch_captures(branch: BranchOutline, scope: OutlineScope) -> Iterator[CaptureOutline]:
+    """Yield the captures of a branch: those of its graph, and the values that it passes through."""
     if branch.body is not None:
-        yield from captured(branch.body.inputs, place)
+        yield from find_captures(branch.body.inputs, scope)
     for output in branch.outputs:
-        passed = place.find(output.port) if output.node is None and output.port else None
-        if passed is not None:
-            yield passed
+        capture = scope.find(output.port) if output.node is None and output.port else None
+        if capture is not None:
+            yield capture

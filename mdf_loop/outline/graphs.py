@@ -1,4 +1,4 @@
-"""A document -> `GraphOutline`: nodes, edges, what comes in, what goes out."""
+"""Outline of a document: nodes, edges, inputs and outputs of its graphs."""
 
 from __future__ import annotations
 
@@ -29,63 +29,64 @@ from mdf_loop.outline.parts import (
 from mdf_loop.outline.scans import outline_map, outline_scan
 from mdf_loop.outline.schedule import node_conditions, termination_texts
 from mdf_loop.outline.scope import OutlineScope, body_inputs, local_names
-from mdf_loop.outline.site import Site
+from mdf_loop.outline.site import BlockContext
 from mdf_loop.outline.values import CaptureOutline
 from mdf_loop.reading import open_ports
 from mdf_loop.reading.parameters import condition_fields
 
-BLOCKS: dict[str, Callable[[Site], Block]] = {
+BLOCKS: dict[str, Callable[[BlockContext], Block]] = {
     "onnx::Loop": outline_loop,
     "onnx::Scan": outline_scan,
     "onnx::SequenceMap": outline_map,
     "onnx::If": outline_if,
     "case_of": outline_case,
 }
-"""How each function that owns graphs is outlined."""
+"""Function that outlines the graphs of each MDF function that owns graphs."""
 
 
 def outline(source: Source) -> GraphOutline:
-    """What a picture or an explanation says of a model: a path, Model, Graph or Document.
+    """Return the outline of a model, for pictures and explanations.
 
-    Any MDF graph can be outlined, also one that cannot be compiled; `notes` say why it cannot.
+    Args:
+        source: Path, Model, Graph or Document. A model that cannot be compiled has `notes` with the reasons.
 
     Raises:
-        ModelError: the file is missing, is not MDF, or holds no graph.
+        ModelError: The file is missing, is not MDF, or has no graph.
     """
     document = open_document(source)
-    return outline_with(document, annotate(document))
+    return outline_document(document, annotate(document))
 
 
-def outline_with(document: Document, notes: Annotations) -> GraphOutline:
-    """The outline of a document, with what reading it told."""
+def outline_document(document: Document, notes: Annotations) -> GraphOutline:
+    """Return the outline of a document with its annotations."""
     reader = _Reader(document, notes)
     graph = reader.graph(document.graph, document.where, None)
     return replace(
         graph,
-        inputs=reader.given_inputs(),
-        outputs=reader.graph_outputs(),
+        inputs=reader.model_inputs(),
+        outputs=reader.model_outputs(),
         notes=reader.notes.notes,
         source=document.name,
-        counted=reader.notes.counted,
+        counted_events=reader.notes.counted_events,
     )
 
 
 class _Reader:
-    """Outlines graphs of one document."""
+    """Reader of the graphs of one document."""
 
     def __init__(self, document: Document, notes: Annotations) -> None:
         self.document = document
         self.notes = notes
-        self.within: list[str] = []
+        self.open_bodies: list[str] = []
 
-    def graph(self, graph: Any, where: str, place: OutlineScope | None) -> GraphOutline:
-        """Nodes and edges of a graph whose surroundings are `place`."""
+    def graph(self, graph: Any, where: str, scope: OutlineScope | None) -> GraphOutline:
+        """Return the nodes and edges of a graph. `scope` has the names around it."""
         groups = cycle_groups(graph)
         conditions = node_conditions(graph)
         return GraphOutline(
             id=graph.id,
             path=where,
-            nodes=tuple(self._node(n, where, conditions.get(n.id, ""), place) for n in graph.nodes),
+            nodes=tuple(self._node(n, where, conditions.get(n.id, ""), scope) for n in graph.nodes),
             edges=_edges(graph, where, feedback_edges(graph, groups)),
             inputs=(),
             outputs=(),
@@ -99,27 +100,28 @@ class _Reader:
         where: str,
         roles: Mapping[str, str],
         outputs: Sequence[str],
-        around: OutlineScope,
+        outer_scope: OutlineScope,
     ) -> GraphOutline:
-        """A body with its inputs and outputs; `around` is the place of the node that owns it."""
-        if where in self.within:
+        """Return a body with its inputs and outputs. `outer_scope` is the scope of the node that owns it."""
+        if where in self.open_bodies:
             raise ModelError(f"the graph '{body.id}' contains itself", where)
-        self.within.append(where)
-        place = OutlineScope(_declared(roles, where), around)
-        graph = self.graph(body, where, place)
-        self.within.pop()
+        self.open_bodies.append(where)
+        scope = OutlineScope(_signature_captures(roles, where), outer_scope)
+        graph = self.graph(body, where, scope)
+        self.open_bodies.pop()
         blocks = {node.id: node.blocks for node in graph.nodes}
-        inputs = body_inputs(body, where, blocks, roles, around)
-        passed = (*roles, *(name for name in outputs if around.find(name)))
+        inputs = body_inputs(body, where, blocks, roles, outer_scope)
+        passed_names = (*roles, *(name for name in outputs if outer_scope.find(name)))
         return replace(
             graph,
             inputs=tuple(replace(i, type=self.notes.type_of(i.path)) for i in inputs),
-            outputs=tuple(self._body_output(body, where, n, passed) for n in outputs),
+            outputs=tuple(self._body_output(body, where, n, passed_names) for n in outputs),
         )
 
     def _body_output(
         self, body: Any, where: str, name: str, passed: Iterable[str]
     ) -> OutputOutline:
+        """Return the output of a body with a name: an output port, or a value that is passed through."""
         for node in body.nodes:
             for port in node.output_ports:
                 if name in (port.id, f"{node.id}.{port.id}"):
@@ -130,15 +132,16 @@ class _Reader:
     # --- nodes ----------------------------------------------------------------------------------
 
     def _node(
-        self, node: Any, where: str, condition: str, place: OutlineScope | None
+        self, node: Any, where: str, condition: str, scope: OutlineScope | None
     ) -> NodeOutline:
+        """Return the outline of a node."""
         path = f"{where}.nodes['{node.id}']"
         return NodeOutline(
             id=node.id,
             path=path,
             inputs=tuple(self._port(p, f"{path}.input_ports['{p.id}']") for p in node.input_ports),
             items=tuple(self._items(node, path)),
-            blocks=tuple(self._blocks(node, path, place)),
+            blocks=tuple(self._blocks(node, path, scope)),
             outputs=tuple(
                 self._port(p, f"{path}.output_ports['{p.id}']") for p in node.output_ports
             ),
@@ -146,6 +149,7 @@ class _Reader:
         )
 
     def _port(self, port: Any, path: str) -> PortOutline:
+        """Return the outline of a port with its type."""
         return PortOutline(
             id=port.id,
             path=path,
@@ -154,21 +158,26 @@ class _Reader:
             value=getattr(port, "value", None),
         )
 
-    def _blocks(self, node: Any, path: str, place: OutlineScope | None) -> Iterable[Block]:
-        for kind, item in _computing(node):
-            name = graph_function(item.function)
-            if name is not None:
-                where = f"{path}.{kind}['{item.id}']"
-                yield BLOCKS[name](
-                    Site(item, node, path, where, self.document, self.notes, place, self._body)
+    def _blocks(self, node: Any, path: str, scope: OutlineScope | None) -> Iterable[Block]:
+        """Yield the outlines of the node's functions that own graphs."""
+        for list_name, item in _functions_and_parameters(node):
+            function = graph_function(item.function)
+            if function is not None:
+                where = f"{path}.{list_name}['{item.id}']"
+                yield BLOCKS[function](
+                    BlockContext(
+                        item, node, path, where, self.document, self.notes, scope, self._body
+                    )
                 )
 
     def _items(self, node: Any, path: str) -> Iterable[ItemOutline]:
-        for kind, item in _computing(node):
+        """Yield the outlines of the node's parameters and functions that own no graphs."""
+        for list_name, item in _functions_and_parameters(node):
             if graph_function(item.function) is None and not _is_graph(item.value):
-                yield self._item(item, node, f"{path}.{kind}['{item.id}']")
+                yield self._item(item, node, f"{path}.{list_name}['{item.id}']")
 
     def _item(self, item: Any, node: Any, path: str) -> ItemOutline:
+        """Return the outline of a parameter or function."""
         derivative = getattr(item, "time_derivative", None)
         initial = getattr(item, "default_initial_value", None)
         conditions = tuple(condition_fields(c) for c in getattr(item, "conditions", None) or ())
@@ -176,7 +185,7 @@ class _Reader:
         expressions = (item.value, derivative, initial, *(v for _, v in arguments))
         expressions += tuple(text for pair in conditions for text in pair)
         names: set[str] = set().union(*map(names_in, expressions))
-        remembers = isinstance(item.value, str) and item.id in names_in(item.value)
+        reads_itself = isinstance(item.value, str) and item.id in names_in(item.value)
         return ItemOutline(
             id=item.id,
             path=path,
@@ -187,15 +196,15 @@ class _Reader:
             derivative=derivative,
             conditions=conditions,
             type=self.notes.type_of(path),
-            stateful=derivative is not None or initial is not None or remembers,
-            reads=tuple(sorted(names & (local_names(node) | _outside(names)))),
+            stateful=derivative is not None or initial is not None or reads_itself,
+            reads=tuple(sorted(names & (local_names(node) | _identifiers(names)))),
             draws=function_draws(item.function) or any(map(draws_numbers, expressions)),
         )
 
     # --- inputs and outputs of the whole model --------------------------------------------------
 
-    def given_inputs(self) -> tuple[InputOutline, ...]:
-        """The ports that no edge feeds."""
+    def model_inputs(self) -> tuple[InputOutline, ...]:
+        """Return the input ports of the model that no edge feeds."""
         return tuple(
             InputOutline(
                 name=port.name,
@@ -209,39 +218,41 @@ class _Reader:
             for port in open_ports(self.document)
         )
 
-    def graph_outputs(self) -> tuple[OutputOutline, ...]:
-        """`metadata.outputs` where given, else every output port that feeds no edge."""
+    def model_outputs(self) -> tuple[OutputOutline, ...]:
+        """Return the outputs in `metadata.outputs` if there are any, else all output ports without an edge."""
         graph = self.document.graph
         stated = _stated_outputs(graph)
-        sent = {(edge.sender, edge.sender_port) for edge in graph.edges}
-        found = []
+        connected_ports = {(edge.sender, edge.sender_port) for edge in graph.edges}
+        outputs = []
         for node in graph.nodes:
             for port in node.output_ports:
-                called = stated.get(f"{node.id}.{port.id}") or stated.get(port.id)
-                if called or (not stated and (node.id, port.id) not in sent):
+                stated_name = stated.get(f"{node.id}.{port.id}") or stated.get(port.id)
+                if stated_name or (not stated and (node.id, port.id) not in connected_ports):
                     path = f"{self.document.where}.nodes['{node.id}'].output_ports['{port.id}']"
-                    kind = self.notes.type_of(path)
-                    found.append(OutputOutline(called or port.id, node.id, port.id, path, kind))
-        return tuple(found)
+                    type_text = self.notes.type_of(path)
+                    outputs.append(
+                        OutputOutline(stated_name or port.id, node.id, port.id, path, type_text)
+                    )
+        return tuple(outputs)
 
 
 def _stated_outputs(graph: Any) -> dict[str, str]:
-    """`node.port` or `port` -> the name that the graph's metadata give to the output."""
+    """Return the names that the graph's metadata give to outputs, by `node.port` or `port`."""
     stated = (graph.metadata or {}).get("outputs") or ()
     if isinstance(stated, Mapping):
-        return {str(place): str(name) for name, place in stated.items()}
-    listed = stated if isinstance(stated, list | tuple) else ()  # reading says what is wrong
-    return {str(place): str(place).rsplit(".", 1)[-1] for place in listed}
+        return {str(port): str(name) for name, port in stated.items()}
+    ports = stated if isinstance(stated, list | tuple) else ()  # the reader reports other types
+    return {str(port): str(port).rsplit(".", 1)[-1] for port in ports}
 
 
-def _computing(node: Any) -> Iterable[tuple[str, Any]]:
-    """Functions and parameters with the name of their list."""
+def _functions_and_parameters(node: Any) -> Iterable[tuple[str, Any]]:
+    """Yield the functions and parameters of a node, each with the name of its list."""
     yield from (("functions", item) for item in node.functions)
     yield from (("parameters", item) for item in node.parameters)
 
 
 def _is_graph(value: Any) -> bool:
-    """Whether a parameter holds a body: a graph, `{nodes: ...}`, `{id: {nodes: ...}}`, a list."""
+    """Return True if a parameter holds a body: a graph, `{nodes: ...}`, `{id: {nodes: ...}}`, or a list of these."""
     if isinstance(value, list) and value:
         return all(map(_is_graph, value))
     if not isinstance(value, dict):
@@ -250,12 +261,13 @@ def _is_graph(value: Any) -> bool:
     return "nodes" in value or (inner is not value and _is_graph(inner))
 
 
-def _outside(names: Iterable[str]) -> set[str]:
-    """Plain names, which may belong to an enclosing place."""
+def _identifiers(names: Iterable[str]) -> set[str]:
+    """Return the plain names, which may belong to an enclosing scope."""
     return {name for name in names if name.isidentifier()}
 
 
-def _declared(roles: Mapping[str, str], where: str) -> Mapping[str, CaptureOutline]:
+def _signature_captures(roles: Mapping[str, str], where: str) -> Mapping[str, CaptureOutline]:
+    """Return the inputs of a body's signature as names that inner bodies can capture."""
     words = {"iteration": "iteration number"}
     words |= {role: f"{role} value" for role in ("carried", "sliced", "delayed")}
     return {
@@ -264,6 +276,7 @@ def _declared(roles: Mapping[str, str], where: str) -> Mapping[str, CaptureOutli
 
 
 def _edges(graph: Any, where: str, feedback: frozenset[str]) -> tuple[EdgeOutline, ...]:
+    """Return the outlines of the edges of a graph."""
     return tuple(
         EdgeOutline(
             id=edge.id,
@@ -280,5 +293,6 @@ def _edges(graph: Any, where: str, feedback: frozenset[str]) -> tuple[EdgeOutlin
 
 
 def _weight(edge: Any) -> Any | None:
+    """Return the weight of an edge, or None if the weight is 1."""
     weight = (edge.parameters or {}).get("weight")
     return None if isinstance(weight, int | float) and weight == 1 else weight

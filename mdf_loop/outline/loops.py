@@ -1,4 +1,4 @@
-"""A loop of a node -> `LoopOutline`, also where not everything about it is known."""
+"""Outline of a loop of a node, also for an incomplete model."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mdf_loop import ir
 from mdf_loop.errors import LoopError
 from mdf_loop.outline.annotation import Annotations
 from mdf_loop.outline.parts import GraphOutline, LoopOutline
-from mdf_loop.outline.scope import captured, known_value, literal_value
-from mdf_loop.outline.site import Site
-from mdf_loop.outline.slices import outline_delay, outline_slice, recorded_words
-from mdf_loop.outline.text import followed
+from mdf_loop.outline.scope import find_captures, known_value, literal_value
+from mdf_loop.outline.site import BlockContext
+from mdf_loop.outline.slices import outline_delay, outline_slice, recording_remark
+from mdf_loop.outline.text import resolve_expression
 from mdf_loop.outline.values import ArgumentOutline, CarriedOutline, RecordedOutline, ResultOutline
 from mdf_loop.reading.loop_forms import LoopForm, carried_expressions, loop_form
 from mdf_loop.reading.signature import Signature, find_signature
@@ -25,7 +25,7 @@ RESULT_NAMES = ("iterations", "condition", "stopped_by")
 
 
 class PartialSignature(Struct, frozen=True):
-    """A body's signature as far as it is known; an unknown name is empty."""
+    """Known part of a body's signature. An unknown name is empty."""
 
     iteration: str
     condition_in: str
@@ -37,58 +37,58 @@ class PartialSignature(Struct, frozen=True):
 
     @property
     def roles(self) -> dict[str, str]:
-        """What each input of the body is."""
-        named = {self.iteration: "iteration", self.condition_in: "condition"}
-        named.update(dict.fromkeys(self.enters, "carried"))
-        named.pop("", None)
-        return named
+        """Role of each input of the body: iteration, condition or carried."""
+        roles = {self.iteration: "iteration", self.condition_in: "condition"}
+        roles.update(dict.fromkeys(self.enters, "carried"))
+        roles.pop("", None)
+        return roles
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Condition, carried values, recorded values: in ONNX's order."""
+        """Names of the condition, the carried values and the recorded values, in the order of ONNX."""
         return (self.condition_out, *self.leaves, *self.rows)
 
 
-def outline_loop(site: Site) -> LoopOutline:
-    """The outline of a loop that a Function or Parameter of a node describes."""
+def outline_loop(site: BlockContext) -> LoopOutline:
+    """Return the outline of a loop that a function or parameter of a node describes."""
     item, node, notes = site.item, site.node, site.notes
     try:
         form = loop_form(item, node, site.where, site.document)
     except LoopError as error:
-        found = tuple(finding.what for finding in error.findings)
-        return replace(no_loop(site, ""), **_arguments(site, None), notes=found)
+        messages = tuple(finding.what for finding in error.findings)
+        return replace(unknown_loop(site, ""), **_arguments(site, None), notes=messages)
     initial, signature = _signature(form, node)
-    slices = tuple(outline_slice(part, signature.iteration) for part in form.slices)
+    slices = tuple(outline_slice(row_slice, signature.iteration) for row_slice in form.slices)
     delays = tuple(outline_delay(delay) for delay in form.delays)
-    roles = signature.roles | dict.fromkeys((part.name for part in slices), "sliced")
+    roles = signature.roles | dict.fromkeys((row_slice.name for row_slice in slices), "sliced")
     roles |= dict.fromkeys((delay.name for delay in delays), "delayed")
-    place = site.place(tuple(form.bindings))
-    body = site.read_body(form.body, form.body_where, roles, signature.outputs, place)
+    scope = site.scope(tuple(form.bindings))
+    body = site.read_body(form.body, form.body_where, roles, signature.outputs, scope)
     loop = notes.loops.get(site.where)
     return replace(
-        no_loop(site, ""),
+        unknown_loop(site, ""),
         **_arguments(site, loop),
         iteration=signature.iteration,
         condition_in=signature.condition_in,
         continue_name=signature.condition_out,
-        continues=_continues(form.body, signature.condition_out),
+        condition_text=_condition_text(form.body, signature.condition_out),
         carried=_carried(initial, signature, node, item.id, notes, loop),
         recorded=_recorded(site, form, signature, len(initial), loop),
         captures=tuple(
             replace(capture, type=notes.type_of(capture.path))
-            for capture in captured(body.inputs, place)
+            for capture in find_captures(body.inputs, scope)
         ),
-        body=before_test(body) if form.mid_exit else body,
+        body=mark_condition_nodes(body) if form.mid_exit else body,
         notes=(signature.note,) if signature.note else (),
         slices=slices,
         delays=delays,
-        in_the_middle=form.mid_exit,
+        has_mid_exit=form.mid_exit,
         strict=form.owned.strict,
     )
 
 
-def no_loop(site: Site, kind: str) -> LoopOutline:
-    """A loop of which nothing is known but where it stands."""
+def unknown_loop(site: BlockContext, kind: str) -> LoopOutline:
+    """Return a loop without arguments, carried values and body, for which only the path is known."""
     return LoopOutline(
         id=site.item.id,
         owner=site.node.id,
@@ -99,69 +99,74 @@ def no_loop(site: Site, kind: str) -> LoopOutline:
         iteration="",
         condition_in="",
         continue_name="",
-        continues="",
+        condition_text="",
         carried=(),
         recorded=(),
-        results=_told(site.node, site.item.id),
+        results=_report_results(site.node, site.item.id),
         captures=(),
         body=None,
     )
 
 
-def _arguments(site: Site, loop: ir.Loop | None) -> dict[str, Any]:
-    """Trip count, start condition, and which mode they make."""
-    written, node = site.args, site.node
-    fixed = site.notes.fixed(loop.trip_count) if loop else None
-    trip_count = argument_of(written.get("M"), node, fixed)
+def _arguments(site: BlockContext, loop: ir.Loop | None) -> dict[str, Any]:
+    """Return trip count, start condition and kind of the loop."""
+    args, node = site.args, site.node
+    fixed = site.notes.fixed_value(loop.trip_count) if loop else None
+    trip_count = outline_argument(args.get("M"), node, fixed)
     if trip_count is not None and literal_value(str(trip_count.expression)) == -1:
         trip_count = None
-    start = _start(site, loop)
-    kind = kind_of(trip_count, start, sliced=bool(written.get("slices")))
-    if start is None and written.get("exit") == "middle":
-        kind = _TESTED[kind]  # the condition counts though none is given
+    start = _start_condition(site, loop)
+    kind = loop_kind(trip_count, start, sliced=bool(args.get("slices")))
+    if start is None and args.get("exit") == "middle":
+        kind = _WITH_CONDITION[kind]  # the body's condition is tested though `cond` is absent
     elif loop is not None and site.notes.always_true(loop):
-        kind = _UNTESTED.get(kind, kind)
+        kind = _WITHOUT_CONDITION.get(kind, kind)
     return {"trip_count": trip_count, "start": start, "kind": kind}
 
 
-def _start(site: Site, loop: ir.Loop | None) -> ArgumentOutline | None:
-    """The start condition, with its value also where an edge brings a constant."""
-    written = site.args.get("cond")
-    brought = isinstance(written, str) and written in {port.id for port in site.node.input_ports}
-    fixed = site.notes.fixed(loop.condition) if brought and loop else None
-    start = argument_of(written, site.node, fixed)
-    return start and replace(start, brought=brought)
+def _start_condition(site: BlockContext, loop: ir.Loop | None) -> ArgumentOutline | None:
+    """Return the start condition, with its value even if an edge feeds a constant into the node."""
+    expression = site.args.get("cond")
+    comes_from_edge = isinstance(expression, str) and expression in {
+        port.id for port in site.node.input_ports
+    }
+    fixed_value = site.notes.fixed_value(loop.condition) if comes_from_edge and loop else None
+    start = outline_argument(expression, site.node, fixed_value)
+    return start and replace(start, comes_from_edge=comes_from_edge)
 
 
-_TESTED = {"for": "for-while", "sliced": "sliced-while", "endless": "while"}
-_UNTESTED = {"for-while": "for", "sliced-while": "sliced"}
-"""The same kinds of loops with a condition, and without."""
+_WITH_CONDITION = {"for": "for-while", "sliced": "sliced-while", "endless": "while"}
+_WITHOUT_CONDITION = {"for-while": "for", "sliced-while": "sliced"}
+"""Kinds of loops by the corresponding kind with or without a condition."""
 
 
-def before_test(body: GraphOutline) -> GraphOutline:
-    """A body whose nodes say which of them its condition needs."""
-    needed = {body.outputs[0].node} if body.outputs else set()
+def mark_condition_nodes(body: GraphOutline) -> GraphOutline:
+    """Return a body in which each node has a mark if the loop's condition depends on it."""
+    condition_nodes = {body.outputs[0].node} if body.outputs else set()
     for _ in body.nodes:
-        more = {edge.sender for edge in body.edges if edge.receiver in needed} - needed
-        if not more:
+        senders = {
+            edge.sender for edge in body.edges if edge.receiver in condition_nodes
+        } - condition_nodes
+        if not senders:
             break
-        needed |= more
+        condition_nodes |= senders
     return replace(
-        body, nodes=tuple(replace(node, before_test=node.id in needed) for node in body.nodes)
+        body,
+        nodes=tuple(replace(node, before_test=node.id in condition_nodes) for node in body.nodes),
     )
 
 
-def kind_of(
+def loop_kind(
     trip_count: ArgumentOutline | None, start: ArgumentOutline | None, *, sliced: bool = False
 ) -> str:
-    """Which of the five operating modes a loop has; slices count where no trip count is given.
+    """Return the operating mode of a loop. Slices count only without a trip count.
 
     | trip count | condition  | mode      |
-    | given      | left out   | for       |
+    | given      | omitted    | for       |
     | given      | given      | for-while |
-    | left out   | fixed true | do-while  |
-    | left out   | given      | while     |
-    | left out   | left out   | endless   |
+    | omitted    | fixed true | do-while  |
+    | omitted    | given      | while     |
+    | omitted    | omitted    | endless   |
 
     Source: ONNX operators, Loop-13.
     """
@@ -174,8 +179,10 @@ def kind_of(
     return "do-while" if start.value is True else "while"
 
 
-def argument_of(expression: Any | None, node: Any, fixed: Any | None) -> ArgumentOutline | None:
-    """An argument with its value, where the model fixes that; None where it is left out."""
+def outline_argument(
+    expression: Any | None, node: Any, fixed: Any | None
+) -> ArgumentOutline | None:
+    """Return an argument with its value if the model fixes it, or None for an omitted argument."""
     if expression is None or expression == "":
         return None
     value = known_value(node, expression) if fixed is None else fixed
@@ -188,70 +195,88 @@ def argument_of(expression: Any | None, node: Any, fixed: Any | None) -> Argumen
 
 
 def _signature(form: LoopForm, node: Any) -> tuple[tuple[Any, ...], PartialSignature]:
-    """The initial values and the signature; what cannot be found out is left empty."""
+    """Return the initial values and the signature. Names that cannot be inferred are empty."""
     try:
         initial = carried_expressions(form)
-        return initial, _complete(find_signature(form, node, len(initial)))
+        return initial, _complete_signature(find_signature(form, node, len(initial)))
     except LoopError as error:
         initial = tuple(form.initial.values() if isinstance(form.initial, dict) else form.initial)
-        inputs, outputs, n = form.owned.inputs or (), form.owned.outputs or (), len(initial)
+        inputs, outputs, carried_count = (
+            form.owned.inputs or (),
+            form.owned.outputs or (),
+            len(initial),
+        )
         partial = PartialSignature(
-            iteration=_at(inputs, 0),
-            condition_in=_at(inputs, 1),
+            iteration=_name_at(inputs, 0),
+            condition_in=_name_at(inputs, 1),
             enters=tuple(inputs[2:]),
-            condition_out=_at(outputs, 0),
-            leaves=tuple(outputs[1 : 1 + n]),
-            rows=tuple(outputs[1 + n :]),
+            condition_out=_name_at(outputs, 0),
+            leaves=tuple(outputs[1 : 1 + carried_count]),
+            rows=tuple(outputs[1 + carried_count :]),
             note="; ".join(finding.what for finding in error.findings),
         )
         return initial, partial
 
 
-def _complete(found: Signature) -> PartialSignature:
+def _complete_signature(signature: Signature) -> PartialSignature:
+    """Return a complete signature with empty texts in place of None."""
     return PartialSignature(
-        iteration=found.iteration or "",
-        condition_in=found.condition_in or "",
-        enters=found.enters,
-        condition_out=found.condition_out,
-        leaves=found.leaves,
-        rows=found.rows,
+        iteration=signature.iteration or "",
+        condition_in=signature.condition_in or "",
+        enters=signature.enters,
+        condition_out=signature.condition_out,
+        leaves=signature.leaves,
+        rows=signature.rows,
     )
 
 
-def _at(names: Sequence[str], k: int) -> str:
-    return names[k] if k < len(names) else ""
+def _name_at(names: Sequence[str], position: int) -> str:
+    """Return the name at a position, or an empty text beyond the end."""
+    return names[position] if position < len(names) else ""
 
 
 # --- results ----------------------------------------------------------------------------------
 
 
-def result_reads(expression: Any, loop_id: str) -> tuple[int | None, ...]:
-    """Which results of a loop an expression takes: positions, None for all of them."""
+def result_positions(expression: Any, loop_id: str) -> tuple[int | None, ...]:
+    """Return the positions of a loop's results that an expression reads. None stands for all of them."""
     if not isinstance(expression, str):
         return ()
     pattern = rf"(?<![\w.]){re.escape(loop_id)}(?:\[(\d+)\]|(?![\w.\[]))"
     return tuple(int(k) if k else None for k in re.findall(pattern, expression))
 
 
-def taking_ports(node: Any, loop_id: str, k: int) -> tuple[str, ...]:
-    """The output ports of the node that plainly are the `k`-th result of a loop."""
-    bare = [port.id for port in node.output_ports if _stripped(port.value) == loop_id]
-    by_position = [bare[k]] if len(bare) > 1 and k < len(bare) else bare[:1] if k == 0 else []
-    chosen = [p.id for p in node.output_ports if _stripped(p.value) == f"{loop_id}[{k}]"]
-    return (*by_position, *chosen)
+def result_ports(node: Any, loop_id: str, k: int) -> tuple[str, ...]:
+    """Return the output ports whose value is exactly the `k`-th result of a loop."""
+    ports_with_bare_name = [
+        port.id for port in node.output_ports if _without_spaces(port.value) == loop_id
+    ]
+    by_position = (
+        [ports_with_bare_name[k]]
+        if len(ports_with_bare_name) > 1 and k < len(ports_with_bare_name)
+        else ports_with_bare_name[:1]
+        if k == 0
+        else []
+    )
+    indexed_ports = [
+        p.id for p in node.output_ports if _without_spaces(p.value) == f"{loop_id}[{k}]"
+    ]
+    return (*by_position, *indexed_ports)
 
 
-def _stripped(value: Any) -> str:
+def _without_spaces(value: Any) -> str:
+    """Return an expression without white space, or an empty text if it is not a text."""
     return re.sub(r"\s+", "", value) if isinstance(value, str) else ""
 
 
-def _told(node: Any, loop_id: str) -> tuple[ResultOutline, ...]:
-    found = []
+def _report_results(node: Any, loop_id: str) -> tuple[ResultOutline, ...]:
+    """Return the results that describe the run of a loop, such as its iterations, with their ports."""
+    results = []
     for name in RESULT_NAMES:
-        ports = [p.id for p in node.output_ports if _stripped(p.value) == f"{loop_id}.{name}"]
+        ports = [p.id for p in node.output_ports if _without_spaces(p.value) == f"{loop_id}.{name}"]
         if ports:
-            found.append(ResultOutline(name, tuple(ports)))
-    return tuple(found)
+            results.append(ResultOutline(name, tuple(ports)))
+    return tuple(results)
 
 
 def _carried(
@@ -262,52 +287,56 @@ def _carried(
     notes: Annotations,
     loop: ir.Loop | None,
 ) -> tuple[CarriedOutline, ...]:
-    pairs = []
+    """Return the carried values with initial values, names in the body, and ports."""
+    carried_values = []
     for k in range(max(len(initial), len(signature.enters))):
         expression = initial[k] if k < len(initial) else None
-        known = loop.carried[k] if loop and k < len(loop.carried) else None
-        fixed = notes.fixed(known.initial) if known else None
-        value = known_value(node, expression) if fixed is None else fixed
-        pairs.append(
+        program_value = loop.carried[k] if loop and k < len(loop.carried) else None
+        fixed_value = notes.fixed_value(program_value.initial) if program_value else None
+        value = known_value(node, expression) if fixed_value is None else fixed_value
+        carried_values.append(
             CarriedOutline(
                 initial=expression,
-                enter=_at(signature.enters, k),
-                leave=_at(signature.leaves, k),
-                ports=taking_ports(node, loop_id, k),
-                type=known.enter.type if known else "",
+                enter=_name_at(signature.enters, k),
+                leave=_name_at(signature.leaves, k),
+                ports=result_ports(node, loop_id, k),
+                type=program_value.enter.type if program_value else "",
                 initial_value=value,
             )
         )
-    return tuple(pairs)
+    return tuple(carried_values)
 
 
 def _recorded(
-    site: Site,
+    site: BlockContext,
     form: LoopForm,
     signature: PartialSignature,
     n_carried: int,
     loop: ir.Loop | None,
 ) -> tuple[RecordedOutline, ...]:
-    found = []
-    known = loop.recorded if loop and len(loop.recorded) == len(signature.rows) else ()
+    """Return the recorded values with names, ports and types."""
+    recordings = []
+    program_recordings = loop.recorded if loop and len(loop.recorded) == len(signature.rows) else ()
     for k, name in enumerate(signature.rows):
-        ports = taking_ports(site.node, site.item.id, n_carried + k)
-        how = recorded_words(form.recordings.get(name))
-        stacked = known[k].stack.type if known and not how else ""
-        found.append(RecordedOutline(name, ports, stacked or port_type(site, ports), how))
-    return tuple(found)
+        ports = result_ports(site.node, site.item.id, n_carried + k)
+        remark = recording_remark(form.recordings.get(name))
+        stacked_type = program_recordings[k].stack.type if program_recordings and not remark else ""
+        recordings.append(
+            RecordedOutline(name, ports, stacked_type or port_type(site, ports), remark)
+        )
+    return tuple(recordings)
 
 
-def port_type(site: Site, ports: Iterable[str]) -> str:
-    """The type of the first of some output ports of which it is known."""
+def port_type(site: BlockContext, ports: Iterable[str]) -> str:
+    """Return the first known type of some output ports."""
     paths = (f"{site.node_where}.output_ports['{port}']" for port in ports)
-    return next((found for found in map(site.notes.type_of, paths) if found), "")
+    return next((type_text for type_text in map(site.notes.type_of, paths) if type_text), "")
 
 
-def _continues(body: Any, name: str) -> str:
-    """The body's condition as it is written there."""
+def _condition_text(body: Any, name: str) -> str:
+    """Return the expression of the body's condition."""
     for node in body.nodes:
         for port in node.output_ports:
             if name in (port.id, f"{node.id}.{port.id}"):
-                return followed(node, port.value if port.value is not None else port.id)
+                return resolve_expression(node, port.value if port.value is not None else port.id)
     return name

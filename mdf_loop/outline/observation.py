@@ -1,11 +1,11 @@
-"""What a run says of a model: how each loop went, what each output port gave, with its rows.
+"""Observation of a run for pictures: iterations of each loop, and values of each output port over time.
 
     observation = observe(results)
     observation.loop("newton.improve").iterations     # "6 iterations"
     observation.value("newton", "guesses").last       # the array of the last evaluation
 
-A picture writes it beside the loops and ports of an outline; both have the same names. Of a sweep,
-or of trials, the first member is told.
+Loops and ports have the same names as in an outline. For a sweep or for trials, the observation is that of
+the first member.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from mdf_loop.ir import Array
 from mdf_loop.run.outputs import LoopReport, Outputs
 
 OVER_TIME = "time"
-"""What the loop over time steps is called among the loops of a run."""
-MOST_ROWS = 400
-"""Of more rows so many are kept, evenly chosen, the first and the last among them."""
-MOST_NUMBERS = 100_000
-"""Of rows with more numbers than this together fewer rows are kept."""
+"""Name of the loop over time steps among the loops of a run."""
+MAX_ROWS = 400
+"""Number of rows that an observation has of a longer run, evenly spaced from the first to the last."""
+MAX_NUMBERS = 100_000
+"""Number of elements in all rows together above which an observation has fewer rows."""
 
 
 class LoopObservation(Struct, frozen=True):
-    """How a loop went, in words: `6 iterations`, `its condition became false`.
+    """Iterations and stop reason of a loop in words: `6 iterations`, `its condition became false`.
 
-    `native` is `native`, or `standard: ` and why, or empty; `seconds` is None where nobody has
-    measured the loop by itself.
+    `native` is `native`, `standard: ` with the reason, or empty. `seconds` is None for a loop that was not
+    measured separately.
     """
 
     iterations: str
@@ -40,14 +40,14 @@ class LoopObservation(Struct, frozen=True):
 
     @property
     def is_native(self) -> bool:
-        """Whether it ran as machine code."""
+        """True if the loop ran as machine code."""
         return self.native.startswith("native")
 
 
 class ValueObservation(Struct, frozen=True, eq=False):
-    """What an output gave: its last value, and of a run over time `rows[row, ...]`.
+    """Last value of an output, and for a run over time its `rows[row, ...]`.
 
-    `rows` are those of `Observation.numbers`; None where the output has no axis of time.
+    `rows` has the steps in `Observation.row_numbers`. None for an output without a time axis.
     """
 
     last: Array
@@ -56,59 +56,65 @@ class ValueObservation(Struct, frozen=True, eq=False):
 
 
 class Observation(Struct, frozen=True, eq=False):
-    """What a run says; loops are by `node.function`, values by `node.port`.
+    """Loops and values that a run observed.
 
-    `time` is the loop over time, the empty name a whole evaluation.
-
-    `along` is the name of what `coordinates` count: `time`, which has the `unit` of the model, or
-    `step`; empty for one evaluation. `numbers` are the places of the kept rows among all `count`
-    of them. `members` says which member of a sweep is told, where there are several.
+    Attributes:
+        loops: Observed loops by `node.function`. `time` is the loop over time, the empty name one evaluation.
+        values: Observed values by `node.port`.
+        axis_name: `time` if `coordinates` are times, `step` if they are steps, empty for one evaluation.
+        unit: Unit of the time.
+        coordinates: Time or step of each observed row.
+        row_numbers: Positions of the observed rows among all `count` rows of the run.
+        count: Number of rows of the run.
+        member_text: Observed member of a sweep, if there are several.
+        stopped_by: Sentence with the reason that ended the run.
     """
 
     loops: Mapping[str, LoopObservation] = field(default_factory=dict)
     values: Mapping[str, ValueObservation] = field(default_factory=dict)
-    along: str = ""
+    axis_name: str = ""
     unit: str = ""
     coordinates: Array = field(default_factory=lambda: np.zeros(0))
-    numbers: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    row_numbers: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     count: int = 0
-    members: str = ""
+    member_text: str = ""
     stopped_by: str = ""
 
     def loop(self, name: str) -> LoopObservation | None:
-        """How a loop went, by `node.function`."""
+        """Return the observation of a loop, by `node.function`."""
         return self.loops.get(name)
 
     def value(self, node: str, port: str) -> ValueObservation | None:
-        """What an output port gave."""
+        """Return the observation of an output port."""
         return self.values.get(f"{node}.{port}")
 
 
 def observe(results: Outputs) -> Observation:
-    """What results say of the model that gave them."""
+    """Return the observation of a run for pictures of its model."""
     time = next((axis for axis in results.axes if axis.name == OVER_TIME), None)
-    others = [axis for axis in results.axes if axis.name != OVER_TIME]
+    other_axes = [axis for axis in results.axes if axis.name != OVER_TIME]
     count = 0 if time is None else time.length
-    numbers = _chosen(results, count)
-    along, coordinates = "", np.zeros(0)
+    row_numbers = _row_numbers(results, count)
+    axis_name, coordinates = "", np.zeros(0)
     if time is not None:
-        along, ticks = next(iter(time.coordinates.items()))
-        coordinates = np.asarray(ticks)[numbers]
-    members = "".join(f", {axis.name} 1 of {axis.length}" for axis in others)
+        axis_name, axis_values = next(iter(time.coordinates.items()))
+        coordinates = np.asarray(axis_values)[row_numbers]
+    members = "".join(f", {axis.name} 1 of {axis.length}" for axis in other_axes)
     return Observation(
         loops=dict(_loops(results)),
-        values=dict(_values(results, numbers)),
-        along=along,
-        unit=results.units.get(along, ""),
+        values=dict(_values(results, row_numbers)),
+        axis_name=axis_name,
+        unit=results.units.get(axis_name, ""),
         coordinates=coordinates,
-        numbers=numbers,
+        row_numbers=row_numbers,
         count=count,
-        members=members.removeprefix(", "),
+        member_text=members.removeprefix(", "),
         stopped_by=results.reason,
     )
 
 
 def _loops(results: Outputs) -> Iterator[tuple[str, LoopObservation]]:
+    """Yield the observation of each loop that has a report, a native choice or a duration."""
     names = dict.fromkeys((*results.native, *results.seconds))
     reports: dict[str, LoopReport | None] = {**names, **results.loops}
     for name, report in reports.items():
@@ -123,31 +129,32 @@ def _loops(results: Outputs) -> Iterator[tuple[str, LoopObservation]]:
         )
 
 
-def _values(results: Outputs, numbers: Array) -> Iterator[tuple[str, ValueObservation]]:
+def _values(results: Outputs, row_numbers: Array) -> Iterator[tuple[str, ValueObservation]]:
+    """Yield the observation of each output that is an array."""
     for name in results:
-        data = results[name]
-        if not hasattr(data, "dtype"):
+        array_or_sequence = results[name]
+        if not hasattr(array_or_sequence, "dtype"):
             continue  # a sequence, or absent: there is no array to show
         unit = results.units.get(name, "")
-        front = results.axes_of(name)
-        names = [axis.name for axis in front]
-        first = tuple(slice(None) if name == OVER_TIME else 0 for name in names)
-        array = data[first] if first else data
+        axes = results.axes_of(name)
+        names = [axis.name for axis in axes]
+        first_member = tuple(slice(None) if name == OVER_TIME else 0 for name in names)
+        array = array_or_sequence[first_member] if first_member else array_or_sequence
         if OVER_TIME not in names:
             yield name, ValueObservation(np.asarray(array), unit=unit)
         elif len(array):
-            rows = np.asarray(array[numbers])
+            rows = np.asarray(array[row_numbers])
             yield name, ValueObservation(rows[-1], rows, unit)
 
 
-def _chosen(results: Outputs, count: int) -> Array:
-    """The places of the rows that are kept."""
+def _row_numbers(results: Outputs, count: int) -> Array:
+    """Return the positions of the rows to observe."""
     sizes = [
         int(np.prod(data.shape[len(results.axes_of(name)) :]))
         for name, data in results.items()
         if hasattr(data, "shape")
     ]
-    most = max(2, min(MOST_ROWS, MOST_NUMBERS // max([1, *sizes])))
-    if count <= most:
+    row_limit = max(2, min(MAX_ROWS, MAX_NUMBERS // max([1, *sizes])))
+    if count <= row_limit:
         return np.arange(count)
-    return np.unique(np.linspace(0, count - 1, most).round().astype(np.int64))
+    return np.unique(np.linspace(0, count - 1, row_limit).round().astype(np.int64))

@@ -1,30 +1,30 @@
-"""The nodes of a graph in the order in which one pass visits them."""
+"""Order in which one pass visits the nodes of a graph."""
 
 from __future__ import annotations
 
 from mdf_loop.outline.parts import GraphOutline, NodeOutline
 
 
-def in_order(graph: GraphOutline) -> tuple[NodeOutline, ...]:
-    """Layers of nodes whose senders have all run; document order within a layer and a circle."""
-    places = {node.id: k for k, node in enumerate(graph.nodes)}
-    follows: dict[str, set[str]] = {node.id: set() for node in graph.nodes}
-    waits = dict.fromkeys(places, 0)
+def order_nodes(graph: GraphOutline) -> tuple[NodeOutline, ...]:
+    """Return the nodes sorted by layers: senders first, and document order within a layer or a cycle."""
+    positions = {node.id: k for k, node in enumerate(graph.nodes)}
+    receivers: dict[str, set[str]] = {node.id: set() for node in graph.nodes}
+    open_senders = dict.fromkeys(positions, 0)
     for edge in graph.edges:
-        known = edge.sender in places and edge.receiver in places
-        if known and not edge.feedback and edge.receiver not in follows[edge.sender]:
-            follows[edge.sender].add(edge.receiver)
-            waits[edge.receiver] += 1
+        is_inside = edge.sender in positions and edge.receiver in positions
+        if is_inside and not edge.feedback and edge.receiver not in receivers[edge.sender]:
+            receivers[edge.sender].add(edge.receiver)
+            open_senders[edge.receiver] += 1
     order: list[NodeOutline] = []
-    layer = [node for node in graph.nodes if not waits[node.id]]
+    layer = [node for node in graph.nodes if not open_senders[node.id]]
     while layer:
         order += layer
-        freed = set()
+        next_positions = set()
         for node in layer:
-            for receiver in follows[node.id]:
-                waits[receiver] -= 1
-                if not waits[receiver]:
-                    freed.add(places[receiver])
-        layer = [graph.nodes[place] for place in sorted(freed)]
-    done = {node.id for node in order}
-    return (*order, *(node for node in graph.nodes if node.id not in done))
+            for receiver in receivers[node.id]:
+                open_senders[receiver] -= 1
+                if not open_senders[receiver]:
+                    next_positions.add(positions[receiver])
+        layer = [graph.nodes[position] for position in sorted(next_positions)]
+    ordered_ids = {node.id for node in order}
+    return (*order, *(node for node in graph.nodes if node.id not in ordered_ids))

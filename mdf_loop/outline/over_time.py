@@ -1,10 +1,10 @@
-"""A model over time -> outline: the whole graph as the body of one loop.
+"""Outline of a model over time: the whole graph is the body of one loop.
 
     for each time step:
-        evaluate the graph      # states, and outputs that lead back, are carried
+        evaluate the graph      # carried: states, and outputs that feed back
 
-The nodes are outlined as they are without time. An edge that brings an older value becomes a
-carried output: it leaves at its sender and enters at its receiver one step later.
+The nodes have the same outlines as without time. A feedback edge becomes a carried output: it leaves the
+body at its sender, and enters at its receiver one step later.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from mdf_loop.document.document import Document
 from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.outline.annotation import annotate_over_time
-from mdf_loop.outline.graphs import outline_with
+from mdf_loop.outline.graphs import outline_document
 from mdf_loop.outline.parts import (
     EdgeOutline,
     GraphOutline,
@@ -35,25 +35,25 @@ from mdf_loop.outline.values import ArgumentOutline, CaptureOutline, CarriedOutl
 
 
 def outline_over_time(source: Source) -> GraphOutline:
-    """The outline of a model over time: one node that owns one loop, whose body is the graph.
+    """Return the outline of a model over time: one node with one loop, whose body is the graph.
 
     Raises:
-        ModelError: the file is missing, is not MDF, or holds no graph.
+        ModelError: The file is missing, is not MDF, or has no graph.
     """
     document = open_document(source)
-    return over_time(outline_with(document, annotate_over_time(document)), document)
+    return wrap_in_time_loop(outline_document(document, annotate_over_time(document)), document)
 
 
-def over_time(graph: GraphOutline, document: Document) -> GraphOutline:
-    """A graph with everything that is in it inside of one loop."""
-    loop = _loop(graph, document)
-    recorded = [row.ports[0] for row in loop.recorded]
+def wrap_in_time_loop(graph: GraphOutline, document: Document) -> GraphOutline:
+    """Return the outline with the whole graph inside one loop over time."""
+    loop = _time_loop(graph, document)
+    port_names = [row.ports[0] for row in loop.recorded]
     owner = NodeOutline(
         id=loop.owner,
         path=graph.path,
         inputs=tuple(PortOutline(i.name, i.path, i.type) for i in graph.inputs),
         blocks=(loop,),
-        outputs=tuple(PortOutline(name, graph.path) for name in recorded),
+        outputs=tuple(PortOutline(name, graph.path) for name in port_names),
     )
     return replace(
         graph,
@@ -62,16 +62,17 @@ def over_time(graph: GraphOutline, document: Document) -> GraphOutline:
         inputs=tuple(replace(i, node=owner.id, port=i.name) for i in graph.inputs),
         outputs=tuple(
             OutputOutline(name, owner.id, name, output.path, row.type)
-            for name, output, row in zip(recorded, graph.outputs, loop.recorded, strict=True)
+            for name, output, row in zip(port_names, graph.outputs, loop.recorded, strict=True)
         ),
         cycles=(),
     )
 
 
-def _loop(graph: GraphOutline, document: Document) -> LoopOutline:
+def _time_loop(graph: GraphOutline, document: Document) -> LoopOutline:
+    """Return the loop over time with its states, recordings and captures."""
     states = _states(graph, document)
     recorded = _recorded(graph)
-    derivatives = any(item.derivative is not None for n in graph.nodes for item in n.items)
+    has_derivatives = any(item.derivative is not None for n in graph.nodes for item in n.items)
     name = f"{graph.id} over time"
     return LoopOutline(
         id=name,
@@ -83,13 +84,13 @@ def _loop(graph: GraphOutline, document: Document) -> LoopOutline:
         iteration="",
         condition_in="",
         continue_name="",
-        continues="",
+        condition_text="",
         carried=tuple(state.pair for state in states),
         recorded=recorded,
         results=(),
         captures=(
             *(CaptureOutline(i.name, "input", "", i.path, type=i.type) for i in graph.inputs),
-            *([CaptureOutline(_DT, "argument", "", graph.path)] if derivatives else []),
+            *([CaptureOutline(_DT, "argument", "", graph.path)] if has_derivatives else []),
         ),
         body=_body(graph, states, recorded),
     )
@@ -101,9 +102,9 @@ _DT = "dt"
 def _body(
     graph: GraphOutline, states: list[_State], recorded: tuple[RecordedOutline, ...]
 ) -> GraphOutline:
-    """The graph as a loop's body: what enters, and what leaves in the order of a signature."""
-    going = OutputOutline("", None, "", graph.path)
-    leaving = [OutputOutline(s.pair.leave, s.node, s.port, s.path) for s in states]
+    """Return the graph as the body of the loop over time, with outputs in the order of a signature."""
+    condition = OutputOutline("", None, "", graph.path)
+    state_outputs = [OutputOutline(s.pair.leave, s.node, s.port, s.path) for s in states]
     rows = [
         OutputOutline(row.name, output.node, output.port, output.path)
         for row, output in zip(recorded, graph.outputs, strict=True)
@@ -113,24 +114,25 @@ def _body(
         edges=tuple(e for e in graph.edges if not e.feedback or graph.scheduled),
         inputs=(
             *(entry for state in states for entry in state.entries),
-            *(replace(given, source="captured") for given in graph.inputs),
+            *(replace(graph_input, source="captured") for graph_input in graph.inputs),
         ),
-        outputs=(going, *leaving, *rows),
+        outputs=(condition, *state_outputs, *rows),
         cycles=(),
     )
 
 
 def _recorded(graph: GraphOutline) -> tuple[RecordedOutline, ...]:
-    times = Counter(output.name for output in graph.outputs)
-    names = [o.name if times[o.name] == 1 else f"{o.node}.{o.port}" for o in graph.outputs]
+    """Return a recorded value for each output of the graph."""
+    name_counts = Counter(output.name for output in graph.outputs)
+    names = [o.name if name_counts[o.name] == 1 else f"{o.node}.{o.port}" for o in graph.outputs]
     return tuple(
-        RecordedOutline(f"{name}[t]", (name,), _stacked(output.type))
+        RecordedOutline(f"{name}[t]", (name,), _stacked_type(output.type))
         for name, output in zip(names, graph.outputs, strict=True)
     )
 
 
-def _stacked(type_: str) -> str:
-    """A type with the axis of time in front, where its shape is known."""
+def _stacked_type(type_: str) -> str:
+    """Return a type with the time axis in front, or an empty text for an unknown shape."""
     dtype, bracket, shape = type_.partition("[")
     if not bracket:
         return ""
@@ -141,7 +143,7 @@ def _stacked(type_: str) -> str:
 
 
 class _State(Struct, frozen=True):
-    """A carried pair, where it enters the body, and the node and port that it leaves from."""
+    """Carried value, its inputs in the body, and the node and port that it comes from."""
 
     pair: CarriedOutline
     entries: tuple[InputOutline, ...]
@@ -151,33 +153,38 @@ class _State(Struct, frozen=True):
 
 
 def _states(graph: GraphOutline, document: Document) -> list[_State]:
-    """The parameters that remember, then the outputs that lead back."""
-    remembered = [(n, item) for n in graph.nodes for item in n.items if item.stateful]
-    times = Counter(item.id for _, item in remembered)
-    times.update([_DT, *(given.name for given in graph.inputs)])
-    taken = {_DT, *(given.name for given in graph.inputs)}
-    found = []
-    for node, item in remembered:
-        name = item.id if times[item.id] == 1 else _free(f"{node.id}.{item.id}", taken)
-        found.append(_parameter(name, node, item, document))
-        taken.add(name)
-    for edges in _older(graph):
-        name = _free(f"{edges[0].sender}.{edges[0].sender_port}", taken)
-        found.append(_output(name, edges, graph))
-        taken.add(name)
-    return found
+    """Return the states: parameters with memory first, then outputs that feed back."""
+    stateful_items = [(n, item) for n in graph.nodes for item in n.items if item.stateful]
+    name_counts = Counter(item.id for _, item in stateful_items)
+    name_counts.update([_DT, *(graph_input.name for graph_input in graph.inputs)])
+    used_names = {_DT, *(graph_input.name for graph_input in graph.inputs)}
+    states = []
+    for node, item in stateful_items:
+        name = (
+            item.id
+            if name_counts[item.id] == 1
+            else _unused_name(f"{node.id}.{item.id}", used_names)
+        )
+        states.append(_parameter_state(name, node, item, document))
+        used_names.add(name)
+    for edges in _feedback_groups(graph):
+        name = _unused_name(f"{edges[0].sender}.{edges[0].sender_port}", used_names)
+        states.append(_output_state(name, edges, graph))
+        used_names.add(name)
+    return states
 
 
-def _free(name: str, taken: set[str]) -> str:
-    """The name, or with a word behind it: a port may have the name of a state."""
-    return name if name not in taken else _free(f"{name} sent", taken)
+def _unused_name(name: str, used_names: set[str]) -> str:
+    """Return the name, with a suffix if a port has the name of a state."""
+    return name if name not in used_names else _unused_name(f"{name} sent", used_names)
 
 
-def _parameter(name: str, node: NodeOutline, item: ItemOutline, document: Document) -> _State:
-    written = next(n for n in document.graph.nodes if n.id == node.id)
-    by_itself = item.initial is None and item.derivative is None
-    initial = 0 if by_itself else item.initial
-    value = None if initial is None else known_value(written, initial)
+def _parameter_state(name: str, node: NodeOutline, item: ItemOutline, document: Document) -> _State:
+    """Return the state of a parameter with memory."""
+    document_node = next(n for n in document.graph.nodes if n.id == node.id)
+    starts_at_zero = item.initial is None and item.derivative is None
+    initial = 0 if starts_at_zero else item.initial
+    value = None if initial is None else known_value(document_node, initial)
     port = next((port.id for port in node.outputs if port.value == item.id), "")
     return _State(
         CarriedOutline(initial, name, f"{name}'", type=item.type, initial_value=value),
@@ -188,8 +195,8 @@ def _parameter(name: str, node: NodeOutline, item: ItemOutline, document: Docume
     )
 
 
-def _older(graph: GraphOutline) -> Iterator[list[EdgeOutline]]:
-    """The edges that bring an older value, those of one sender's port together."""
+def _feedback_groups(graph: GraphOutline) -> Iterator[list[EdgeOutline]]:
+    """Yield the feedback edges, grouped by the port of their sender."""
     nodes = {node.id for node in graph.nodes}
     groups: dict[tuple[str, str], list[EdgeOutline]] = {}
     for edge in graph.edges:
@@ -198,31 +205,35 @@ def _older(graph: GraphOutline) -> Iterator[list[EdgeOutline]]:
     yield from groups.values()
 
 
-def _output(name: str, edges: list[EdgeOutline], graph: GraphOutline) -> _State:
-    """An output that leads back; until its sender has run, the receiving ports' defaults hold."""
+def _output_state(name: str, edges: list[EdgeOutline], graph: GraphOutline) -> _State:
+    """Return the state of an output that feeds back. It starts with the default of the receiving ports."""
     nodes = {node.id: node for node in graph.nodes}
-    sender = edges[0]
+    first_edge = edges[0]
     ports = [
         port
         for edge in edges
         for port in nodes[edge.receiver].inputs
         if port.id == edge.receiver_port
     ]
-    sent = next((p for p in nodes[sender.sender].outputs if p.id == sender.sender_port), None)
+    sender_port = next(
+        (p for p in nodes[first_edge.sender].outputs if p.id == first_edge.sender_port), None
+    )
     return _State(
-        CarriedOutline(_default(ports), name, f"{name}'", type=sent.type if sent else ""),
+        CarriedOutline(
+            _common_default(ports), name, f"{name}'", type=sender_port.type if sender_port else ""
+        ),
         tuple(
             InputOutline(name, e.receiver, e.receiver_port, "carried", e.path, weight=e.weight)
             for e in edges
         ),
-        sender.sender,
-        sender.sender_port,
-        sender.path,
+        first_edge.sender,
+        first_edge.sender_port,
+        first_edge.path,
     )
 
 
-def _default(ports: list[PortOutline]) -> Any | None:
-    """The default that the ports share; a sentence where they have different ones."""
+def _common_default(ports: list[PortOutline]) -> Any | None:
+    """Return the default that all ports have, or a sentence if their defaults differ."""
     defaults = [port.default for port in ports]
     if all(default == defaults[0] for default in defaults):
         return defaults[0] if defaults else None

@@ -1,7 +1,7 @@
-"""The parts of an outline: frozen data, everything a picture or an explanation says of a model.
+"""Parts of an outline: graphs, nodes, loops and choices as frozen data.
 
-Expressions are kept as the modeller wrote them. `type` is a text such as `float64[time, n]`;
-it is empty where nothing is known. `path` is the place in the MDF document.
+Expressions have the spelling of the modeller. `type` is a text such as `float64[time, n]`, and empty if it
+is unknown. `path` is the path in the MDF document.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mdf_loop.outline.values import (
 
 
 class PortOutline(Struct, frozen=True):
-    """An input port (with its default) or an output port (with its value expression)."""
+    """Input port with its default, or output port with its value expression."""
 
     id: str
     path: str
@@ -38,7 +38,7 @@ class PortOutline(Struct, frozen=True):
 
 
 class ItemOutline(Struct, frozen=True):
-    """A parameter or a function of a node: what computes."""
+    """Parameter or function of a node that computes a value."""
 
     id: str
     path: str
@@ -55,19 +55,22 @@ class ItemOutline(Struct, frozen=True):
 
     @property
     def constant(self) -> bool:
-        """Whether this is a plain number, list or text that nothing changes."""
-        changes = self.function or self.conditions or self.stateful or self.reads or self.draws
-        return self.value is not None and not changes
+        """True if the item is a plain number, list or text that nothing changes."""
+        is_computed = self.function or self.conditions or self.stateful or self.reads or self.draws
+        return self.value is not None and not is_computed
 
 
 class LoopOutline(Struct, frozen=True):
-    """A loop: mode, arguments, carried values, recorded values, captures, body.
+    """Loop with its mode, arguments, carried values, recorded values, captures and body.
 
-    `kind` is one of the five operating modes: for, while, do-while, for-while, endless. With
-    slices and no trip count it is "sliced" or "sliced-while"; a Scan is "scan", a SequenceMap
-    "map"; "over time" has the whole graph as body, which is evaluated once for each time step.
-    `continues` is the body's condition as it is written there; `in_the_middle` says that it is
-    tested there; `strict` that the body reads only what it is given; `notes` what is not known.
+    Attributes:
+        kind: Operating mode: for, while, do-while, for-while or endless. "sliced" or "sliced-while" with slices
+            and no trip count, "scan" for a Scan, "map" for a SequenceMap, and "over time" for the loop that
+            evaluates the whole graph once per time step.
+        condition_text: Expression of the body's condition.
+        has_mid_exit: True if the condition is tested in the middle of the body.
+        strict: True if the body reads only its declared inputs.
+        notes: Messages about unknown parts of the loop.
     """
 
     word: ClassVar[str] = "loop"
@@ -81,7 +84,7 @@ class LoopOutline(Struct, frozen=True):
     iteration: str
     condition_in: str
     continue_name: str
-    continues: str
+    condition_text: str
     carried: tuple[CarriedOutline, ...]
     recorded: tuple[RecordedOutline, ...]
     results: tuple[ResultOutline, ...]
@@ -90,54 +93,54 @@ class LoopOutline(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     slices: tuple[SliceOutline, ...] = ()
     delays: tuple[DelayOutline, ...] = ()
-    in_the_middle: bool = False
+    has_mid_exit: bool = False
     strict: bool = False
 
     @property
     def bodies(self) -> tuple[GraphOutline, ...]:
-        """The body, if it is known."""
+        """Body of the loop, if it is known."""
         return () if self.body is None else (self.body,)
 
     def with_bodies(self, change: BodyChange) -> LoopOutline:
-        """The loop with a changed body."""
+        """Return the loop with a changed body."""
         return replace(self, body=self.body and change(self.body))
 
     @property
-    def given(self) -> Iterator[Any]:
-        """What it is given, in short: initial values and what it goes along."""
-        yield from (pair.initial for pair in self.carried)
-        yield from (part.source for part in self.slices)
+    def source_expressions(self) -> Iterator[Any]:
+        """Initial values of the loop and the arrays that its slices iterate over."""
+        yield from (carried.initial for carried in self.carried)
+        yield from (row_slice.source for row_slice in self.slices)
 
     @property
     def expressions(self) -> Iterator[Any]:
-        """What the loop's arguments say; what the body captures is not among them."""
+        """Expressions in the arguments of the loop, without the captures of its body."""
         yield from (a.expression for a in (self.trip_count, self.start) if a is not None)
-        yield from (pair.initial for pair in self.carried)
-        yield from (part.source for part in self.slices)
+        yield from (carried.initial for carried in self.carried)
+        yield from (row_slice.source for row_slice in self.slices)
         yield from (delay.initial for delay in self.delays)
 
     @property
     def full_name(self) -> str:
-        """`node.function`."""
+        """Name of the loop as `node.function`."""
         return f"{self.owner}.{self.id}"
 
     @property
     def result_ports(self) -> tuple[tuple[str, ...], ...]:
-        """The output ports that take each result: finals, then recordings."""
-        finals = tuple(pair.ports for pair in self.carried)
+        """Output ports of each result: first final values, then recordings."""
+        finals = tuple(carried.ports for carried in self.carried)
         return finals + tuple(recorded.ports for recorded in self.recorded)
 
     @property
     def ports(self) -> frozenset[str]:
-        """All output ports that plainly give something of the loop."""
-        told = (result.ports for result in self.results)
-        return frozenset(port for ports in (*self.result_ports, *told) for port in ports)
+        """Output ports whose value is exactly a result of the loop."""
+        report_ports = (result.ports for result in self.results)
+        return frozenset(port for ports in (*self.result_ports, *report_ports) for port in ports)
 
 
 class BranchOutline(Struct, frozen=True):
-    """A branch: when it is taken, its graph, and its outputs in the order of the results.
+    """Branch of a choice: its title, its graph, and its outputs in the order of the results.
 
-    Without a graph it passes on the values that its outputs name.
+    A branch without a graph passes on the values that its outputs name.
     """
 
     title: str
@@ -147,9 +150,9 @@ class BranchOutline(Struct, frozen=True):
 
 
 class ChoiceOutline(Struct, frozen=True):
-    """One of several graphs, chosen by a condition ("if") or by a number ("case").
+    """Choice of one of several graphs, by a condition ("if") or by a number ("case").
 
-    `captures` are those of all branches together; `notes` say what is not known.
+    `captures` are the captures of all branches together. `notes` are messages about unknown parts.
     """
 
     word: ClassVar[str] = "choice"
@@ -166,53 +169,55 @@ class ChoiceOutline(Struct, frozen=True):
 
     @property
     def bodies(self) -> tuple[GraphOutline, ...]:
-        """The graphs of the branches that are known."""
+        """Known graphs of the branches."""
         return tuple(branch.body for branch in self.branches if branch.body is not None)
 
     def with_bodies(self, change: BodyChange) -> ChoiceOutline:
-        """The choice with changed graphs of its branches."""
-        made = (replace(each, body=each.body and change(each.body)) for each in self.branches)
-        return replace(self, branches=tuple(made))
+        """Return the choice with changed graphs of its branches."""
+        branches = (
+            replace(branch, body=branch.body and change(branch.body)) for branch in self.branches
+        )
+        return replace(self, branches=tuple(branches))
 
     @property
-    def given(self) -> Iterator[Any]:
-        """What it is given, in short: what its branches read."""
+    def source_expressions(self) -> Iterator[Any]:
+        """Names that the branches capture."""
         yield from (capture.name for capture in self.captures)
 
     @property
     def expressions(self) -> Iterator[Any]:
-        """What the choice's arguments say; what branches capture is not among them."""
+        """Expressions in the arguments of the choice, without the captures of its branches."""
         if self.selector is not None:
             yield self.selector.expression
 
     @property
     def full_name(self) -> str:
-        """`node.function`."""
+        """Name of the choice as `node.function`."""
         return f"{self.owner}.{self.id}"
 
     @property
     def result_ports(self) -> tuple[tuple[str, ...], ...]:
-        """The output ports that take each result."""
+        """Output ports of each result."""
         return tuple(join.ports for join in self.joins)
 
     @property
     def ports(self) -> frozenset[str]:
-        """All output ports that plainly give a result of the choice."""
+        """Output ports whose value is exactly a result of the choice."""
         return frozenset(port for ports in self.result_ports for port in ports)
 
 
 Block: TypeAlias = LoopOutline | ChoiceOutline
-"""Something that owns graphs. A new kind is a member: mypy and a test name what does not know it."""
+"""Loop or choice that owns graphs. After adding a kind, mypy and a test name the code that must handle it."""
 
 BodyChange: TypeAlias = "Callable[[GraphOutline], GraphOutline]"
-"""Makes another graph of a body."""
+"""Function that returns a changed graph of a body."""
 
 
 class NodeOutline(Struct, frozen=True):
-    """A node: ports, what computes in it, its blocks (what owns graphs), and when it may run.
+    """Node with its ports, items, blocks (loops and choices) and scheduler condition.
 
-    `condition` are the scheduler's words; `before_test` marks a body's node that its loop's
-    condition needs, where the condition is tested in the middle.
+    `condition` is the scheduler's condition in words. `before_test` is True for a node of a body on which the
+    loop's condition depends, if the condition is tested in the middle.
     """
 
     id: str
@@ -226,39 +231,39 @@ class NodeOutline(Struct, frozen=True):
 
     @property
     def draws(self) -> bool:
-        """Whether it draws random numbers, its bodies left out."""
-        own = any(item.draws for item in self.items)
-        return own or any(draws_numbers(port.value) for port in self.outputs)
+        """True if the node draws random numbers outside its bodies."""
+        items_draw = any(item.draws for item in self.items)
+        return items_draw or any(draws_numbers(port.value) for port in self.outputs)
 
     @property
     def loops(self) -> tuple[LoopOutline, ...]:
-        """The loops among its blocks."""
+        """Loops of the node."""
         return tuple(block for block in self.blocks if isinstance(block, LoopOutline))
 
     @property
     def constant(self) -> Array | None:
-        """The array, if the node is nothing but a typed constant."""
+        """Array of a node that is only a typed constant, else None."""
         if self.inputs or self.blocks or len(self.items) != 1 or len(self.outputs) != 1:
             return None
-        (item,), given = self.items, self.outputs[0].value
-        is_given = isinstance(given, str) and given == item.id
-        return item.value if is_given and isinstance(item.value, np.ndarray) else None
+        (item,), port_value = self.items, self.outputs[0].value
+        reads_item = isinstance(port_value, str) and port_value == item.id
+        return item.value if reads_item and isinstance(item.value, np.ndarray) else None
 
     @property
     def is_input(self) -> bool:
-        """Whether the node is nothing but an open port whose value it passes on, all of one name."""
+        """True if the node only passes on the value of one open port of the same name."""
         names = [(self.id, port.id, port.id) for port in self.inputs if port.default is None]
-        plain = not (self.items or self.blocks or self.condition) and len(self.inputs) == 1
-        return plain and names == [(o.id, o.id, o.value) for o in self.outputs]
+        has_only_ports = not (self.items or self.blocks or self.condition) and len(self.inputs) == 1
+        return has_only_ports and names == [(o.id, o.id, o.value) for o in self.outputs]
 
     @property
     def bodies(self) -> tuple[GraphOutline, ...]:
-        """The graphs inside of it."""
+        """Graphs that the node owns."""
         return tuple(body for block in self.blocks for body in block.bodies)
 
 
 class EdgeOutline(Struct, frozen=True):
-    """An edge between two ports; `feedback` if it brings the value of the pass before."""
+    """Edge between two ports. `feedback` is True if it carries the value of the pass before."""
 
     id: str
     path: str
@@ -271,10 +276,10 @@ class EdgeOutline(Struct, frozen=True):
 
 
 class InputOutline(Struct, frozen=True):
-    """A value that comes from outside the graph into a node: into a port, or into a formula.
+    """Value that enters a node from outside the graph, into a port or into a formula.
 
-    `source` says what it is: given (a model input), iteration, condition, carried, sliced,
-    delayed, captured, default or unbound. `weight` is that of the edge that brings it.
+    `source` is the role of the value: given (a model input), iteration, condition, carried, sliced, delayed,
+    captured, default or unbound. `weight` is the weight of the edge.
     """
 
     name: str
@@ -288,7 +293,7 @@ class InputOutline(Struct, frozen=True):
 
 
 class OutputOutline(Struct, frozen=True):
-    """A value that leaves the graph: an output port, or (no node) an input passed through."""
+    """Value that leaves the graph: an output port, or an input that is passed through (no node)."""
 
     name: str
     node: str | None
@@ -298,11 +303,13 @@ class OutputOutline(Struct, frozen=True):
 
 
 class GraphOutline(Struct, frozen=True):
-    """A graph or a loop body; the outputs of a body are in the order of its signature.
+    """Graph or body of a loop. The outputs of a body are in the order of its signature.
 
-    `cycles` are groups of nodes that feed each other; `termination` are the scheduler's words
-    for the end of a run; `notes` say why the model cannot be compiled, if it cannot. `counted` is
-    what the scheduler counts, over time.
+    Attributes:
+        cycles: Groups of nodes that feed each other.
+        termination: Conditions of the scheduler that end a run, in words.
+        notes: Reasons why the model cannot be compiled.
+        counted_events: Events that the scheduler counts, for a model over time.
     """
 
     id: str
@@ -315,9 +322,9 @@ class GraphOutline(Struct, frozen=True):
     termination: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     source: str = ""
-    counted: tuple[str, ...] = ()
+    counted_events: tuple[str, ...] = ()
 
     @property
     def scheduled(self) -> bool:
-        """Whether an evaluation may have several passes: conditions say when nodes run, or it ends."""
+        """True if an evaluation may have several passes, because of node or termination conditions."""
         return bool(self.termination) or any(node.condition for node in self.nodes)

@@ -1,4 +1,4 @@
-"""A loop or a choice as Python-like pseudo-code: what bodies compute, as the modeller wrote it.
+"""Pseudo-code of a loop or a choice, with the expressions of the modeller in Python-like syntax.
 
 ::
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdf_loop.outline.order import in_order
+from mdf_loop.outline.order import order_nodes
 from mdf_loop.outline.parts import (
     Block,
     BranchOutline,
@@ -27,181 +27,200 @@ from mdf_loop.outline.parts import (
     PortOutline,
 )
 from mdf_loop.outline.scope import literal_value
-from mdf_loop.outline.text import formulas, value_text
+from mdf_loop.outline.text import formula_lines, value_text
 from mdf_loop.outline.values import ArgumentOutline
-from mdf_loop.outline.words import delay_text, selector_text, slice_text, sources
+from mdf_loop.outline.words import delay_text, selector_text, slice_sources, slice_text
 
 INDENT = "    "
-REMARK = 40
-"""The column of remarks, where a line leaves room for it."""
+REMARK_COLUMN = 40
+"""Column at which remarks begin, if the line is short enough."""
 
 
 def pseudocode(block: Block) -> Iterator[str]:
-    """The lines of a loop or a choice, without indentation of its own."""
+    """Yield the pseudo-code of a loop or a choice, line by line."""
     match block:
         case LoopOutline():
-            return _loop(block)
+            return _loop_lines(block)
         case ChoiceOutline():
-            return _choice(block)
+            return _choice_lines(block)
 
 
-def _loop(loop: LoopOutline) -> Iterator[str]:
-    yield from _before(loop)
-    yield _head(loop)
-    yield from (INDENT + line for line in _body(loop))
-    yield from _after(loop)
+def _loop_lines(loop: LoopOutline) -> Iterator[str]:
+    """Yield initial values, head, body and final values of a loop."""
+    yield from _initial_lines(loop)
+    yield _head_line(loop)
+    yield from (INDENT + line for line in _body_lines(loop))
+    yield from _final_lines(loop)
 
 
-def fixed(argument: ArgumentOutline) -> str:
-    """The value of an argument, where it is fixed and not already written."""
+def fixed_text(argument: ArgumentOutline) -> str:
+    """Return the value of an argument as text, or an empty text if it is unknown or a literal."""
     expression = argument.expression
     is_literal = not isinstance(expression, str) or literal_value(expression) is not None
     return "" if argument.value is None or is_literal else value_text(argument.value)
 
 
-def remarked(line: str, remark: str) -> str:
-    """A line with a remark behind it."""
-    return f"{line:<{REMARK}}  # {remark}" if remark else line
+def with_remark(line: str, remark: str) -> str:
+    """Return a line with a remark behind it."""
+    return f"{line:<{REMARK_COLUMN}}  # {remark}" if remark else line
 
 
 _TESTED_FIRST = ("while", "for-while", "sliced-while")
-"""Kinds of loops whose condition is looked at before the first iteration."""
+"""Kinds of loops that test their condition before the first iteration."""
 
 
-def _before(loop: LoopOutline) -> Iterator[str]:
-    for k, pair in enumerate(loop.carried):
-        argument = ArgumentOutline(pair.initial, pair.initial_value)
-        value = fixed(argument)
+def _initial_lines(loop: LoopOutline) -> Iterator[str]:
+    """Yield assignments of initial values, the start condition and empty recordings."""
+    for k, carried in enumerate(loop.carried):
+        argument = ArgumentOutline(carried.initial, carried.initial_value)
+        value = fixed_text(argument)
         remark = f"carried, starts as {value}" if value else "carried"
-        initial = "?" if pair.initial is None else value_text(pair.initial)
-        yield remarked(f"{pair.enter or f'carried_{k}'} = {initial}", remark)
+        initial = "?" if carried.initial is None else value_text(carried.initial)
+        yield with_remark(f"{carried.enter or f'carried_{k}'} = {initial}", remark)
     if loop.start is not None and loop.kind in _TESTED_FIRST:
-        remark = "start condition" + (f", {fixed(loop.start)}" if fixed(loop.start) else "")
-        yield remarked(f"{_going(loop)} = {value_text(loop.start.expression)}", remark)
+        remark = "start condition" + (
+            f", {fixed_text(loop.start)}" if fixed_text(loop.start) else ""
+        )
+        yield with_remark(
+            f"{_condition_variable(loop)} = {value_text(loop.start.expression)}", remark
+        )
     for recorded in loop.recorded:
         remark = ", ".join(part for part in ("recorded", recorded.how) if part)
-        yield remarked(f"{_stack(recorded.name, recorded.ports)} = []", remark)
+        yield with_remark(f"{_list_name(recorded.name, recorded.ports)} = []", remark)
 
 
-def _going(loop: LoopOutline) -> str:
+def _condition_variable(loop: LoopOutline) -> str:
+    """Return the name of the variable with the condition of the next iteration."""
     return loop.condition_in or "going"
 
 
-def _stack(name: str, ports: tuple[str, ...]) -> str:
+def _list_name(name: str, ports: tuple[str, ...]) -> str:
+    """Return the name of the list that a recorded value is appended to."""
     return ports[0] if ports and ports[0] != name else f"all_{name}"
 
 
-def _head(loop: LoopOutline) -> str:
+def _head_line(loop: LoopOutline) -> str:
+    """Return the `for` or `while` line of a loop."""
     if loop.trip_count is not None:
-        often = value_text(loop.trip_count.expression)
-        value = fixed(loop.trip_count)
+        trip_count = value_text(loop.trip_count.expression)
+        value = fixed_text(loop.trip_count)
         remark = f"M = {value}" if value else "M"
-        return remarked(f"for {loop.iteration or '_'} in range({often}):", remark)
-    if loop.kind in _ALONG:
-        return remarked(f"for {loop.iteration or 'i'} over {sources(loop)}:", _ALONG[loop.kind])
-    counted = f"{loop.iteration} = 0, 1, 2, …" if loop.iteration else ""
+        return with_remark(f"for {loop.iteration or '_'} in range({trip_count}):", remark)
+    if loop.kind in _ITERATION_REMARKS:
+        return with_remark(
+            f"for {loop.iteration or 'i'} over {slice_sources(loop)}:",
+            _ITERATION_REMARKS[loop.kind],
+        )
+    remark_text = f"{loop.iteration} = 0, 1, 2, …" if loop.iteration else ""
     if loop.kind == "while" and loop.start is not None:
-        return remarked(f"while {_going(loop)}:", counted)
-    return remarked("while True:", counted)
+        return with_remark(f"while {_condition_variable(loop)}:", remark_text)
+    return with_remark("while True:", remark_text)
 
 
-_ALONG = {
+_ITERATION_REMARKS = {
     "sliced": "until the shortest is at its end",
     "sliced-while": "until the shortest is at its end",
     "scan": "every row",
     "map": "every element",
 }
-"""Kinds of loops that go along values, and how far."""
+"""Kinds of loops that iterate over arrays or sequences, with a remark about their end."""
 
 
-def _body(loop: LoopOutline) -> Iterator[str]:
+def _body_lines(loop: LoopOutline) -> Iterator[str]:
+    """Yield the statements of a loop's body."""
     if loop.kind in ("for-while", "sliced-while") and loop.start is not None:
-        yield f"if not {_going(loop)}: break"
-    for part in loop.slices:
-        yield remarked(f"{part.name or '?'} = {slice_text(part)}", part.how)
+        yield f"if not {_condition_variable(loop)}: break"
+    for row_slice in loop.slices:
+        yield with_remark(f"{row_slice.name or '?'} = {slice_text(row_slice)}", row_slice.how)
     for delay in loop.delays:
-        first = "" if delay.initial is None else f"; before that, {value_text(delay.initial)}"
-        back = f"{delay.of}[{loop.iteration or 'i'} - {value_text(delay.back)}]"
-        yield remarked(f"{delay.name} = {back}", f"{delay_text(delay)}{first}")
+        initial_remark = (
+            "" if delay.initial is None else f"; before that, {value_text(delay.initial)}"
+        )
+        delayed_value = f"{delay.of}[{loop.iteration or 'i'} - {value_text(delay.back)}]"
+        yield with_remark(f"{delay.name} = {delayed_value}", f"{delay_text(delay)}{initial_remark}")
     if loop.body is None:
         yield "…"
         return
-    nodes = in_order(loop.body)
+    nodes = order_nodes(loop.body)
     for node in (node for node in nodes if node.before_test):
         yield from node_lines(node, loop.body)
-    if loop.in_the_middle and loop.continue_name:
-        yield remarked(f"if not {loop.continue_name}: break", "tested in the middle")
+    if loop.has_mid_exit and loop.continue_name:
+        yield with_remark(f"if not {loop.continue_name}: break", "tested in the middle")
     for node in (node for node in nodes if not node.before_test):
         yield from node_lines(node, loop.body)
     for recorded in loop.recorded:
-        yield f"{_stack(recorded.name, recorded.ports)}.append({recorded.name})"
-    yield from _next(loop)
+        yield f"{_list_name(recorded.name, recorded.ports)}.append({recorded.name})"
+    yield from _update_lines(loop)
 
 
-def _next(loop: LoopOutline) -> Iterator[str]:
-    """All carried values change at once, then the condition is looked at."""
+def _update_lines(loop: LoopOutline) -> Iterator[str]:
+    """Yield the simultaneous update of all carried values, then the test of the condition."""
     pairs = [(pair.enter, pair.leave) for pair in loop.carried if pair.enter and pair.leave]
-    tested_first = loop.kind in _TESTED_FIRST and not loop.in_the_middle
-    if tested_first and loop.continue_name:
-        pairs.append((_going(loop), loop.continue_name))
+    is_tested_first = loop.kind in _TESTED_FIRST and not loop.has_mid_exit
+    if is_tested_first and loop.continue_name:
+        pairs.append((_condition_variable(loop), loop.continue_name))
     if pairs:
         targets, values = (", ".join(names) for names in zip(*pairs, strict=True))
-        yield remarked(f"{targets} = {values}", "for the next iteration")
-    if loop.kind == "do-while" and loop.continue_name and not loop.in_the_middle:
+        yield with_remark(f"{targets} = {values}", "for the next iteration")
+    if loop.kind == "do-while" and loop.continue_name and not loop.has_mid_exit:
         yield f"if not {loop.continue_name}: break"
 
 
-def _after(loop: LoopOutline) -> Iterator[str]:
-    for pair in loop.carried:
-        for port in pair.ports:
-            yield remarked(f"{port} = {pair.enter or '?'}", "final value")
+def _final_lines(loop: LoopOutline) -> Iterator[str]:
+    """Yield assignments of the loop's results to output ports."""
+    for carried in loop.carried:
+        for port in carried.ports:
+            yield with_remark(f"{port} = {carried.enter or '?'}", "final value")
     for recorded in loop.recorded:
-        stack = _stack(recorded.name, recorded.ports)
+        stack = _list_name(recorded.name, recorded.ports)
         yield from (f"{port} = {stack}" for port in recorded.ports if port != stack)
     for result in loop.results:
         for port in result.ports:
-            yield remarked(f"{port} = {loop.id}.{result.name}", "told about the run")
+            yield with_remark(f"{port} = {loop.id}.{result.name}", "told about the run")
 
 
-# --- choices ----------------------------------------------------------------------------------
+# --- choices -----------------------------------------------------------------------------------
 
 
-def _choice(choice: ChoiceOutline) -> Iterator[str]:
-    value = fixed(choice.selector) if choice.selector is not None else ""
-    selector, outer = selector_text(choice), ""
+def _choice_lines(choice: ChoiceOutline) -> Iterator[str]:
+    """Yield an `if` or a `match` statement with all branches."""
+    value = fixed_text(choice.selector) if choice.selector is not None else ""
+    selector, indent = selector_text(choice), ""
     if choice.kind == "case":
-        yield remarked(f"match {selector}:", f"{selector} = {value}" if value else "")
-        outer = INDENT
+        yield with_remark(f"match {selector}:", f"{selector} = {value}" if value else "")
+        indent = INDENT
     for k, branch in enumerate(choice.branches):
-        yield outer + _branch_head(choice, branch, k)
-        said = list(_branch(choice, branch)) or ["pass"]
-        yield from (outer + INDENT + line for line in said)
+        yield indent + _branch_head(choice, branch, k)
+        lines = list(_branch_lines(choice, branch)) or ["pass"]
+        yield from (indent + INDENT + line for line in lines)
     if choice.kind == "case" and not any(b.title == "else" for b in choice.branches):
         yield f"{INDENT}case _:"
-        yield f"{INDENT}{INDENT}{remarked('raise', 'there is no other branch')}"
+        yield f"{INDENT}{INDENT}{with_remark('raise', 'there is no other branch')}"
 
 
 def _branch_head(choice: ChoiceOutline, branch: BranchOutline, k: int) -> str:
+    """Return the line that begins a branch."""
     if choice.kind == "case":
         return "case _:" if branch.title == "else" else f"case {k}:"
     return f"{branch.title}:"
 
 
-def _branch(choice: ChoiceOutline, branch: BranchOutline) -> Iterator[str]:
-    """What a branch computes, and what it gives for each result."""
+def _branch_lines(choice: ChoiceOutline, branch: BranchOutline) -> Iterator[str]:
+    """Yield the statements of a branch, and the assignment of each result."""
     if branch.body is None and branch.notes:
         yield "…"
     if branch.body is not None:
-        for node in in_order(branch.body):
+        for node in order_nodes(branch.body):
             yield from node_lines(node, branch.body)
     for join, output in zip(choice.joins, branch.outputs, strict=False):
-        given = output.name if output.node is None else output.port
+        source = output.name if output.node is None else output.port
         for target in join.ports or (join.name,):
-            if target != given:
-                yield remarked(f"{target} = {given}", _passed(output))
+            if target != source:
+                yield with_remark(f"{target} = {source}", _pass_remark(output))
 
 
-def _passed(output: OutputOutline) -> str:
+def _pass_remark(output: OutputOutline) -> str:
+    """Return a remark for an output that is passed through."""
     return "passed through" if output.node is None else ""
 
 
@@ -209,33 +228,41 @@ def _passed(output: OutputOutline) -> str:
 
 
 def node_lines(node: NodeOutline, graph: GraphOutline) -> Iterator[str]:
-    """What a node computes, its loops as blocks."""
+    """Yield the statements of a node, with its loops and choices as blocks."""
     yield f"# {node.id}" + (f" ({node.condition})" if node.condition else "")
     for edge in graph.edges:
-        if edge.receiver == node.id and not _same_name(edge):
-            yield _received(edge)
+        if edge.receiver == node.id and not _is_plain_edge(edge):
+            yield _edge_line(edge)
     for item in node.items:
-        yield from formulas(item)
+        yield from formula_lines(item)
     for block in node.blocks:
         yield from pseudocode(block)
-    taken = {port for block in node.blocks for port in block.ports}
-    yield from (_given(port) for port in node.outputs if port.id not in taken and _says_more(port))
+    block_ports = {port for block in node.blocks for port in block.ports}
+    yield from (
+        _port_line(port)
+        for port in node.outputs
+        if port.id not in block_ports and _is_formula(port)
+    )
 
 
-def _same_name(edge: EdgeOutline) -> bool:
-    plain = edge.weight is None and not edge.feedback
-    return plain and edge.sender_port == edge.receiver_port
+def _is_plain_edge(edge: EdgeOutline) -> bool:
+    """Return True if an edge connects ports of one name without weight and feedback."""
+    is_unchanged = edge.weight is None and not edge.feedback
+    return is_unchanged and edge.sender_port == edge.receiver_port
 
 
-def _received(edge: EdgeOutline) -> str:
+def _edge_line(edge: EdgeOutline) -> str:
+    """Return the assignment of an edge's value to the receiving port."""
     weight = "" if edge.weight is None else f"{value_text(edge.weight)} * "
     remark = "as it was in the pass before" if edge.feedback else ""
-    return remarked(f"{edge.receiver_port} = {weight}{edge.sender}.{edge.sender_port}", remark)
+    return with_remark(f"{edge.receiver_port} = {weight}{edge.sender}.{edge.sender_port}", remark)
 
 
-def _given(port: PortOutline) -> str:
+def _port_line(port: PortOutline) -> str:
+    """Return the assignment of an output port."""
     return f"{port.id} = {value_text(port.value, 400)}"
 
 
-def _says_more(port: PortOutline) -> bool:
+def _is_formula(port: PortOutline) -> bool:
+    """Return True if the value of an output port is more than its own name."""
     return port.value is not None and value_text(port.value) != port.id

@@ -1,4 +1,4 @@
-"""When the scheduler lets the nodes of a graph run, and when an evaluation ends, as words."""
+"""Scheduler conditions of nodes and of the end of an evaluation, in words."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ _SCALES = {
 }
 
 _DEFAULTS = {"evaluation": "AllHaveRun", "sequence of evaluations": "Never"}
-"""How each time scale ends if nothing is said."""
+"""Default termination condition of each time scale."""
 
 
 def node_conditions(graph: Any) -> dict[str, str]:
-    """When each node runs, as words; conditions that say nothing new are left out.
+    """Return the condition of each node in words, without conditions that have no effect.
 
-    `Always` says something new of a node that would else wait for another one.
+    `Always` has an effect on a node that would otherwise wait for another node.
     """
-    given = getattr(graph.conditions, "node_specific", None) or {}
+    written_conditions = getattr(graph.conditions, "node_specific", None) or {}
     waits = waiting_for(graph, usable_edges(graph))
-    texts = {str(node_id(node)): condition_text(condition) for node, condition in given.items()}
+    texts = {
+        str(node_id(node)): condition_text(condition)
+        for node, condition in written_conditions.items()
+    }
     return {
         node: "in every pass" if text == "always" else text
         for node, text in texts.items()
@@ -36,12 +39,12 @@ def node_conditions(graph: Any) -> dict[str, str]:
 
 
 def termination_texts(graph: Any) -> tuple[str, ...]:
-    """When each time scale ends: `each evaluation ends after 2 calls of C`."""
-    given = getattr(graph.conditions, "termination", None) or {}
-    said = []
-    for key, condition in given.items():
+    """Return the end of each time scale in words: `each evaluation ends after 2 calls of C`."""
+    written_conditions = getattr(graph.conditions, "termination", None) or {}
+    texts = []
+    for key, condition in written_conditions.items():
         scale = scale_name(key)
         name = _SCALES.get(scale, scale.replace("_", " ").lower())
         if not is_kind(condition, _DEFAULTS.get(name, "")):
-            said.append(f"each {name} ends {condition_text(condition)}")
-    return tuple(said)
+            texts.append(f"each {name} ends {condition_text(condition)}")
+    return tuple(texts)

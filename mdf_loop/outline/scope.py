@@ -1,7 +1,7 @@
-"""Which names of a model mean what: the places around a loop body, and what it captures.
+"""Scopes of names: the names around a loop body, and the captures of the body.
 
-Name precedence in a body: declared input > enclosing node's port, parameter or function (then
-the place around that) > port default.
+Precedence of a name in a body: declared input > port, parameter or function of the enclosing node (then of
+the scope around that node) > default of the port.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from mdf_loop.reading.parameters import condition_fields
 
 
 class OutlineScope(Struct, frozen=True):
-    """The names of a node or of a body's signature, with the place around it behind them."""
+    """Names of a node or of a body's signature, with the enclosing scope."""
 
     names: Mapping[str, CaptureOutline] = field(default_factory=dict)
     outer: OutlineScope | None = None
 
     def find(self, name: str) -> CaptureOutline | None:
-        """What a name stands for here or further out."""
+        """Return the value that a name refers to in this scope or an enclosing one, or None."""
         if name in self.names:
             return self.names[name]
         return self.outer.find(name) if self.outer else None
 
 
 def known_value(node: Any, expression: Any) -> Any | None:
-    """The number, truth value or list that an expression of the node plainly is."""
+    """Return the number, boolean or list that an expression of the node is equal to, or None."""
     for _ in range(8):
         if not isinstance(expression, str):
             return expression
@@ -47,7 +47,7 @@ def known_value(node: Any, expression: Any) -> Any | None:
 
 
 def literal_value(text: str) -> Any | None:
-    """The number or truth value that a text spells."""
+    """Return the number or boolean that a text spells, or None."""
     try:
         value = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
@@ -55,41 +55,46 @@ def literal_value(text: str) -> Any | None:
     return None if isinstance(value, str) else value
 
 
-def node_place(
+def node_scope(
     node: Any, where: str, bindings: Iterable[str], outer: OutlineScope | None
 ) -> OutlineScope:
-    """The names that a loop of `node` can capture."""
+    """Return the scope of names that a loop of `node` can capture."""
     names: dict[str, CaptureOutline] = {}
-    for kind, items in (
+    for kind_text, items in (
         ("input port", node.input_ports),
         ("parameter", node.parameters),
         ("function", node.functions),
     ):
-        field_name = kind.replace(" ", "_") + "s"
+        field_name = kind_text.replace(" ", "_") + "s"
         for item in items:
             path = f"{where}.{field_name}['{item.id}']"
-            value = known_value(node, item.id) if kind == "parameter" else None
-            names[item.id] = CaptureOutline(item.id, kind, node.id, path, value)
+            value = known_value(node, item.id) if kind_text == "parameter" else None
+            names[item.id] = CaptureOutline(item.id, kind_text, node.id, path, value)
     for name in bindings:
         names[name] = CaptureOutline(name, "argument", node.id, where)
     return OutlineScope(names, outer)
 
 
 def local_names(node: Any) -> frozenset[str]:
-    """The names that belong to a node itself."""
+    """Return the names of the node's own ports, parameters and functions."""
     items = (*node.input_ports, *node.parameters, *node.functions)
     return frozenset(item.id for item in items)
 
 
-def direct_reads(node: Any, blocks: Iterable[Block]) -> Iterator[str]:
-    """Names that the node's expressions (and its bodies) use and that are not its own."""
+def free_names(node: Any, blocks: Iterable[Block]) -> Iterator[str]:
+    """Yield names that the node's expressions and bodies read and that are not its own."""
     local = local_names(node)
-    seen = dict.fromkeys(name for text in _expressions(node) for name in sorted(names_in(text)))
-    seen.update(dict.fromkeys(c.name for block in blocks for c in block.captures))
-    yield from (name for name in seen if name not in local and name.split(".")[0] not in local)
+    read_names = dict.fromkeys(
+        name for text in _expressions(node) for name in sorted(names_in(text))
+    )
+    read_names.update(dict.fromkeys(c.name for block in blocks for c in block.captures))
+    yield from (
+        name for name in read_names if name not in local and name.split(".")[0] not in local
+    )
 
 
 def _expressions(node: Any) -> Iterator[Any]:
+    """Yield all expressions of a node."""
     for item in (*node.functions, *node.parameters):
         for name in ("value", "default_initial_value", "time_derivative"):
             yield from _texts(getattr(item, name, None))
@@ -103,18 +108,19 @@ def _expressions(node: Any) -> Iterator[Any]:
 
 
 def _arguments(item: Any) -> Iterator[Any]:
-    """The arguments of a function that are expressions, and those inside of `slices` and others."""
+    """Yield the argument expressions of a function, including those inside `slices` and similar dicts."""
     name = graph_function(item.function)
     bodies = BODIES[name] if name else ()
     for key, value in (item.args or {}).items():
         if name and isinstance(value, Mapping) and key not in bodies:
-            for said in value.values():
-                yield from said.values() if isinstance(said, Mapping) else [said]
+            for entry in value.values():
+                yield from entry.values() if isinstance(entry, Mapping) else [entry]
         elif key not in bodies or (key == "default" and isinstance(value, list | tuple)):
             yield value
 
 
 def _texts(value: Any) -> Iterator[Any]:
+    """Yield a text, or the texts in a list."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | tuple):
@@ -130,31 +136,32 @@ def body_inputs(
     declared: Mapping[str, str],
     outer: OutlineScope,
 ) -> tuple[InputOutline, ...]:
-    """What comes into a body's nodes from its signature and from outside.
+    """Return the inputs of a body's nodes, from its signature and from outside.
 
-    `declared` says what each input of the signature is (iteration, condition, carried...).
+    `declared` has the role of each input of the signature: iteration, condition, carried, ...
     """
-    fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
-    found: list[InputOutline] = []
+    connected_ports = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
+    inputs: list[InputOutline] = []
     for node in graph.nodes:
-        place = f"{where}.nodes['{node.id}']"
+        node_path = f"{where}.nodes['{node.id}']"
         for port in node.input_ports:
-            if (node.id, port.id) not in fed:
-                source = _source(port, declared, outer)
-                path = f"{place}.input_ports['{port.id}']"
-                found.append(
+            if (node.id, port.id) not in connected_ports:
+                source = _input_source(port, declared, outer)
+                path = f"{node_path}.input_ports['{port.id}']"
+                inputs.append(
                     InputOutline(
                         port.id, node.id, port.id, source, path, default=port.default_value
                     )
                 )
-        for name in direct_reads(node, blocks.get(node.id, ())):
+        for name in free_names(node, blocks.get(node.id, ())):
             if name in declared or outer.find(name) is not None:
                 source = declared.get(name, "captured")
-                found.append(InputOutline(name, node.id, None, source, place))
-    return tuple(found)
+                inputs.append(InputOutline(name, node.id, None, source, node_path))
+    return tuple(inputs)
 
 
-def _source(port: Any, declared: Mapping[str, str], outer: OutlineScope) -> str:
+def _input_source(port: Any, declared: Mapping[str, str], outer: OutlineScope) -> str:
+    """Return the role of an input port that no edge feeds."""
     if port.id in declared:
         return declared[port.id]
     if outer.find(port.id) is not None:
@@ -162,8 +169,10 @@ def _source(port: Any, declared: Mapping[str, str], outer: OutlineScope) -> str:
     return "unbound" if port.default_value is None else "default"
 
 
-def captured(inputs: Iterable[InputOutline], outer: OutlineScope) -> tuple[CaptureOutline, ...]:
-    """The captures of a body, each value once, in order of first use."""
+def find_captures(
+    inputs: Iterable[InputOutline], outer: OutlineScope
+) -> tuple[CaptureOutline, ...]:
+    """Return the captures of a body, each value once, in the order of first use."""
     names = dict.fromkeys(entry.name for entry in inputs if entry.source == "captured")
-    found = ((name, outer.find(name)) for name in names)
-    return tuple(capture for _, capture in found if capture is not None)
+    captures = ((name, outer.find(name)) for name in names)
+    return tuple(capture for _, capture in captures if capture is not None)

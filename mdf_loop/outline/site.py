@@ -1,4 +1,4 @@
-"""A function that owns graphs, as it stands in a document: where, in what surroundings."""
+"""Context of a function that owns graphs: its node, its path and the scope around it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from msgspec import Struct
 from mdf_loop.document.document import Document
 from mdf_loop.outline.annotation import Annotations
 from mdf_loop.outline.parts import GraphOutline
-from mdf_loop.outline.scope import OutlineScope, node_place
+from mdf_loop.outline.scope import OutlineScope, node_scope
 from mdf_loop.reading.owned_graph import OwnedGraph
 from mdf_loop.reading.signature import end_ports
 
 BodyReader: TypeAlias = Callable[
     [Any, str, Mapping[str, str], Sequence[str], OutlineScope], GraphOutline
 ]
-"""Outlines a body: graph, path, what its inputs are, names of its outputs, the place around it."""
+"""Function that outlines a body. Arguments: graph, path, role of each input, names of outputs, outer scope."""
 
 
-class Site(Struct, frozen=True):
-    """A function or parameter of a node, both with their paths, and how to outline its graphs."""
+class BlockContext(Struct, frozen=True):
+    """Function or parameter that owns graphs, with its node, both paths, and the reader for its graphs."""
 
     item: Any
     node: Any
@@ -34,20 +34,20 @@ class Site(Struct, frozen=True):
 
     @property
     def args(self) -> Mapping[str, Any]:
-        """The arguments as they are written."""
+        """Arguments of the function as the document spells them."""
         return dict(self.item.args or {})
 
     @property
     def name(self) -> str:
-        """What the function is called in errors."""
+        """Name of the function in error messages."""
         return f"{self.node.id}.{self.item.id}"
 
-    def place(self, bindings: Sequence[str] = ()) -> OutlineScope:
-        """The names that a body of the function can capture."""
-        return node_place(self.node, self.node_where, bindings, self.outer)
+    def scope(self, bindings: Sequence[str] = ()) -> OutlineScope:
+        """Return the scope of names that a body of the function can capture."""
+        return node_scope(self.node, self.node_where, bindings, self.outer)
 
 
 def output_names(owned: OwnedGraph) -> tuple[str, ...]:
-    """The names of a graph's outputs; where none are written, its only end."""
-    ends = end_ports(owned.graph) if owned.outputs is None else ()
-    return owned.outputs or tuple(f"{node.id}.{port.id}" for node, port in ends[:1])
+    """Return the names of a graph's outputs. The default is the only port without a reader."""
+    end_ports_of_graph = end_ports(owned.graph) if owned.outputs is None else ()
+    return owned.outputs or tuple(f"{node.id}.{port.id}" for node, port in end_ports_of_graph[:1])

@@ -1,4 +1,4 @@
-"""Slices, delays and recordings of a loop -> their outlines, in short words.
+"""Outlines of slices, delays and recordings of a loop, with short remarks.
 
 y_t: {of: y, axis: -1, stride: -1}  ->  y_t = y[..., i], backwards
 w:   {reverse: true, axis: 1}       ->  on axis 1, last iteration first
@@ -14,48 +14,50 @@ from mdf_loop.reading.delays import DelayForm
 from mdf_loop.reading.recordings import RecordingForm
 from mdf_loop.reading.slices import SliceForm
 
-_WRITTEN_AXES = 3
-"""Up to so many axes a slice is written with colons."""
+_MAX_AXES_WITH_COLONS = 3
+"""Number of axes up to which a slice is written with colons."""
 
 
 def outline_slice(form: SliceForm, iteration: str = "") -> SliceOutline:
-    """A slice, with the name of the iteration number where the body has one."""
-    how = ", ".join(_slice_words(form))
-    return SliceOutline(form.name, form.of, indices(form.axis, iteration or "i"), how)
+    """Return the outline of a slice. `iteration` is the name of the iteration number in the body."""
+    remark = ", ".join(_slice_remarks(form))
+    return SliceOutline(form.name, form.of, indices(form.axis, iteration or "i"), remark)
 
 
 def indices(axis: int, iteration: str) -> str:
-    """`i`, `:, i`, `..., i, :`: the brackets of a slice on an axis."""
-    if not -_WRITTEN_AXES <= axis <= _WRITTEN_AXES:
+    """Return the indices of a slice on an axis: `i`, `:, i`, `..., i, :`."""
+    if not -_MAX_AXES_WITH_COLONS <= axis <= _MAX_AXES_WITH_COLONS:
         return f"axis {axis}: {iteration}"
     if axis >= 0:
         return ", ".join([*[":"] * axis, iteration])
     return ", ".join(["...", iteration, *[":"] * (-axis - 1)])
 
 
-def _slice_words(form: SliceForm) -> Iterator[str]:
-    backwards = form.stride < 0
+def _slice_remarks(form: SliceForm) -> Iterator[str]:
+    """Yield remarks on a slice that differs from one row per iteration."""
+    is_backwards = form.stride < 0
     if form.part is not None:
         yield f"parts of {form.part}"
-    if backwards:
+    if is_backwards:
         yield "backwards"
-    if (form.start, form.end) != ((-1, 0) if backwards else (0, -1)):
+    if (form.start, form.end) != ((-1, 0) if is_backwards else (0, -1)):
         yield f"from {form.start} to {form.end}"
     if abs(form.stride) != (form.part or 1):
         yield f"stride {abs(form.stride)}"
 
 
 def outline_delay(form: DelayForm) -> DelayOutline:
-    """A delay."""
+    """Return the outline of a delay."""
     return DelayOutline(form.name, form.of, form.back, form.initial)
 
 
-def recorded_words(form: RecordingForm | None) -> str:
-    """How a recorded value comes out, where it is not just stacked."""
-    return "" if form is None else ", ".join(_recorded_words(form))
+def recording_remark(form: RecordingForm | None) -> str:
+    """Return how a recorded value differs from one that is just stacked."""
+    return "" if form is None else ", ".join(_recording_remarks(form))
 
 
-def _recorded_words(form: RecordingForm) -> Iterator[str]:
+def _recording_remarks(form: RecordingForm) -> Iterator[str]:
+    """Yield remarks on a recording with options."""
     if form.concat:
         yield f"joined along axis {form.axis}"
     elif form.axis != 0:

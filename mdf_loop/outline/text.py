@@ -1,4 +1,4 @@
-"""Values and formulas as short texts, as the modeller wrote them."""
+"""Short texts of values and formulas, with the expressions of the modeller."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from mdf_loop.outline.parts import ItemOutline
 
-_FEW = 16
-"""Up to so many numbers of an array are shown."""
+_MAX_LISTED_NUMBERS = 16
+"""Number of elements up to which an array is written out."""
 
 
 def value_text(value: Any, limit: int = 48) -> str:
-    """A value in one line: `0.333333`, `[1, 2]`, `[[..] × 5]`, `true`."""
+    """Return a value in one line: `0.333333`, `[1, 2]`, `[[..] × 5]`, `true`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -26,27 +26,28 @@ def value_text(value: Any, limit: int = 48) -> str:
     if isinstance(value, dict):
         if set(value) == {"npz", "array"}:
             return f"{value['array']} of {value['npz']}"
-        return shortened(
+        return shorten(
             "{" + ", ".join(f"{k}: {value_text(v)}" for k, v in value.items()) + "}", limit
         )
-    return shortened(" ".join(str(value).split()), limit)
+    return shorten(" ".join(str(value).split()), limit)
 
 
 def _array_text(array: np.ndarray[Any, Any], limit: int) -> str:
-    """A few numbers as they are; of more, dtype and shape."""
-    said = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
-    if array.size > _FEW or array.size == 0:
-        return said
+    """Return the elements of a small array, or dtype and shape of a large one."""
+    type_text = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+    if array.size > _MAX_LISTED_NUMBERS or array.size == 0:
+        return type_text
     text = value_text(array.tolist(), 10 * limit)
-    return text if len(text) <= limit else said
+    return text if len(text) <= limit else type_text
 
 
 def weight_text(weight: Any | None) -> str:
-    """What an edge does to the value that it brings: `× 0.5`."""
+    """Return the effect of an edge's weight on its value: `× 0.5`."""
     return "" if weight is None else f"× {value_text(weight, 20)}"
 
 
 def _list_text(values: list[Any], limit: int) -> str:
+    """Return a list as text, or its shape if the text is too long."""
     if len(values) <= limit:
         text = "[" + ", ".join(value_text(part, limit) for part in values) + "]"
         if len(text) <= limit:
@@ -59,26 +60,29 @@ def _list_text(values: list[Any], limit: int) -> str:
     return f"[{' × '.join(shape)} values]"
 
 
-def shortened(text: str, limit: int) -> str:
-    """The text, or its beginning and an ellipsis."""
+def shorten(text: str, limit: int) -> str:
+    """Return the text, or its beginning and an ellipsis."""
     return text if len(text) <= limit else text[: max(limit - 1, 1)].rstrip() + "…"
 
 
-def named(text: str, limit: int) -> str:
-    """A name, or its two ends: names in one model often begin alike, `/encoder/layer.0/…`."""
+def shorten_name(text: str, limit: int) -> str:
+    """Return the name, or both its ends with an ellipsis between them.
+
+    Names in one model often begin alike: `/encoder/layer.0/…`.
+    """
     if len(text) <= limit or " " in text:
-        return shortened(text, limit)
+        return shorten(text, limit)
     head = limit // 3
     return f"{text[:head]}…{text[len(text) - (limit - head - 1) :]}"
 
 
 def call_text(function: str, arguments: tuple[tuple[str, Any], ...]) -> str:
-    """A function and its arguments as a call: `onnx::Add(A=input, B=B)`."""
+    """Return a function with its arguments as a call: `onnx::Add(A=input, B=B)`."""
     return f"{function}({', '.join(f'{key}={value_text(value)}' for key, value in arguments)})"
 
 
-def formulas(item: ItemOutline) -> Iterator[str]:
-    """What an item computes: `b_next = a - b_in`, `dV/dt = -V / tau`, `V(0) = -1`."""
+def formula_lines(item: ItemOutline) -> Iterator[str]:
+    """Yield the formulas of an item: `b_next = a - b_in`, `dV/dt = -V / tau`, `V(0) = -1`."""
     if item.initial is not None:
         yield f"{item.id}(0) = {value_text(item.initial, 400)}"
     if item.derivative is not None:
@@ -87,12 +91,12 @@ def formulas(item: ItemOutline) -> Iterator[str]:
         yield f"{item.id} = {call_text(item.function, item.arguments)}"
     elif item.value is not None:
         yield f"{item.id} = {value_text(item.value, 400)}"
-    for test, value in item.conditions:
-        yield f"{item.id} = {value_text(value, 400)} if {value_text(test, 400)}"
+    for condition, value in item.conditions:
+        yield f"{item.id} = {value_text(value, 400)} if {value_text(condition, 400)}"
 
 
-def followed(node: Any, expression: Any) -> str:
-    """An expression of a node; a bare name of something that it computes becomes what that says."""
+def resolve_expression(node: Any, expression: Any) -> str:
+    """Return an expression as text, with a bare name of the node replaced by the expression of that item."""
     items = {item.id: item for item in (*node.parameters, *node.functions)}
     for _ in range(8):
         item = items.pop(expression.strip(), None) if isinstance(expression, str) else None

@@ -1,7 +1,7 @@
-"""What goes into and out of loops and choices, one by one: frozen data.
+"""Values that enter and leave loops and choices, as frozen data.
 
-Expressions are kept as the modeller wrote them. `ports` are the output ports of the node that take
-a result; `type` is a text such as `float64[time, n]`, empty where nothing is known.
+Expressions have the spelling of the modeller. `ports` are the output ports of the node whose value is
+exactly the result. `type` is a text such as `float64[time, n]`, and empty if it is unknown.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from msgspec import Struct
 
 
 class ArgumentOutline(Struct, frozen=True):
-    """A trip count or a start condition: its expression, and its value if that is fixed.
+    """Trip count or start condition: its expression, and its value if the model fixes it.
 
-    `brought` says that an edge brings it into the node: its name is that of a port.
+    `comes_from_edge` is True if the expression is the name of an input port.
     """
 
     expression: Any
     value: Any | None = None
-    brought: bool = False
+    comes_from_edge: bool = False
 
 
 class CarriedOutline(Struct, frozen=True):
-    """A carried value: `enter` is `initial` first, then what the last iteration's `leave` was.
+    """Carried value: `enter` is `initial` in the first iteration, then the `leave` of the iteration before.
 
-    `ports` are the output ports of the node that give the final value.
+    `ports` are the output ports of the node with the final value.
     """
 
     initial: Any | None
@@ -37,9 +37,9 @@ class CarriedOutline(Struct, frozen=True):
 
 
 class RecordedOutline(Struct, frozen=True):
-    """A scan output: the body's output of every iteration, stacked on a new first axis.
+    """Scan output: the body's output of every iteration, stacked on a new first axis.
 
-    `how` says in words what is different: `axis 1`, `last iteration first`, `padded to 10`.
+    `how` is a remark on options: `axis 1`, `last iteration first`, `padded to 10`.
     """
 
     name: str
@@ -49,9 +49,9 @@ class RecordedOutline(Struct, frozen=True):
 
 
 class SliceOutline(Struct, frozen=True):
-    """A sliced value: in iteration i, `name` is `source[indices]`, such as `x[:, i]`.
+    """Sliced value: in iteration i, `name` is `source[indices]`, such as `x[:, i]`.
 
-    `how` says in words what is different: `backwards`, `parts of 2`.
+    `how` is a remark on options: `backwards`, `parts of 2`.
     """
 
     name: str
@@ -61,7 +61,7 @@ class SliceOutline(Struct, frozen=True):
 
 
 class DelayOutline(Struct, frozen=True):
-    """A delayed value: `name` is what `of` was `back` iterations ago, at first rows of `initial`."""
+    """Delayed value: `name` is the value of `of` from `back` iterations ago, or first a row of `initial`."""
 
     name: str
     of: str
@@ -70,10 +70,10 @@ class DelayOutline(Struct, frozen=True):
 
 
 class CaptureOutline(Struct, frozen=True):
-    """A value that the body reads from outside: where it comes from, its value if it is fixed.
+    """Value that a body reads from outside, with its origin, and with its value if the model fixes it.
 
-    `kind` says what it is there: input port, parameter, function, argument, carried value,
-    iteration number or condition; `owner` is the id of the node (or loop) that has it.
+    `kind` is its kind at the origin: input port, parameter, function, argument, carried value, iteration number
+    or condition. `owner` is the id of the node or loop that it belongs to.
     """
 
     name: str
@@ -85,14 +85,14 @@ class CaptureOutline(Struct, frozen=True):
 
 
 class ResultOutline(Struct, frozen=True):
-    """Something else that a loop tells and a port takes, such as the iterations run."""
+    """Result that describes the run of a loop, such as its number of iterations, with its ports."""
 
     name: str
     ports: tuple[str, ...]
 
 
 class JoinOutline(Struct, frozen=True):
-    """A result of a choice: each branch has an output for it; `ports` of the node take it."""
+    """Result of a choice with one output per branch, and the output ports with this result."""
 
     name: str
     ports: tuple[str, ...] = ()

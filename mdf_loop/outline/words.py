@@ -1,140 +1,158 @@
-"""A loop or a choice as one line of pseudo-code, and its values as short texts."""
+"""One-line descriptions of loops and choices, and short texts of their values."""
 
 from __future__ import annotations
 
 from mdf_loop.outline.parts import Block, ChoiceOutline, LoopOutline
-from mdf_loop.outline.text import named, value_text
+from mdf_loop.outline.text import shorten_name, value_text
 from mdf_loop.outline.values import ArgumentOutline, DelayOutline, SliceOutline
 
-_NAMED_CASES = 4
-"""Up to so many branches are named one by one."""
+_MAX_NAMED_CASES = 4
+"""Number of branches up to which each number of a case is written out."""
 
 
 def headline(block: Block) -> str:
-    """`for i in range(M=10) while keepgoing`, `scan over x`, `if hot … else …`, and so on."""
+    """Return a block in one line: `for i in range(M=10) while keepgoing`, `scan over x`, `if hot … else …`."""
     match block:
         case LoopOutline():
-            return _loop(block)
+            return _loop_headline(block)
         case ChoiceOutline():
-            return _choice(block)
+            return _choice_headline(block)
 
 
-def closed(block: Block) -> str:
-    """A block whose graphs are not shown: as its headline, but `if hot (2 branches)`."""
+def closed_headline(block: Block) -> str:
+    """Return a block without its graphs in one line, such as `if hot (2 branches)`."""
     match block:
         case LoopOutline():
-            return _loop(block)
+            return _loop_headline(block)
         case ChoiceOutline():
-            return _closed_choice(block)
+            return _closed_choice_headline(block)
 
 
-def _loop(loop: LoopOutline) -> str:
-    if loop.in_the_middle:
-        return f"{_middle(loop)} while {_next(loop)}, tested in the middle"
+def _loop_headline(loop: LoopOutline) -> str:
+    """Return a loop in one line."""
+    if loop.has_mid_exit:
+        return f"{_mid_exit_head(loop)} while {_condition_name(loop)}, tested in the middle"
     match loop.kind:
         case "for":
-            return _for(loop)
+            return _for_text(loop)
         case "for-while":
-            return f"{_for(loop)} while {_condition(loop)}"
+            return f"{_for_text(loop)} while {_condition_text(loop)}"
         case "while":
-            return f"while {_condition(loop)}"
+            return f"while {_condition_text(loop)}"
         case "do-while":
-            return f"do … while {_next(loop)}"
+            return f"do … while {_condition_name(loop)}"
         case "sliced":
-            return f"for each row of {sources(loop)}"
+            return f"for each row of {slice_sources(loop)}"
         case "sliced-while":
-            return f"for each row of {sources(loop)} while {_condition(loop)}"
+            return f"for each row of {slice_sources(loop)} while {_condition_text(loop)}"
         case "scan":
-            return f"scan over {sources(loop)}"
+            return f"scan over {slice_sources(loop)}"
         case "map":
-            return f"for each element of {sources(loop)}"
+            return f"for each element of {slice_sources(loop)}"
         case "over time":
             return "for each time step"
         case _:
             return "loop forever"
 
 
-def _middle(loop: LoopOutline) -> str:
+def _mid_exit_head(loop: LoopOutline) -> str:
+    """Return the beginning of the line for a loop whose condition is tested in the middle."""
     if loop.trip_count is not None:
-        return _for(loop)
-    return f"for each row of {sources(loop)}" if loop.slices else "loop"
+        return _for_text(loop)
+    return f"for each row of {slice_sources(loop)}" if loop.slices else "loop"
 
 
-def _next(loop: LoopOutline) -> str:
+def _condition_name(loop: LoopOutline) -> str:
+    """Return the name of the body's condition."""
     return loop.continue_name or "condition"
 
 
-def sources(loop: LoopOutline) -> str:
-    """What a loop goes along: `x, y`."""
-    found = dict.fromkeys(_source(part) for part in loop.slices if part.indices)
-    return ", ".join(found) or "?"
+def slice_sources(loop: LoopOutline) -> str:
+    """Return the names of the arrays or sequences that a loop iterates over: `x, y`."""
+    sources = dict.fromkeys(
+        _slice_source(row_slice) for row_slice in loop.slices if row_slice.indices
+    )
+    return ", ".join(sources) or "?"
 
 
-def _source(part: SliceOutline) -> str:
-    if isinstance(part.source, str):
-        return named(part.source, 32)
-    return "?" if part.source is None else value_text(part.source, 32)
+def _slice_source(row_slice: SliceOutline) -> str:
+    """Return the array that a slice is taken from, as text."""
+    if isinstance(row_slice.source, str):
+        return shorten_name(row_slice.source, 32)
+    return "?" if row_slice.source is None else value_text(row_slice.source, 32)
 
 
-def _for(loop: LoopOutline) -> str:
-    trips = "?" if loop.trip_count is None else _shown(loop.trip_count)
-    return f"for {loop.iteration or 'i'} in range(M={trips})"
+def _for_text(loop: LoopOutline) -> str:
+    """Return `for i in range(M=10)`."""
+    trip_count = "?" if loop.trip_count is None else _argument_text(loop.trip_count)
+    return f"for {loop.iteration or 'i'} in range(M={trip_count})"
 
 
-def _shown(argument: ArgumentOutline) -> str:
-    known = argument.value if argument.value is not None else argument.expression
-    return value_text(known, 32)
+def _argument_text(argument: ArgumentOutline) -> str:
+    """Return the value of an argument, or its expression if the value is unknown."""
+    value_or_expression = argument.value if argument.value is not None else argument.expression
+    return value_text(value_or_expression, 32)
 
 
-def _condition(loop: LoopOutline) -> str:
-    """The start condition's name; the body's where that is no name, or one of a constant elsewhere."""
+def _condition_text(loop: LoopOutline) -> str:
+    """Return the name of the start condition.
+
+    The name of the body's condition replaces a literal, or a constant from another node.
+    """
     if loop.start is None:
         return loop.continue_name
-    written = loop.start.expression
-    is_name = isinstance(written, str) and written.strip() not in ("True", "true")
-    if is_name and not (loop.start.brought and loop.start.value is True):
-        return value_text(written, 40)
-    return loop.continue_name or value_text(written, 40)
+    expression = loop.start.expression
+    is_name = isinstance(expression, str) and expression.strip() not in ("True", "true")
+    if is_name and not (loop.start.comes_from_edge and loop.start.value is True):
+        return value_text(expression, 40)
+    return loop.continue_name or value_text(expression, 40)
 
 
 # --- choices ----------------------------------------------------------------------------------
 
 
-def _choice(choice: ChoiceOutline) -> str:
+def _choice_headline(choice: ChoiceOutline) -> str:
+    """Return a choice in one line with its cases."""
     if choice.kind == "if":
         return f"if {selector_text(choice)} … else …"
-    count = _cases(choice)
+    count = _case_count(choice)
     numbers = [str(k) for k in range(count)]
-    if count > _NAMED_CASES:
+    if count > _MAX_NAMED_CASES:
         numbers = [f"{numbers[0]} … {numbers[-1]}"]
-    said = [*numbers, *(["else"] if len(choice.branches) > count else [])]
-    return f"case of {selector_text(choice)}: {', '.join(said)}"
+    cases = [*numbers, *(["else"] if len(choice.branches) > count else [])]
+    return f"case of {selector_text(choice)}: {', '.join(cases)}"
 
 
-def _closed_choice(choice: ChoiceOutline) -> str:
+def _closed_choice_headline(choice: ChoiceOutline) -> str:
+    """Return a choice in one line with the number of its branches."""
     word = "if" if choice.kind == "if" else "case of"
     count = len(choice.branches)
     return f"{word} {selector_text(choice)} ({count} {'branch' if count == 1 else 'branches'})"
 
 
 def selector_text(choice: ChoiceOutline) -> str:
-    """The condition or the number that chooses."""
+    """Return the expression of the condition or number that selects the branch."""
     return "?" if choice.selector is None else value_text(choice.selector.expression, 40)
 
 
-def _cases(choice: ChoiceOutline) -> int:
+def _case_count(choice: ChoiceOutline) -> int:
+    """Return the number of branches without the default branch."""
     return sum(branch.title != "else" for branch in choice.branches)
 
 
 # --- values -----------------------------------------------------------------------------------
 
 
-def slice_text(part: SliceOutline) -> str:
-    """`x[:, i]`: what a sliced value is in iteration i."""
-    return f"{_source(part)}[{part.indices}]" if part.indices else _source(part)
+def slice_text(row_slice: SliceOutline) -> str:
+    """Return the expression of a sliced value in iteration i: `x[:, i]`."""
+    return (
+        f"{_slice_source(row_slice)}[{row_slice.indices}]"
+        if row_slice.indices
+        else _slice_source(row_slice)
+    )
 
 
 def delay_text(delay: DelayOutline) -> str:
-    """`v_out, 2 iterations ago`."""
+    """Return `v_out, 2 iterations ago`."""
     back = value_text(delay.back)
     return f"{delay.of}, {back} {'iteration' if back == '1' else 'iterations'} ago"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.cli.text import as_text
+from mdf_loop.cli.text import results_as_text
 from mdf_loop.errors import NotFiniteError, UnsupportedError
 from mdf_loop.ir import StoppedBy
 from mdf_loop.run import members_stepper
@@ -183,7 +183,9 @@ def test_how_it_is_told() -> None:
     compiled = mdf_loop.compile(diffusion(M=40), device="cpu")
     results = compiled.run(trials=30)
     least = results.loops["A.loop"].iterations.min()
-    (line,) = (line for line in as_text(results, "").splitlines() if line.startswith("loop "))
+    (line,) = (
+        line for line in results_as_text(results, "").splitlines() if line.startswith("loop ")
+    )
     assert line.startswith(f"loop A.loop: {least} to 40 iterations; ")
     assert StoppedBy.CONDITION.value in line
     said = json.loads(results.to_json())["loops"]["A.loop"]

@@ -1,4 +1,4 @@
-"""The command line as tests call it: `cli("run", path, "--json")`, and models to call it with."""
+"""Fixtures for tests of the command line: `cli("run", path, "--json")`, and models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdf_loop.demo import DEMOS
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended and what it printed."""
+    """Exit code of a command and the texts that it printed."""
 
     code: int
     out: str
@@ -25,7 +25,7 @@ class Outcome:
 
     @property
     def json(self) -> Any:
-        """The one JSON object that was printed; strict JSON, without NaN and Infinity."""
+        """The JSON object on stdout. NaN and Infinity, which are not JSON, fail the test."""
 
         def refuse(word: str) -> None:
             raise AssertionError(f"{word} is no JSON")
@@ -38,28 +38,28 @@ Cli = Callable[..., Outcome]
 
 @pytest.fixture
 def cli() -> Cli:
-    """Run a command in this process; anything but an orderly exit fails the test."""
+    """Return a function that runs a command in this process. Any exception except SystemExit fails the test."""
 
     def run(*arguments: Any) -> Outcome:
-        result = CliRunner().invoke(
+        invocation = CliRunner().invoke(
             commands, [str(argument) for argument in arguments], prog_name="mdf-loop"
         )
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return Outcome(result.exit_code, result.stdout, result.stderr)
+        if invocation.exception is not None and not isinstance(invocation.exception, SystemExit):
+            raise invocation.exception
+        return Outcome(invocation.exit_code, invocation.stdout, invocation.stderr)
 
     return run
 
 
 @pytest.fixture
 def demos() -> dict[str, Path]:
-    """The models of `mdf-loop demo`, by name."""
+    """Return the models of `mdf-loop demo` by name."""
     return {demo.name: demo.path for demo in DEMOS}
 
 
 @pytest.fixture
 def sample(demos: dict[str, Path]) -> Path:
-    """The sample of the ONNX Loop document: 6, [12, -6], False after 2 iterations."""
+    """Return the sample of the ONNX Loop document: 6, [12, -6], False after 2 iterations."""
     return demos["sum_and_difference"]
 
 
@@ -111,7 +111,7 @@ Growth:
 
 @pytest.fixture
 def double(tmp_path: Path) -> Path:
-    """A model without loops: y = 2 x, inverse = 1 / x, and a parameter half = x / 2."""
+    """Return a model without loops: y = 2 x, inverse = 1 / x, and a parameter half = x / 2."""
     path = tmp_path / "double.yaml"
     path.write_text(DOUBLE)
     return path
@@ -119,7 +119,7 @@ def double(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def endless(tmp_path: Path) -> Path:
-    """A loop with neither trip count nor condition: x grows by 1."""
+    """Return a loop without trip count and condition, in which x increases by 1."""
     path = tmp_path / "endless.yaml"
     path.write_text(GROWTH)
     return path
@@ -127,7 +127,7 @@ def endless(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
-    """A model with two mistakes."""
+    """Return a model with two errors."""
     path = tmp_path / "broken.yaml"
     path.write_text(DOUBLE.replace("x * 2", "z * 2").replace("x / 2", "numpy.exq(x)"))
     return path

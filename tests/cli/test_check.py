@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 
-def test_a_good_model(cli, sample):
+def test_a_valid_model(cli, sample):
     outcome = cli("check", sample)
     assert outcome.code == 0
     assert outcome.err == ""
@@ -20,25 +20,25 @@ def test_a_model_without_loops(cli, double):
     assert cli("check", double).out == "no problems: 1 input, 2 outputs, 0 loops\n"
 
 
-def test_types_given_by_inputs_count(cli, double):
+def test_inputs_are_checked(cli, double):
     assert cli("check", double, "--input", "x=[1, 2]").code == 0
     outcome = cli("check", double, "--input", "z=1")
     assert outcome.code == 2
     assert "the model has no input 'z'" in outcome.err
 
 
-def test_nothing_is_run(cli, endless):
+def test_check_runs_no_model(cli, endless):
     assert cli("check", endless).code == 2
     outcome = cli("check", endless, "--max-iterations", 10**18)
     assert outcome.code == 0
     assert "grow.f: endless loop, 1 carried, 0 recorded" in outcome.out
 
 
-def test_precision_and_shapes_are_taken(cli, double):
+def test_precision_and_shapes_are_options(cli, double):
     assert cli("check", double, "--precision", "float32", "--shapes", "dynamic").code == 0
 
 
-def test_what_nothing_reads_is_a_note(cli, tmp_path):
+def test_an_unread_parameter_has_a_note(cli, tmp_path):
     path = tmp_path / "model.yaml"
     node = "{parameters: {mode: {value: constant}}, output_ports: {y: {value: '1.5'}}}"
     path.write_text(f"m: {{graphs: {{g: {{nodes: {{n: {node}}}}}}}}}")
@@ -50,17 +50,17 @@ def test_what_nothing_reads_is_a_note(cli, tmp_path):
     ]
 
 
-def model(tmp_path, nodes, more=""):
+def model(tmp_path, nodes, graph_keys=""):
     path = tmp_path / "model.yaml"
-    path.write_text(f"m: {{graphs: {{g: {{nodes: {nodes}{more}}}}}}}")
+    path.write_text(f"m: {{graphs: {{g: {{nodes: {nodes}{graph_keys}}}}}}}")
     return path
 
 
 def test_states_are_checked_over_time(cli, tmp_path):
-    """Each evaluation alone computes no derivative, and can be read."""
+    """Only a run over time computes derivatives, so one evaluation alone has no error."""
     state = "{default_initial_value: 0.0, time_derivative: '1.0 - V / tau + x'}"
-    more = "{default_initial_value: '[0.0, 0.0, 0.0]', time_derivative: -x}"
-    parameters = f"tau: {{value: [144.0, 100.0]}}, x: {more}, V: {state}"
+    second_state = "{default_initial_value: '[0.0, 0.0, 0.0]', time_derivative: -x}"
+    parameters = f"tau: {{value: [144.0, 100.0]}}, x: {second_state}, V: {state}"
     nodes = f"{{cell: {{parameters: {{{parameters}}}, output_ports: {{V: {{value: V}}}}}}}}"
     path = model(tmp_path, nodes)
     outcome = cli("check", path)
@@ -70,7 +70,7 @@ def test_states_are_checked_over_time(cli, tmp_path):
 
 
 def test_feedback_is_checked_over_time(cli, tmp_path):
-    """What comes back has another shape in every step."""
+    """The value that returns has another shape in every step."""
     node = (
         "{input_ports: {x: {default_value: [1.0]}}, output_ports: {y: {value: 'x @ [[1.0, 2.0]]'}}}"
     )
@@ -83,7 +83,7 @@ def test_feedback_is_checked_over_time(cli, tmp_path):
     assert outcome.err == cli("run", path, "--steps", 3).err
 
 
-def test_whether_a_node_has_run_is_no_output(cli, tmp_path):
+def test_execution_counts_are_no_outputs(cli, tmp_path):
     nodes = "{a: {output_ports: {y: {value: '1.0'}}}, b: {output_ports: {z: {value: '2.0'}}}}"
     conditions = "{node_specific: {b: {type: AfterNPasses, kwargs: {n: 1}}}}"
     path = model(tmp_path, nodes, f", conditions: {conditions}")
@@ -106,7 +106,7 @@ def test_a_state_that_reads_the_new_value_of_another(cli, tmp_path, order, pair)
     assert f"\n  at $.graphs[0].nodes['n'].parameters['{reader}']\n" in outcome.out
 
 
-def test_several_models_are_checked_each(cli, sample, double):
+def test_each_of_several_models_is_checked(cli, sample, double):
     outcome = cli("check", sample, double)
     assert outcome.code == 0
     lines = outcome.out.splitlines()
@@ -114,7 +114,7 @@ def test_several_models_are_checked_each(cli, sample, double):
     assert lines[-2:] == [f"{double}:", "no problems: 1 input, 2 outputs, 0 loops"]
 
 
-def test_one_that_is_wrong_does_not_end_it(cli, double, tmp_path):
+def test_models_after_an_invalid_one_are_checked(cli, double, tmp_path):
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text("m: {graphs: {g: {nodes: {n: {output_ports: {y: {value: missing}}}}}}}")
     outcome = cli("check", wrong, double, tmp_path / "none.yaml")
@@ -124,7 +124,7 @@ def test_one_that_is_wrong_does_not_end_it(cli, double, tmp_path):
     assert "no problems: 1 input, 2 outputs, 0 loops" in outcome.out
 
 
-def test_a_model_is_needed(cli):
+def test_a_missing_argument(cli):
     outcome = cli("check")
     assert outcome.code == 2
     assert "Missing argument 'MODEL...'" in outcome.err

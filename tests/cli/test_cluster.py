@@ -1,4 +1,4 @@
-"""`--cluster`, `--grid` and `mdf-loop cluster check`: the same numbers, and errors in words."""
+"""`--cluster`, `--grid` and `mdf-loop cluster check`: equal numbers, and clear errors."""
 
 from __future__ import annotations
 
@@ -23,82 +23,85 @@ TIME = ("--steps", 50, "--dt", 0.1)
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Where the scheduler of two processes listens."""
+    """Return the address of a scheduler with two processes."""
     with connected(2) as client:
         client.wait_for_workers(2)
         yield client.scheduler.address
 
 
-def test_a_sweep_gives_what_it_gives_alone(cli: Cli, address: str) -> None:
-    given = ("run", MODEL, "--sweep", "current=0:2:9", *TIME, "--json")
-    alone, shared = cli(*given), cli(*given, "--cluster", address, "--block", 4)
-    assert (shared.code, shared.err) == (0, "")
-    assert shared.json["outputs"] == alone.json["outputs"]
-    assert shared.json["axes"] == alone.json["axes"]
+def test_a_sweep_is_equal_on_a_cluster(cli: Cli, address: str) -> None:
+    arguments = ("run", MODEL, "--sweep", "current=0:2:9", *TIME, "--json")
+    local, clustered = cli(*arguments), cli(*arguments, "--cluster", address, "--block", 4)
+    assert (clustered.code, clustered.err) == (0, "")
+    assert clustered.json["outputs"] == local.json["outputs"]
+    assert clustered.json["axes"] == local.json["axes"]
 
 
 def test_a_grid_has_an_axis_for_each_name(cli: Cli) -> None:
-    crossed = ("--grid", "current=0:1:3", "--grid", "fn.a=[0.6, 0.7]")
-    done = cli("run", MODEL, *crossed, *TIME)
-    assert done.code == 0
-    assert "fn.v: float64[current=3, fn.a=2, time=50]" in done.out
+    grid_options = ("--grid", "current=0:1:3", "--grid", "fn.a=[0.6, 0.7]")
+    outcome = cli("run", MODEL, *grid_options, *TIME)
+    assert outcome.code == 0
+    assert "fn.v: float64[current=3, fn.a=2, time=50]" in outcome.out
 
 
 def test_a_store_is_resumed(cli: Cli, address: str, tmp_path: Path) -> None:
     store = tmp_path / "s.zarr"
-    given = (*("run", MODEL, "--sweep", "current=0:2:9", *TIME, "--output", store), *("--block", 4))
-    first = cli(*given, "--cluster", address)
+    arguments = (
+        *("run", MODEL, "--sweep", "current=0:2:9", *TIME, "--output", store),
+        *("--block", 4),
+    )
+    first = cli(*arguments, "--cluster", address)
     assert first.code == 0, first.err
-    again = cli(*given, "--cluster", address, "--resume")
-    assert again.code == 0, again.err
-    other = cli(*given, "--cluster", address, "--resume", "--set", "fn.a=0.6")
-    assert other.code == 2
-    assert "the store" in other.err
-    assert "begin anew without resume" in other.err
-    kept = xarray.open_zarr(store)
-    assert kept.sizes["batch"] == 9
-    assert np.isfinite(kept["fn.v"]).all()
+    resumed = cli(*arguments, "--cluster", address, "--resume")
+    assert resumed.code == 0, resumed.err
+    changed = cli(*arguments, "--cluster", address, "--resume", "--set", "fn.a=0.6")
+    assert changed.code == 2
+    assert "the store" in changed.err
+    assert "begin anew without resume" in changed.err
+    dataset = xarray.open_zarr(store)
+    assert dataset.sizes["batch"] == 9
+    assert np.isfinite(dataset["fn.v"]).all()
 
 
-def test_what_has_no_members_is_refused(cli: Cli, address: str) -> None:
-    done = cli("run", MODEL, *TIME, "--cluster", address)
-    assert done.code == 2
-    assert "a cluster shares the members of a sweep, or trials" in done.err
+def test_a_run_without_members_is_refused(cli: Cli, address: str) -> None:
+    outcome = cli("run", MODEL, *TIME, "--cluster", address)
+    assert outcome.code == 2
+    assert "a cluster shares the members of a sweep, or trials" in outcome.err
 
 
-@pytest.mark.parametrize("words", [("--block", 4), ("--retries", 1), ("--grid", "a=1")])
-def test_a_word_without_what_it_goes_with(cli: Cli, words: tuple[str, Any]) -> None:
-    done = cli("run", MODEL, *TIME, *words)
-    assert done.code == 2, done.out
-    assert "Traceback" not in done.err
+@pytest.mark.parametrize("options", [("--block", 4), ("--retries", 1), ("--grid", "a=1")])
+def test_options_that_require_other_options(cli: Cli, options: tuple[str, Any]) -> None:
+    outcome = cli("run", MODEL, *TIME, *options)
+    assert outcome.code == 2, outcome.out
+    assert "Traceback" not in outcome.err
 
 
 def test_grid_and_sweep_are_different_sweeps(cli: Cli) -> None:
-    done = cli("run", MODEL, *TIME, "--grid", "current=[1]", "--sweep", "current=[1]")
-    assert done.code == 2
-    assert "--sweep and --grid are different sweeps" in done.err
+    outcome = cli("run", MODEL, *TIME, "--grid", "current=[1]", "--sweep", "current=[1]")
+    assert outcome.code == 2
+    assert "--sweep and --grid are different sweeps" in outcome.err
 
 
-def test_a_cluster_is_tried(cli: Cli, address: str) -> None:
-    done = cli("cluster", "check", address)
-    assert done.code == 0, done.err
-    lines = done.out.splitlines()
+def test_cluster_check_prints_each_worker(cli: Cli, address: str) -> None:
+    outcome = cli("cluster", "check", address)
+    assert outcome.code == 0, outcome.err
+    lines = outcome.out.splitlines()
     assert lines[0].startswith("here: mdf_loop ")
     assert sum("1 threads, as here; " in line for line in lines) == 2
     assert lines[-1].startswith("2 workers, ")
 
 
-def test_workers_that_would_be_refused(cli: Cli, address: str, monkeypatch: Any) -> None:
+def test_cluster_check_reports_different_versions(cli: Cli, address: str, monkeypatch: Any) -> None:
     own = form.form()
     monkeypatch.setattr(form, "form", lambda: {**own, "onnxruntime": "0.0"})
-    done = cli("cluster", "check", address)
-    assert done.code == 1
-    assert f"DIFFERENT: onnxruntime {own['onnxruntime']}" in done.out
-    assert "2 of them would be refused" in done.out
+    outcome = cli("cluster", "check", address)
+    assert outcome.code == 1
+    assert f"DIFFERENT: onnxruntime {own['onnxruntime']}" in outcome.out
+    assert "2 of them would be refused" in outcome.out
 
 
 @pytest.mark.parametrize(
-    ("cluster", "what"),
+    ("cluster", "message"),
     [
         ("0", "a cluster of 0 processes cannot be"),
         ("none.yaml", "cannot read the cluster file 'none.yaml'"),
@@ -107,12 +110,14 @@ def test_workers_that_would_be_refused(cli: Cli, address: str, monkeypatch: Any)
         ("nonsense://127.0.0.1:1", "does not answer"),
     ],
 )
-def test_what_is_no_cluster(cli: Cli, cluster: str, what: str, monkeypatch: Any) -> None:
+def test_invalid_clusters_are_refused(
+    cli: Cli, cluster: str, message: str, monkeypatch: Any
+) -> None:
     monkeypatch.setattr("mdf_loop.cluster.clients.PATIENCE", 0.5)
-    done = cli("cluster", "check", cluster)
-    assert done.code == 2
-    assert what in done.err
-    assert done.out == ""
+    outcome = cli("cluster", "check", cluster)
+    assert outcome.code == 2
+    assert message in outcome.err
+    assert outcome.out == ""
 
 
 def test_reports_have_a_speed(address: str) -> None:

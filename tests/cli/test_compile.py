@@ -1,4 +1,4 @@
-"""`mdf-loop compile`: the file runs in plain ONNX Runtime."""
+"""`mdf-loop compile`: its file runs in plain ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_inputs_fix_the_types_of_the_file(cli, demos, tmp_path):
     session = onnxruntime.InferenceSession(str(target))
     assert {i.name: i.type for i in session.get_inputs()}["input"] == "tensor(double)"
     feeds = {"input": np.ones((2, 3)), "loop_count": np.array(3.0)}
-    given = {i.name: feeds[i.name] for i in session.get_inputs()}
-    np.testing.assert_allclose(session.run(None, given)[0], np.full((2, 3), 0.2), rtol=1e-12)
+    inputs = {i.name: feeds[i.name] for i in session.get_inputs()}
+    np.testing.assert_allclose(session.run(None, inputs)[0], np.full((2, 3), 0.2), rtol=1e-12)
 
 
 def test_the_default_is_beside_the_model(cli, double):
@@ -59,7 +59,7 @@ def test_max_iterations_is_written_into_the_file(cli, endless, tmp_path):
     assert int(session.run(None, {"x": np.array(1)})[0]) == 4
 
 
-def test_no_origin_leaves_the_mdf_model_out(cli, double, tmp_path):
+def test_no_origin_omits_the_mdf_model(cli, double, tmp_path):
     target = tmp_path / "d.onnx"
     assert cli("compile", double, "-o", target).code == 0
     assert origin_of(onnx.load(target)) is not None
@@ -67,7 +67,7 @@ def test_no_origin_leaves_the_mdf_model_out(cli, double, tmp_path):
     assert origin_of(onnx.load(target)) is None
 
 
-def test_targets_that_cannot_be_written(cli, double, tmp_path):
+def test_invalid_targets_are_refused(cli, double, tmp_path):
     for target, sentence in (
         (tmp_path / "model.txt", "does not end in .onnx"),
         (tmp_path / "no" / "model.onnx", "there is no folder"),
@@ -78,7 +78,7 @@ def test_targets_that_cannot_be_written(cli, double, tmp_path):
         assert not target.exists()
 
 
-def test_a_file_is_left_alone_when_the_model_is_wrong(cli, broken, tmp_path):
+def test_an_invalid_model_preserves_the_old_file(cli, broken, tmp_path):
     target = tmp_path / "old.onnx"
     target.write_bytes(b"old")
     assert cli("compile", broken, "-o", target).code == 2

@@ -1,4 +1,4 @@
-"""Shell completion: what shells are told, and that bash itself (zsh, fish, where they are) completes by it."""
+"""Shell completion: the answers to shells, and completion in bash, zsh and fish themselves."""
 
 from __future__ import annotations
 
@@ -17,57 +17,57 @@ from mdf_loop.cli import cli as commands
 SHELLS = ("bash", "zsh", "fish")
 
 
-def said(instruction: str, **variables: str) -> str:
-    result = CliRunner().invoke(
+def run_completion(instruction: str, **variables: str) -> str:
+    invocation = CliRunner().invoke(
         commands, [], prog_name="mdf-loop", env={"_MDF_LOOP_COMPLETE": instruction, **variables}
     )
-    assert result.exit_code == 0
-    return result.stdout
+    assert invocation.exit_code == 0
+    return invocation.stdout
 
 
-def completed(words: str) -> set[str]:
-    """What bash would offer for the last of some words."""
+def bash_completions(words: str) -> set[str]:
+    """Return the completions that bash offers for the last of some words."""
     number = str(len(words.split(" ")) - 1)
-    lines = said("bash_complete", COMP_WORDS=words, COMP_CWORD=number).splitlines()
+    lines = run_completion("bash_complete", COMP_WORDS=words, COMP_CWORD=number).splitlines()
     return {line.partition(",")[2] for line in lines}
 
 
 def test_commands_options_and_kinds_are_offered():
-    assert completed("mdf-loop ") == set(COMMANDS)
-    assert completed("mdf-loop c") == {"check", "compile", "cluster"}
-    assert completed("mdf-loop run --st") == {"--steps"}
-    assert completed("mdf-loop new ") == {"neuron", "decision", "loop"}
+    assert bash_completions("mdf-loop ") == set(COMMANDS)
+    assert bash_completions("mdf-loop c") == {"check", "compile", "cluster"}
+    assert bash_completions("mdf-loop run --st") == {"--steps"}
+    assert bash_completions("mdf-loop new ") == {"neuron", "decision", "loop"}
 
 
 def test_files_are_left_to_the_shell():
-    assert said("bash_complete", COMP_WORDS="mdf-loop run ", COMP_CWORD="2") == "file,\n"
+    assert run_completion("bash_complete", COMP_WORDS="mdf-loop run ", COMP_CWORD="2") == "file,\n"
 
 
-def test_zsh_and_fish_are_told_what_a_command_does():
-    zsh = said("zsh_complete", COMP_WORDS="mdf-loop ver", COMP_CWORD="1").splitlines()
+def test_zsh_and_fish_show_descriptions():
+    zsh = run_completion("zsh_complete", COMP_WORDS="mdf-loop ver", COMP_CWORD="1").splitlines()
     assert zsh[:2] == ["plain", "verify"]
     assert zsh[2].startswith("Compare MODEL")
-    fish = said("fish_complete", COMP_WORDS="mdf-loop ver", COMP_CWORD="ver")
+    fish = run_completion("fish_complete", COMP_WORDS="mdf-loop ver", COMP_CWORD="ver")
     assert fish.startswith("plain\tverify") or fish.startswith("plain,verify")
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_each_shell_gets_its_script(shell):
-    script = said(f"{shell}_source")
+    script = run_completion(f"{shell}_source")
     assert f"_MDF_LOOP_COMPLETE={shell}_complete" in script
     assert "mdf-loop" in script
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """A PATH on which there is `mdf-loop`, that of this checkout."""
+    """Return a PATH with the program `mdf-loop` of this checkout."""
     program = tmp_path / "mdf-loop"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mdf_loop "$@"\n')
     program.chmod(0o755)
     return os.pathsep.join((str(tmp_path), os.environ["PATH"]))
 
 
-ASKING = {
+SHELL_SCRIPTS = {
     "bash": 'eval "$(_MDF_LOOP_COMPLETE=bash_source mdf-loop)"\n'
     "COMP_WORDS=(mdf-loop ver); COMP_CWORD=1\n"
     '_mdf_loop_completion mdf-loop\necho "${COMPREPLY[@]}"',
@@ -75,20 +75,20 @@ ASKING = {
     'eval "$(_MDF_LOOP_COMPLETE=zsh_source mdf-loop)"\necho ${_comps[mdf-loop]}',
     "fish": '_MDF_LOOP_COMPLETE=fish_source mdf-loop | source\ncomplete -C"mdf-loop ver"',
 }
-ANSWER = {"bash": "verify", "zsh": "_mdf_loop_completion", "fish": "verify"}
+COMPLETIONS = {"bash": "verify", "zsh": "_mdf_loop_completion", "fish": "verify"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_shell_itself_completes(shell, path):
+def test_completion_in_the_shell(shell, path):
     if shutil.which(shell) is None:
         pytest.skip(f"there is no {shell} here")
-    done = subprocess.run(
-        [shell, "-c", ASKING[shell]],
+    process = subprocess.run(
+        [shell, "-c", SHELL_SCRIPTS[shell]],
         capture_output=True,
         text=True,
         timeout=120,
         env={**os.environ, "PATH": path, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split()[:1] == [ANSWER[shell]], done.stderr
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.split()[:1] == [COMPLETIONS[shell]], process.stderr

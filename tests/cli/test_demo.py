@@ -9,7 +9,7 @@ from mdf_loop.demo import DEMOS
 
 
 @pytest.mark.slow
-def test_the_demo_leaves_models_pictures_and_onnx_files(cli, tmp_path):
+def test_the_demo_writes_models_pictures_and_onnx_files(cli, tmp_path):
     folder = tmp_path / "made" / "here"
     outcome = cli("demo", "--output", folder)
     assert (outcome.code, outcome.err) == (0, "")
@@ -29,7 +29,7 @@ def test_the_demo_can_be_run_again(cli, tmp_path):
     assert cli("demo", "--output", tmp_path).code == 0
 
 
-def test_a_folder_that_cannot_be_made(cli, tmp_path):
+def test_a_file_as_folder_is_refused(cli, tmp_path):
     (tmp_path / "file").write_text("")
     outcome = cli("demo", "--output", tmp_path / "file")
     assert outcome.code == 2

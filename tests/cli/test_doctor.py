@@ -13,17 +13,17 @@ def lines(outcome) -> dict[str, str]:
     return dict(line.split(maxsplit=1) for line in outcome.out.splitlines())
 
 
-def test_everything_that_matters_has_a_line(cli):
-    said = lines(cli("doctor"))
-    assert said["mdf-loop"] == mdf_loop.__version__
-    assert said["onnx"] == importlib.metadata.version("onnx")
-    assert said["cpu"] == "works (sample loop gives 6)"
-    assert said["drawing"].startswith("works (")
-    assert said["modeci_mdf"] == "onnx::Loop is registered"
-    assert said["python"].startswith("3.")
+def test_each_part_has_a_line(cli):
+    report = lines(cli("doctor"))
+    assert report["mdf-loop"] == mdf_loop.__version__
+    assert report["onnx"] == importlib.metadata.version("onnx")
+    assert report["cpu"] == "works (sample loop gives 6)"
+    assert report["drawing"].startswith("works (")
+    assert report["modeci_mdf"] == "onnx::Loop is registered"
+    assert report["python"].startswith("3.")
 
 
-def test_missing_packages_say_what_to_install(cli, monkeypatch):
+def test_missing_packages_have_an_install_command(cli, monkeypatch):
     def absent(name: str) -> str:
         raise importlib.metadata.PackageNotFoundError(name)
 
@@ -31,12 +31,12 @@ def test_missing_packages_say_what_to_install(cli, monkeypatch):
     assert lines(cli("doctor"))["onnx-ir"] == "missing: pip install onnx-ir"
 
 
-def test_without_cuda_the_reason_is_said(cli, monkeypatch):
+def test_missing_cuda_has_a_reason(cli, monkeypatch):
     monkeypatch.setattr(device, "cuda_problem", lambda: "there is none")
     assert lines(cli("doctor"))["cuda"] == "not usable: there is none"
 
 
-def test_a_plugin_that_was_taken_out_is_noticed(cli):
+def test_an_unregistered_plugin_is_reported(cli):
     mdf_loop.unregister()
     try:
         assert lines(cli("doctor"))["modeci_mdf"] == "onnx::Loop is not registered"
@@ -44,7 +44,7 @@ def test_a_plugin_that_was_taken_out_is_noticed(cli):
         mdf_loop.register()
 
 
-def test_what_fails_is_said_and_not_raised(cli, monkeypatch):
+def test_failures_are_reported(cli, monkeypatch):
     from mdf_loop import drawing
     from mdf_loop.api import compiled
     from mdf_loop.errors import DeviceError
@@ -57,6 +57,6 @@ def test_what_fails_is_said_and_not_raised(cli, monkeypatch):
 
     monkeypatch.setattr(compiled, "compile", no_session)
     monkeypatch.setattr(drawing, "renderer", no_renderer)
-    said = lines(cli("doctor"))
-    assert said["cpu"] == "not usable: the runtime is broken"
-    assert said["drawing"] == "not usable: Graphviz is broken"
+    report = lines(cli("doctor"))
+    assert report["cpu"] == "not usable: the runtime is broken"
+    assert report["drawing"] == "not usable: Graphviz is broken"

@@ -30,7 +30,7 @@ def dot(cli, model, tmp_path, *options) -> str:
     return target.read_text()
 
 
-def test_levels_show_more_and_more(cli, sample, tmp_path):
+def test_higher_levels_show_more(cli, sample, tmp_path):
     pictures = [dot(cli, sample, tmp_path, "--level", level) for level in range(4)]
     assert len(set(pictures)) == 4
     assert "loop_1" in pictures[1]
@@ -38,21 +38,21 @@ def test_levels_show_more_and_more(cli, sample, tmp_path):
 
 
 def test_depth_captures_and_rankdir_change_the_picture(cli, sample, tmp_path):
-    plain = dot(cli, sample, tmp_path)
-    assert "rankdir=LR" in plain
+    default_picture = dot(cli, sample, tmp_path)
+    assert "rankdir=LR" in default_picture
     assert "rankdir=TB" in dot(cli, sample, tmp_path, "--rankdir", "TB")
-    assert dot(cli, sample, tmp_path, "--depth", 0) != plain
-    assert dot(cli, sample, tmp_path, "--captures", "off") != plain
+    assert dot(cli, sample, tmp_path, "--depth", 0) != default_picture
+    assert dot(cli, sample, tmp_path, "--captures", "off") != default_picture
 
 
-def test_over_time_the_graph_stands_inside_of_one_loop(cli, sample, tmp_path):
+def test_over_time_has_one_loop(cli, sample, tmp_path):
     assert "for each time step" in dot(cli, sample, tmp_path, "--over-time")
     assert "for each time step" not in dot(cli, sample, tmp_path)
 
 
 def test_focus_and_collapse(cli, sample, tmp_path):
-    plain = dot(cli, sample, tmp_path)
-    assert len(dot(cli, sample, tmp_path, "--collapse", "loop_node")) < len(plain)
+    default_picture = dot(cli, sample, tmp_path)
+    assert len(dot(cli, sample, tmp_path, "--collapse", "loop_node")) < len(default_picture)
     assert "constants" in dot(cli, sample, tmp_path, "--focus", "loop_node")
     outcome = cli("draw", sample, "-o", tmp_path / "x.dot", "--focus", "loop_nod")
     assert (outcome.code, outcome.out) == (2, "")
@@ -75,7 +75,7 @@ def test_options_out_of_range(cli, sample, option):
     assert option[0] in outcome.err
 
 
-def test_targets_that_cannot_be_written(cli, sample, tmp_path):
+def test_invalid_targets_are_refused(cli, sample, tmp_path):
     for name in ("picture.bmp", "no/picture.svg"):
         outcome = cli("draw", sample, "-o", tmp_path / name)
         assert (outcome.code, outcome.out) == (2, "")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mdf_loop.pipeline import ONNXRUNTIME, evaluation
 
 
-def after(out: str) -> dict[str, str]:
-    """What is said of each pass, by its name; of one that comes twice, the last."""
+def pass_reports(out: str) -> dict[str, str]:
+    """Return the report of each pass by its name, and the last report of a pass that runs twice."""
     lines = [line.removeprefix("after ") for line in out.splitlines() if line.startswith("after ")]
     return dict(line.split(": ", 1) for line in lines)
 
@@ -17,28 +17,28 @@ def test_the_program_and_each_pass_in_order(cli, sample):
     assert outcome.out.startswith("as read\n  program(")
     order = [apply.__name__ for apply in (*evaluation(), *ONNXRUNTIME)]
     lines = [line for line in outcome.out.splitlines() if line.startswith("after ")]
-    shown = [line.removeprefix("after ").partition(":")[0] for line in lines]
-    assert shown == order
+    pass_names = [line.removeprefix("after ").partition(":")[0] for line in lines]
+    assert pass_names == order
 
 
-def test_inputs_and_options_decide_about_the_program(cli, double):
-    read = "program(%x: float64[2])"
-    assert read in cli("explain", double, "--passes", "--input", "x=[1.5, 2]").out
+def test_inputs_and_options_change_the_program(cli, double):
+    program_text = "program(%x: float64[2])"
+    assert program_text in cli("explain", double, "--passes", "--input", "x=[1.5, 2]").out
     half = cli("explain", double, "--passes", "--precision", "float32", "--input", "x=0.5").out
     assert "program(%x: float32[])" in half
 
 
-def test_what_decides_about_the_program_is_for_passes(cli, double):
+def test_program_options_require_passes(cli, double):
     outcome = cli("explain", double, "--precision", "float32")
     assert outcome.code == 2
     assert "--precision is about the program: give --passes too" in outcome.err
 
 
-def test_a_model_that_is_refused(cli, endless):
+def test_an_endless_loop_is_refused(cli, endless):
     outcome = cli("explain", endless, "--passes")
     assert outcome.code == 2
     assert "EndlessLoopError" in outcome.err
 
 
-def test_what_a_pass_changed_is_counted(cli, sample):
-    assert after(cli("explain", sample, "--passes").out)["report_loops"] == "2 lines new"
+def test_changed_lines_are_counted(cli, sample):
+    assert pass_reports(cli("explain", sample, "--passes").out)["report_loops"] == "2 lines new"

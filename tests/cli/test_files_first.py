@@ -1,4 +1,4 @@
-"""A file that cannot be written is refused before anything that may take long."""
+"""Commands refuse an invalid output file before they do anything slow."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ COMMANDS = {
     "fit no.csv --free n.v=0..1 --plot": ("model.yaml", ".png"),
     "fit no.csv --free n.v=0..1 --write": ("model.yaml", ".yaml"),
 }
-"""Every command that writes a file, what it reads and what it may write."""
+"""Commands that write a file, with the suffixes of their input file and of their output file."""
 
 
 @pytest.mark.parametrize("place", ["no folder", "a folder"])
 @pytest.mark.parametrize("words", COMMANDS)
-def test_before_the_model_is_read(cli, tmp_path, words: str, place: str) -> None:
+def test_invalid_outputs_are_refused_before_reading_the_model(
+    cli, tmp_path, words: str, place: str
+) -> None:
     command, *options = words.split()
     model, suffix = COMMANDS[words]
-    taken = tmp_path / f"taken{suffix}"
-    taken.mkdir()
+    folder = tmp_path / f"taken{suffix}"
+    folder.mkdir()
     target, sentence = {
         "no folder": (tmp_path / "no" / f"file{suffix}", "there is no folder"),
-        "a folder": (taken, "it is no file"),
+        "a folder": (folder, "it is no file"),
     }[place]
     outcome = cli(command, tmp_path / model, *options, target)
     assert (outcome.code, outcome.out) == (2, "")
@@ -36,15 +38,15 @@ def test_before_the_model_is_read(cli, tmp_path, words: str, place: str) -> None
     assert sentence in outcome.err
 
 
-def test_a_picture_takes_its_place_when_it_is_whole(cli, double, tmp_path, monkeypatch) -> None:
+def test_a_failed_drawing_preserves_the_old_picture(cli, double, tmp_path, monkeypatch) -> None:
     target = tmp_path / "old.svg"
     target.write_text("old")
-    monkeypatch.setattr("mdf_loop.drawing.picture.render", _fails)
+    monkeypatch.setattr("mdf_loop.drawing.picture.render", _fail)
     assert cli("draw", double, "-o", target).code == 2
     assert target.read_text() == "old"
 
 
-def _fails(dot: str, form: str) -> bytes:
+def _fail(dot: str, form: str) -> bytes:
     from mdf_loop.errors import UnsupportedError
 
     raise UnsupportedError("no ink")

@@ -1,4 +1,4 @@
-"""`mdf-loop fit`: what is printed and written, what is refused, exit codes."""
+"""`mdf-loop fit`: its output, its files, its refusals and its exit codes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_what_is_printed(cli: Cli, folder: Path) -> None:
+def test_printed_table(cli: Cli, folder: Path) -> None:
     done = cli("fit", *f"cell.yaml data.csv {FREE} --against cell.V --dt {DT}".split())
     assert done.code == 0, done.err
     assert done.out.splitlines()[0].split() == [
@@ -40,17 +40,17 @@ def test_what_is_printed(cli: Cli, folder: Path) -> None:
 
 
 def test_one_json_object(cli: Cli, folder: Path) -> None:
-    done = cli("fit", *f"cell.yaml data.csv {FREE} --against cell.V=V --dt {DT} --json".split())
-    made = json.loads(done.out)
+    outcome = cli("fit", *f"cell.yaml data.csv {FREE} --against cell.V=V --dt {DT} --json".split())
+    fit_content = json.loads(outcome.out)
     fit = mdf_loop.compile("cell.yaml").fit(
         "data.csv", {"cell.tau": (0.5, 5), "cell.gain": (1, 6)}, "cell.V", dt=DT
     )
-    assert made["estimates"] == fit.estimates
-    assert made["stopped_by"] == "completed"
-    assert made["agreeing"] == 4
+    assert fit_content["estimates"] == fit.estimates
+    assert fit_content["stopped_by"] == "completed"
+    assert fit_content["agreeing"] == 4
 
 
-def test_what_is_written(cli: Cli, folder: Path) -> None:
+def test_written_files(cli: Cli, folder: Path) -> None:
     words = "--output fit.json --plot fit.svg --write fitted.yaml"
     done = cli(
         "fit",
@@ -67,18 +67,18 @@ def test_what_is_written(cli: Cli, folder: Path) -> None:
 def test_subjects(cli: Cli, folder: Path) -> None:
     words = f"{FREE} --dt {DT} --subject a=data.csv --subject b=other.csv --shared cell.tau"
     done = cli("fit", *f"cell.yaml {words} --json".split())
-    made = json.loads(done.out)
-    taus = {each["estimates"]["cell.tau"] for each in made["subjects"].values()}
-    assert list(made["subjects"]) == ["a", "b"]
+    fit_content = json.loads(done.out)
+    taus = {each["estimates"]["cell.tau"] for each in fit_content["subjects"].values()}
+    assert list(fit_content["subjects"]) == ["a", "b"]
     assert len(taus) == 1
-    assert made["shared"] == ["cell.tau"]
+    assert fit_content["shared"] == ["cell.tau"]
 
 
 @pytest.mark.slow
 def test_reaction_times(cli: Cli, folder: Path) -> None:
     (folder / "ddm.yaml").write_text(yaml.safe_dump(document_of(DECISION)))
-    made = compiled(DECISION).run(trials=300, seed=5, progress=False)
-    rows = np.column_stack([made["ddm.rt"], made["ddm.choice"]])
+    results = compiled(DECISION).run(trials=300, seed=5, progress=False)
+    rows = np.column_stack([results["ddm.rt"], results["ddm.choice"]])
     np.savetxt("rt.csv", rows, "%.6g", ",", header="rt,choice", comments="")
     words = "--free ddm.drift=0..3 --rt ddm.rt --choice ddm.choice --trials 300 --points 16"
     done = cli("fit", *f"ddm.yaml rt.csv {words} --json".split())
@@ -90,8 +90,8 @@ def test_reaction_times(cli: Cli, folder: Path) -> None:
 def test_conditions_share_a_threshold(cli: Cli, folder: Path) -> None:
     (folder / "ddm.yaml").write_text(yaml.safe_dump(document_of(DECISION)))
     for name, drift in (("hard", 0.5), ("easy", 1.5)):
-        made = compiled(DECISION).run(set={"ddm.drift": drift}, trials=300, progress=False)
-        rows = np.column_stack([made["ddm.rt"], made["ddm.choice"]])
+        results = compiled(DECISION).run(set={"ddm.drift": drift}, trials=300, progress=False)
+        rows = np.column_stack([results["ddm.rt"], results["ddm.choice"]])
         np.savetxt(f"{name}.csv", rows, "%.6g", ",", header="rt,choice", comments="")
     words = "--free ddm.drift=0..3 --free ddm.threshold=0.4..2 --shared ddm.threshold"
     words += " --rt ddm.rt --choice ddm.choice --trials 300 --points 16 --json"
@@ -103,7 +103,7 @@ def test_conditions_share_a_threshold(cli: Cli, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("cell.yaml data.csv --free cell.tau=1 --dt 0.1", "--free 'cell.tau=1' says no bounds"),
         ("cell.yaml data.csv --free cell.tau=2..1 --dt 0.1", "leave nothing between them"),
@@ -120,16 +120,16 @@ def test_conditions_share_a_threshold(cli: Cli, folder: Path) -> None:
         (f"cell.yaml data.csv {FREE} --dt 0.1 --steps 10", "match no step"),
     ],
 )
-def test_what_is_refused(cli: Cli, folder: Path, words: str, said: str) -> None:
+def test_invalid_options_are_refused(cli: Cli, folder: Path, words: str, message: str) -> None:
     before = {path: path.read_bytes() for path in folder.iterdir()}
     done = cli("fit", *words.split())
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
     assert not done.out
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_a_time_limit_gives_what_was_reached(cli: Cli, folder: Path) -> None:
+def test_a_time_limit_prints_the_best_fit(cli: Cli, folder: Path) -> None:
     done = cli(
         "fit",
         *f"cell.yaml data.csv {FREE} --dt {DT} --steps {STEPS} --time-limit 0.000001 --json".split(),
@@ -138,8 +138,8 @@ def test_a_time_limit_gives_what_was_reached(cli: Cli, folder: Path) -> None:
     assert json.loads(done.out)["stopped_by"] == "time_limit"
 
 
-def test_a_derivative_that_is_no_number_is_a_line_on_stderr(cli: Cli, folder: Path) -> None:
-    """The derivative by b is nan everywhere: an infinite slope times 0."""
+def test_a_nan_derivative_has_a_warning(cli: Cli, folder: Path) -> None:
+    """The derivative with respect to b is nan everywhere: an infinite slope times 0."""
     parameters = {"a": {"value": 1.0}, "b": {"value": 1.0}, "n": {"value": "n + 1"}}
     output = {"y": {"value": "a * n + b * n * n + numpy.sqrt(b * 0.0)"}}
     nodes = {"c": {"parameters": parameters, "output_ports": output}}

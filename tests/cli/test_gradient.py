@@ -23,7 +23,7 @@ CELL = {
     },
     "output_ports": {"V": {"value": "v"}},
 }
-"""By hand, of one evaluation: V = start a + current; sum(V) = 2.5, by a 3, by start [0.5, 0.5]."""
+"""V = start a + current. By hand for one evaluation: sum(V) = 2.5, derivatives 3 for a, [0.5, 0.5] for start."""
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def cell(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_table_has_the_number_and_each_name(cli, cell):
+def test_table_of_the_gradient(cli, cell):
     names = ("cell.a", "cell.start", "current")
     outcome = cli("gradient", cell, "--of", "cell.V:sum", *(w for n in names for w in ("--wrt", n)))
     assert (outcome.code, outcome.err) == (0, "")
@@ -58,17 +58,17 @@ def test_json_is_one_object_and_nothing_else(cli, cell):
     assert (content["seed"], content["native"]) == (0, {})
 
 
-def test_nan_is_text_in_json(cli, cell):
+def test_nan_is_a_string_in_json(cli, cell):
     words = ("--of", "cell.V:sum", "--wrt", "cell.a", "--set", "cell.a=nan", "--json")
     assert cli("gradient", cell, *words).json["value"] == "nan"
 
 
-def asked(cli, cell: Path, *words: object) -> dict:
+def gradient_json(cli, cell: Path, *words: object) -> dict:
     return cli("gradient", cell, "--wrt", "cell.a", *words, "--json").json
 
 
-def test_it_is_what_python_gives(cli, cell):
-    content = asked(
+def test_gradient_equals_the_python_api(cli, cell):
+    content = gradient_json(
         *(cli, cell, "--of", "cell.V:mean", "--of", "cell.V:last", "--steps", 20, "--dt", 0.1),
         *("--set", "cell.start=[0.5, 0.25]", "--input", "current=0.125", "--native", "off"),
     )
@@ -86,7 +86,7 @@ def test_it_is_what_python_gives(cli, cell):
 
 
 def test_a_sweep_has_a_number_for_each_member(cli, cell):
-    content = asked(cli, cell, "--of", "cell.V:sum", "--sweep", "cell.a=0:1:3")
+    content = gradient_json(cli, cell, "--of", "cell.V:sum", "--sweep", "cell.a=0:1:3")
     assert content["value"] == [1.0, 2.5, 4.0]
     assert content["gradient"]["cell.a"] == {
         "dtype": "float64",
@@ -95,15 +95,18 @@ def test_a_sweep_has_a_number_for_each_member(cli, cell):
     }
 
 
-def test_the_way_back_is_cut_where_it_is_said(cli, cell):
-    """The last of V[t] = V[t - 1] a + current: by a, what it was before, twice in all elements."""
+def test_truncate_and_stop(cli, cell):
+    """The last V[t] = V[t - 1] a + current: truncation leaves the derivative V[t - 1] in each element."""
     words = ("--of", "cell.V:last", "--steps", 20)
-    whole, truncated = asked(cli, cell, *words), asked(cli, cell, *words, "--truncate", 1)
+    whole, truncated = (
+        gradient_json(cli, cell, *words),
+        gradient_json(cli, cell, *words, "--truncate", 1),
+    )
     before = mdf_loop.compile(str(cell)).run(steps=19)["cell.V"][-1].sum()
     assert truncated["value"] == whole["value"]
     assert truncated["gradient"]["cell.a"]["data"] == pytest.approx(before, rel=1e-12)
     assert whole["gradient"]["cell.a"]["data"] > 1.5 * before
-    stopped = asked(cli, cell, *words, "--stop", "cell.V")
+    stopped = gradient_json(cli, cell, *words, "--stop", "cell.V")
     assert stopped["gradient"]["cell.a"]["data"] == 0.0
 
 
@@ -114,7 +117,7 @@ ROWS = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch) -> Path:
-    """Files with rows for three steps of `cell.V`, in a folder in which commands run."""
+    """Return a folder with data for three steps of `cell.V`, and make it the working folder."""
     monkeypatch.chdir(tmp_path)
     np.savez("d.npz", **{"cell.V": ROWS, "V": ROWS})
     Path("d.json").write_text(json.dumps({"cell.V": ROWS.tolist(), "V": ROWS.tolist()}))
@@ -131,28 +134,28 @@ def data(tmp_path: Path, monkeypatch) -> Path:
     ["d.npz:V", "d.npz", "d.json:V", "d.json", "d.csv:V", "d.csv", json.dumps(ROWS.tolist())],
 )
 @pytest.mark.parametrize("word", ["sse", "weighted"])
-def test_data_stand_there_or_in_a_file(cli, cell, data, word: str, text: str):
-    content = asked(cli, cell, "--of", f"cell.V:{word}={text}", "--steps", 3)
-    made = mdf_loop.compile(str(cell)).run(steps=3)["cell.V"]
-    by_hand = ((made - ROWS) ** 2 if word == "sse" else made * ROWS).sum()
+def test_data_on_the_command_line_and_in_files(cli, cell, data, word: str, text: str):
+    content = gradient_json(cli, cell, "--of", f"cell.V:{word}={text}", "--steps", 3)
+    voltages = mdf_loop.compile(str(cell)).run(steps=3)["cell.V"]
+    by_hand = ((voltages - ROWS) ** 2 if word == "sse" else voltages * ROWS).sum()
     assert content["value"] == pytest.approx(by_hand, rel=1e-12)
 
 
-def test_results_that_a_run_has_saved_are_data(cli, cell, data):
+def test_saved_results_are_data(cli, cell, data):
     assert cli("run", cell, "--steps", 3, "--output", "results.csv").code == 0
-    content = asked(cli, cell, "--of", "cell.V:sse=results.csv", "--steps", 3)
+    content = gradient_json(cli, cell, "--of", "cell.V:sse=results.csv", "--steps", 3)
     assert (content["value"], content["gradient"]["cell.a"]["data"]) == (0.0, 0.0)
 
 
-def test_a_number_is_for_all_elements(cli, cell):
-    content = asked(cli, cell, "--of", "cell.V:sse=1")
+def test_a_single_number_is_compared_with_all_elements(cli, cell):
+    content = gradient_json(cli, cell, "--of", "cell.V:sse=1")
     assert content["value"] == 0.0**2 + 0.5**2
 
 
 # --- a check ----------------------------------------------------------------------------------------
 
 
-def test_a_derivative_that_differs_exits_with_1(cli, cell, monkeypatch):
+def test_a_wrong_derivative_exits_with_1(cli, cell, monkeypatch):
     right = Gradient.__getitem__
     monkeypatch.setattr(Gradient, "__getitem__", lambda self, name: 1.5 * right(self, name))
     words = ("--of", "cell.V:sum", "--wrt", "cell.a", "--check")
@@ -164,13 +167,13 @@ def test_a_derivative_that_differs_exits_with_1(cli, cell, monkeypatch):
         )
 
 
-def test_what_a_check_has_found_is_in_the_table(cli, cell):
+def test_the_table_has_the_check(cli, cell):
     outcome = cli("gradient", cell, "--of", "cell.V:sum", "--wrt", "cell.start", "--check")
     assert outcome.code == 0
     assert outcome.out.splitlines()[-1].startswith("central differences agree in 2 elements, to ")
 
 
-def test_nothing_is_saved_that_is_in_doubt(cli, cell, tmp_path, monkeypatch):
+def test_wrong_derivatives_are_not_saved(cli, cell, tmp_path, monkeypatch):
     monkeypatch.setattr(gradient_check, "_number", lambda *_: 0.0)
     target = tmp_path / "g.onnx"
     words = ("--of", "cell.V:sum", "--wrt", "cell.a", "--check", "--save", target)
@@ -218,14 +221,14 @@ def test_a_saved_file_runs_in_plain_onnxruntime(cli, cell, tmp_path):
         ("--wrt cell.a", "Missing option '--of'"),
     ],
 )
-def test_what_is_wrong_exits_with_2(cli, cell, words: str, sentence: str):
+def test_invalid_options_exit_with_2(cli, cell, words: str, sentence: str):
     outcome = cli("gradient", cell, *words.split())
     assert (outcome.code, outcome.out) == (2, "")
     assert sentence in outcome.err
     assert "Traceback" not in outcome.err
 
 
-def test_a_derivative_that_is_no_number_is_a_line_on_stderr(cli, tmp_path):
+def test_a_nan_derivative_has_a_warning(cli, tmp_path):
     node = {
         "parameters": {"x": {"value": [1.0, 1.0]}},
         "output_ports": {"y": {"value": "numpy.std(x)"}},
@@ -236,8 +239,8 @@ def test_a_derivative_that_is_no_number_is_a_line_on_stderr(cli, tmp_path):
     assert outcome.code == 0
     assert outcome.json["gradient"]["n.x"]["data"] == ["nan", "nan"]
     (line,) = outcome.err.splitlines()
-    said = "the number is finite, but its derivative by 'n.x' is nan in 2 of 2 elements: "
-    assert line.startswith(f"warning: {said}")
+    message = "the number is finite, but its derivative by 'n.x' is nan in 2 of 2 elements: "
+    assert line.startswith(f"warning: {message}")
     with pytest.warns(UserWarning, match="is nan in 2 of 2 elements") as caught:
         mdf_loop.compile(path).gradient({"n.y": "sum"}, ["n.x"])
     assert line == f"warning: {caught[0].message}"

@@ -1,4 +1,4 @@
-"""`mdf-loop import`: a file of another system becomes a model that runs."""
+"""`mdf-loop import`: the written model runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def powers(tmp_path):
     return path
 
 
-def test_the_model_that_is_written_runs(cli, powers, tmp_path):
+def test_the_written_model_runs(cli, powers, tmp_path):
     target = tmp_path / "powers.yaml"
     outcome = cli("import", powers)
     assert outcome.code == 0
@@ -39,7 +39,7 @@ def test_the_model_that_is_written_runs(cli, powers, tmp_path):
     assert outputs["rows"] == {"dtype": "float32", "shape": [3], "data": [2.0, 4.0, 8.0]}
 
 
-def test_the_body_reads_what_it_captures_from_ports_of_its_node(cli, powers, tmp_path):
+def test_captures_are_ports_of_the_node(cli, powers, tmp_path):
     target = tmp_path / "m.yaml"
     cli("import", powers, "-o", target)
     graph = yaml.safe_load(target.read_text())["powers"]["graphs"]["powers"]
@@ -50,7 +50,7 @@ def test_the_body_reads_what_it_captures_from_ports_of_its_node(cli, powers, tmp
     assert body["metadata"]["outputs"] == ["g", "w", "r"]
 
 
-def test_commands_take_the_file_itself(cli, powers, tmp_path):
+def test_commands_open_onnx_files(cli, powers, tmp_path):
     outputs = cli("run", powers, "--input", "x=2", "--input", "n=3", "--json").json["outputs"]
     assert outputs["y"]["data"] == 16.0
     assert cli("draw", powers, "-o", tmp_path / "powers.svg").code == 0
@@ -58,7 +58,7 @@ def test_commands_take_the_file_itself(cli, powers, tmp_path):
     assert "captured" in cli("explain", powers).out or "x" in cli("explain", powers).out
 
 
-def test_large_tensors_go_to_a_side_file(cli, tmp_path):
+def test_large_tensors_are_in_a_side_file(cli, tmp_path):
     weights = np.arange(10_000, dtype=np.float64).reshape(100, 100)
     model = onnx.parser.parse_model(
         'g <ir_version: 8, opset_import: ["" : 17]> (double[100] x) => (double[100] y)'
@@ -70,8 +70,8 @@ def test_large_tensors_go_to_a_side_file(cli, tmp_path):
     assert f"wrote {tmp_path / 'm.npz'}" in outcome.out
     (stored,) = np.load(tmp_path / "m.npz").values()  # once
     np.testing.assert_array_equal(stored, weights)
-    given = cli("run", tmp_path / "m.yaml", "--input", f"x={[1.0] * 100}", "--json").json
-    assert given["outputs"]["y"]["data"] == weights.sum(axis=1).tolist()
+    content = cli("run", tmp_path / "m.yaml", "--input", f"x={[1.0] * 100}", "--json").json
+    assert content["outputs"]["y"]["data"] == weights.sum(axis=1).tolist()
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_large_tensors_go_to_a_side_file(cli, tmp_path):
         ("missing.onnx", None, "there is no file"),
     ],
 )
-def test_what_cannot_be_imported_is_one_clear_error(cli, tmp_path, name, content, match):
+def test_invalid_files_have_one_clear_error(cli, tmp_path, name, content, match):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     outcome = cli("import", tmp_path / name)
@@ -92,7 +92,7 @@ def test_what_cannot_be_imported_is_one_clear_error(cli, tmp_path, name, content
     assert "Traceback" not in outcome.err
 
 
-def test_a_model_that_is_broken_leaves_no_file(cli, tmp_path):
+def test_an_invalid_model_leaves_no_file(cli, tmp_path):
     (tmp_path / "m.onnx").write_bytes(b"no protobuf")
     cli("import", tmp_path / "m.onnx")
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]

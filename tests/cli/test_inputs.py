@@ -1,4 +1,4 @@
-"""`--input` and `--inputs`: how values are written, and what is refused."""
+"""`--input` and `--inputs`: syntax of values, and refusals."""
 
 from __future__ import annotations
 
@@ -50,28 +50,28 @@ def test_values(text, value):
     "text",
     ["", "abc", "nano", "1 2", "[1, 2", "{'a': 1}", "null", "1j", "'3'", "__import__('os')", "x+1"],
 )
-def test_what_is_no_value(text):
+def test_invalid_values_are_refused(text):
     with pytest.raises(InputError, match="the input 'x' is not a number or a list of numbers"):
         parse_value(text, "the input 'x'")
 
 
-def test_a_number_too_large_for_64_bits():
+def test_numbers_beyond_64_bits_are_refused():
     with pytest.raises(InputError, match="the input 'x' does not fit into 64 bits"):
         parse_value(str(2**63), "the input 'x'")
 
 
-def test_deep_nesting_is_refused_and_not_a_crash():
+def test_deep_nesting_is_refused():
     with pytest.raises(InputError):
         parse_value("[" * 100_000, "the input 'x'")
 
 
 @pytest.mark.parametrize("pair", ["x", "=3", ""])
-def test_a_pair_without_name_or_value(pair):
+def test_pairs_without_name_or_value_are_refused(pair):
     with pytest.raises(InputError, match="is not NAME=VALUE"):
         read_inputs((pair,), ())
 
 
-def test_a_name_may_stand_between_blanks_and_a_value_hold_equals_signs():
+def test_blanks_around_names_and_equals_signs_in_values():
     assert read_inputs((" x =1",), ()) == {"x": 1}
     with pytest.raises(InputError, match="not a number"):
         read_inputs(("x=y=1",), ())
@@ -108,7 +108,7 @@ def test_npz_file(tmp_path):
     assert inputs["b"].tolist() == [0, 1, 2]
 
 
-def test_later_files_and_single_values_win(tmp_path):
+def test_later_files_and_single_values_override(tmp_path):
     for name, value in (("first", 1), ("second", 2)):
         (tmp_path / f"{name}.json").write_text(json.dumps({"a": value, "b": value}))
     files = (str(tmp_path / "first.json"), str(tmp_path / "second.json"))
@@ -142,7 +142,7 @@ def test_bad_files(tmp_path, name, content, sentence):
     assert sentence in str(caught.value)
 
 
-def test_an_array_file_under_the_wrong_name(tmp_path):
+def test_an_npy_file_called_npz_is_refused(tmp_path):
     np.save(tmp_path / "a.npy", np.arange(3))
     (tmp_path / "a.npy").rename(tmp_path / "a.npz")
     with pytest.raises(InputError, match=r"'a\.npz' is not an npz file"):
@@ -185,7 +185,7 @@ def test_bad_inputs_are_one_clear_error(cli, double, pair, sentence):
     assert sentence in outcome.err
 
 
-def test_a_port_fed_by_an_edge_cannot_be_given(cli, sample):
+def test_a_port_with_an_edge_is_no_input(cli, sample):
     outcome = cli("run", sample, "--input", "a=1")
     assert outcome.code == 2
     assert "'a' is fed by the edge 'a_edge'" in outcome.err
@@ -212,7 +212,7 @@ def test_csv_file(tmp_path):
     assert inputs["x"].tolist() == [[1, 2], [3, 4.5]]
 
 
-def test_csv_of_matrices_in_any_order_with_a_mark_and_windows_lines(tmp_path):
+def test_csv_of_matrices_with_byte_order_mark_and_windows_lines(tmp_path):
     path = csv_file(
         tmp_path,
         b'\xef\xbb\xbf"W[1,0]","W[0,0]","W[0,1]","W[1,1]"\r\n10,0,1,11\r\n\r\n-10,0,nan,inf\r\n',
@@ -259,7 +259,7 @@ def test_rows_and_steps(tmp_path):
 # --- one column or array of a file --------------------------------------------------------------
 
 
-def test_one_of_a_file(tmp_path):
+def test_a_single_column_of_a_file(tmp_path):
     path = csv_file(tmp_path, "time,a,x[0],x[1]\n0.5,1,2,3\n1.5,4,5,6\n")
     np.savez(tmp_path / "arrays.npz", w=np.eye(2), **{"a:b": np.arange(3)})
     (tmp_path / "values.json").write_text('{"k": 7}')
@@ -296,7 +296,7 @@ def test_one_of_a_file(tmp_path):
         ("stimulus.txt:a", "the input 'I' is not a number or a list of numbers"),
     ],
 )
-def test_what_is_none_of_a_file(tmp_path, monkeypatch, text, sentence):
+def test_missing_columns_are_refused(tmp_path, monkeypatch, text, sentence):
     monkeypatch.chdir(tmp_path)
     csv_file(tmp_path, "a,x[0],x[1]\n1,2,3\n")
     with pytest.raises(InputError) as caught:
@@ -345,8 +345,8 @@ def test_sweeps(text, values):
 
 
 def test_a_range_is_linspace():
-    made = read_sweep(("a.b=-0.3:1.7:1000",))["a.b"]
-    np.testing.assert_array_equal(made, np.linspace(-0.3, 1.7, 1000), strict=True)
+    values = read_sweep(("a.b=-0.3:1.7:1000",))["a.b"]
+    np.testing.assert_array_equal(values, np.linspace(-0.3, 1.7, 1000), strict=True)
 
 
 def test_a_sweep_of_a_file(tmp_path):

@@ -21,10 +21,10 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX"),
 ]
 
-LONG = 1_000_000_000
-MAIN = "from mdf_loop.cli import main\nmain()\n"
-IMPORTED = "import mdf_loop.api.compiled, onnxruntime, matplotlib.figure, sys\n"
-READY = "print('ready', file=sys.stderr, flush=True)\n"
+ENDLESS_STEPS = 1_000_000_000
+CALL_MAIN = "from mdf_loop.cli import main\nmain()\n"
+IMPORTS = "import mdf_loop.api.compiled, onnxruntime, matplotlib.figure, sys\n"
+PRINT_READY = "print('ready', file=sys.stderr, flush=True)\n"
 
 SLOW_DISK = """
 import time
@@ -38,7 +38,7 @@ def write(stream, arrays, whole=saving.write_arrays):
 
 saving.write_arrays = write
 """
-AT_EXIT = """
+PAUSE_AT_EXIT = """
 import atexit
 
 @atexit.register
@@ -46,10 +46,10 @@ def over():
     print("over", file=sys.stderr, flush=True)
     sys.stdin.readline()
 """
-LATE = SLOW_DISK.replace('write(b"half")', "flush()").replace(
+SIGNAL_AFTER_WRITING = SLOW_DISK.replace('write(b"half")', "flush()").replace(
     "time.sleep(60)", "sys.stdin.readline()\n    whole(stream, arrays)"
 )
-BEGUN = """
+REPORT_BEGIN = """
 from mdf_loop.run.control.stopping import Stopping
 
 def begins(self, *computation, whole=Stopping.begins):
@@ -59,20 +59,26 @@ def begins(self, *computation, whole=Stopping.begins):
 
 Stopping.begins = begins
 """
-ENDS = {
+OUTCOMES = {
     signal.SIGINT: (130, "interrupted", "the run was interrupted"),
     signal.SIGTERM: (143, "terminated", "the run was terminated (SIGTERM)"),
     signal.SIGHUP: (129, "hung up", "the terminal of the run was closed (SIGHUP)"),
 }
-"""How a command ends: its exit code, what it says where nothing was reached, and else."""
+"""Exit code of a command by signal, its message without results, and its stop reason with results."""
 
 
 class Process:
-    """`mdf-loop run` with these words, as soon as everything is imported."""
+    """Process that runs `mdf-loop run` with some arguments, once everything is imported."""
 
     def __init__(self, *words: Any, before: str = "") -> None:
         self.running = subprocess.Popen(
-            [sys.executable, "-c", IMPORTED + before + READY + MAIN, "run", *map(str, words)],
+            [
+                sys.executable,
+                "-c",
+                IMPORTS + before + PRINT_READY + CALL_MAIN,
+                "run",
+                *map(str, words),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -85,7 +91,7 @@ class Process:
         assert self.line() == f"{word}\n"
 
     def line(self) -> str:
-        """The next line on standard error."""
+        """Return the next line on standard error."""
         assert self.running.stderr is not None
         return self.running.stderr.readline()
 
@@ -98,26 +104,26 @@ class Process:
             time.sleep(0.01)
 
     def interrupt(self, number: int = signal.SIGINT) -> None:
-        """Ctrl-C, or another signal."""
+        """Send Ctrl-C or another signal."""
         self.running.send_signal(number)
 
-    def ended(self) -> tuple[int, str, str]:
-        """The exit code, and what was printed."""
+    def outcome(self) -> tuple[int, str, str]:
+        """Return the exit code and the printed texts."""
         out, err = self.running.communicate(timeout=60)
         return self.running.returncode, out, err
 
 
 @pytest.fixture
-def started() -> Iterator[Callable[..., Process]]:
-    """Start processes, which do not outlive the test."""
-    made: list[Process] = []
+def start_process() -> Iterator[Callable[..., Process]]:
+    """Start processes that are killed at the end of the test."""
+    processes: list[Process] = []
 
     def start(*words: Any, before: str = "") -> Process:
-        made.append(Process(*words, before=before))
-        return made[-1]
+        processes.append(Process(*words, before=before))
+        return processes[-1]
 
     yield start
-    for process in made:
+    for process in processes:
         process.running.kill()
         process.running.communicate()
 
@@ -134,20 +140,20 @@ def decay(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_loop_gives_what_it_has_reached(started, endless):
+def test_an_interrupted_loop_prints_its_results(start_process, endless):
     words = ("--max-iterations", 2**62, "--device", "cpu", "--json")
-    process = started(endless, *words, before=BEGUN)
+    process = start_process(endless, *words, before=REPORT_BEGIN)
     process.wait_for("begun")
     time.sleep(0.3)
     assert process.running.poll() is None, "the loop should still run"
     process.interrupt()
-    code, out, err = process.ended()
+    code, out, err = process.outcome()
     assert (code, err) == (130, "")
-    found = json.loads(out)
-    assert found["stopped_by"] == "interrupted"
-    assert found["reason"].endswith("the run was interrupted")
-    iterations = found["loops"]["grow.f"]["iterations"]
-    assert found["outputs"]["grow.x_final"]["data"] == 1 + iterations > 1000
+    content = json.loads(out)
+    assert content["stopped_by"] == "interrupted"
+    assert content["reason"].endswith("the run was interrupted")
+    iterations = content["loops"]["grow.f"]["iterations"]
+    assert content["outputs"]["grow.x_final"]["data"] == 1 + iterations > 1000
 
 
 @pytest.mark.slow
@@ -156,13 +162,22 @@ def test_a_loop_gives_what_it_has_reached(started, endless):
     [(signal.SIGINT, False), (signal.SIGTERM, True), (signal.SIGHUP, False)],
     ids=["SIGINT", "SIGTERM", "SIGHUP"],
 )
-def test_a_run_over_time_gives_and_saves_what_it_has_reached(
-    started, decay, tmp_path, number, as_json
-):
+def test_an_interrupted_run_saves_its_results(start_process, decay, tmp_path, number, as_json):
     names = {"--output": "out.npz", "--final-state": "state.npz", "--plot": "plot.png"}
     files = [word for name, file in names.items() for word in (name, tmp_path / file)]
-    words = ("--steps", LONG, "--dt", 1e-6, "--every", 1000, "--every", "20ms", "--native", "off")
-    process = started(
+    words = (
+        "--steps",
+        ENDLESS_STEPS,
+        "--dt",
+        1e-6,
+        "--every",
+        1000,
+        "--every",
+        "20ms",
+        "--native",
+        "off",
+    )
+    process = start_process(
         *(decay, *words, "--checkpoint", tmp_path / "checkpoint", *files),
         *(["--json"] if as_json else []),
     )
@@ -171,62 +186,62 @@ def test_a_run_over_time_gives_and_saves_what_it_has_reached(
     if number != signal.SIGINT:  # `timeout` and closed terminals send theirs twice
         time.sleep(0.1)
         process.interrupt(number)
-    code, out, err = process.ended()
+    code, out, err = process.outcome()
     go_on = f"to go on, give the same command with --resume '{tmp_path / 'checkpoint'}'\n"
-    assert (code, err) == (ENDS[number][0], go_on)
+    assert (code, err) == (OUTCOMES[number][0], go_on)
     with np.load(tmp_path / "state.npz") as archive:
         done = int(archive["step"])
-    reason = f"{done} of {LONG} steps; {ENDS[number][2]}"
+    reason = f"{done} of {ENDLESS_STEPS} steps; {OUTCOMES[number][2]}"
     with np.load(tmp_path / "out.npz") as archive:
         rows = archive["cell.v"]
     assert len(rows) == len(range(0, done, 1000))
     assert (tmp_path / "plot.png").stat().st_size > 0
     if as_json:
-        found = json.loads(out)
-        assert found["outputs"]["cell.v"]["data"] == rows.tolist()
-        assert (found["stopped_by"], found["reason"]) == ("terminated", reason)
+        content = json.loads(out)
+        assert content["outputs"]["cell.v"]["data"] == rows.tolist()
+        assert (content["stopped_by"], content["reason"]) == ("terminated", reason)
     else:
         assert out.splitlines()[-1] == f"stopped: {reason}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_nothing_reached_is_interrupted(started, tmp_path, number):
+def test_an_interruption_without_results(start_process, tmp_path, number):
     model = tmp_path / "pipe.json"
     os.mkfifo(model)  # whoever reads the model waits for it
-    process = started(model)
+    process = start_process(model)
     time.sleep(0.3)
     process.interrupt(number)
-    code, word, _ = ENDS[number]
-    assert process.ended() == (code, "", f"{word}\n")
+    code, word, _ = OUTCOMES[number]
+    assert process.outcome() == (code, "", f"{word}\n")
 
 
 @pytest.mark.slow
-def test_a_second_ctrl_c_while_saving_leaves_no_halves(started, decay, tmp_path):
+def test_a_second_interruption_leaves_no_partial_file(start_process, decay, tmp_path):
     saved = tmp_path / "out.npz"
     saved.write_text("what was there")
-    words = ("--steps", LONG, "--every", 1000, "--device", "cpu", "--json")
+    words = ("--steps", ENDLESS_STEPS, "--every", 1000, "--device", "cpu", "--json")
     files = ("--output", saved, "--checkpoint", tmp_path / "checkpoint", "--every", "20ms")
-    process = started(decay, *words, *files, before=SLOW_DISK)
+    process = start_process(decay, *words, *files, before=SLOW_DISK)
     process.wait_for_file(tmp_path / "checkpoint")
     process.interrupt()
     process.wait_for("saving")
     process.interrupt()
-    assert process.ended() == (130, "", "interrupted\n")
+    assert process.outcome() == (130, "", "interrupted\n")
     assert saved.read_text() == "what was there"
     assert {path.name for path in tmp_path.iterdir()} == {"decay.yaml", "out.npz", "checkpoint"}
 
 
 @pytest.mark.slow
-def test_what_is_being_saved_is_finished(started, decay, tmp_path):
+def test_an_interruption_while_saving_finishes_the_file(start_process, decay, tmp_path):
     words = ("--steps", 3, "--output", tmp_path / "out.npz", "--plot", tmp_path / "a.png", "--json")
-    process = started(decay, *words, "--device", "cpu", before=LATE)
+    process = start_process(decay, *words, "--device", "cpu", before=SIGNAL_AFTER_WRITING)
     process.wait_for("saving")
     process.interrupt(signal.SIGTERM)
     time.sleep(0.1)
     process.running.stdin.write("\n")
     process.running.stdin.flush()
-    code, out, err = process.ended()
+    code, out, err = process.outcome()
     assert (code, err) == (143, "terminated\n")
     assert json.loads(out)["outputs"]["cell.v"]["data"] == [1.0, 1.0, 1.0]
     with np.load(tmp_path / "out.npz") as archive:
@@ -235,12 +250,20 @@ def test_what_is_being_saved_is_finished(started, decay, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_signal_sent_again_while_the_program_ends(started, decay, tmp_path):
+def test_a_repeated_signal_at_exit(start_process, decay, tmp_path):
     patient = "from mdf_loop import signals\nsignals.ECHO = 60\n"  # machines may be slow
-    process = started(
-        *(decay, "--steps", LONG, "--checkpoint", tmp_path / "checkpoint", "--every", "20ms"),
+    process = start_process(
+        *(
+            decay,
+            "--steps",
+            ENDLESS_STEPS,
+            "--checkpoint",
+            tmp_path / "checkpoint",
+            "--every",
+            "20ms",
+        ),
         *("--native", "off", "--output", tmp_path / "a.npz"),
-        before=AT_EXIT + patient,
+        before=PAUSE_AT_EXIT + patient,
     )
     process.wait_for_file(tmp_path / "checkpoint")
     process.interrupt(signal.SIGTERM)
@@ -251,38 +274,38 @@ def test_a_signal_sent_again_while_the_program_ends(started, decay, tmp_path):
     assert process.running.stdin is not None
     process.running.stdin.write("\n")
     process.running.stdin.flush()
-    assert process.ended()[0] == 143
+    assert process.outcome()[0] == 143
 
 
 @pytest.mark.slow
-def test_nohup_is_heeded(started, decay, tmp_path):
+def test_nohup_ignores_hang_ups(start_process, decay, tmp_path):
     ignored = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-    words = ("--steps", LONG, "--every", 1000, "--device", "cpu", "--json")
+    words = ("--steps", ENDLESS_STEPS, "--every", 1000, "--device", "cpu", "--json")
     files = ("--checkpoint", tmp_path / "checkpoint", "--every", "20ms")
-    process = started(decay, *words, *files, before=ignored)
+    process = start_process(decay, *words, *files, before=ignored)
     process.wait_for_file(tmp_path / "checkpoint")
     process.interrupt(signal.SIGHUP)
     time.sleep(0.2)
     assert process.running.poll() is None
     process.interrupt(signal.SIGTERM)
-    assert process.ended()[0] == 143
+    assert process.outcome()[0] == 143
 
 
 @pytest.mark.slow
 def test_a_terminal_that_is_closed(decay, tmp_path):
-    """Its progress and its output have nowhere to go; what was reached is saved."""
+    """Progress and output have no terminal, but the results are saved."""
     process, terminal = pty.fork()
     if process == 0:
-        words = ("--steps", LONG, "--every", 1000, "--native", "off", "--every", "20ms")
+        words = ("--steps", ENDLESS_STEPS, "--every", 1000, "--native", "off", "--every", "20ms")
         files = ("--output", tmp_path / "out.npz", "--checkpoint", tmp_path / "checkpoint")
-        code = IMPORTED + MAIN
+        code = IMPORTS + CALL_MAIN
         os.execv(
             sys.executable,
             [sys.executable, "-c", code, "run", *map(str, (decay, *words, *files))],
         )
-    shown = b""
-    while b"steps/s" not in shown:
-        shown += os.read(terminal, 1000)
+    line = b""
+    while b"steps/s" not in line:
+        line += os.read(terminal, 1000)
     os.close(terminal)
     _, status = os.waitpid(process, 0)
     assert os.waitstatus_to_exitcode(status) == 129

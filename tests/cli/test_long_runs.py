@@ -1,4 +1,4 @@
-"""`mdf-loop run`: what is kept of a long run, what stops it, and how it goes on."""
+"""`mdf-loop run`: recording, limits and resuming of long runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mdf_loop.ir import StoppedBy
 from mdf_loop.results.data import Results
 from mdf_loop.specification import RunSpecification, specify
 
-LONG = 1_000_000_000
+ENDLESS_STEPS = 1_000_000_000
 
 
 def node(value: str, first: float = 1.0) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def node(value: str, first: float = 1.0) -> dict[str, Any]:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A chaotic map, and what becomes infinite after 309 steps."""
+    """Return a chaotic map, and a value that becomes infinite after 309 steps."""
     graph = {"nodes": {"walk": node("3.9 * x * (1 - x)", 0.25), "grow": node("10 * x")}}
     content = {"long": {"format": "ModECI MDF v0.4", "graphs": {"g": graph}}}
     path = tmp_path / "model.yaml"
@@ -44,33 +44,33 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(cli, model, tmp_path, monkeypatch):
-    """Run the model in a folder of its own."""
+    """Return a function that runs the model in its own folder."""
     monkeypatch.chdir(tmp_path)
 
-    def started(*words: Any) -> Any:
+    def run_model(*words: Any) -> Any:
         return cli("run", model, "--device", "cpu", *words)
 
-    return started
+    return run_model
 
 
 @pytest.fixture
-def asked(run, monkeypatch):
-    """What a command asks for."""
+def read_specification(run, monkeypatch):
+    """Return a function that returns the specification of the run for some options."""
 
-    class Asked(Exception):  # noqa: N818 - a way out
+    class SpecificationRead(Exception):  # noqa: N818 - a way out
         pass
 
-    def noted(self: Compiled, asked: RunSpecification) -> Results:
-        raise Asked(asked)
+    def raise_spec(self: Compiled, spec: RunSpecification) -> Results:
+        raise SpecificationRead(spec)
 
-    monkeypatch.setattr(Compiled, "run_specified", noted)
+    monkeypatch.setattr(Compiled, "run_specified", raise_spec)
 
-    def words(*options: Any) -> Any:
-        with pytest.raises(Asked) as caught:
+    def specification_of(*options: Any) -> Any:
+        with pytest.raises(SpecificationRead) as caught:
             run(*options)
         return caught.value.args[0]
 
-    return words
+    return specification_of
 
 
 def data(outcome: Any, name: str = "walk.x") -> Any:
@@ -78,15 +78,15 @@ def data(outcome: Any, name: str = "walk.x") -> Any:
     return outcome.json["outputs"][name]["data"]
 
 
-# --- what is kept -------------------------------------------------------------------------------
+# --- recording ----------------------------------------------------------------------------------
 
 
-def test_only_is_instead_of_the_outputs(run):
-    found = run("--steps", 3, "--only", "walk.x", "--only", "grow.big", "--json").json
-    assert set(found["outputs"]) == {"walk.x", "grow.big"}
+def test_only_replaces_the_outputs(run):
+    content = run("--steps", 3, "--only", "walk.x", "--only", "grow.big", "--json").json
+    assert set(content["outputs"]) == {"walk.x", "grow.big"}
 
 
-def test_when_keeps_the_rows_in_which_it_is_true(run):
+def test_when_selects_rows(run):
     words = ("--steps", 50, "--only", "walk.x", "--json")
     every_row = data(run(*words))
     chosen = run(*words, "--when", "walk.big")
@@ -94,7 +94,7 @@ def test_when_keeps_the_rows_in_which_it_is_true(run):
     assert chosen.json["axes"]["step"] == [k for k, x in enumerate(every_row) if x > 0.5]
 
 
-def test_every_with_a_number_is_about_rows(run):
+def test_every_with_a_number_selects_rows(run):
     words = ("--steps", 50, "--only", "walk.x", "--json")
     assert data(run(*words, "--every", 10)) == data(run(*words))[::10]
 
@@ -102,7 +102,7 @@ def test_every_with_a_number_is_about_rows(run):
 @pytest.mark.parametrize(
     "words", [("walk.x=mean,max",), ("walk.x=mean", "--reduce", "walk.x = max")]
 )
-def test_reductions_are_instead_of_rows(run, words):
+def test_reductions_replace_rows(run, words):
     whole = np.array(data(run("--steps", 50, "--json")))
     outcome = run("--steps", 50, "--only", "grow.x", "--reduce", *words)
     assert outcome.code == 0
@@ -121,18 +121,18 @@ def test_reductions_of_a_sweep_have_its_axis(run):
 # --- options reach the run ----------------------------------------------------------------------
 
 
-def test_nothing_said(asked):
-    said = asked()
-    assert said == specify()
+def test_default_specification(read_specification):
+    spec = read_specification()
+    assert spec == specify()
 
 
-def test_everything_said(asked):
-    said = asked(
+def test_specification_of_all_options(read_specification):
+    spec = read_specification(
         *("--steps", 9, "--every", 2, "--every", "1.5h", "--when", "w", "--reduce", "a=min"),
         *("--time-limit", "10min", "--nan", "stop", "--checkpoint", "c", "--resume", "c"),
         *("--quiet", "--output", "x.zarr"),
     )
-    assert said == specify(
+    assert spec == specify(
         steps=9,
         every=2,
         when="w",
@@ -147,7 +147,7 @@ def test_everything_said(asked):
     )
 
 
-def test_every_is_told_apart_by_its_unit():
+def test_every_with_a_unit_is_a_time():
     assert read_every(["10"]) == {"every": 10}
     assert read_every(["30 s", "10"]) == {"every": 10, "checkpoint_every": 30}
     assert read_every([]) == {}
@@ -188,11 +188,11 @@ def test_every_is_told_apart_by_its_unit():
         (("--output", "a.npz", "--resume", "a.npz"), "--output and --resume both name 'a.npz'"),
     ],
 )
-def test_what_cannot_be_is_refused_before_the_run(run, tmp_path, words, sentence):
+def test_invalid_options_are_refused_before_the_run(run, tmp_path, words, sentence):
     for name in ("folder.npz", "folder.zarr", "folder.png"):
         (tmp_path / name).mkdir()
     before = sorted(tmp_path.iterdir())
-    outcome = run("--steps", LONG, *words)
+    outcome = run("--steps", ENDLESS_STEPS, *words)
     assert (outcome.code, outcome.out) == (2, "")
     assert sentence in outcome.err
     assert sorted(tmp_path.iterdir()) == before
@@ -207,8 +207,10 @@ def test_what_cannot_be_is_refused_before_the_run(run, tmp_path, words, sentence
         (("--reduce", "walk.x=mean"), "reduce needs steps"),
     ],
 )
-def test_what_needs_steps_is_refused_before_the_run(cli, endless, tmp_path, words, sentence):
-    outcome = cli("run", endless, "--max-iterations", LONG, *words)
+def test_options_that_require_steps_are_refused_before_the_run(
+    cli, endless, tmp_path, words, sentence
+):
+    outcome = cli("run", endless, "--max-iterations", ENDLESS_STEPS, *words)
     assert (outcome.code, outcome.out) == (2, "")
     assert sentence in outcome.err
 
@@ -216,23 +218,23 @@ def test_what_needs_steps_is_refused_before_the_run(cli, endless, tmp_path, word
 # --- stopped ------------------------------------------------------------------------------------
 
 
-def test_a_time_limit_gives_what_was_reached(run, tmp_path):
+def test_a_time_limit_prints_partial_results(run, tmp_path):
     outcome = run(
-        *("--steps", LONG, "--time-limit", "0.3s", "--only", "walk.x", "--nan", "ignore"),
+        *("--steps", ENDLESS_STEPS, "--time-limit", "0.3s", "--only", "walk.x", "--nan", "ignore"),
         *("--output", "out.npz", "--final-state", "state.npz"),
     )
     assert (outcome.code, outcome.err) == (0, "")
     last = outcome.out.splitlines()[-1]
-    said = re.fullmatch(
-        rf"stopped: ([0-9]+) of {LONG} steps; the time limit of the run was over", last
+    match = re.fullmatch(
+        rf"stopped: ([0-9]+) of {ENDLESS_STEPS} steps; the time limit of the run was over", last
     )
-    assert said is not None
-    done = int(said[1])
-    assert f"walk.x: float64[time={done}]" in outcome.out
+    assert match is not None
+    step_count = int(match[1])
+    assert f"walk.x: float64[time={step_count}]" in outcome.out
     with np.load(tmp_path / "out.npz") as archive:
-        assert len(archive["walk.x"]) == len(archive["step"]) == done
+        assert len(archive["walk.x"]) == len(archive["step"]) == step_count
     with np.load(tmp_path / "state.npz") as archive:
-        assert archive["step"] == done
+        assert archive["step"] == step_count
 
 
 def test_a_time_limit_for_a_loop_without_end(cli, endless):
@@ -244,7 +246,7 @@ def test_a_time_limit_for_a_loop_without_end(cli, endless):
     assert outcome.json["outputs"]["grow.x_final"]["data"] == iterations + 1
 
 
-def test_a_bound_of_iterations_is_said(cli, endless):
+def test_an_iteration_bound_is_reported(cli, endless):
     outcome = cli("run", endless, "--max-iterations", 7)
     assert outcome.code == 0
     assert outcome.out.splitlines()[-1].startswith("stopped: 7 iterations of grow.f; it reached")
@@ -290,14 +292,16 @@ def test_nan_error(run, tmp_path, as_json):
     assert "hint: --output saves what was reached\n" in run(*words).err
 
 
-def test_a_run_to_its_end_says_nothing_of_a_stop(run):
+def test_a_completed_run_reports_no_stop(run):
     outcome = run("--steps", 5)
     assert "stopped" not in outcome.out
     assert "stopped_by" not in run("--steps", 5, "--json").json
 
 
-def test_interrupted_with_something_reached(run, monkeypatch):
-    monkeypatch.setattr(Compiled, "run_specified", lambda *_, **__: reached(StoppedBy.INTERRUPTED))
+def test_an_interrupted_run_with_results(run, monkeypatch):
+    monkeypatch.setattr(
+        Compiled, "run_specified", lambda *_, **__: partial_results(StoppedBy.INTERRUPTED)
+    )
     outcome = run("--json")
     assert (outcome.code, outcome.err) == (130, "")
     assert outcome.json["stopped_by"] == "interrupted"
@@ -311,10 +315,12 @@ def raising(error: Exception) -> Callable[..., Any]:
     return raised
 
 
-def reached(stopped_by: StoppedBy = StoppedBy.COMPLETED, checkpoint: Path | None = None) -> Results:
-    made = Results({"walk.x": np.ones(1)}, {}, "cpu", "float64", stopped_by=stopped_by)
-    made.reason, made.checkpoint = "1 of 2 steps", checkpoint
-    return made
+def partial_results(
+    stopped_by: StoppedBy = StoppedBy.COMPLETED, checkpoint: Path | None = None
+) -> Results:
+    results = Results({"walk.x": np.ones(1)}, {}, "cpu", "float64", stopped_by=stopped_by)
+    results.reason, results.checkpoint = "1 of 2 steps", checkpoint
+    return results
 
 
 # --- a full disk --------------------------------------------------------------------------------
@@ -333,9 +339,9 @@ def reached(stopped_by: StoppedBy = StoppedBy.COMPLETED, checkpoint: Path | None
         ),
     ],
 )
-def test_a_disk_that_gets_full_during_the_run(run, monkeypatch, words, written, advice):
+def test_a_full_disk_during_the_run(run, monkeypatch, words, written, advice):
     error = DiskFullError("the disk is full", hint="look at error.results")
-    error.results = reached(StoppedBy.DISK_FULL, written)
+    error.results = partial_results(StoppedBy.DISK_FULL, written)
     monkeypatch.setattr(Compiled, "run_specified", raising(error))
     outcome = run("--json", *words)
     assert outcome.code == 2
@@ -357,7 +363,7 @@ REFUSED = InputError("cannot write 'x': Permission denied", hint="ask")
         (("--final-state", "a.npz"), "mdf_loop.run.states.save_state"),
     ],
 )
-def test_what_cannot_be_written_is_printed(run, monkeypatch, words, where, error):
+def test_results_are_printed_if_writing_fails(run, monkeypatch, words, where, error):
     place = (where,) if isinstance(where, str) else where
     monkeypatch.setattr(*place, raising(copy(error)))
     outcome = run("--steps", 3, "--json", *words)
@@ -366,7 +372,7 @@ def test_what_cannot_be_written_is_printed(run, monkeypatch, words, where, error
     assert outcome.err.startswith(f"{type(error).__name__}: {error.findings[0].what}\n")
 
 
-def test_what_cannot_be_written_of_a_run_that_failed_is_said_too(run, monkeypatch):
+def test_errors_of_run_and_of_writing_are_both_reported(run, monkeypatch):
     for place in ((Results, "save"), (Results, "plot")):
         monkeypatch.setattr(*place, raising(copy(REFUSED)))
     words = ("--steps", 1000, "--nan", "error", "--output", "out.npz", "--plot", "a.png")
@@ -381,7 +387,7 @@ def test_what_cannot_be_written_of_a_run_that_failed_is_said_too(run, monkeypatc
 
 
 @pytest.mark.slow
-def test_a_run_that_was_stopped_goes_on(run, tmp_path):
+def test_a_stopped_run_is_resumed(run, tmp_path):
     words = ("--steps", 400_000, "--only", "walk.x", "--reduce", "walk.x=mean", "--native", "off")
     words += ("--nan", "ignore")
     broken = run(*words, "--checkpoint", "c", "--every", "50ms", "--time-limit", "0.02s", "--json")
@@ -393,7 +399,7 @@ def test_a_run_that_was_stopped_goes_on(run, tmp_path):
     assert (tmp_path / "resumed.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
 
 
-def test_the_same_command_begins_or_goes_on(run):
+def test_one_command_begins_and_resumes(run):
     words = ("--steps", 1000, "--checkpoint", "c", "--resume", "c", "--nan", "ignore", "--json")
     first = run(*words)
     assert (first.code, first.err) == (0, "")
@@ -403,7 +409,7 @@ def test_the_same_command_begins_or_goes_on(run):
 # --- streamed -----------------------------------------------------------------------------------
 
 
-def test_rows_in_a_store_are_shown_by_their_ends(run, tmp_path):
+def test_text_shows_both_ends_of_a_store(run, tmp_path):
     words = ("--steps", 5000, "--dt", "0.5", "--reduce", "grow.x=max", "--record", "walk.x")
     words += ("--nan", "ignore")
     streamed = run(*words, "--output", "x.zarr")
@@ -420,7 +426,7 @@ def test_json_names_the_store_instead_of_data(run):
     assert "axes" not in outcome.json  # they are in the store, too
 
 
-def test_results_of_one_evaluation_are_saved_once_they_are_there(run, tmp_path):
+def test_one_evaluation_is_saved_to_a_store(run, tmp_path):
     outcome = run("--output", "x.zarr", "--json")
     assert outcome.json["outputs"]["walk.x"]["data"] == 0.73125
     assert json.loads((tmp_path / "x.zarr" / "zarr.json").read_text())["node_type"] == "group"
@@ -439,8 +445,8 @@ def test_a_stopped_run_has_its_rows_in_the_store(run):
 # --- checkpoints --------------------------------------------------------------------------------
 
 
-def test_results_know_their_checkpoint(model, tmp_path):
-    """That is the file, if it was written; what a kill has left beside it is cleared."""
+def test_results_have_their_checkpoint(model, tmp_path):
+    """`results.checkpoint` is the written file. Leftovers of a killed process are removed."""
     compiled = mdf_loop.compile(model)
     path = tmp_path / "c"
     assert compiled.run(steps=5).checkpoint is None
@@ -455,12 +461,14 @@ def test_results_know_their_checkpoint(model, tmp_path):
     assert not any(part.exists() for part in left)
 
 
-def test_a_store_with_reductions_goes_on(model, tmp_path):
-    """They are in the store since the run was stopped, and are replaced at the end."""
+def test_a_store_with_reductions_is_resumed(model, tmp_path):
+    """The store of a stopped run has partial reductions, which the resumed run replaces."""
     compiled = mdf_loop.compile(model)
     words = {"record": ["walk.x"], "reduce": {"walk.x": ["mean"]}, "output": tmp_path / "r.zarr"}
     path = tmp_path / "c"
-    stopped = compiled.run(steps=LONG, checkpoint=path, progress=lambda p: p.done < 100, **words)
+    stopped = compiled.run(
+        steps=ENDLESS_STEPS, checkpoint=path, progress=lambda p: p.done < 100, **words
+    )
     assert stopped.stopped_by is StoppedBy.INTERRUPTED
     steps = int(stopped.state["step"]) + 10
     resumed = compiled.run(steps=steps, resume=path, **words)

@@ -1,4 +1,4 @@
-"""`--loop-condition`: how a Loop of an ONNX file is read whose body computes a condition in vain."""
+"""`--loop-condition`: reading of an ONNX Loop whose body computes an unused condition."""
 
 from __future__ import annotations
 
@@ -39,41 +39,41 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "compile": ("-o", "out.onnx"),
     "import": (),
 }
-"""Commands that open models, with what they cannot do without."""
+"""Commands that open models, with their required arguments."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ARGUMENTS)
-def test_commands_say_it_on_stderr(
+def test_commands_warn_on_stderr(
     command: str, file: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(file.parent)
     call = (command, file, *ARGUMENTS[command])
-    found = cli(*call)
-    assert found.code == 0
-    (line,) = found.err.splitlines()
+    outcome = cli(*call)
+    assert outcome.code == 0
+    (line,) = outcome.err.splitlines()
     assert line.startswith("warning: the loop 'Loop_4.loop' has no condition input")
     again = cli(*call, "--loop-condition", "runtime")
     assert (again.code, again.err) == (0, "")
 
 
-def test_every_command_that_opens_models_is_tried(cli: Any) -> None:
+def test_all_commands_that_open_models_are_tested(cli: Any) -> None:
     having = {word for word in COMMANDS if "--loop-condition" in cli(word, "--help").out}
     assert having == {*ARGUMENTS, "fit"}
 
 
-def test_the_command_line_chooses(file: Path, cli: Any) -> None:
-    for reading, result in (("document", 36.0), ("runtime", 6.0)):
-        found = cli("run", file, *INPUTS, "--json", "--loop-condition", reading)
-        assert found.json["outputs"]["s"]["data"] == result
+def test_the_option_selects_the_condition(file: Path, cli: Any) -> None:
+    for reading, total in (("document", 36.0), ("runtime", 6.0)):
+        outcome = cli("run", file, *INPUTS, "--json", "--loop-condition", reading)
+        assert outcome.json["outputs"]["s"]["data"] == total
 
 
-def test_check_notes_it_also_of_the_model_that_was_imported(file: Path, cli: Any) -> None:
+def test_check_has_a_note_for_the_imported_model(file: Path, cli: Any) -> None:
     for reading in ("document", "runtime"):
         imported = file.with_suffix(".yaml")
         assert cli("import", file, "-o", imported, "--loop-condition", reading).code == 0
-        for found in (cli("check", file, "--loop-condition", reading), cli("check", imported)):
-            note, place = found.out.splitlines()[-2:]
+        for outcome in (cli("check", file, "--loop-condition", reading), cli("check", imported)):
+            note, place = outcome.out.splitlines()[-2:]
             assert note.startswith("note: the loop 'Loop_4.loop' has no condition input")
             assert note.endswith(f"It is read as '{reading}'")
             assert place == "  at $.graphs[0].nodes['Loop_4'].functions['loop']"

@@ -1,4 +1,4 @@
-"""What all commands share: help, start-up, exit codes, errors."""
+"""Common behaviour of all commands: help, start-up, exit codes and errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_version(cli):
     assert cli("--version").out == f"mdf-loop, version {mdf_loop.__version__}\n"
 
 
-def test_help_is_quick_because_nothing_heavy_is_imported():
+def test_help_imports_no_heavy_modules():
     program = (
         "import sys; sys.argv = ['mdf-loop', '--help']\n"
         "from mdf_loop.cli import main\n"
@@ -55,7 +55,7 @@ def test_help_is_quick_because_nothing_heavy_is_imported():
     assert seconds < 2, "0.1 s on an idle machine"
 
 
-def test_main_takes_arguments_and_exits(capsys):
+def test_main_with_arguments(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
     assert caught.value.code == 0
@@ -103,7 +103,7 @@ def test_all_findings_at_once(cli, broken, command):
     "arguments",
     [("ruin", "x.yaml"), ("run",), ("run", "a.yaml", "b.yaml"), ("run", "a.yaml", "--colour")],
 )
-def test_misspelt_command_lines(cli, arguments):
+def test_misspelt_commands_and_options(cli, arguments):
     outcome = cli(*arguments)
     assert (outcome.code, outcome.out) == (2, "")
     assert "Error: " in outcome.err
@@ -123,7 +123,7 @@ def test_a_folder_where_a_file_should_be(cli, tmp_path):
         (OSError("disk on fire"), "cannot read or write disk on fire\n"),
     ],
 )
-def test_what_the_system_refuses_is_one_error(cli, sample, monkeypatch, error, sentence):
+def test_system_errors_are_one_error(cli, sample, monkeypatch, error, sentence):
     from mdf_loop.results.data import Results
 
     def refused(*_):
@@ -135,7 +135,7 @@ def test_what_the_system_refuses_is_one_error(cli, sample, monkeypatch, error, s
     assert outcome.err.endswith(sentence)
 
 
-def test_a_reader_that_goes_away_is_no_error(cli, sample, monkeypatch):
+def test_a_closed_pipe_is_no_error(cli, sample, monkeypatch):
     from mdf_loop.api.compiled import Compiled
 
     def gone(*_, **__):
@@ -146,7 +146,7 @@ def test_a_reader_that_goes_away_is_no_error(cli, sample, monkeypatch):
     assert (outcome.code, outcome.err) == (1, "")
 
 
-def test_an_interrupt_ends_with_130(cli, sample, monkeypatch):
+def test_an_interruption_exits_with_130(cli, sample, monkeypatch):
     from mdf_loop.api.compiled import Compiled
 
     def interrupted(*_, **__):

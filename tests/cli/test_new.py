@@ -1,4 +1,4 @@
-"""`mdf-loop new`: a model to start from, that checks, runs, draws and is the same in modeci_mdf's engine."""
+"""`mdf-loop new`: each model checks, runs, draws, and is equal in modeci_mdf's engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_does_what_it_says_comes_next(cli, kind):
+def test_the_printed_next_commands_work(cli, kind):
     outcome = cli("new", kind)
     assert (outcome.code, outcome.err) == (0, "")
     wrote, *commands = outcome.out.splitlines()
@@ -49,7 +49,7 @@ def test_the_root_is_one(cli):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_has_comments_and_short_lines(kind):
+def test_models_have_comments_and_short_lines(kind):
     (path,) = (start.path for start in STARTS if start.kind == kind)
     lines = path.read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith("# ")
@@ -57,7 +57,7 @@ def test_each_has_comments_and_short_lines(kind):
     assert max(map(len, lines)) <= 120
 
 
-def test_nothing_is_written_over_a_file(cli):
+def test_existing_files_are_not_overwritten(cli):
     Path("loop.yaml").write_text("mine")
     outcome = cli("new", "loop")
     assert outcome.code == 2
@@ -68,7 +68,7 @@ def test_nothing_is_written_over_a_file(cli):
     assert Path("loop.yaml").read_text() == "mine"
 
 
-def test_nor_through_a_link_that_leads_nowhere(cli):
+def test_dangling_links_are_not_overwritten(cli):
     Path("loop.yaml").symlink_to("elsewhere.yaml")
     assert cli("new", "loop").code == 2
     assert not Path("elsewhere.yaml").exists()
@@ -84,7 +84,7 @@ def test_nor_through_a_link_that_leads_nowhere(cli):
         ((), "Missing argument"),
     ],
 )
-def test_what_cannot_be_written_is_said(cli, words, sentence):
+def test_invalid_paths_are_refused(cli, words, sentence):
     outcome = cli("new", *words)
     assert outcome.code == 2
     assert sentence in outcome.err

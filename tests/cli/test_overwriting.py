@@ -1,4 +1,4 @@
-"""No command writes over a file that it reads, by whatever name; what is written to a link keeps the link."""
+"""Commands never overwrite a file that they read, and preserve links that they write to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONTENT = {"m": {"graphs": {"g": {"nodes": {"n": NODE}}}}}
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch) -> Path:
-    """A folder with a model and inputs in every format, in which commands run."""
+    """Return a folder with a model and inputs in every format, and make it the working folder."""
     monkeypatch.chdir(tmp_path)
     Path("m.json").write_text(json.dumps(CONTENT))
     Path("d.csv").write_text("a\n1\n2\n")
@@ -69,7 +69,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_is_read_is_not_written(cli, place, command: str) -> None:
+def test_input_files_are_not_overwritten(cli, place, command: str) -> None:
     before = contents(place)
     outcome = cli(*command.split())
     assert (outcome.code, outcome.out) == (2, "")
@@ -95,7 +95,9 @@ def test_what_is_read_is_not_written(cli, place, command: str) -> None:
         ("import m.onnx -o WRITTEN", "m.onnx", "x.yaml"),
     ],
 )
-def test_nor_by_another_name(cli, place, link: Any, command, read, written) -> None:
+def test_links_to_input_files_are_not_overwritten(
+    cli, place, link: Any, command, read, written
+) -> None:
     link(read, written)
     before = contents(place)
     outcome = cli(*command.replace("WRITTEN", written).split())
@@ -104,7 +106,7 @@ def test_nor_by_another_name(cli, place, link: Any, command, read, written) -> N
     assert contents(place) == before
 
 
-def test_nor_is_a_folder_replaced_in_which_it_lies(cli, place) -> None:
+def test_the_folder_of_an_input_file_is_not_replaced(cli, place) -> None:
     assert cli("run", "m.json", "--steps", 2, "--output", "x.zarr").code == 0
     Path("x.zarr/mine.json").write_text(json.dumps(CONTENT))
     outcome = cli("run", "x.zarr/mine.json", "--steps", 2, "--output", "x.zarr")
@@ -124,7 +126,7 @@ def test_nor_is_a_folder_replaced_in_which_it_lies(cli, place) -> None:
         "--checkpoint s.npz --initial-state s.npz",
     ],
 )
-def test_two_outputs_have_two_places(cli, place, words: str) -> None:
+def test_two_outputs_in_one_file_are_refused(cli, place, words: str) -> None:
     Path("x.zarr").mkdir()
     before = contents(place)
     outcome = cli("run", "m.json", "--steps", "2", "--dt", "1", *words.split())
@@ -161,7 +163,7 @@ EMPTY = [
 
 
 @pytest.mark.parametrize("command", EMPTY)
-def test_an_empty_name_is_an_error(cli, place, command: str) -> None:
+def test_empty_names_are_refused(cli, place, command: str) -> None:
     before = contents(place)
     outcome = cli(*command.split(), "")
     assert (outcome.code, outcome.out) == (2, "")
@@ -170,11 +172,11 @@ def test_an_empty_name_is_an_error(cli, place, command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("name", "sentence"),
     [("x" * 300 + ".npz", "the name is too long for a file"), ("a\ud800.npz", "no file can be")],
 )
-def test_names_that_no_file_can_have(cli, place, given: str, sentence: str) -> None:
-    for words in (("--output", given), ("--inputs", given), ("--final-state", given)):
+def test_impossible_names_are_refused(cli, place, name: str, sentence: str) -> None:
+    for words in (("--output", name), ("--inputs", name), ("--final-state", name)):
         outcome = cli("run", "m.json", "--steps", "2", *words)
         assert outcome.code == 2
         assert sentence in outcome.err
@@ -201,14 +203,14 @@ LINKED = {
 
 
 @pytest.mark.parametrize("command", ["draw /", "compile /", "draw .", "run /", "import /"])
-def test_a_folder_is_no_model(cli, place, command: str) -> None:
+def test_a_folder_as_model_is_refused(cli, place, command: str) -> None:
     outcome = cli(*command.split())
     assert outcome.code == 2
     assert "Error: " in outcome.err
 
 
 @pytest.mark.parametrize("name", LINKED)
-def test_what_is_written_to_a_link_keeps_the_link(cli, place, name: str) -> None:
+def test_links_are_preserved(cli, place, name: str) -> None:
     real = Path("folder") / name
     Path(name).symlink_to(real)
     for _ in range(2):  # the first makes what the link leads to, the second replaces it
@@ -224,7 +226,7 @@ def test_what_is_written_to_a_link_keeps_the_link(cli, place, name: str) -> None
 
 @pytest.fixture
 def foreign(place) -> Path:
-    """An ONNX file with a large array, which goes to an npz file beside the model."""
+    """Return an ONNX file with a large array, which an import writes to an npz file."""
     large = numpy_helper.from_array(np.arange(100.0), "w")
     value = helper.make_tensor_value_info
     graph = helper.make_graph(
@@ -238,7 +240,7 @@ def foreign(place) -> Path:
     return place
 
 
-def test_an_import_replaces_its_own_side_file_only(cli, foreign) -> None:
+def test_an_import_replaces_only_its_own_side_file(cli, foreign) -> None:
     np.savez("big.npz", mine=np.ones(3))
     before = contents(foreign)
     outcome = cli("import", "big.onnx")
@@ -250,7 +252,7 @@ def test_an_import_replaces_its_own_side_file_only(cli, foreign) -> None:
         assert cli("import", "big.onnx").code == 0
 
 
-def test_side_files_are_read_files_too(cli, foreign) -> None:
+def test_side_files_are_not_overwritten(cli, foreign) -> None:
     assert cli("import", "big.onnx").code == 0
     before = contents(foreign)
     outcome = cli("run", "big.yaml", "--input", "x=1", "--output", "big.npz")
@@ -258,7 +260,7 @@ def test_side_files_are_read_files_too(cli, foreign) -> None:
     assert contents(foreign) == before
 
 
-def test_data_beside_an_onnx_file_is_read_too(cli, foreign) -> None:
+def test_external_data_is_not_overwritten(cli, foreign) -> None:
     model = onnx.load("big.onnx")
     onnx.save(model, "b.onnx", save_as_external_data=True, location="b.npz", size_threshold=0)
     before = contents(foreign)
@@ -269,7 +271,7 @@ def test_data_beside_an_onnx_file_is_read_too(cli, foreign) -> None:
 # --- from Python ----------------------------------------------------------------------------------
 
 
-def test_the_functions_do_not_write_over_the_model_either(place) -> None:
+def test_python_functions_do_not_overwrite_the_model(place) -> None:
     before = contents(place)
     model = mdf_loop.compile("m.json")
     results = model.run(steps=2, dt=1.0)
@@ -295,34 +297,34 @@ def test_the_functions_do_not_write_over_the_model_either(place) -> None:
     }
 
 
-def test_what_was_not_read_is_written(place) -> None:
+def test_other_files_are_overwritten(place) -> None:
     mdf_loop.read("folder/m.json")
     mdf_loop.compile("m.json").run(steps=2, output="d.json")
     assert "outputs" in json.loads(Path("d.json").read_text())
 
 
-@pytest.mark.parametrize("given", ["", 3, b"x.npz", "a\0.npz", ["x.npz"]])
-def test_the_functions_refuse_what_is_no_path(place, given: Any) -> None:
+@pytest.mark.parametrize("path", ["", 3, b"x.npz", "a\0.npz", ["x.npz"]])
+def test_python_functions_refuse_invalid_paths(place, path: Any) -> None:
     model = mdf_loop.compile("m.json")
     results = model.run(steps=2, dt=1.0)
     for write in (
-        lambda: mdf_loop.compile(given),
-        lambda: model.run(output=given),
-        lambda: model.run(steps=2, checkpoint=given),
-        lambda: model.run(steps=2, resume=given),
-        lambda: model.save(given),
-        lambda: results.save(given),
-        lambda: results.plot(given),
-        lambda: mdf_loop.draw("m.json", given),
-        lambda: mdf_loop.draw("m.json").save(given),
+        lambda: mdf_loop.compile(path),
+        lambda: model.run(output=path),
+        lambda: model.run(steps=2, checkpoint=path),
+        lambda: model.run(steps=2, resume=path),
+        lambda: model.save(path),
+        lambda: results.save(path),
+        lambda: results.plot(path),
+        lambda: mdf_loop.draw("m.json", path),
+        lambda: mdf_loop.draw("m.json").save(path),
     ):
         with pytest.raises(mdf_loop.LoopError):
             write()
 
 
 @pytest.mark.slow
-def test_in_a_process_with_names_of_any_bytes(place) -> None:
-    """Names on the command line that are no text, as a shell gives them."""
+def test_undecodable_names(place) -> None:
+    """Names on the command line with bytes that are not text, as a shell passes them."""
     name = b"\xff\x1b[2J.json"
     os.link("m.json", name)
     before = Path("m.json").read_bytes()

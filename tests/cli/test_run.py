@@ -54,7 +54,7 @@ def test_json_is_one_object_of_the_documented_shape(cli, sample):
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="needs the reference models beside the checkout")
 @pytest.mark.parametrize(("count", "expected"), [(5, 0.002), (0, 200.0)])
-def test_the_importers_loop_as_shipped(cli, count, expected):
+def test_the_shipped_imported_loop(cli, count, expected):
     outcome = cli(
         *("run", SHARED / "ONNX" / "abc.yaml", "--input", "input=[[1,1,1],[1,1,1]]"),
         *("--input", f"B_loop_count={count}", "--json"),
@@ -68,7 +68,7 @@ def test_the_importers_loop_as_shipped(cli, count, expected):
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="needs the reference models beside the checkout")
-def test_the_document_sample_as_shipped(cli):
+def test_the_shipped_document_sample(cli):
     content = cli("run", SHARED / "doc_sample.yaml", "--json").json
     assert [output["data"] for output in content["outputs"].values()] == [6, [12, -6]]
     assert list(content["loops"].values()) == [{"iterations": 2, "stopped_by": "condition"}]
@@ -86,7 +86,7 @@ def test_input_changes_the_result(cli, double):
     }
 
 
-def test_record_gives_parameters_and_functions_too(cli, double, sample):
+def test_record_adds_parameters_and_functions(cli, double, sample):
     outputs = cli("run", double, "--record", "twice.half", "--json").json["outputs"]
     assert outputs["twice.half"]["data"] == 0.5
     many = cli("run", sample, "--record", "constants.a", "--record", "loop_node.keepgoing")
@@ -107,7 +107,7 @@ def test_precision_float32(cli, double):
     assert content["outputs"]["twice.y"]["dtype"] == "float32"
 
 
-def test_device_cpu_is_named_with_its_reason(cli, double):
+def test_the_device_has_a_reason(cli, double):
     assert "device: cpu (asked for)" in cli("run", double, "--device", "cpu").out
 
 
@@ -148,7 +148,7 @@ def test_shapes_dynamic_lets_carried_values_grow(cli, endless):
         (("--max-iterations", "many"), "'many' is not a valid integer"),
     ],
 )
-def test_words_that_mean_nothing(cli, sample, option, sentence):
+def test_unknown_words_are_refused(cli, sample, option, sentence):
     outcome = cli("run", sample, *option)
     assert (outcome.code, outcome.out) == (2, "")
     assert sentence in outcome.err
@@ -164,20 +164,20 @@ def test_output_npz(cli, sample, tmp_path):
         assert archive["loop_node.user_defined_vals"].tolist() == [12, -6]
 
 
-def test_output_json_is_what_json_prints(cli, sample, tmp_path):
+def test_output_json_equals_printed_json(cli, sample, tmp_path):
     target = tmp_path / "out.json"
     outcome = cli("run", sample, "--output", target, "--json")
     assert json.loads(target.read_text()) == outcome.json
 
 
 def test_saved_inputs_can_be_read_again(cli, double, tmp_path):
-    """`--output a.json` is no input file, but each of its values may be one."""
+    """`--output a.json` is no input file, but each value in it may be an input."""
     target = tmp_path / "out.json"
     first = cli("run", double, "--input", "x=0.0", "--output", target, "--json").json
     assert first["outputs"]["twice.inverse"]["data"] == "inf"
-    given = tmp_path / "in.json"
-    given.write_text(json.dumps({"x": first["outputs"]["twice.inverse"]}))
-    again = cli("run", double, "--inputs", given, "--json").json
+    path = tmp_path / "in.json"
+    path.write_text(json.dumps({"x": first["outputs"]["twice.inverse"]}))
+    again = cli("run", double, "--inputs", path, "--json").json
     assert again["outputs"]["twice.inverse"]["data"] == 0.0
 
 
@@ -185,7 +185,7 @@ def test_saved_inputs_can_be_read_again(cli, double, tmp_path):
     ("name", "sentence"),
     [("out.txt", "cannot save results as '.txt'"), ("no/folder/out.json", "out.json")],
 )
-def test_output_that_cannot_be_written(cli, sample, tmp_path, name, sentence):
+def test_invalid_outputs_are_refused(cli, sample, tmp_path, name, sentence):
     outcome = cli("run", sample, "--output", tmp_path / name)
     assert (outcome.code, outcome.out) == (2, "")
     assert sentence in outcome.err
@@ -194,13 +194,13 @@ def test_output_that_cannot_be_written(cli, sample, tmp_path, name, sentence):
 # --- numbers in text --------------------------------------------------------------------------
 
 
-def test_nan_and_infinity_are_text_in_json(cli, double):
+def test_nan_and_infinity_are_strings_in_json(cli, double):
     content = cli("run", double, "--input", "x=[0.0, -0.0, nan]", "--json").json
     assert content["outputs"]["twice.inverse"]["data"] == ["inf", "-inf", "nan"]
     assert content["outputs"]["twice.y"]["data"] == [0.0, -0.0, "nan"]
 
 
-def test_long_arrays_are_shortened_in_text_only(cli, double):
+def test_only_text_shortens_long_arrays(cli, double):
     numbers = list(range(1, 101))
     outcome = cli("run", double, "--input", f"x={numbers}")
     assert "twice.y: int64[100]\n  [  2,   4,   6, ..., 196, 198, 200]" in outcome.out
@@ -277,7 +277,7 @@ def test_a_sweep_of_arrays_and_of_inputs_over_time(cli, tmp_path, suffix):
     assert "\nI: float64[batch=3, 4]\n" in outcome.out
 
 
-def test_rows_of_different_lengths_have_these_beside_them(cli, tmp_path):
+def test_rows_of_different_lengths_have_lengths(cli, tmp_path):
     body = {
         "metadata": {"inputs": ["i", "go_in", "x"], "outputs": ["go", "y", "y"]},
         "nodes": {

@@ -1,4 +1,4 @@
-"""`mdf-loop run` over time: settings, sweeps, inputs over time, states, the order of execution."""
+"""`mdf-loop run` over time: settings, sweeps, inputs, states and the execution order."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def data(outcome, name="fn.v"):
 
 
 def test_set(cli, neuron, compiled):
-    made = data(cli("run", neuron, *TIME, "--set", "fn.a=0.1", "--set", "fn.v=2", "--json"))
+    voltages = data(cli("run", neuron, *TIME, "--set", "fn.a=0.1", "--set", "fn.v=2", "--json"))
     expected = compiled.run(set={"fn.a": 0.1, "fn.v": 2}, steps=6, dt=0.5)["v"]
-    assert made == expected.tolist()
+    assert voltages == expected.tolist()
     once = data(cli("run", neuron, "--set", "fn.start=0.25", "--json"))
     assert once == 0.25
 
@@ -90,7 +90,7 @@ def test_engine(cli, neuron):
     assert "device: cpu (modeci_mdf's engine)" in cli(*arguments, "--engine", "modeci").out
 
 
-def test_the_engine_runs_what_cannot_be_compiled(cli, tmp_path):
+def test_the_engine_runs_models_that_cannot_be_compiled(cli, tmp_path):
     node = {"output_ports": {"y": {"value": "ord('a')"}}}
     path = saved(tmp_path, "m", {"g": {"nodes": {"n": node}}})
     refused = cli("run", path)
@@ -105,14 +105,14 @@ def test_inputs_over_time(cli, neuron, compiled, tmp_path):
     (tmp_path / "only.csv").write_text("step,I\n" + "".join(f"0,{x}\n" for x in rows))
     np.savez(tmp_path / "file.npz", I=rows, name=rows)
     expected = compiled.run({"I": rows}, steps=6, dt=0.5)["v"].tolist()
-    for given in (
+    for options in (
         ("--input", f"I={tmp_path}/stimulus.csv:I"),
         ("--input", f"I={tmp_path}/file.npz:name"),
         ("--input", f"I={rows}"),
         ("--inputs", tmp_path / "only.csv"),
     ):
-        assert data(cli("run", neuron, *TIME, *given, "--json")) == expected
-        assert cli("verify", neuron, *TIME, *given).code == 0
+        assert data(cli("run", neuron, *TIME, *options, "--json")) == expected
+        assert cli("verify", neuron, *TIME, *options).code == 0
 
 
 def test_vectors_over_time(cli, arrays, tmp_path):
@@ -128,11 +128,11 @@ def test_vectors_over_time(cli, arrays, tmp_path):
 
 def test_a_saved_csv_can_be_an_input(cli, neuron, tmp_path):
     cli("run", neuron, *TIME, "--output", tmp_path / "out.csv")
-    made = cli("run", neuron, *TIME, "--input", f"I={tmp_path}/out.csv:fn.w", "--json")
-    assert made.code == 0
+    outcome = cli("run", neuron, *TIME, "--input", f"I={tmp_path}/out.csv:fn.w", "--json")
+    assert outcome.code == 0
 
 
-def test_a_run_goes_on(cli, neuron, compiled, tmp_path):
+def test_a_run_continues_from_a_state(cli, neuron, compiled, tmp_path):
     state = tmp_path / "state.npz"
     first = data(cli("run", neuron, "--steps", 4, "--dt", 0.5, "--final-state", state, "--json"))
     second = cli("run", neuron, "--steps", 5, "--dt", 0.5, "--initial-state", state, "--json")
@@ -211,7 +211,7 @@ def test_many_short_rows_are_few_lines(cli, neuron):
     assert len(out.splitlines()) < 25
 
 
-def test_an_order_that_changes_often_is_cut(cli, tmp_path):
+def test_a_long_execution_order_is_shortened(cli, tmp_path):
     model = copy.deepcopy(SCHEDULED)
     model["g"]["nodes"]["fast"]["parameters"]["n"] = {"default_initial_value": 5, "value": "-n"}
     out = cli("run", saved(tmp_path, "m", model), "--steps", 100, "--execution-list").out
@@ -299,7 +299,7 @@ def test_a_parameter_that_is_computed_by_a_function_cannot_be_set(cli, tmp_path)
 
 
 @pytest.mark.slow
-def test_what_is_not_needed_is_not_imported(neuron):
+def test_unused_packages_are_not_imported(neuron):
     code = (
         "import sys; from mdf_loop.cli import main\n"
         f"try: main(['run', {str(neuron)!r}, '--steps', '3', '--dt', '0.1'])\n"
@@ -311,30 +311,30 @@ def test_what_is_not_needed_is_not_imported(neuron):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_a_node_that_never_runs_is_said(cli, tmp_path):
+def test_a_node_that_never_runs_has_a_note(cli, tmp_path):
     path = tmp_path / "model.yaml"
     nodes = "{a: {output_ports: {y: {value: '1.0'}}}, b: {output_ports: {z: {value: '2.0'}}}}"
     never = "node_specific: {b: {type: AtPass, kwargs: {n: 7}}}"
     one = "termination: {environment_state_update: {type: AfterNPasses, kwargs: {n: 1}}}"
     graph = f"{{nodes: {nodes}, conditions: {{{never}, {one}}}}}"
     path.write_text(f"m: {{graphs: {{g: {graph}}}}}")
-    said = "note: the node 'b' has not run in any step, so b.z has no value of this run"
-    assert said in cli("run", path, "--steps", 3).out
+    note = "note: the node 'b' has not run in any step, so b.z has no value of this run"
+    assert note in cli("run", path, "--steps", 3).out
     path.write_text(path.read_text().replace("n: 7", "n: 0"))
     assert "note:" not in cli("run", path, "--steps", 3).out
 
 
-def test_a_dt_of_the_model_that_is_not_that_of_the_run_is_said(cli, tmp_path):
+def test_a_different_dt_in_the_model_has_a_warning(cli, tmp_path):
     path = tmp_path / "model.yaml"
     parameters = "{dt: {value: 0.1}, v: {default_initial_value: 1.0, value: v - dt * v}}"
     node = f"{{parameters: {parameters}, output_ports: {{v: {{value: v}}}}}}"
     path.write_text(f"m: {{graphs: {{g: {{nodes: {{cell: {node}}}}}}}}}")
-    said = "the parameter 'cell.dt' is 0.1, but the dt of the run is 0.05"
-    assert f"warning: {said}" in cli("run", path, "--steps", 3, "--dt", 0.05).err
+    message = "the parameter 'cell.dt' is 0.1, but the dt of the run is 0.05"
+    assert f"warning: {message}" in cli("run", path, "--steps", 3, "--dt", 0.05).err
     for fitting in (["--dt", 0.1], [], ["--dt", 0.05, "--set", "cell.dt=0.05"]):
         assert not cli("run", path, "--steps", 3, *fitting).err
     compiled = mdf_loop.compile(path)
-    with pytest.warns(UserWarning, match=re.escape(said)) as caught:
+    with pytest.warns(UserWarning, match=re.escape(message)) as caught:
         compiled.run(steps=3, dt=0.05)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():

@@ -35,7 +35,7 @@ def decay(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".json", ".csv", ".h5", ".nc"])
-def test_output_takes_every_format(cli, decay, tmp_path, suffix):
+def test_output_formats(cli, decay, tmp_path, suffix):
     target = tmp_path / f"out{suffix}"
     assert cli("run", decay, "--steps", 3, "--dt", 0.5, "--output", target).code == 0
     assert target.stat().st_size > 0
@@ -43,9 +43,9 @@ def test_output_takes_every_format(cli, decay, tmp_path, suffix):
 
 def test_output_has_time_and_values(cli, decay, tmp_path):
     cli("run", decay, "--steps", 3, "--dt", 0.5, "--output", tmp_path / "out.nc")
-    with xarray.open_dataset(tmp_path / "out.nc", engine="h5netcdf") as data:
-        assert data["time"].values.tolist() == [0.0, 0.5, 1.0]
-        np.testing.assert_array_equal(data["cell.v"], [1.0, 0.5, 0.25])
+    with xarray.open_dataset(tmp_path / "out.nc", engine="h5netcdf") as dataset:
+        assert dataset["time"].values.tolist() == [0.0, 0.5, 1.0]
+        np.testing.assert_array_equal(dataset["cell.v"], [1.0, 0.5, 0.25])
     cli("run", decay, "--steps", 2, "--output", tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_text().splitlines()[0] == "step,cell.v"
 
@@ -64,7 +64,7 @@ def test_plot(cli, decay, tmp_path, suffix):
     assert target.stat().st_size > 0
 
 
-def test_record_adds_to_what_is_plotted(cli, decay, tmp_path, monkeypatch):
+def test_recorded_values_are_plotted(cli, decay, tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(Results, "plot", lambda self, path, **how: drawn.append(list(self)))
     for words in ((), ("--record", "v"), ("--record", "cell.tau"), ("--only", "cell.tau")):
@@ -95,7 +95,7 @@ def test_plot_needs_time(cli, decay, tmp_path):
         ("--plot", "no/out.png", "there is no folder"),
     ],
 )
-def test_files_are_refused_before_the_run(cli, tmp_path, option, name, sentence):
+def test_invalid_files_are_refused_before_the_run(cli, tmp_path, option, name, sentence):
     outcome = cli("run", tmp_path / "there_is_no_model.yaml", option, tmp_path / name)
     assert (outcome.code, outcome.out) == (2, "")
     assert sentence in outcome.err

@@ -1,4 +1,4 @@
-"""Sequences and optional values on the command line: JSON files in, JSON and text out."""
+"""Sequences and optional values on the command line: JSON input files, and output as JSON and text."""
 
 import json
 
@@ -28,7 +28,7 @@ SEQUENCE = {
         {"dtype": "float32", "shape": [], "data": [3.0]},
     ]
 }
-GIVEN = {
+INPUT_FILE = {
     "s": SEQUENCE,
     "o": None,
     "w": {"dtype": "string", "shape": [2], "data": ["a", "b c"]},
@@ -40,20 +40,20 @@ GIVEN = {
 def files(tmp_path):
     model, inputs = tmp_path / "model.yaml", tmp_path / "inputs.json"
     model.write_text(MODEL)
-    inputs.write_text(json.dumps(GIVEN))
+    inputs.write_text(json.dumps(INPUT_FILE))
     return model, inputs
 
 
 def test_a_file_of_typed_values_is_read(files):
-    given = read_inputs((), [str(files[1])])
-    assert [member.tolist() for member in given["s"]] == [[1.0, 2.0], 3.0]
-    assert {member.dtype for member in given["s"]} == {np.dtype("float32")}
-    assert given["o"] is None
-    assert given["w"].tolist() == ["a", "b c"]
-    assert str(given["h"].dtype) == "bfloat16"
+    inputs = read_inputs((), [str(files[1])])
+    assert [member.tolist() for member in inputs["s"]] == [[1.0, 2.0], 3.0]
+    assert {member.dtype for member in inputs["s"]} == {np.dtype("float32")}
+    assert inputs["o"] is None
+    assert inputs["w"].tolist() == ["a", "b c"]
+    assert str(inputs["h"].dtype) == "bfloat16"
 
 
-def test_run_takes_and_prints_them(cli, files):
+def test_run_with_sequences_and_optional_values(cli, files):
     model, inputs = files
     done = cli("run", model, "--inputs", inputs, "--device", "cpu", "--json")
     assert (done.code, done.err) == (0, "")
@@ -67,15 +67,15 @@ def test_run_takes_and_prints_them(cli, files):
     assert outputs["n.h"] == {"dtype": "bfloat16", "shape": [], "data": 0.5}
 
 
-def test_run_shows_them_as_text(cli, files):
+def test_text_of_sequences_and_optional_values(cli, files):
     model, inputs = files
-    shown = cli("run", model, "--inputs", inputs, "--device", "cpu").out
-    assert "n.s: sequence(float32) of 2 members" in shown
-    assert "n.o: optional(sequence(float32)), absent" in shown
+    text = cli("run", model, "--inputs", inputs, "--device", "cpu").out
+    assert "n.s: sequence(float32) of 2 members" in text
+    assert "n.o: optional(sequence(float32)), absent" in text
 
 
 def test_a_sequence_may_be_written_as_lists(cli, files):
-    """Where all rows have one length or not: `--input` reads nested lists."""
+    """`--input` reads nested lists whose rows have equal or different lengths."""
     model, _ = files
     done = cli("run", model, "--input", "s=[[1, 2], [3]]", "--json")
     assert [member["data"] for member in done.json["outputs"]["n.s"]["data"]] == [[1, 2], [3]]
@@ -92,7 +92,7 @@ def test_a_sequence_may_be_written_as_lists(cli, files):
         {"sequence": [], "dtype": "float32"},
     ],
 )
-def test_what_is_no_value_is_refused(tmp_path, value):
+def test_invalid_values_are_refused(tmp_path, value):
     path = tmp_path / "inputs.json"
     path.write_text(json.dumps({"s": value}))
     with pytest.raises(InputError) as caught:

@@ -1,4 +1,4 @@
-"""What a command imports before it does something: half of the time of a small run is imports."""
+"""Imports of commands, which are half of the time of a small run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HEAVY = {
     *("torch", "xarray", "zarr", "numpy.ma", "onnx.reference", "modeci_mdf.execution_engine"),
     *("mdf_loop.cluster", "mdf_loop.drawing", "mdf_loop.fitting", "mdf_loop.passes.gradient"),
 }
-"""What takes a tenth of a second to import, or much of it, and is not needed for a small model."""
+"""Modules that take about a tenth of a second to import and that a small model does not use."""
 
 PROGRAM = """
 import sys
@@ -50,7 +50,7 @@ MODELS = {demo.name: demo.path for demo in DEMOS}
 
 
 def imported(*arguments: object) -> set[str]:
-    """The heavy modules that a command has imported in a process of its own."""
+    """Return the heavy modules that a command imports in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *map(str, arguments)],
         capture_output=True,
@@ -73,13 +73,13 @@ def imported(*arguments: object) -> set[str]:
     ],
 )
 def test_a_small_model_needs_nothing_heavy(command: tuple[object, ...], may: set[str]) -> None:
-    """Machine code for a loop, the graph of a check: what is done, and nothing else."""
+    """Machine code for a loop and the graph of a check import only their own modules."""
     assert imported(*command) <= may
 
 
 @pytest.mark.slow
-def test_what_a_command_needs_it_imports(tmp_path: Path) -> None:
-    """Else the names of the list above are no longer those of what is imported."""
+def test_heavy_modules_are_imported_on_use(tmp_path: Path) -> None:
+    """The names in `HEAVY` are the current names of the modules."""
     model = MODELS["leaky_neuron"]
     plotted = imported("run", model, "--steps", 3, "--plot", tmp_path / "v.svg")
     assert plotted >= {"matplotlib"}

@@ -1,4 +1,4 @@
-"""How arrays are shown: as numpy does, of long ones only what is at their ends."""
+"""Text of arrays: the format of NumPy, with only the ends of a long array."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import zarr
 
-from mdf_loop.cli.text import as_text
+from mdf_loop.cli.text import results_as_text
 from mdf_loop.results.data import Results
 from mdf_loop.run.outputs import Axis
 from mdf_loop.run.recording.ticks import Clock, Ticks
@@ -22,11 +22,11 @@ SHAPES = [
 
 
 def text(array: Any, axes: tuple[Axis, ...] = ()) -> str:
-    return as_text(Results({"n.x": array}, {}, "cpu", "float64", axes=axes), "asked for")
+    return results_as_text(Results({"n.x": array}, {}, "cpu", "float64", axes=axes), "asked for")
 
 
 def by_numpy(array: np.ndarray) -> str:
-    """What numpy shows of the whole array."""
+    """Return NumPy's text of the whole array."""
     many_lines = array.ndim > 1 and array.size > 12 * array.shape[-1]
     return np.array2string(
         array,
@@ -81,17 +81,17 @@ def test_times_are_shown_as_an_array(numbers, dt):
 
 def test_a_reduction_has_no_axis_of_time():
     axes = (Axis("time", {"step": np.arange(3)}),)
-    made = {"n.x": np.zeros((3, 2)), "n.x.mean": np.zeros(2)}
-    results = Results(made, {}, "cpu", "float64", axes=axes, reduced={"n.x.mean"})
-    shown = as_text(results, "asked for")
-    assert "n.x: float64[time=3, 2]\n" in shown
-    assert "n.x.mean: float64[2]\n" in shown
+    arrays_by_name = {"n.x": np.zeros((3, 2)), "n.x.mean": np.zeros(2)}
+    results = Results(arrays_by_name, {}, "cpu", "float64", axes=axes, reduced={"n.x.mean"})
+    text_of_results = results_as_text(results, "asked for")
+    assert "n.x: float64[time=3, 2]\n" in text_of_results
+    assert "n.x.mean: float64[2]\n" in text_of_results
 
 
-def test_a_swept_output_keeps_its_name_and_texts_theirs():
+def test_names_of_swept_outputs_and_texts():
     axes = (Axis("batch", {"n.x": np.array(["a", "bc"], object)}),)
-    shown = text(np.zeros(2), axes)
-    assert shown.startswith("n.x (swept): <U2[batch=2]\n  ['a', 'bc']\n")
+    text_of_results = text(np.zeros(2), axes)
+    assert text_of_results.startswith("n.x (swept): <U2[batch=2]\n  ['a', 'bc']\n")
 
 
 def test_ten_million_rows_take_no_memory():
@@ -101,10 +101,10 @@ def test_ten_million_rows_take_no_memory():
     text(rows[:100], ())
     tracemalloc.start()
     try:
-        shown = text(rows, axes)
+        text_of_results = text(rows, axes)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert "time: float64[time=10000000] s\n" in shown
-    assert "..., 9.999997e+05, 9.999998e+05, 9.999999e+05]\n" in shown
+    assert "time: float64[time=10000000] s\n" in text_of_results
+    assert "..., 9.999997e+05, 9.999998e+05, 9.999999e+05]\n" in text_of_results
     assert peak < 1_000_000

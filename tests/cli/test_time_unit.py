@@ -1,4 +1,4 @@
-"""`--dt` with a unit: what it is converted to is said, on stderr."""
+"""`--dt` with a unit: the conversion is printed on stderr."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def decay(metadata: dict[str, Any] | None = None) -> dict[str, Any]:
     return {"g": {"nodes": {"cell": cell}, **({"metadata": metadata} if metadata else {})}}
 
 
-def test_the_command_line_says_what_it_converts(cli: Any, tmp_path: Path) -> None:
+def test_conversions_are_printed(cli: Any, tmp_path: Path) -> None:
     model = tmp_path / "decay.json"
     model.write_text(json.dumps({"m": {"format": "ModECI MDF v0.4", "graphs": decay(MS)}}))
     plain = tmp_path / "plain.json"
     plain.write_text(json.dumps({"m": {"format": "ModECI MDF v0.4", "graphs": decay()}}))
-    said = {
+    messages = {
         (model, "0.5"): "",
         (model, "0.5ms"): "",
         (model, "500us"): "dt: 500us is 0.5 ms\n",
@@ -30,10 +30,10 @@ def test_the_command_line_says_what_it_converts(cli: Any, tmp_path: Path) -> Non
         (plain, "1e-4 s"): "",
         (plain, "0.5ms"): "dt: 0.5ms is 0.0005 s (the model states no unit of time)\n",
     }
-    for (path, dt), text in said.items():
+    for (path, dt), text in messages.items():
         assert cli("run", path, "--steps", 3, "--dt", dt).err == text
-    shown = cli("run", model, "--steps", 3, "--dt", "500us").out
-    assert shown.startswith("time: float64[time=3] ms\n  [0. , 0.5, 1. ]\n")
+    outcome = cli("run", model, "--steps", 3, "--dt", "500us").out
+    assert outcome.startswith("time: float64[time=3] ms\n  [0. , 0.5, 1. ]\n")
     assert cli("verify", model, "--steps", 3, "--dt", "500us").err == "dt: 500us is 0.5 ms\n"
     of = ("--of", "cell.o:last", "--wrt", "cell.v")
     assert cli("gradient", model, *of, "--steps", 3, "--dt", "500us").err == "dt: 500us is 0.5 ms\n"

@@ -44,8 +44,8 @@ def test_json(cli, sample):
 def different(monkeypatch):
     infinite = float("inf")
     comparison = Comparison("n.p", "modeci_mdf", False, infinite, infinite, ("int64[]", "int64[2]"))
-    found = Verification((comparison,), 1e-12, ("a note",))
-    monkeypatch.setattr(verification, "verify", lambda *_, **__: found)
+    verification_result = Verification((comparison,), 1e-12, ("a note",))
+    monkeypatch.setattr(verification, "verify", lambda *_, **__: verification_result)
 
 
 def test_a_difference_exits_with_1(cli, sample, different):
@@ -58,26 +58,26 @@ def test_a_difference_exits_with_1(cli, sample, different):
     ]
 
 
-def test_a_difference_in_json_stays_json(cli, sample, different):
+def test_json_of_a_difference(cli, sample, different):
     outcome = cli("verify", sample, "--json")
     assert outcome.code == 1
     assert outcome.json["equal"] is False
     assert outcome.json["comparisons"][0]["max_rel"] == "inf"
 
 
-def test_inputs_and_options_are_taken(cli, double, endless):
+def test_inputs_and_options(cli, double, endless):
     assert cli("verify", double, "--input", "x=[1.5, 2]", "--precision", "float32").code == 0
     assert cli("verify", endless, "--max-iterations", 4, "--device", "cpu").code in (0, 1)
 
 
-def test_a_model_the_engine_cannot_run_is_compared_with_the_interpreter(cli, endless):
+def test_comparison_with_the_interpreter(cli, endless):
     outcome = cli("verify", endless, "--max-iterations", 4)
     assert "note: modeci_mdf's engine cannot run this model" in outcome.out
     assert "against interpreter" in outcome.out
     assert outcome.code == 0
 
 
-def test_nothing_to_compare_with_exits_with_2(cli, endless):
+def test_an_impossible_comparison_exits_with_2(cli, endless):
     outcome = cli("verify", endless, "--max-iterations", 4, "--steps", 3)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.cli.text import as_text
+from mdf_loop.cli.text import results_as_text
 from mdf_loop.errors import InputError, LoopError, RunError, UnsupportedError
 from mdf_loop.ir import Input, Op, Output, Program, Value
 from mdf_loop.run.interpret import interpret
@@ -59,7 +59,7 @@ def test_json_says_what_is_a_sequence_and_what_is_absent(passed):
 
 
 def test_text_shows_members(passed):
-    shown = as_text(passed.run({"s": [[1.0, 2.0], 3.0], "p": []}), "asked for")
+    shown = results_as_text(passed.run({"s": [[1.0, 2.0], 3.0], "p": []}), "asked for")
     assert "n.s: sequence(float32) of 2 members" in shown
     assert "  n.s[0]: float32[2]\n    [1., 2.]\n  n.s[1]: float32[]\n    3." in shown
     assert "n.o: optional(float32), absent" in shown
@@ -67,7 +67,7 @@ def test_text_shows_members(passed):
 
 
 def test_long_sequences_are_shown_in_short(passed):
-    shown = as_text(passed.run({"s": [[float(k)] for k in range(100)]}), "asked for")
+    shown = results_as_text(passed.run({"s": [[float(k)] for k in range(100)]}), "asked for")
     assert "n.s: sequence(float32) of 100 members" in shown
     assert "n.s[0]" in shown
     assert "n.s[99]" in shown

@@ -1,4 +1,4 @@
-"""What an outline and its pseudo-code say of choices, scans, slices and other loops."""
+"""Outline and pseudo-code of choices, scans, slices and other loops."""
 
 import re
 from pathlib import Path
@@ -10,9 +10,9 @@ from mdf_loop.errors import LoopError
 from mdf_loop.explanation import explain
 from mdf_loop.outline import outline
 from mdf_loop.outline.pseudocode import pseudocode
-from mdf_loop.outline.slices import outline_slice, recorded_words
-from mdf_loop.outline.text import named, value_text
-from mdf_loop.outline.words import closed, delay_text, headline, slice_text
+from mdf_loop.outline.slices import outline_slice, recording_remark
+from mdf_loop.outline.text import shorten_name, value_text
+from mdf_loop.outline.words import closed_headline, delay_text, headline, slice_text
 from mdf_loop.reading.recordings import RecordingForm
 from mdf_loop.reading.slices import SliceForm
 
@@ -23,15 +23,15 @@ def node_of(name, node):
     return next(n for n in outline(MODELS / f"{name}.yaml").nodes if n.id == node)
 
 
-def code(block):
-    """The lines of pseudo-code, remarks left out."""
+def pseudocode_lines(block):
+    """Return the lines of pseudo-code without remarks."""
     return [re.sub(r"(?<=\S) +# .*", "", line) for line in pseudocode(block)]
 
 
 # --- choices ------------------------------------------------------------------------------------
 
 
-def test_everything_about_an_if():
+def test_outline_of_an_if():
     (loop,) = node_of("branches", "regulate").loops
     (choice,) = loop.body.nodes[1].blocks
     assert (choice.full_name, choice.kind) == ("heater.choice", "if")
@@ -46,13 +46,16 @@ def test_everything_about_an_if():
         ("choice[1]", ("heat",), "float64[]"),
     ]
     assert [c.name for c in choice.captures] == ["t_in", "target", "gain"]
-    assert (headline(choice), closed(choice)) == ("if cold … else …", "if cold (2 branches)")
+    assert (headline(choice), closed_headline(choice)) == (
+        "if cold … else …",
+        "if cold (2 branches)",
+    )
     assert [c.name for c in loop.captures] == ["target", "gain"]
 
 
-def test_an_if_as_pseudo_code():
+def test_pseudocode_of_an_if():
     (loop,) = node_of("branches", "regulate").loops
-    lines = code(loop)
+    lines = pseudocode_lines(loop)
     begin = lines.index("    if cold:")
     assert [line.strip() for line in lines[begin : begin + 13]] == [
         "if cold:",
@@ -71,7 +74,7 @@ def test_an_if_as_pseudo_code():
     ]
 
 
-def test_everything_about_a_case():
+def test_outline_of_a_case():
     (choice,) = node_of("cases", "animal").blocks
     assert headline(choice) == "case of mode: 0, 1, 2, else"
     assert [b.title for b in choice.branches] == ["mode = 0", "mode = 1", "mode = 2", "else"]
@@ -79,7 +82,7 @@ def test_everything_about_a_case():
     assert choice.branches[3].body is None
     assert [o.port for o in choice.branches[3].outputs] == ["v", "v"]
     assert [c.name for c in choice.captures] == ["v", "stride"]
-    lines = code(choice)
+    lines = pseudocode_lines(choice)
     assert lines[0] == "match mode:"
     assert lines[-3:] == ["    case _:", "        speed = v", "        effort = v"]
 
@@ -92,10 +95,10 @@ def test_a_case_without_default_ends_in_an_error():
     node = {"input_ports": {"k": {"default_value": 0}}, "functions": {"f": call}}
     (choice,) = outline({"g": {"nodes": {"n": node}}}).nodes[0].blocks
     assert headline(choice) == "case of k: 0 … 5"
-    assert code(choice)[-2:] == ["    case _:", "        raise"]
+    assert pseudocode_lines(choice)[-2:] == ["    case _:", "        raise"]
 
 
-def test_choices_and_loops_inside_each_other_are_explained():
+def test_nested_choices_and_loops_are_explained():
     text = explain(MODELS / "loop_in_branch.yaml")
     assert "Choice finder.root: if" in text
     assert "  Loop iterate.steps: for" in text
@@ -103,7 +106,7 @@ def test_choices_and_loops_inside_each_other_are_explained():
     assert "if r > 0:" in text
 
 
-def test_a_branch_that_contains_its_choice_is_a_note():
+def test_a_branch_that_contains_its_own_choice_has_a_note():
     call = {"function": "onnx::If", "args": {"cond": "c", "then_branch": "g", "else_branch": "g"}}
     inner = {
         "n": {
@@ -124,7 +127,7 @@ def test_a_branch_that_contains_its_choice_is_a_note():
 # --- loops --------------------------------------------------------------------------------------
 
 
-def test_everything_about_a_scan():
+def test_outline_of_a_scan():
     (scan,) = node_of("scans", "reader").loops
     assert (scan.kind, headline(scan)) == ("scan", "scan over x, z")
     assert [(p.enter, p.leave, p.ports) for p in scan.carried] == [("s", "s_next", ("s_final",))]
@@ -137,18 +140,22 @@ def test_everything_about_a_scan():
         ("seen", ("states",), "last iteration first"),
     ]
     assert [c.name for c in scan.captures] == ["gain"]
-    lines = code(scan)
+    lines = pseudocode_lines(scan)
     assert "for i over x, z:" in lines
     assert "    z_t = z[:, i]" in lines
 
 
-def test_everything_about_a_sequence_map():
+def test_outline_of_a_sequence_map():
     (loop,) = node_of("scans", "lengths").loops
     assert headline(loop) == "for each element of words"
-    assert code(loop)[:3] == ["lengths = []", "for i over words:", "    word = words[i]"]
+    assert pseudocode_lines(loop)[:3] == [
+        "lengths = []",
+        "for i over words:",
+        "    word = words[i]",
+    ]
 
 
-def test_a_further_input_of_a_sequence_map_is_sliced_if_it_is_a_sequence():
+def test_additional_sequences_of_a_sequence_map_are_sliced():
     body = {"b": {"metadata": {"inputs": ["a", "k"], "outputs": ["y"]}, "nodes": {}}}
     args = {"input_sequence": "s", "additional_inputs": ["t"], "body": body}
     ports = {"s": {"type": "sequence(float32)"}, "t": {"type": "float32", "shape": [2]}}
@@ -178,7 +185,7 @@ def test_slices_delays_and_recordings_of_a_loop():
         "only the last one",
         "padded to 10 with 0",
     ]
-    assert "    v_2 = v_out[i - 2]" in code(loop)
+    assert "    v_2 = v_out[i - 2]" in pseudocode_lines(loop)
 
 
 @pytest.mark.parametrize(
@@ -194,16 +201,16 @@ def test_slices_delays_and_recordings_of_a_loop():
         (SliceForm("a", "x", start=1, end=-2, stride=2), "x[i], from 1 to -2, stride 2"),
     ],
 )
-def test_slices_in_words(form, text):
-    part = outline_slice(form)
-    assert ", ".join(said for said in (slice_text(part), part.how) if said) == text
+def test_words_for_slices(form, text):
+    row_slice = outline_slice(form)
+    assert ", ".join(word for word in (slice_text(row_slice), row_slice.how) if word) == text
 
 
-def test_a_plain_recording_needs_no_words():
-    assert recorded_words(None) == recorded_words(RecordingForm("y")) == ""
+def test_a_plain_recording_has_no_remark():
+    assert recording_remark(None) == recording_remark(RecordingForm("y")) == ""
 
 
-def test_a_condition_in_the_middle():
+def test_outline_of_a_condition_in_the_middle():
     (loop,) = node_of("middle", "power").loops
     assert headline(loop) == "loop while small, tested in the middle"
     assert loop.strict
@@ -212,36 +219,36 @@ def test_a_condition_in_the_middle():
         "test": True,
         "keep": False,
     }
-    lines = code(loop)
+    lines = pseudocode_lines(loop)
     assert lines.index("    if not small: break") == lines.index("    # keep") - 1
     assert "what it needs runs once more than the rest" in explain(MODELS / "middle.yaml")
 
 
 @pytest.mark.parametrize(
-    ("more", "kind", "head"),
+    ("extra_args", "kind", "head_line"),
     [
         ({}, "while", "while True:"),
         ({"M": 5}, "for-while", "for i in range(5):"),
         ({"slices": {"row": "rows"}}, "sliced-while", "for i over rows:"),
     ],
 )
-def test_a_condition_in_the_middle_counts_though_none_is_given(more, kind, head):
+def test_a_condition_in_the_middle_without_start_condition(extra_args, kind, head_line):
     nodes = {"n": {"input_ports": {"x": {}}, "output_ports": {"go": {"value": "x < 5"}}}}
     metadata = {"inputs": ["i", "c", "x"], "outputs": ["go", "x"]}
     body = {"b": {"metadata": metadata, "nodes": nodes}}
-    args = {"v_initial": "(1.0,)", "exit": "middle", **more, "body": body}
+    args = {"v_initial": "(1.0,)", "exit": "middle", **extra_args, "body": body}
     node = {
         "parameters": {"rows": {"value": [1.0, 2.0]}},
         "functions": {"f": {"function": "onnx::Loop", "args": args}},
     }
     (loop,) = outline({"g": {"nodes": {"owner": node}}}).nodes[0].loops
     assert loop.kind == kind
-    lines = code(loop)
-    assert head in lines
+    lines = pseudocode_lines(loop)
+    assert head_line in lines
     assert not any("going" in line for line in lines)
 
 
-def test_a_condition_that_is_always_true_is_none():
+def test_a_condition_that_is_always_true_is_omitted():
     nodes = {
         "one": {"parameters": {"c": {"value": True}}, "output_ports": {"go": {"value": "c"}}},
         "n": {"input_ports": {"x": {}}, "output_ports": {"y": {"value": "2 * x"}}},
@@ -253,14 +260,14 @@ def test_a_condition_that_is_always_true_is_none():
     model = {"g": {"nodes": {"owner": node}}}
     (loop,) = outline(model).nodes[0].loops
     assert (loop.kind, headline(loop)) == ("for", "for i in range(M=3)")
-    assert not any("break" in line for line in code(loop))
+    assert not any("break" in line for line in pseudocode_lines(loop))
     assert "Runs 3 times: M is given; the condition is always true." in explain(model)
 
 
 # --- values -------------------------------------------------------------------------------------
 
 
-def test_large_arrays_are_shown_by_dtype_and_shape():
+def test_large_arrays_show_dtype_and_shape():
     assert value_text(np.zeros((64, 3), np.float32)) == "float32[64, 3]"
     assert value_text(np.zeros((0, 3), np.int64)) == "int64[0, 3]"
     assert value_text(np.array([1.5, 2.0], np.float32)) == "[1.5, 2]"
@@ -268,8 +275,8 @@ def test_large_arrays_are_shown_by_dtype_and_shape():
     assert value_text({"npz": "weights.npz", "array": "W"}) == "W of weights.npz"
 
 
-def test_long_names_keep_both_ends():
-    short = named("/encoder/layer.0/attention/self/Add_output_0", 24)
+def test_long_names_show_both_ends():
+    short = shorten_name("/encoder/layer.0/attention/self/Add_output_0", 24)
     assert len(short) == 24
     assert short.startswith("/encoder…")
     assert short.endswith("output_0")
@@ -281,5 +288,5 @@ def test_every_shared_case_is_outlined_and_explained(shared):
         try:
             graph = outline(path)
         except LoopError:
-            continue  # broken on purpose: said by the importer
+            continue  # the importer reports these invalid files
         assert graph.nodes

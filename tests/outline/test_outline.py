@@ -1,4 +1,4 @@
-"""What an outline says of a model."""
+"""Outline of a model: loops, graphs, and words for values."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from mdf_loop.errors import ModelError
 from mdf_loop.outline import outline
-from mdf_loop.outline.text import formulas, value_text
+from mdf_loop.outline.text import formula_lines, value_text
 from mdf_loop.outline.words import headline
 
 MODELS = Path(__file__).parents[1] / "drawing" / "models"
@@ -17,8 +17,8 @@ def loop_of(name, node, k=0):
     return next(n for n in graph.nodes if n.id == node).loops[k]
 
 
-def body_of(loop_args, body, **node_parts):
-    """A graph whose only node has a loop with these arguments and this body."""
+def model_with_loop(loop_args, body, **node_parts):
+    """Return a graph whose only node has a loop with these arguments and this body."""
     call = {"function": "onnx::Loop", "args": {**loop_args, "body": body}}
     return {"g": {"nodes": {"owner": {**node_parts, "functions": {"loop": call}}}}}
 
@@ -26,13 +26,13 @@ def body_of(loop_args, body, **node_parts):
 # --- loops --------------------------------------------------------------------------------------
 
 
-def test_everything_about_a_loop():
+def test_outline_of_a_loop():
     loop = loop_of("sample", "halving")
     assert (loop.full_name, loop.kind) == ("halving.halve", "for-while")
     assert (loop.trip_count.expression, loop.trip_count.value) == ("limit", 10)
     assert (loop.start.expression, loop.start.value) == ("going", True)
     assert (loop.iteration, loop.condition_in) == ("i", "going_in")
-    assert (loop.continue_name, loop.continues) == ("going_out", "x_next > 1")
+    assert (loop.continue_name, loop.condition_text) == ("going_out", "x_next > 1")
     (pair,) = loop.carried
     assert (pair.initial, pair.enter, pair.leave) == ("x", "x_in", "x_out")
     assert (pair.ports, pair.type, pair.initial_value) == (("x_final",), "float64[]", 64.0)
@@ -55,12 +55,12 @@ def test_everything_about_a_loop():
         ("endless_node", "endless", "loop forever"),
     ],
 )
-def test_the_five_operating_modes(node, kind, line):
+def test_headlines_of_the_five_operating_modes(node, kind, line):
     loop = loop_of("modes", node)
     assert (loop.kind, headline(loop)) == (kind, line)
 
 
-def test_captures_are_computed_through_nested_loops():
+def test_captures_of_nested_loops():
     outer = loop_of("nested", "outer_node")
     inner = outer.body.nodes[0].loops[0]
     assert [c.name for c in outer.captures] == ["steps", "rate"]
@@ -69,13 +69,13 @@ def test_captures_are_computed_through_nested_loops():
     ]
 
 
-def test_inputs_of_a_body_say_where_they_come_from():
+def test_inputs_of_a_body_have_a_source():
     inner = loop_of("nested", "outer_node").body.nodes[0].loops[0]
     sources = {entry.name: entry.source for entry in inner.body.inputs}
     assert sources == {"y_in": "carried", "rate": "captured", "k": "iteration"}
 
 
-def test_names_that_a_formula_reads_without_a_port_are_inputs_too():
+def test_names_in_formulas_are_inputs():
     loop = loop_of("modes", "for_node")
     limit = next(entry for entry in loop.body.inputs if entry.name == "limit")
     assert (limit.port, limit.source) == (None, "captured")
@@ -94,18 +94,18 @@ def test_ports_with_defaults_and_unbound_ports():
             },
         }
     }
-    loop = outline(body_of({"M": 2}, body)).nodes[0].loops[0]
+    loop = outline(model_with_loop({"M": 2}, body)).nodes[0].loops[0]
     assert {i.name: i.source for i in loop.body.inputs} == {"given": "default", "lost": "unbound"}
 
 
-def test_a_value_passed_through_has_no_node():
+def test_an_input_passed_through_has_no_node():
     body = {
         "body": {
             "metadata": {"inputs": ["i", "c", "x"], "outputs": ["c", "x", "i"]},
             "nodes": {"n": {}},
         }
     }
-    loop = outline(body_of({"M": 2, "v_initial": "(1.0,)"}, body)).nodes[0].loops[0]
+    loop = outline(model_with_loop({"M": 2, "v_initial": "(1.0,)"}, body)).nodes[0].loops[0]
     assert [(o.name, o.node, o.port) for o in loop.body.outputs] == [
         ("c", None, "c"),
         ("x", None, "x"),
@@ -113,20 +113,20 @@ def test_a_value_passed_through_has_no_node():
     ]
 
 
-def test_other_results_of_a_loop_are_found_by_name():
+def test_iterations_of_a_loop_are_a_result():
     loop = loop_of("wavefront", "layer_2")
     assert [(r.name, r.ports) for r in loop.results] == [("iterations", ("ran",))]
     assert loop.carried[1].ports == ()
 
 
-def test_ports_that_share_the_bare_name_take_results_by_position(shared):
+def test_ports_with_the_bare_name_of_a_loop_have_results_by_position(shared):
     graph = outline(shared / "models" / "ONNX" / "abc.yaml")
     (loop,) = graph.nodes[1].loops
     assert loop.carried[0].ports == ("x.3",)
-    assert loop.continues == "true"
+    assert loop.condition_text == "true"
 
 
-def test_an_unknown_signature_is_a_note_and_what_is_known_is_kept():
+def test_an_unknown_signature_has_a_note():
     loop = loop_of("broken", "unordered")
     assert "cannot be inferred" in loop.notes[0]
     assert [(c.initial, c.enter, c.ports) for c in loop.carried] == [
@@ -174,13 +174,13 @@ def test_a_cycle_without_defaults_has_one_feedback_edge():
     assert "wait for each other" in graph.notes[0]
 
 
-def test_types_are_those_of_the_program_or_those_stated():
-    known = outline(MODELS / "wavefront.yaml")
-    assert known.nodes[1].outputs[1].type == "float64[5, 3]"
-    assert known.notes == ()
+def test_types_come_from_the_program_or_the_document():
+    compilable = outline(MODELS / "wavefront.yaml")
+    assert compilable.nodes[1].outputs[1].type == "float64[5, 3]"
+    assert compilable.notes == ()
     port = {"input_ports": {"x": {"shape": [2], "type": "float"}}}
-    unknown = {"functions": {"f": {"function": "no_such_function", "args": {"x": "x"}}}}
-    stated = outline({"g": {"nodes": {"n": {**port, **unknown}}}})
+    missing_function = {"functions": {"f": {"function": "no_such_function", "args": {"x": "x"}}}}
+    stated = outline({"g": {"nodes": {"n": {**port, **missing_function}}}})
     assert stated.nodes[0].inputs[0].type == "float[2]"
     assert any("no_such_function" in note for note in stated.notes)
 
@@ -196,18 +196,18 @@ def test_every_shared_model_can_be_outlined(shared):
         assert outline(path).nodes
 
 
-def test_what_is_no_model_is_refused(tmp_path):
+def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(ModelError, match="there is no file"):
         outline(tmp_path / "none.yaml")
 
 
-def test_a_parameter_that_is_a_dict_is_a_constant_and_a_body_is_not():
+def test_a_dict_parameter_is_a_constant():
     graph = outline(
         {"g": {"nodes": {"n": {"parameters": {"chunk": {"value": {"name": "count", "a": 1}}}}}}}
     )
     (item,) = graph.nodes[0].items
     assert item.constant
-    assert list(formulas(item)) == ["chunk = {name: count, a: 1}"]
+    assert list(formula_lines(item)) == ["chunk = {name: count, a: 1}"]
 
 
 @pytest.mark.parametrize(
@@ -219,13 +219,13 @@ def test_a_parameter_that_is_a_dict_is_a_constant_and_a_body_is_not():
         {"functions": {"f": {"function": "onnx::Loop"}}},
     ],
 )
-def test_what_cannot_be_compiled_can_be_outlined(node):
+def test_invalid_models_have_an_outline_with_notes(node):
     graph = outline({"g": {"nodes": {"n": node}}})
     assert graph.notes
     assert [node.id for node in graph.nodes] == ["n"]
 
 
-def test_edges_to_nowhere_are_kept_and_said():
+def test_edges_to_missing_nodes_have_a_note():
     edge = {"sender": "n", "receiver": "lost", "sender_port": "a", "receiver_port": "b"}
     graph = outline({"g": {"nodes": {"n": {}}, "edges": {"e": edge}}})
     assert [edge.receiver for edge in graph.edges] == ["lost"]
@@ -261,18 +261,20 @@ def test_a_failure_of_the_reader_is_a_note(monkeypatch):
         ("x" * 60, "x" * 47 + "…"),
     ],
 )
-def test_values_in_short(value, text):
+def test_short_texts_of_values(value, text):
     assert value_text(value) == text
 
 
-def test_formulas_as_the_modeller_wrote_them():
+def test_formulas_have_the_spelling_of_the_modeller():
     graph = outline(MODELS / "feedback.yaml")
     cell, other, _ = graph.nodes
-    assert list(formulas(cell.items[1])) == ["v(0) = -65", "dv/dt = (from_2 - v) / tau"]
-    assert list(formulas(other.items[1])) == [
+    assert list(formula_lines(cell.items[1])) == ["v(0) = -65", "dv/dt = (from_2 - v) / tau"]
+    assert list(formula_lines(other.items[1])) == [
         "spike(0) = 0",
         "spike = 1 if in_1 > 0 & 1",
         "spike = 0 if in_1 < 0",
     ]
-    rnn = outline(MODELS / "wavefront.yaml").nodes[1].loops[0].body
-    assert list(formulas(rnn.nodes[1].items[0])) == ["rate = tanh(variable0=current, scale=1)"]
+    rnn_body = outline(MODELS / "wavefront.yaml").nodes[1].loops[0].body
+    assert list(formula_lines(rnn_body.nodes[1].items[0])) == [
+        "rate = tanh(variable0=current, scale=1)"
+    ]

@@ -1,9 +1,9 @@
-"""What an outline says of a model over time."""
+"""Outline of a model over time."""
 
 from pathlib import Path
 
 from mdf_loop.outline import outline, outline_over_time
-from mdf_loop.outline.text import formulas
+from mdf_loop.outline.text import formula_lines
 from mdf_loop.outline.words import headline
 
 MODELS = Path(__file__).parents[1] / "drawing" / "models"
@@ -15,7 +15,7 @@ def time_loop(model):
     return loop
 
 
-def test_states_and_outputs_that_lead_back_are_carried():
+def test_states_and_feedback_outputs_are_carried():
     loop = time_loop(MODELS / "two_nodes.yaml")
     assert (loop.kind, headline(loop)) == ("over time", "for each time step")
     assert [(p.enter, p.leave, p.initial) for p in loop.carried] == [
@@ -40,14 +40,14 @@ def test_states_and_outputs_that_lead_back_are_carried():
     ]
 
 
-def test_the_nodes_over_time_are_those_of_the_graph():
-    plain = outline(MODELS / "conditions.yaml")
+def test_nodes_are_the_same_with_and_without_time():
+    graph = outline(MODELS / "conditions.yaml")
     body = time_loop(MODELS / "conditions.yaml").body
-    assert [(n.id, n.condition) for n in body.nodes] == [(n.id, n.condition) for n in plain.nodes]
-    assert [list(map(list, map(formulas, n.items))) for n in body.nodes] == [
-        list(map(list, map(formulas, n.items))) for n in plain.nodes
+    assert [(n.id, n.condition) for n in body.nodes] == [(n.id, n.condition) for n in graph.nodes]
+    assert [list(map(list, map(formula_lines, n.items))) for n in body.nodes] == [
+        list(map(list, map(formula_lines, n.items))) for n in graph.nodes
     ]
-    assert body.edges == plain.edges
+    assert body.edges == graph.edges
 
 
 def test_initial_values_over_time():
@@ -60,22 +60,24 @@ def test_initial_values_over_time():
     assert (count.enter, count.initial) == ("count", 0)
 
 
-def test_an_older_value_may_also_be_one_of_the_pass_before():
+def test_feedback_within_an_evaluation():
     loop = time_loop(MODELS / "feedback.yaml")
     assert [edge.id for edge in loop.body.edges if edge.feedback] == ["back"]
     assert loop.carried[-1].enter == "cell_2.out"
 
 
-def test_names_that_occur_twice_are_full_names():
-    remembers = {"parameters": {"v": {"value": "v + x"}}, "output_ports": {"v": {"value": "v"}}}
-    nodes = {name: {"input_ports": {"x": {"default_value": 1}}, **remembers} for name in ("a", "b")}
+def test_ambiguous_states_have_full_names():
+    stateful_node = {"parameters": {"v": {"value": "v + x"}}, "output_ports": {"v": {"value": "v"}}}
+    nodes = {
+        name: {"input_ports": {"x": {"default_value": 1}}, **stateful_node} for name in ("a", "b")
+    }
     edge = {"sender": "b", "receiver": "a", "sender_port": "v", "receiver_port": "x"}
     loop = time_loop({"g": {"nodes": nodes, "edges": {"e": edge}}})
     assert [pair.enter for pair in loop.carried] == ["a.v", "b.v", "b.v sent"]
     assert [capture.name for capture in loop.captures] == ["x"]
 
 
-def test_receivers_with_different_defaults_say_so():
+def test_receivers_with_different_defaults():
     port = {"output_ports": {"y": {"value": "x"}}}
     nodes = {
         "a": {"input_ports": {"x": {"default_value": 1}}, **port},
@@ -90,7 +92,7 @@ def test_receivers_with_different_defaults_say_so():
     assert (pair.enter, pair.initial) == ("c.y", "the default of each port")
 
 
-def test_an_edge_to_a_node_that_runs_first_brings_an_older_value():
+def test_an_edge_to_an_earlier_node_is_feedback():
     ports = {"input_ports": {"x": {"default_value": 0}}, "output_ports": {"y": {"value": "x + 1"}}}
     edges = {
         name: {"sender": name[0], "receiver": name[1], "sender_port": "y", "receiver_port": "x"}

@@ -23,7 +23,7 @@ from mdf_loop.outline import (
 )
 from mdf_loop.outline.observation import OVER_TIME
 from mdf_loop.outline.pseudocode import pseudocode
-from mdf_loop.outline.text import named, shortened
+from mdf_loop.outline.text import shorten, shorten_name
 from mdf_loop.outline.words import headline
 
 GraphMaker: TypeAlias = Callable[[GraphOutline], tuple[Scene, dict[str, Ends]]]
@@ -46,8 +46,8 @@ class Frame:
     def _port(self, terminal: Terminal) -> Pin:
         return Pin(
             self.numbers.next(),
-            named(terminal.name, NAME),
-            shortened(terminal.below, BELOW),
+            shorten_name(terminal.name, NAME),
+            shorten(terminal.below, BELOW),
             terminal.kind,
             passes=terminal.kind in ("captured", "join"),
         )
@@ -61,7 +61,7 @@ class Frame:
         return Box(
             id=number,
             kind=self.block.word,
-            title=shortened(headline(self.block), TITLE),
+            title=shorten(headline(self.block), TITLE),
             below=block_name(self.block),
             left=tuple(left_of[t.key] if t else None for t, _ in self.terminals.rows),
             right=tuple(self.right[t.key] if t else None for _, t in self.terminals.rows),
@@ -150,7 +150,7 @@ class Frame:
         box = Box(
             id=self.numbers.next(),
             kind="branch",
-            title=shortened(branch.title, TITLE),
+            title=shorten(branch.title, TITLE),
             inner=fitted(inside, self.numbers),
             details=(("id", branch.title), *(("note", note) for note in branch.notes)),
             path=self.block.path if branch.body is None else branch.body.path,

@@ -13,7 +13,7 @@ from mdf_loop.drawing.page.terminals import ALL
 from mdf_loop.drawing.small import inlined
 from mdf_loop.drawing.weights import without_weights
 from mdf_loop.outline import GraphOutline, NodeOutline
-from mdf_loop.outline.text import named, value_text, weight_text
+from mdf_loop.outline.text import shorten_name, value_text, weight_text
 
 FEW = 12
 """Of more nodes imported operators are words, in runs, and constants are not shown."""
@@ -74,9 +74,9 @@ class _Maker(Struct, frozen=True):
 
     def _drawn(self, node: NodeOutline, is_fed: bool, many: bool) -> tuple[Box, Ends]:
         if node.is_input and not is_fed:
-            return small_box(node, self.numbers, "input", named(node.id, TITLE))
+            return small_box(node, self.numbers, "input", shorten_name(node.id, TITLE))
         if node.constant is not None:
-            said = f"{named(node.id, TITLE)} = {value_text(node.constant, 24)}"
+            said = f"{shorten_name(node.id, TITLE)} = {value_text(node.constant, 24)}"
             return small_box(node, self.numbers, "constant", said)
         if many and operator(node):
             return small_box(node, self.numbers, "operator", operator(node))

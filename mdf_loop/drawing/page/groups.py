@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from mdf_loop.drawing.page.ends import Numbers
 from mdf_loop.drawing.page.scene import Box, Pin, Scene, Wire
-from mdf_loop.outline.text import named
+from mdf_loop.outline.text import shorten_name
 
 MOST = 200
 """Of more boxes beside each other groups are made."""
@@ -210,7 +210,7 @@ def _with_groups(scene: Scene, parts: list[_Part], numbers: Numbers) -> Scene:
     def pin(k: int, side: str, end: int) -> int:
         known = (k, side, end)
         if known not in pins:
-            pins[known] = Pin(numbers.next(), named(names.get(end, ""), NAME), passes=True)
+            pins[known] = Pin(numbers.next(), shorten_name(names.get(end, ""), NAME), passes=True)
         return pins[known].id
 
     for wire in scene.wires:
@@ -246,7 +246,7 @@ def _group(
     return Box(
         id=numbers.next(),
         kind="group",
-        title=named(title, NAME) + (f" ({part.said})" if part.said else ""),
+        title=shorten_name(title, NAME) + (f" ({part.said})" if part.said else ""),
         below=f"{inside.count} boxes",
         left=sides["left"],
         right=sides["right"],

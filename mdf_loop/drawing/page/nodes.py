@@ -9,7 +9,7 @@ from mdf_loop.drawing.page.scene import Box, Pin
 from mdf_loop.drawing.theme import IMPORTED, MARKS
 from mdf_loop.lower import names_in
 from mdf_loop.outline import ItemOutline, NodeOutline, PortOutline
-from mdf_loop.outline.text import call_text, formulas, named, shortened, value_text
+from mdf_loop.outline.text import call_text, formula_lines, shorten, shorten_name, value_text
 
 TITLE, PORT, FORMULA = 44, 28, 60
 """Letters of a node's id, of a port, of a formula in the picture."""
@@ -28,11 +28,11 @@ def operator(node: NodeOutline) -> str:
 def node_box(node: NodeOutline, numbers: Numbers) -> tuple[Box, Ends]:
     """A node with its ports on both sides and its formulas below them."""
     left = {port.id: Pin(numbers.next(), _input_text(port)) for port in node.inputs}
-    right = {port.id: Pin(numbers.next(), named(port.id, PORT)) for port in node.outputs}
+    right = {port.id: Pin(numbers.next(), shorten_name(port.id, PORT)) for port in node.outputs}
     box = Box(
         id=numbers.next(),
         kind="node",
-        title=named(node.id, TITLE),
+        title=shorten_name(node.id, TITLE),
         below=remarks(node),
         lines=tuple(_lines(node)),
         left=tuple(left.values()),
@@ -74,7 +74,7 @@ def pill(numbers: Numbers, kind: str, title: str, type_: str, path: str, said: s
     return Box(
         id=numbers.next(),
         kind=kind,
-        title=named(title, TITLE) + said,
+        title=shorten_name(title, TITLE) + said,
         below=type_,
         details=details,
         path=path,
@@ -85,7 +85,7 @@ def remarks(node: NodeOutline) -> str:
     """When the node may run, and whether it draws random numbers."""
     said = []
     if node.condition:
-        said.append(f"{MARKS['schedule'].sign} {shortened(node.condition, FORMULA)}")
+        said.append(f"{MARKS['schedule'].sign} {shorten(node.condition, FORMULA)}")
     if node.draws:
         said.append(f"{MARKS['noise'].sign} draws random numbers")
     if node.before_test:
@@ -119,22 +119,22 @@ def item_texts(item: ItemOutline) -> Iterator[str]:
     if item.function and item.id == IMPORTED:
         yield call_text(item.function.removeprefix("onnx::"), item.arguments)
     else:
-        yield from formulas(item)
+        yield from formula_lines(item)
 
 
 def _lines(node: NodeOutline) -> Iterator[str]:
-    found = [shortened(text, FORMULA) for text in texts(node)]
+    found = [shorten(text, FORMULA) for text in texts(node)]
     yield from found[:FORMULAS]
     if len(found) > FORMULAS:
         yield f"… {len(found) - FORMULAS} more"
     constants = [f"{i.id} = {value_text(i.value, 20)}" for i in node.items if i.constant]
     if constants:
-        yield shortened(", ".join(constants), FORMULA)
+        yield shorten(", ".join(constants), FORMULA)
 
 
 def _input_text(port: PortOutline) -> str:
     default = "" if port.default is None else f" = {value_text(port.default, 20)}"
-    return named(port.id, PORT) + default
+    return shorten_name(port.id, PORT) + default
 
 
 def _reads(node: NodeOutline, everywhere: list[End]) -> dict[str, list[End]]:

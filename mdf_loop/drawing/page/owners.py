@@ -14,8 +14,8 @@ from mdf_loop.drawing.page.nodes import FORMULA, PORT, TITLE, node_details, rema
 from mdf_loop.drawing.page.scene import Box, Pin, Scene, Wire
 from mdf_loop.lower import names_in
 from mdf_loop.outline import NodeOutline
-from mdf_loop.outline.loops import result_reads
-from mdf_loop.outline.text import named, shortened
+from mdf_loop.outline.loops import result_positions
+from mdf_loop.outline.text import shorten, shorten_name
 
 Reader = tuple[int, str, tuple[Any, ...]]
 """A place that reads expressions: its number, its stroke, what it reads."""
@@ -74,15 +74,15 @@ def _around(
     pins, ends = Pins(numbers), Ends(numbers.next())
     inputs = {port.id for port in node.inputs}
     for name in (name for name in outside if name in known):
-        entry = pins.enter(name, outside[name], Pin(0, named(name, PORT)))
+        entry = pins.enter(name, outside[name], Pin(0, shorten_name(name, PORT)))
         (ends.inputs if name in inputs else ends.reads)[name] = [entry]
     for port, source in _outputs(node, frames, found, boxes).items():
-        ends.outputs[port] = pins.leave(port, source, Pin(0, named(port, PORT)))
+        ends.outputs[port] = pins.leave(port, source, Pin(0, shorten_name(port, PORT)))
     inner = (*boxes.values(), *(frame.box(maker) for frame in frames.values()))
     box = Box(
         id=ends.whole,
         kind="owner",
-        title=named(node.id, TITLE),
+        title=shorten_name(node.id, TITLE),
         below=remarks(node),
         inner=Scene(inner, (*wires, *pins.wires)),
         details=tuple(node_details(node)),
@@ -99,7 +99,7 @@ def _formula_box(formula: OwnFormula, numbers: Numbers) -> Box:
         id=numbers.next(),
         kind="formula",
         title=formula.id,
-        lines=tuple(shortened(text, FORMULA) for text in formula.texts),
+        lines=tuple(shorten(text, FORMULA) for text in formula.texts),
         details=(
             *(("", text) for text in formula.texts),
             *((("type", kind),) if kind else ()),
@@ -137,7 +137,7 @@ def _inner_wires(
             elif name not in frames:
                 outside.setdefault(name, []).append((number, kind))
         for block, frame in frames.items():
-            positions = {k for text in expressions for k in result_reads(text, block)}
+            positions = {k for text in expressions for k in result_positions(text, block)}
             wires += [Wire(end, number, kind) for end in _results(frame, positions)]
     return wires, outside
 

@@ -32,7 +32,7 @@ def run_data(observation: Observation, numbers: Numbers) -> dict[str, Any]:
     tapes = [*_over_time(observation, numbers), *_iterations(observation, numbers)]
     whole = observation.loop("")
     took = "" if whole is None or whole.seconds is None else _took(whole.seconds)
-    said = (observation.stopped_by, observation.members, took)
+    said = (observation.stopped_by, observation.member_text, took)
     return {
         "said": plain(" · ".join(part for part in said if part)),
         "loops": [[numbers.loops[name], plain(loop_text(loops[name]))] for name in loops],
@@ -70,11 +70,11 @@ def _over_time(observation: Observation, numbers: Numbers) -> Iterator[dict[str,
     }
     if recorded:
         yield {
-            "label": observation.along,
+            "label": observation.axis_name,
             "frame": numbers.loops.get(OVER_TIME, 0),
             "unit": f" {plain(observation.unit)}" if observation.unit else "",
             "at": _floats(observation.coordinates),
-            "places": observation.numbers.tolist(),
+            "places": observation.row_numbers.tolist(),
             "series": [
                 _series(numbers.end(name), name, value.rows, value.unit)
                 for name, value in recorded.items()

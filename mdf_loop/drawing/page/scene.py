@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mdf_loop.outline.text import shortened
+from mdf_loop.outline.text import shorten
 from mdf_loop.visible import on_one_line, visible
 
 LONGEST = 4000
@@ -99,7 +99,7 @@ def _box(box: Box) -> dict[str, Any]:
         "L": [_port(port) for port in box.left],
         "R": [_port(port) for port in box.right],
         "z": [_wire(wire) for wire in box.back],
-        "d": [[what, visible(shortened(text, LONGEST))] for what, text in box.details],
+        "d": [[what, visible(shorten(text, LONGEST))] for what, text in box.details],
         "p": plain(box.path),
     }
     if box.inner is not None:
@@ -119,4 +119,4 @@ def _wire(wire: Wire) -> list[Any]:
 
 def plain(text: str) -> str:
     """A text that does nothing where it is shown: on one line, without controls, not endless."""
-    return on_one_line(shortened(text, LONGEST))
+    return on_one_line(shorten(text, LONGEST))

@@ -99,10 +99,10 @@ def test_rows_over_time_are_a_tape_with_their_times():
     rows = np.array([[0.5, np.nan, 1 / 3, 4.0, 5.0], [1.0, np.inf, 0.0, 4.0, 5.0]])
     observation = Observation(
         values={"double.twice": ValueObservation(rows[-1], rows, "mV")},
-        along="time",
+        axis_name="time",
         unit="s",
         coordinates=np.array([0.1, 0.2]),
-        numbers=np.arange(2),
+        row_numbers=np.arange(2),
         count=2,
     )
     data = Page(outline_over_time(COUNTER), observation=observation).data()
