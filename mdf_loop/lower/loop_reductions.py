@@ -5,6 +5,7 @@
     onnx::ReduceMean(x)     OrderedSum(x) / n
     onnx::ReduceL2(x)       Sqrt(OrderedSum(x * x))
     onnx::Einsum(x)         letters of one operand alone are summed by OrderedSum before
+    onnx::MatMul(x, y)      OrderedSum(x * y), of two vectors
 
 Outside of loops these operators are computed by the runtime's own kernels.
 """
@@ -17,6 +18,7 @@ from typing import Any, TypeAlias
 
 from mdf_loop.ir import Op, Value
 from mdf_loop.lower.builder import ModelBuilder
+from mdf_loop.lower.operators import float_product
 from mdf_loop.lower.products import einstein_sum
 from mdf_loop.ops.registry import row_of
 from mdf_loop.ops.words import kind, mean_of, sum_of
@@ -41,6 +43,9 @@ def reduced_in_loop(
     if op_type == "Einsum":
         given = [value for value in inputs if value is not None]
         return einstein_sum(b, attributes["equation"].replace(" ", ""), given)
+    if op_type == "MatMul":
+        factors = [value for value in inputs if value is not None and kind(value) == "f"]
+        return float_product(b, *factors) if len(factors) == len(inputs) == 2 else None
     x = inputs[0] if inputs else None
     if op_type not in _REDUCTIONS and op_type not in _PLACES:
         return None

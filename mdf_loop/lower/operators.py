@@ -33,7 +33,7 @@ from mdf_loop.lower.terms import (
 from mdf_loop.lower.texts import equal_texts
 from mdf_loop.ops.compositions.arithmetic import NEGATIVE_POWER
 from mdf_loop.ops.registry import row_of
-from mdf_loop.ops.words import cast, ints, is_scalar, kind, scalar
+from mdf_loop.ops.words import cast, ints, is_scalar, kind, scalar, sum_of
 
 __all__ = ["Term", "cast", "ensured", "guarded", "literal", "promote", "tensor"]  # for the readers
 
@@ -179,9 +179,19 @@ def matmul(b: ModelBuilder, left: Value, right: Value) -> Value:
         )
     left, right = promote(b, left, right)
     if kind(left) == "f":
-        return b.op("MatMul", left, right)
+        return float_product(b, left, right)
     product = b.op("MatMul", cast(b, left, "int64"), cast(b, right, "int64"))
     return cast(b, product, left.dtype)
+
+
+def float_product(b: ModelBuilder, left: Value, right: Value) -> Value:
+    """Return `left @ right` of floats; of two vectors it is the sum of their products, in the order of sums.
+
+    So it has the same bits in every form, for one run and for many that are computed at once.
+    """
+    if left.dtype == right.dtype and left.shape == right.shape and len(left.shape or ()) == 1:
+        return sum_of(b, b.op("Mul", left, right), (0,))
+    return b.op("MatMul", left, right)
 
 
 @_python(operator.neg)

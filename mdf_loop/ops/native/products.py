@@ -1,8 +1,8 @@
 """Products of matrices and vectors, as native loops compute them.
 
-Every element of a result is summed in the order of its terms, or in eight parts that are added in pairs
-(a row times a vector): the same order, so the same bits, whatever the processor. Products and sums of
-floats are fused (rounded once).
+Every element of a result is a sum of eight parts, of every eighth term each, that are added in pairs, and
+of the terms that are left, in their order. So its bits depend on its terms alone: not on the processor,
+on the shapes, nor on how a product is spelled. Products and sums of floats are fused (rounded once).
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ Join = Callable[[Code, str, str, str], str]
 SIDE, FEW = 4, 2
 """Rows, or vectors of one, that are summed side by side; vectors of several rows (measured: a product of a
 thousand rows takes half of the time)."""
+
+UNROLLED = 16
+"""Up to so many terms of a sum are written one after the other."""
 
 MOST = 1 << 20
 """The most elements of a matrix; the runtime multiplies larger ones faster."""
@@ -125,7 +128,7 @@ def _fused(code: Code, dtype: str, a: str, b: str, total: str) -> str:
 def _rows_times_matrix(
     writer: Arrays, dtype: str, pointers: tuple[str, str, str], shape: tuple[int, int, int]
 ) -> None:
-    """Rows and columns side by side, the terms of each element in their order."""
+    """Rows and columns side by side."""
     (count, _, columns), done = shape, 0
     most = SIDE if count == 1 else FEW
     for code, side in ((writer.wide, most), (writer.wide, 1), (writer.one, 1)):
@@ -150,8 +153,6 @@ def _columns(
 
     def some(column: str) -> None:
         sums = [[code.place(kind) for _ in range(side)] for _ in rows]
-        for place in (place for places in sums for place in places):
-            code.line(f"store {kind} {code.number(0, dtype)}, ptr {place}")
 
         def term(number: str) -> None:
             begin = one.put(f"add i64 {writer.times(number, columns)}, {column}")
@@ -164,7 +165,7 @@ def _columns(
                     made = _fused(code, dtype, factor, weight, total)
                     code.line(f"store {kind} {made}, ptr {place}")
 
-        writer.repeat("0", str(inner), 1, term)
+        _in_parts(writer, code, dtype, [place for places in sums for place in places], inner, term)
         for k, totals in enumerate(sums):
             begin = one.put(f"add i64 {column}, {k * columns}")
             for j, place in enumerate(totals):
@@ -172,6 +173,48 @@ def _columns(
                 writer.store(code, dtype, code.put(f"load {kind}, ptr {place}"), target, at)
 
     writer.repeat(str(part[0]), str(part[1]), side * code.width, some)
+
+
+def _in_parts(
+    writer: Arrays,
+    code: Code,
+    dtype: str,
+    sums: Sequence[str],
+    inner: int,
+    term: Callable[[str], None],
+) -> None:
+    """Write sums in the order of `_dots`, one part after the other.
+
+    Args:
+        writer: what writes the loop.
+        code: what writes instructions for the numbers of one place.
+        dtype: that of the numbers.
+        sums: the places of the sums.
+        inner: the number of terms.
+        term: writes that the term of a number is added to each sum.
+    """
+    kind, many = code.type(dtype), inner // PARTS * PARTS
+
+    def part(first: int) -> list[str]:
+        for place in sums:
+            code.line(f"store {kind} {code.number(0, dtype)}, ptr {place}")
+        if many <= UNROLLED:
+            for number in range(first, many, PARTS):
+                term(str(number))
+        else:
+            writer.repeat(str(first), str(many), PARTS, term)
+        return [code.put(f"load {kind}, ptr {place}") for place in sums]
+
+    def total(first: int, step: int) -> list[str]:
+        if step == PARTS:
+            return part(first)
+        halves = total(first, 2 * step), total(first + step, 2 * step)
+        return [added(code, dtype, a, b) for a, b in zip(*halves, strict=True)]
+
+    whole = total(0, 1) if many else [code.number(0, dtype) for _ in sums]
+    for place, register in zip(sums, whole, strict=True):
+        code.line(f"store {kind} {register}, ptr {place}")
+    writer.repeat(str(many), str(inner), 1, term)
 
 
 def _rows_times_vector(
