@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from mdf_loop.document.document import Document
 from mdf_loop.document.passing import KINDS, parts, sources
 from mdf_loop.document.structure import TIME_UNIT
@@ -42,7 +44,8 @@ def units_of(document: Document) -> dict[str, str]:
     units: dict[str, str] = {TIME: time_unit_of(document)}
     for node in document.graph.nodes:
         for part in parts(node):
-            units.setdefault(f"{node.id}.{part.id}", unit_of(document, node, part).text)
+            statement = _statement(node, part, ())
+            units.setdefault(f"{node.id}.{part.id}", statement.text if statement else "")
     return {name: unit for name, unit in units.items() if unit}
 
 
@@ -52,7 +55,11 @@ def unit_of(document: Document, node: Any, part: Any) -> Unit:
     Without a unit the place is that of the part.
     """
     where = f"{document.where}.nodes['{node.id}']"
-    return _passed_on(node, part, where, ()) or Unit("", _place(node, part, where))
+    statement = _statement(node, part, ())
+    if statement is None:
+        return Unit("", where + _step(node, part))
+    step = _step(node, statement.part) if statement.is_own else ""
+    return Unit(statement.text, f"{where}{step}.metadata.{statement.key}")
 
 
 def unit_of_time(document: Document) -> Unit:
@@ -60,42 +67,55 @@ def unit_of_time(document: Document) -> Unit:
     return Unit(time_unit_of(document), f"{document.where}.metadata.{TIME_UNIT}")
 
 
-def _passed_on(node: Any, part: Any, where: str, passed: tuple[int, ...]) -> Unit | None:
-    """Return the unit of a part of the node at `where`; `passed` identifies the parts that led here."""
-    own = _of_part(node, part, where) or _of_node(node, part.id, where)
+class _Statement(Struct, frozen=True):
+    """A unit in metadata.
+
+    Attributes:
+        text: the unit.
+        key: its key in the metadata.
+        part: the part that has the unit.
+        is_own: True if the metadata are those of the part, False if they are those of its node.
+    """
+
+    text: str
+    key: str
+    part: Any
+    is_own: bool
+
+
+def _statement(node: Any, part: Any, passed: tuple[int, ...]) -> _Statement | None:
+    """Return the statement of the unit of a part; `passed` identifies the parts that led to it."""
+    own = _of_part(part) or _of_node(node, part)
     if own is not None or id(part) in passed:
         return own
-    units = (_passed_on(node, s, where, (*passed, id(part))) for s in sources(node, part))
-    return next((unit for unit in units if unit is not None), None)
+    statements = (_statement(node, source, (*passed, id(part))) for source in sources(node, part))
+    return next((each for each in statements if each is not None), None)
 
 
-def _of_part(node: Any, part: Any, where: str) -> Unit | None:
-    """Return the unit that the metadata of a part state."""
+def _of_part(part: Any) -> _Statement | None:
+    """Return what the metadata of a part state as its unit."""
     key, stated = _stated(part.metadata)
     text = _text(stated)
-    return Unit(text, f"{_place(node, part, where)}.metadata.{key}") if text else None
+    return _Statement(text, key, part, is_own=True) if text else None
 
 
-def _of_node(node: Any, item: str, where: str) -> Unit | None:
-    """Return the unit that the metadata of the node itself state for one of its parts."""
+def _of_node(node: Any, part: Any) -> _Statement | None:
+    """Return what the metadata of a node state as the unit of one of its parts."""
     key, stated = _stated(node.metadata)
-    text = _text(stated.get(item)) if isinstance(stated, Mapping) else ""
-    return Unit(text, f"{where}.metadata.{key}['{item}']") if text else None
+    text = _text(stated.get(part.id)) if isinstance(stated, Mapping) else ""
+    return _Statement(text, f"{key}['{part.id}']", part, is_own=False) if text else None
 
 
-def _place(node: Any, part: Any, where: str) -> str:
-    """Return the place of a part of the node at `where`."""
+def _step(node: Any, part: Any) -> str:
+    """Return the step in a place from a node to one of its parts."""
     kind = next(kind for kind in KINDS if any(part is each for each in parts(node, (kind,))))
-    return f"{where}.{kind}['{part.id}']"
+    return f".{kind}['{part.id}']"
 
 
 def _stated(metadata: Mapping[str, Any] | None) -> tuple[str, Any]:
     """Return the key of metadata that states a unit, and what it states."""
-    return (
-        next(((key, metadata[key]) for key in _KEYS if key in metadata), ("", None))
-        if metadata
-        else ("", None)
-    )
+    metadata = metadata or {}
+    return next(((key, metadata[key]) for key in _KEYS if key in metadata), ("", None))
 
 
 def _text(unit: Any) -> str:

@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 from modeci_mdf.mdf import Function, Graph, InputPort, Node, OutputPort, Parameter
 
-from mdf_loop.document.units import stated_time_unit, time_unit_of, units_of
+from mdf_loop.document.units import (
+    stated_time_unit,
+    time_unit_of,
+    unit_of,
+    unit_of_time,
+    units_of,
+)
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.opening import open_document
+from mdf_loop.quantities import Unit
 
 
 def units(**parts):
@@ -155,3 +162,24 @@ def test_nearly_the_word_for_the_unit_of_time_is_refused(key):
 )
 def test_notes_are_notes(metadata):
     open_document(Graph(id="g", metadata=metadata))
+
+
+def test_a_unit_is_returned_with_its_place():
+    node = Node(
+        id="n",
+        metadata={"units": {"f": "Hz"}},
+        input_ports=[InputPort(id="i", metadata={"unit": "nA"}), InputPort(id="j")],
+        parameters=[Parameter(id="p", value="i"), Parameter(id="q", value="f")],
+        functions=[Function(id="f", function="exp", args={"variable0": "i"})],
+        output_ports=[OutputPort(id="o", value="p")],
+    )
+    document = open_document(Graph(id="g", nodes=[node]))
+    place = "$.graphs[0].nodes['n']"
+    (i, j), (p, q), (o,) = node.input_ports, node.parameters, node.output_ports
+    for part in (i, p, o):
+        assert unit_of(document, node, part) == Unit(
+            "nA", f"{place}.input_ports['i'].metadata.unit"
+        )
+    assert unit_of(document, node, q) == Unit("Hz", f"{place}.metadata.units['f']")
+    assert unit_of(document, node, j) == Unit("", f"{place}.input_ports['j']")
+    assert unit_of_time(document) == Unit("s", "$.graphs[0].metadata.time_unit")
