@@ -18,6 +18,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import mdf_loop.locks  # noqa: F401 - a fork may come while another thread imports the rest
 from mdf_loop.plugin.install import register, unregister
 from mdf_loop.version import __version__ as __version__
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable
 from typing import Generic, TypeVar
+
+from mdf_loop.locks import ForkSafeLock
 
 _V = TypeVar("_V")
 
@@ -18,7 +19,7 @@ class Recent(Generic[_V]):
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._values: dict[Hashable, _V] = {}
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._last: tuple[Hashable, _V] | None = None
 
     def __len__(self) -> int:

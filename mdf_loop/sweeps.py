@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mdf_loop import arguments
 from mdf_loop.arguments import is_whole
+from mdf_loop.cached_property import cached_property
 from mdf_loop.errors import InputError
 from mdf_loop.quantities import NO_UNIT, convert, has_unit
 

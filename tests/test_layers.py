@@ -23,6 +23,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         *("visible", "stopped_by", "errors", "durations", "paths", "numbers_only", "processes"),
         *(
+            "cached_property",
+            "locks",
             "recent",
             "streams",
             "distributions",

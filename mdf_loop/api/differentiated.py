@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from mdf_loop.api.onnx_files import checked_file, write_file
 from mdf_loop.errors import InputError
 from mdf_loop.interruption import interruptible, with_results
 from mdf_loop.ir import Array, Program
+from mdf_loop.locks import ForkSafeLock
 from mdf_loop.losses import Loss
 from mdf_loop.native.choice import NATIVE
 from mdf_loop.passes.gradient.forms import for_kernels
@@ -57,7 +57,7 @@ class Differentiated:
         self.named = named
         self._ready: Recent[GradientInOne | GradientOverTime] = Recent(SESSIONS)
         self._in_steps: Recent[frozenset[str]] = Recent(SESSIONS)
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def run(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from msgspec.structs import replace
 
 from mdf_loop.api.prepared import Prepared
 from mdf_loop.api.values_of import values_of
+from mdf_loop.cached_property import cached_property
 from mdf_loop.errors import Finding, Findings, UnknownNameError, raise_findings
 from mdf_loop.ir import Array, Op, Program, walk
 from mdf_loop.ir.types import kind_of

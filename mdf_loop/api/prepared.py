@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
-from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mdf_loop.cached_property import cached_property
 from mdf_loop.document.dims import dims_of
 from mdf_loop.document.document import Document
 from mdf_loop.document.units import units_of
@@ -18,6 +17,7 @@ from mdf_loop.emit.loop_node import ENDLESS
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Gives, Loop, Program, Takes, loops
 from mdf_loop.ir.types import is_tensor
+from mdf_loop.locks import ForkSafeLock
 from mdf_loop.lower.builder import Options
 from mdf_loop.reading.binding import Bound, Inputs
 from mdf_loop.reading.inputs import open_ports, stand_ins
@@ -94,7 +94,7 @@ class Prepared:
         self._inputs = Inputs(document, options)
         self._evaluations: Recent[Evaluation] = Recent(SESSIONS)
         self._over_time: Recent[TimeSession] = Recent(SESSIONS)
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self.jacobians: Recent[object] = Recent(SESSIONS)
         self._latest: Evaluation | None = None
         self._taken: Device | None = None

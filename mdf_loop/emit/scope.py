@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from mdf_loop.bits import bits
 from mdf_loop.build import Builder
+from mdf_loop.cached_property import cached_property
 from mdf_loop.ir import (
     Array,
     Guard,
@@ -92,7 +93,7 @@ class Writer:
         last = max((k for k, value in enumerate(outputs) if value is not None), default=0)
         return outputs[: last + 1] if any(outputs) else op.outputs[:1]
 
-    @functools.cached_property
+    @cached_property
     def builder(self) -> Builder:
         """A builder that gives no name, and no name of an extent, that the program has."""
         return Builder.resume(self._program)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from mdf_loop import arguments
+from mdf_loop.cached_property import cached_property
 from mdf_loop.errors import Finding, InputError, raise_findings
 from mdf_loop.ir import Array
 

@@ -9,16 +9,16 @@ import ast
 import keyword
 import math
 import re
-import threading
 from typing import Any
 
 from mdf_loop.errors import ExpressionError
+from mdf_loop.locks import ForkSafeLock
 from mdf_loop.numbers_only import only_numbers
 
 LONGEST = 1_000_000
 """An expression of more characters is taken for a mistake."""
 
-_PARSING = threading.Lock()
+_PARSING = ForkSafeLock()
 """Python 3.11 counts how deep trees are for all threads together, and takes that for a mistake."""
 
 _LONGEST_EXPLAINED = 10_000

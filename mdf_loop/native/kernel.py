@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 from msgspec import Struct
 
+from mdf_loop.locks import ForkSafeLock
 from mdf_loop.native import machine
 from mdf_loop.native.lanes import write_lanes
 from mdf_loop.native.loop_text import COUNT, FUNCTION, SHARES, LoopText
@@ -18,7 +18,7 @@ MOST = 256
 """For how many texts machine code is kept."""
 
 _MADE: Recent[machine.Machine] = Recent(MOST)
-_LOCK = threading.Lock()
+_LOCK = ForkSafeLock()
 
 
 class Kernel(Struct, frozen=True, eq=False):

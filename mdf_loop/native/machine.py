@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import functools
 import platform
-import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
+from mdf_loop.locks import LockHeldOverForks
 from mdf_loop.native.executable_memory import executable_memory_problem
 from mdf_loop.ops.native.code import NotNative
 
-_LOCK = threading.Lock()
+_LOCK = LockHeldOverForks()
+"""Held by every call of llvmlite: a fork must not copy LLVM in the middle of a compilation."""
+
+_RETIRED: list[Any] = []
+"""Engines whose code nobody uses any more, to be closed by the next compilation."""
 
 
 @functools.cache
@@ -29,8 +34,9 @@ def _llvm() -> Any:
 @functools.cache
 def _processor() -> tuple[str, str]:
     """This processor and what it can do, as LLVM calls it."""
-    llvm = _llvm()
-    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    with _LOCK:
+        llvm = _llvm()
+        return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 def _target() -> Any:
@@ -49,7 +55,8 @@ def _maker() -> Any:
 @functools.cache
 def width() -> int:
     """How many float64 one of the processor's vectors holds."""
-    features = _llvm().get_host_cpu_features()
+    with _LOCK:
+        features = _llvm().get_host_cpu_features()
     if features.get("avx512f"):
         return 8
     return 4 if features.get("avx2") else 2
@@ -99,7 +106,7 @@ def problem() -> str | None:
     return None if found == 2.5 * 2.5 - 1.5 else f"a sample gives {found} instead of 4.75"
 
 
-class Machine(Struct, frozen=True, eq=False):
+class Machine(Struct, frozen=True, eq=False, weakref=True):
     """Code that runs as long as this lives."""
 
     engine: Any
@@ -117,18 +124,34 @@ def compiled(text: str, names: Sequence[str]) -> Machine:
     forbidden = executable_memory_problem()
     if forbidden is not None:  # not cached: a process may give up the right at any time
         raise NotNative(forbidden)
-    llvm = _llvm()
     with _LOCK:
-        module = llvm.parse_assembly(text)
-        module.verify()
-        options = llvm.create_pipeline_tuning_options(speed_level=1)
-        options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-        passes = llvm.create_pass_builder(_maker(), options)
-        passes.getModulePassManager().run(module, passes)
-        code = llvm.ObjectFileRef.from_data(_maker().emit_object(module))
-        empty = llvm.parse_assembly("")
-        engine = llvm.create_mcjit_compiler(empty, _target())
-        engine.remove_module(empty)
-        engine.add_object_file(code)
-        engine.finalize_object()
-        return Machine(engine, tuple(engine.get_function_address(name) for name in names))
+        while _RETIRED:
+            _RETIRED.pop().close()
+        engine = _engine_of(_object_code(text))
+        machine = Machine(engine, tuple(map(engine.get_function_address, names)))
+    weakref.finalize(machine, _RETIRED.append, engine).atexit = False
+    return machine
+
+
+def _object_code(text: str) -> bytes:
+    """Return the object file of a text; `_LOCK` is held until all that llvmlite has made for it is freed."""
+    llvm = _llvm()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    passes = llvm.create_pass_builder(_maker(), options)
+    passes.getModulePassManager().run(module, passes)
+    code: bytes = _maker().emit_object(module)
+    return code
+
+
+def _engine_of(code: bytes) -> Any:
+    """Return the engine that has loaded an object file, ready to be called; `_LOCK` is held."""
+    llvm = _llvm()
+    empty = llvm.parse_assembly("")
+    engine = llvm.create_mcjit_compiler(empty, _target())
+    engine.remove_module(empty)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine

@@ -10,7 +10,6 @@ import ctypes
 import functools
 import platform
 import sys
-import threading
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from msgspec import Struct
 
 from mdf_loop.ir import Shape, Value
 from mdf_loop.ir.types import element_type
+from mdf_loop.locks import LockHeldOverForks
 from mdf_loop.native.kernel import Kernel
 from mdf_loop.native.loop_text import extent_at
 from mdf_loop.ops.native.code import Failure
@@ -29,7 +29,7 @@ DOMAIN = "mdf_loop"
 _NAME = ctypes.create_string_buffer(DOMAIN.encode())
 """The domain, where ONNX Runtime finds it."""
 
-_LOCK = threading.Lock()
+_LOCK = LockHeldOverForks()
 _RELEASED: list[Any] = []
 """What belonged to sessions that are gone: freed when the next one comes."""
 

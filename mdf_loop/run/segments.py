@@ -13,7 +13,6 @@ is told (see `after_stop`). Stopped within a straight part, what needs that part
 from __future__ import annotations
 
 import sys
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -33,6 +32,7 @@ from mdf_loop.ir import (
     reads,
     results,
 )
+from mdf_loop.locks import ForkSafeLock
 from mdf_loop.native.choice import NATIVE
 from mdf_loop.passes.segments.ahead import (
     DRAWN_AT_ONCE,
@@ -98,7 +98,7 @@ class Segments:
         self._sessions: dict[int, Runnable] = {}
         self._at_once: dict[LoopSegment, int] = {}
         self.cadences: dict[LoopSegment, Cadence] = defaultdict(Cadence)
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     @property
     def device(self) -> Device:

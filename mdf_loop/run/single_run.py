@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import threading
 import time
 from collections.abc import Collection, Mapping
 
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 
 from mdf_loop.errors import MemoryLimitError, RunError
 from mdf_loop.ir import Array, Data, Program, StoppedBy, bodies, is_fixed, loops, results
+from mdf_loop.locks import ForkSafeLock
 from mdf_loop.passes.segments.in_segments import in_segments
 from mdf_loop.pipeline import evaluation, prepare
 from mdf_loop.run.backend import PROGRAM_BACKENDS, Backend
@@ -63,7 +63,7 @@ class SingleRun:
         self._takes_alike = _takes_alike(self._program)
         self._took = math.inf
         self._longer_patience: float | None = None
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     @property
     def device(self) -> Device:

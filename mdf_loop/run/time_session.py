@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 from collections.abc import Collection, Mapping
 from typing import Literal, TypeAlias
 
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 from mdf_loop.errors import InputError
 from mdf_loop.ir import Array, Gives, Loop, Program, Takes, Value
 from mdf_loop.ir.types import numpy_dtype
+from mdf_loop.locks import ForkSafeLock
 from mdf_loop.lower.builder import Options
 from mdf_loop.native.choice import BRIEF, LITTLE, NATIVE, work_of
 from mdf_loop.native.support import constants_in
@@ -82,7 +82,7 @@ class TimeSession:
         self._ready: dict[tuple[Which, frozenset[str]], Program] = {}
         self._drawn: dict[Program, tuple[Value, ...]] = {}
         self.cadence = Cadence()
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._work = _work(programs.later)
         self._done = 0.0
         rows = (o.value for o in programs.later.outputs if o.name in programs.recorded)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mdf_loop.durations import as_text
 from mdf_loop.errors import InputError
+from mdf_loop.locks import ForkSafeLock
 from mdf_loop.visible import on_one_line
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ REFRESHED = 0.2
 PARTING = 1.0
 """Seconds that the end of a run waits for its last picture: a terminal may hang for hours."""
 
-_THE_LINE = threading.Lock()
+_THE_LINE = ForkSafeLock()
 """Held by the bar that is on the terminal: two would overwrite each other."""
 
 

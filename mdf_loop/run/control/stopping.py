@@ -22,6 +22,7 @@ from typing import Any
 from mdf_loop import signals
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import StoppedBy
+from mdf_loop.locks import ForkSafeLock
 from mdf_loop.memory_limit import in_use, limit, passed
 
 GRACE = 0.03
@@ -171,7 +172,7 @@ class _Watcher:
         self.bell = signals.Bell()
         self._sleeps_until = math.inf
         self._asked = -math.inf
-        self._looking = threading.Lock()
+        self._looking = ForkSafeLock()
         threading.Thread(target=self._watch, name="mdf_loop watcher", daemon=True).start()
 
     def wake_by(self, due: float) -> None:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
+from mdf_loop.cached_property import cached_property
 from mdf_loop.ir import Array, Gives, Output, Takes, Value
 from mdf_loop.ir.types import kind_of
 from mdf_loop.ops.registry import elements

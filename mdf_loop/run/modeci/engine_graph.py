@@ -15,8 +15,8 @@ Source: modeci_mdf.execution_engine (0.4.15), graph_scheduler.Scheduler.run (1.2
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -28,6 +28,7 @@ import numpy as np
 from mdf_loop.document.document import Document
 from mdf_loop.document.loading import quiet
 from mdf_loop.errors import CycleError, LoopError, RunError
+from mdf_loop.locks import ForkSafeLock
 from mdf_loop.reading.schedule.plan import MOST_PASSES
 from mdf_loop.run.modeci.draws import EngineDraws
 
@@ -255,7 +256,7 @@ def _endless(what: str, document: Document) -> RunError:
 
 # --- for verify ---------------------------------------------------------------------------------
 
-_UNFORMATTED = threading.RLock()
+_UNFORMATTED = ForkSafeLock()
 
 
 @contextmanager
@@ -265,22 +266,28 @@ def unformatted() -> Iterator[None]:
     modeci_mdf makes a text of every value at every expression. Numbers do not depend on it. While
     this lasts the texts are empty in all graphs of the process; the next one waits for its end.
     """
-    import modelspec.utils
-    from modeci_mdf import execution_engine
-
-    places = [(m, n) for m in (modelspec.utils, execution_engine) for n in _FORMATTERS]
     with _UNFORMATTED:
-        kept = [getattr(module, name) for module, name in places]
-        for module, name in places:
+        formatters = _formatters()
+        for module, name, _ in formatters:
             setattr(module, name, _no_text)
         try:
             yield
         finally:
-            for (module, name), formatter in zip(places, kept, strict=True):
+            for module, name, formatter in formatters:
                 setattr(module, name, formatter)
 
 
-_FORMATTERS = ("_params_info", "_val_info")
+@functools.cache
+def _formatters() -> tuple[tuple[Any, str, Any], ...]:
+    """Return the modules, names and functions that make the engine's debug texts.
+
+    They are those of the first call: in a process that was forked in the meantime of another one the texts are empty.
+    """
+    import modelspec.utils
+    from modeci_mdf import execution_engine
+
+    modules = (modelspec.utils, execution_engine)
+    return tuple((m, n, getattr(m, n)) for m in modules for n in ("_params_info", "_val_info"))
 
 
 def _no_text(*_: Any, **__: Any) -> str:

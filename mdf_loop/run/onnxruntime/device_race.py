@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from mdf_loop.emit import SessionModel
 from mdf_loop.errors import DeviceError
+from mdf_loop.locks import ForkSafeLock
 from mdf_loop.onnx_session import run_options
 from mdf_loop.run.device import UNDECIDED, Device
 from mdf_loop.run.onnxruntime.device import DEVICES, Placed, on_cpu, on_cuda
@@ -87,7 +88,7 @@ class Race:
         self._starting: tuple[Placed, Placed] | None = (cpu, cuda)
         self._winner: Placed | None = None
         self._cuda_is_warm = False
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     @property
     def device(self) -> Device:

@@ -1,0 +1,30 @@
+"""A property that is computed once for each object.
+
+Python's own one holds a lock while the property of any object of the class is computed, up to Python 3.11. A fork at
+that moment would leave that lock locked in the child for good.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Self, TypeVar, overload
+
+_V = TypeVar("_V")
+
+
+class cached_property(functools.cached_property[_V]):  # noqa: N801 - a decorator, as Python's own
+    """`functools.cached_property` without a lock: two threads may both compute the value."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> _V: ...
+
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Self | _V:
+        if instance is None:
+            return self
+        assert self.attrname is not None
+        value: _V = self.func(instance)
+        vars(instance)[self.attrname] = value
+        return value
