@@ -113,11 +113,21 @@ def _by_tuples(data: Array, indices: Array, batch_dims: int = 0) -> Array:
     return made
 
 
-def _elements(x: Array, indices: Array, axis: int = 0) -> Array:
-    """By numpy; along other axes the indices may be fewer than the data, which the reference refuses."""
+def _refuse_outside(x: Array, indices: Array, axis: int) -> None:
     count = x.shape[axis]
     if indices.size and not -count <= indices.min() <= indices.max() < count:
         raise IndexError(f"an index is not on axis {axis}, which has {count} elements")
+
+
+def _taken(x: Array, indices: Array, axis: int = 0) -> Array:
+    """Return parts along an axis; numpy takes any index of parts without elements."""
+    _refuse_outside(x, indices, axis)
+    return np.asarray(np.take(x, indices, axis))
+
+
+def _elements(x: Array, indices: Array, axis: int = 0) -> Array:
+    """By numpy; along other axes the indices may be fewer than the data, which the reference refuses."""
+    _refuse_outside(x, indices, axis)
     places: list[Array] = [*np.indices(indices.shape, sparse=True)]
     places[axis] = indices
     made: Array = x[tuple(places)]
@@ -272,6 +282,7 @@ _VARIES = "the shape of its result would differ from value to value"
 CHOSEN = (
     _indexed(
         name="Gather",
+        meaning=_taken,
         derivative=choices.GATHER,
         native_whole=choosing.gather,
         may_fail=index_outside,

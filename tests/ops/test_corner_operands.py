@@ -158,3 +158,21 @@ def test_the_logarithm_of_a_softmax_that_underflows_is_finite(row: list[float]) 
         less = x - x.max()
         expected = less - np.log(np.sum(np.exp(less)))
     assert same_bits(agree("LogSoftmax", [x], axis=0), expected)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (0, 0), (3, 0)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_position_outside_is_an_error_of_parts_without_elements(
+    shape: tuple[int, int], axis: int
+) -> None:
+    program = one_operation("Gather", [np.zeros(shape), np.array([5])], {"axis": axis})
+    feeds = {"x0": np.zeros((1, *shape)), "x1": np.array([[5]])}
+    feeds = {entry.value.name: feeds[entry.value.name] for entry in program.inputs}
+    backend = PROGRAM_BACKENDS["onnxruntime"]
+    ready = prepare(program, backend.order)
+    with pytest.raises(RunError):
+        interpret(program, feeds)
+    for placement in (STANDARD, NATIVE):
+        session = backend.load(ready, placement)
+        with pytest.raises(RunError, match="position 5 does not exist"):
+            session.run(feeds)
