@@ -97,10 +97,6 @@ class Shapes:
             made.append(extents.pop() if extents else 1)
         return tuple(made)
 
-    def names_all(self, value: Value) -> bool:
-        """Return True if the program says each extent, as a number or by the name of one that is given."""
-        return value.shape is not None and all(self.named(e) is not None for e in value.shape)
-
     def told(self, value: Value) -> tuple[int, ...] | None:
         """A shape that is known when the loop begins, as in `LoopText.shapes`; None of any other one."""
         extents = self.of(value)

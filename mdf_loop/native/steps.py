@@ -311,11 +311,11 @@ class Steps(MemoryWriter):
     def _output(self, recorded: Recorded) -> Stack:
         """Return where rows of the outermost loop lie.
 
-        An extent of which the program knows nothing is 0 where there are no rows, in every form. So the
-        first row tells it, even where the code knows more than the program.
+        An extent that the program does not say as a number is 0 where there are no rows, in every form. So
+        the first row tells it, even where the code knows more than the program.
         """
         told = self.shapes.told(recorded.row)
-        if told is not None and self.shapes.names_all(recorded.row):
+        if told is not None and is_fixed(recorded.row.shape):
             self._outputs[recorded.stack] = shape = (ITERATIONS, *told)
             pointer = self.stacks[recorded.stack]
             pointer = self.bounds.array(pointer, recorded.stack, shape)

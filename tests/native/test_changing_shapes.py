@@ -188,10 +188,11 @@ def test_a_backward_slice_from_before_the_first_element() -> None:
         assert next(iter(made.values())).tolist() == [[3.5], [3.5]]
 
 
-def test_extents_that_the_program_does_not_say_are_0_without_rows() -> None:
+@pytest.mark.parametrize("extent", [1, "n"])
+def test_extents_that_the_program_does_not_say_are_0_without_rows(extent: int | str) -> None:
     """The code knows that the slice keeps the first axis, of which the program says nothing."""
     s = Sketch()
-    x = s.given("float64", (1, 2))
+    x = s.given("float64", (extent, 2))
     ends = [s.inside.op("Reshape", s.i, numbers(s, 1)), numbers(s, 2), numbers(s, 1)]
     column = s.inside.op("Gather", s.inside.op("Slice", x, *ends), numbers(s, 0), axis=1)
     program = ended(s, s.record(column, "rows"))
