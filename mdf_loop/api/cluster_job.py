@@ -19,9 +19,9 @@ from mdf_loop.errors import Finding, RunError
 from mdf_loop.ir import Array
 from mdf_loop.results.data import Results
 from mdf_loop.run.onnxruntime.session import use_threads
+from mdf_loop.run.recording.metadata import COMPUTED, FAILED
 from mdf_loop.run.recording.missing import cast_for_nan
 from mdf_loop.run.recording.not_finite import NotFinite, earliest
-from mdf_loop.run.recording.region_layout import COMPUTED, FAILED
 from mdf_loop.run.recording.regions import Regions
 from mdf_loop.specification import RunControls, RunSpecification, Values
 from mdf_loop.sweeps import part_of, shape_of

@@ -25,9 +25,9 @@ from mdf_loop.run.outputs import Axis
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.claim import Claim
 from mdf_loop.run.recording.labels import ENDS, coordinates
-from mdf_loop.run.recording.metadata import DamagedError
+from mdf_loop.run.recording.metadata import COMPUTED, DamagedError
 from mdf_loop.run.recording.not_finite import NotFinite, earliest
-from mdf_loop.run.recording.region_layout import COMPUTED, SWEEP, RegionLayout, read_layout
+from mdf_loop.run.recording.region_layout import SWEEP, RegionLayout, read_layout
 from mdf_loop.run.recording.regions import Along, Regions, create_regions
 from mdf_loop.run.recording.store_files import plain_files
 from mdf_loop.run.recording.stored import stored_axes

@@ -19,8 +19,9 @@ from mdf_loop.files import sync
 from mdf_loop.ir import Array
 from mdf_loop.ir.types import dtype_name
 from mdf_loop.run.recording import zarr_folder as folder
+from mdf_loop.run.recording.chunk_integrity import checksum_of_file
 from mdf_loop.run.recording.labels import storable
-from mdf_loop.run.recording.metadata import METADATA, is_open
+from mdf_loop.run.recording.metadata import CHECKSUM, METADATA, is_open
 from mdf_loop.run.recording.missing import common_shape, padded
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Growing:
         self.chunk_rows = self._stored.chunks[self.axis]
         self.chunk_bytes = math.prod(self._stored.chunks) * self._stored.dtype.itemsize
         self._is_open = is_open(metadata)
+        self._has_checksums = metadata["codecs"][-1]["name"] == CHECKSUM
         self._endless = self._without_end()
         self._waiting: list[Array] = []
 
@@ -167,15 +169,24 @@ class Growing:
             if file.is_file() and index[self.axis].isdecimal() and int(index[self.axis]) >= number:
                 file.unlink()
 
-    def secure(self, start: int, end: int) -> None:
-        """Force to the disk what has rows from `start` on."""
+    def secure(self, start: int, end: int) -> dict[str, int]:
+        """Force the rows from `start` to before `end` to the disk.
+
+        Returns:
+            The checksum of each chunk that is full now, by its path in the store.
+        """
         folders = {self.place}
+        checksums: dict[str, int] = {}
         for number in range(start // self.chunk_rows, -(-end // self.chunk_rows)):
             for file in self._chunks(number):
                 sync(file)
                 folders.update(file.parents[: len(self._stored.shape)])
+                if self._has_checksums and (number + 1) * self.chunk_rows <= end:
+                    path = file.relative_to(self.place.parent).as_posix()
+                    checksums[path] = checksum_of_file(file)
         for place in (self.place / METADATA, *folders):
             sync(place)
+        return checksums
 
     def _chunks(self, number: int) -> Iterator[Path]:
         """The files of all chunks that hold the same rows."""

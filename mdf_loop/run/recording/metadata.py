@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import struct
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,16 +31,10 @@ LARGEST = 1 << 24
 LONGEST = 1 << 26
 """How many bytes of metadata are read: those of some ten thousand arrays."""
 
-HEAD = 16
-"""How many bytes at the beginning of a chunk tell whether it is whole."""
-
-_BLOSC = struct.Struct("<4B3I")
-"""The head of a chunk of numbers: ..., bytes as they were, bytes of a block, bytes compressed."""
-
-_ZSTD = b"\x28\xb5\x2f\xfd"
-"""The first bytes of a chunk of texts."""
-
 _WHOLE = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
+CHECKSUM = "crc32c"
+"""The codec that appends a checksum to a chunk."""
+
 _NUMBERS = {"bool", "float16", "float32", "float64", *_WHOLE}
 _TEXT = "string"
 _MOST = 1 << 62
@@ -95,10 +88,21 @@ def is_open(document: Mapping[str, Any]) -> bool:
     return LENGTHS in document.get("attributes", {}) or document.get("fill_value") == "NaN"
 
 
+COMPUTED, FAILED = 1, 2
+"""Flags of members that are computed, and of members whose run has failed."""
+
+FLAG_ATTRIBUTES: Mapping[str, Any] = {
+    "flag_values": [0, COMPUTED, FAILED],
+    "flag_meanings": "missing computed failed",
+}
+"""Attributes of an array of such flags, in the terms of the CF conventions."""
+
+
 class Entry(Struct, frozen=True):
     """An array: its dtype, and along each dimension its name, the extent, and that of a chunk.
 
     `is_open` is True if its rows may have different lengths. `name` is the output's.
+    `has_checksums` is True if each chunk ends with its CRC-32C.
     """
 
     name: str
@@ -107,6 +111,7 @@ class Entry(Struct, frozen=True):
     shape: tuple[int, ...]
     chunks: tuple[int, ...]
     is_open: bool
+    has_checksums: bool
 
     @classmethod
     def of(cls, name: str, document: Any) -> Entry:
@@ -133,21 +138,18 @@ class Entry(Struct, frozen=True):
         _check(_is_fill(fill, dtype), f"the fill value of '{name}' is {_short(fill)}")
         _check(_are_ours(codecs, dtype), f"the codecs of '{name}' are {_short(codecs)}")
         attributes = document.get("attributes")
-        _check(_is_about(attributes), f"the attributes of '{name}' are {_short(attributes)}")
+        _check(
+            _is_about(attributes) or _same(attributes, FLAG_ATTRIBUTES),
+            f"the attributes of '{name}' are {_short(attributes)}",
+        )
         long = attributes.get("long_name", name)
-        return cls(long, dtype, tuple(dims), shape, chunks, is_open(document))
+        has_checksums = len(codecs) == len(_codecs(dtype)) + 1
+        return cls(long, dtype, tuple(dims), shape, chunks, is_open(document), has_checksums)
 
     @property
     def chunk_bytes(self) -> int:
         """How many bytes a chunk has that is not compressed."""
         return math.prod(self.chunks) * self.dtype.itemsize
-
-    def is_whole(self, head: bytes, size: int) -> bool:
-        """Whether a chunk of so many bytes that begins so has all of them."""
-        if self.is_text:
-            return head.startswith(_ZSTD)
-        *_, raw, _, compressed = _BLOSC.unpack(head[:HEAD].ljust(HEAD, b"\0"))
-        return (raw, compressed) == (self.chunk_bytes, size)
 
     @property
     def is_text(self) -> bool:
@@ -205,15 +207,19 @@ def _is_fill(given: Any, dtype: np.dtype[Any]) -> bool:
 
 
 def _are_ours(codecs: Any, dtype: np.dtype[Any]) -> bool:
-    """Whether chunks are compressed as they are here."""
-    if not isinstance(codecs, list) or len(codecs) != 2:
-        return False
-    first, second = codecs
+    """Return True if chunks are compressed as here, with a checksum or, as once, without one."""
+    expected = _codecs(dtype)
+    return _same(codecs, expected) or _same(codecs, [*expected, {"name": CHECKSUM}])
+
+
+def _codecs(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
+    """Return the metadata of the codecs of an array without checksums."""
     if dtype.kind == "T":
         level = {"level": 0, "checksum": False}
-        return _same(first, {"name": "vlen-utf8", "configuration": {}}) and _same(
-            second, {"name": "zstd", "configuration": level}
-        )
+        return [
+            {"name": "vlen-utf8", "configuration": {}},
+            {"name": "zstd", "configuration": level},
+        ]
     order = {"configuration": {"endian": sys.byteorder}} if dtype.itemsize > 1 else {}
     blosc = {
         "typesize": dtype.itemsize,
@@ -222,9 +228,7 @@ def _are_ours(codecs: Any, dtype: np.dtype[Any]) -> bool:
         "shuffle": "shuffle",
         "blocksize": 0,
     }
-    return _same(first, {"name": "bytes", **order}) and _same(
-        second, {"name": "blosc", "configuration": blosc}
-    )
+    return [{"name": "bytes", **order}, {"name": "blosc", "configuration": blosc}]
 
 
 def _same(one: Any, other: Any) -> bool:

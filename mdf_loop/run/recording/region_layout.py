@@ -18,19 +18,18 @@ from msgspec import Meta, Struct, ValidationError, convert
 
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.labels import safe_name
-from mdf_loop.run.recording.metadata import METADATA, OURS, DamagedError, Entry, attributes_in
+from mdf_loop.run.recording.metadata import (
+    FLAG_ATTRIBUTES,
+    METADATA,
+    OURS,
+    DamagedError,
+    Entry,
+    attributes_in,
+)
 from mdf_loop.run.recording.not_finite import NotFinite
 
 SWEEP = "sweep"
 """The attribute of a store with the `SweepRecord`."""
-
-COMPUTED, FAILED = 1, 2
-
-FLAG_ATTRIBUTES = {
-    "flag_values": [0, COMPUTED, FAILED],
-    "flag_meanings": "missing computed failed",
-}
-"""Attributes of the array of flags, as the CF conventions name them."""
 
 _Count = Annotated[int, Meta(ge=0)]
 _Extent = Annotated[int, Meta(ge=1)]
@@ -103,7 +102,7 @@ class RegionLayout(Struct, frozen=True):
         documents = whole.get("metadata") if isinstance(whole, dict) else None
         _check(isinstance(documents, dict), "it does not say what its arrays are")
         assert isinstance(documents, dict)
-        arrays = {name: _entry(name, entry, record) for name, entry in documents.items()}
+        arrays = {name: Entry.of(name, entry) for name, entry in documents.items()}
         layout = cls(record, arrays, documents)
         layout._check_cut()
         layout._check_outputs()
@@ -133,6 +132,7 @@ class RegionLayout(Struct, frozen=True):
         _check(
             flags is not None
             and flags.dtype == np.int8
+            and self.documents[record.flags]["attributes"] == FLAG_ATTRIBUTES
             and (flags.shape, flags.chunks) == (record.shape, record.chunk_shape),
             f"it has no array '{record.flags[:80]}' of flags",
         )
@@ -185,17 +185,6 @@ def read_layout(place: Path) -> RegionLayout:
         return RegionLayout.of(folder.read_json(place))
     except OSError as error:
         raise DamagedError(f"its '{METADATA}' cannot be read: {error.strerror}") from None
-
-
-def _entry(name: str, document: Any, record: SweepRecord) -> Entry:
-    """Return the entry of an array; the attributes of the flags are not texts alone."""
-    if name == record.flags and isinstance(document, dict):
-        _check(
-            document.get("attributes") == FLAG_ATTRIBUTES,
-            f"the attributes of '{name}' are not those of flags",
-        )
-        document = {**document, "attributes": {}}
-    return Entry.of(name, document)
 
 
 def _check(holds: bool, sentence: str) -> None:

@@ -26,7 +26,8 @@ from mdf_loop.run.outputs import Outputs
 from mdf_loop.run.recording import zarr_folder as folder
 from mdf_loop.run.recording.claim import Claim
 from mdf_loop.run.recording.labels import ENDS, Labelled, coordinates, safe_name, variables
-from mdf_loop.run.recording.region_layout import FLAG_ATTRIBUTES, SWEEP
+from mdf_loop.run.recording.metadata import FLAG_ATTRIBUTES
+from mdf_loop.run.recording.region_layout import SWEEP
 
 _AT_ONCE = 1 << 16
 """How many members' coordinates are made at once."""

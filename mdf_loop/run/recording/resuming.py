@@ -40,26 +40,48 @@ from mdf_loop.run.recording.store_files import check_chunk, chunks_by_array, is_
 
 _ANEW = "put back the store as it was, or begin anew: leave resume (--resume) out"
 
+_CHECKSUMS = "checksums"
+"""The part of a checkpoint with checksums; names of outputs have a point."""
+
 
 class Kept(Struct, frozen=True):
-    """What a checkpoint keeps of a store: its metadata, and the rows of chunks that are not full."""
+    """The content of a checkpoint about a store.
+
+    Attributes:
+        document: Metadata of the store.
+        tails: Rows of chunks that are not full, by output.
+        checksums: Checksum of each other chunk, by its path in the store. It tells two chunks apart
+            that have changed places.
+    """
 
     document: Mapping[str, Any]
     tails: Mapping[str, Array]
+    checksums: Mapping[str, int] = {}
 
     def parts(self) -> dict[str, Array]:
         """As arrays by name."""
-        text = json.dumps(self.document).encode()
-        return {"": np.frombuffer(text, np.uint8), **self.tails}
+        return {
+            "": _as_bytes(self.document),
+            **self.tails,
+            **({_CHECKSUMS: _as_bytes(self.checksums)} if self.checksums else {}),
+        }
 
     @classmethod
     def of(cls, parts: Mapping[str, Array]) -> Kept:
         """What `parts` has given."""
         try:
             document = parsed(parts[""].tobytes())
+            checksums = parsed(parts[_CHECKSUMS].tobytes()) if _CHECKSUMS in parts else {}
         except (DamagedError, KeyError) as error:
             raise _damaged_checkpoint(error) from None
-        return cls(document, {name: part for name, part in parts.items() if name})
+        if not isinstance(checksums, dict):
+            raise _damaged_checkpoint("its checksums are not those of chunks")
+        tails = {name: part for name, part in parts.items() if name not in ("", _CHECKSUMS)}
+        return cls(document, tails, checksums)
+
+
+def _as_bytes(content: Mapping[str, Any]) -> Array:
+    return np.frombuffer(json.dumps(content).encode(), np.uint8)
 
 
 def document_to_go_on(
@@ -90,7 +112,7 @@ def document_to_go_on(
         for name in promised.arrays:
             _check_same(there, promised, name, length)
         document = _with_length(there, promised, length)
-        _check_chunks(place, files, Layout.of(document), kept.tails, length)
+        _check_chunks(place, files, Layout.of(document), kept, length)
     except DamagedError as error:
         raise InputError(f"cannot go on with '{place}': {error}", hint=_ANEW) from None
     return document
@@ -191,8 +213,10 @@ def _with_length(there: Layout, promised: Layout, length: int) -> dict[str, Any]
         if name in promised.growing:
             shape[promised.axis(name)] = length
         found = there.document["consolidated_metadata"]["metadata"][name]
-        documents[name] = {**found, "shape": shape}
-    return _with_arrays(there.document, documents)
+        attributes = promised.document["consolidated_metadata"]["metadata"][name]["attributes"]
+        documents[name] = {**found, "shape": shape, "attributes": attributes}
+    attributes = {**there.document["attributes"], **promised.document["attributes"]}
+    return _with_arrays({**there.document, "attributes": attributes}, documents)
 
 
 # --- chunks ---------------------------------------------------------------------------------------
@@ -202,16 +226,19 @@ def _check_chunks(
     place: Path,
     files: Mapping[str, int],
     layout: Layout,
-    tails: Mapping[str, Array],
+    kept: Kept,
     length: int,
 ) -> None:
-    """All chunks are there and whole that hold rows which the checkpoint does not have itself."""
+    """Raise DamagedError unless all chunks are intact whose rows the checkpoint does not hold."""
+    for path in kept.checksums:
+        if path not in files:
+            raise DamagedError(f"the chunk '{path}' is missing")
     paths = chunks_by_array(files)
     for name, entry in layout.arrays.items():
         shape = list(entry.shape)
         if name in layout.growing:
             axis = layout.axis(name)
-            shape[axis] = length - tails[entry.name].shape[axis]
+            shape[axis] = length - kept.tails[entry.name].shape[axis]
         counts = [-(-n // size) for n, size in zip(shape, entry.chunks, strict=True)]
         needed = [key for key in paths.get(name, ()) if is_chunk(key, counts)]
         missing = math.prod(counts) - len(needed)
@@ -220,4 +247,5 @@ def _check_chunks(
                 f"{missing} of {math.prod(counts)} chunks of '{entry.name}' are missing"
             )
         for key in needed:
-            check_chunk(place / name, key, files[f"{name}/{key}"], entry)
+            path = f"{name}/{key}"
+            check_chunk(place / name, key, files[path], entry, kept.checksums.get(path))

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import zarr
-from zarr.abc.store import ByteRequest
-from zarr.core.buffer import Buffer, BufferPrototype
-from zarr.storage import LocalStore
+from zarr.core.buffer import Buffer
 
 from mdf_loop.errors import InputError
 from mdf_loop.run.recording import zarr_folder as folder
-from mdf_loop.run.recording.metadata import HEAD, METADATA, Entry
+from mdf_loop.run.recording.checked_store import CheckedStore
+from mdf_loop.run.recording.metadata import METADATA, Entry
 from mdf_loop.run.run_id import run_named
 
 
@@ -24,62 +23,29 @@ def open_rows(place: Path, shown: Path) -> zarr.Array[Any]:
     return zarr.open_array(_RowsOfRun(place, shown), mode="r")
 
 
-class _RowsOfRun(LocalStore):
-    """The folder of an array; after all that is read of it is looked whose it is.
+class _RowsOfRun(CheckedStore):
+    """The folder of an array; after each read the run that the store belongs to is checked.
 
     `shown` is the store as it was named.
     """
 
     def __init__(self, root: Path, shown: Path) -> None:
-        super().__init__(root, read_only=True)
-        self.shown = shown
+        super().__init__(root, shown, read_only=True)
         self._seen = _mark(root)
         self._run, self._entry = _now(root, shown)
 
-    async def get(
-        self,
-        key: str,
-        prototype: BufferPrototype | None = None,
-        byte_range: ByteRequest | None = None,
-    ) -> Buffer | None:
-        """Read a file.
+    def document(self) -> Any:
+        """Metadata of the array that the whole store has."""
+        return self._entry
 
-        Raises:
-            InputError: it is not what was opened.
-        """
-        found = await super().get(key, prototype, byte_range)
+    def may_be_missing(self, entry: Entry) -> bool:
+        """Return True if no row was so long."""
+        return entry.is_open
+
+    def check(self, key: str, content: Buffer | None) -> None:
+        """Raise InputError if a file is not what was opened."""
         self._check()
-        self._check_whole(key, found)
-        return found
-
-    def get_sync(
-        self,
-        key: str,
-        *,
-        prototype: BufferPrototype | None = None,
-        byte_range: ByteRequest | None = None,
-    ) -> Buffer | None:
-        """The same, as later versions of zarr read."""
-        found = super().get_sync(key, prototype=prototype, byte_range=byte_range)
-        self._check()
-        self._check_whole(key, found)
-        return found
-
-    def _check_whole(self, key: str, found: Buffer | None) -> None:
-        """Look whether a chunk is there with all its bytes; without it there would be zeros."""
-        if not key.startswith("c/"):
-            return
-        entry = Entry.of(self.root.name, self._entry)
-        if found is None:
-            whole = entry.is_open  # where no row was so long
-        else:
-            whole = entry.is_whole(found[:HEAD].to_bytes(), len(found))
-        if not whole:
-            raise InputError(
-                f"'{key}' of '{self.root.name}' in '{self.shown}' is "
-                f"{'missing' if found is None else 'damaged'}",
-                hint="go on from a checkpoint, or run the model again",
-            )
+        super().check(key, content)
 
     def _check(self) -> None:
         """Look whose the store is, if what it says of itself is not what it was."""

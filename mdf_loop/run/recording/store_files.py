@@ -8,7 +8,9 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from mdf_loop.run.recording.metadata import HEAD, DamagedError, Entry
+from mdf_loop.memory_limit import check
+from mdf_loop.run.recording.chunk_integrity import is_intact, stored_checksum
+from mdf_loop.run.recording.metadata import DamagedError, Entry
 
 
 def plain_files(place: Path, within: str = "") -> Iterator[tuple[str, int]]:
@@ -71,9 +73,13 @@ def is_chunk(path: str, counts: Sequence[int]) -> bool:
     )
 
 
-def check_chunk(array: Path, key: str, size: int, entry: Entry) -> None:
-    """Raise DamagedError if a chunk of an array is not intact."""
-    with (array / key).open("rb") as stream:
-        head = stream.read(HEAD)
-    if not entry.is_whole(head, size):
+def check_chunk(
+    array: Path, key: str, size: int, entry: Entry, checksum: int | None = None
+) -> None:
+    """Raise DamagedError if a chunk of so many bytes is not intact, or has another checksum."""
+    check(size, f"a chunk of '{entry.name}'")
+    chunk = (array / key).read_bytes()
+    if not is_intact(entry, chunk):
         raise DamagedError(f"'{array.name}/{key}' is {'damaged' if size else 'empty'}")
+    if checksum is not None and stored_checksum(chunk) != checksum:
+        raise DamagedError(f"'{array.name}/{key}' is another chunk than the one that was written")

@@ -41,7 +41,9 @@ def _name(stored: str, entry: Mapping[str, Any]) -> str:
 
 
 def _opened(store: Regions, name: str) -> Any:
-    array = folder.open_array(store.place / name)
+    from mdf_loop.run.recording.rows_of_run import open_rows
+
+    array = open_rows(store.place / name, store.place)
     return np.asarray(array[...]) if array.size < _SMALL else array
 
 

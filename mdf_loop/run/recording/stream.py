@@ -21,11 +21,13 @@ from mdf_loop.files import NO_SPACE, checked_target, real_place, sync
 from mdf_loop.ir import Array
 from mdf_loop.run.outputs import Axis, Outputs
 from mdf_loop.run.recording import zarr_folder as folder
+from mdf_loop.run.recording.chunk_integrity import checksum_of_file
 from mdf_loop.run.recording.growing import Growing
 from mdf_loop.run.recording.labels import coordinates, variables
-from mdf_loop.run.recording.metadata import METADATA, STREAMED
+from mdf_loop.run.recording.metadata import METADATA, STREAMED, Entry
 from mdf_loop.run.recording.resuming import Kept, document_to_go_on
 from mdf_loop.run.recording.spare import Spare
+from mdf_loop.run.recording.store_files import chunk_keys
 
 if TYPE_CHECKING:
     import zarr
@@ -54,7 +56,12 @@ class Column(Struct, frozen=True):
 
 
 class Stream:
-    """A store that rows are added to."""
+    """A store that rows are added to.
+
+    Attributes:
+        length: Number of rows.
+        checksums: Checksum of each full chunk that is on the disk, by its path in the store.
+    """
 
     def __init__(self, path: Path) -> None:
         place = real_place(path)  # wherever the process goes meanwhile
@@ -70,6 +77,7 @@ class Stream:
         self._metadata = [*((place / name, metadata[name]) for name in order), (place, root)]
         self._growing = [Growing(*entry, dim) for entry in self._metadata[:-1]]
         self._stored = self._secured = self.length = int(metadata[along]["shape"][0])
+        self.checksums = _static_checksums(place, metadata, growing)
         self._waiting = 0
         self._written_at = time.monotonic()
         self._at_once = min(growing.chunk_rows for growing in self._growing)
@@ -156,6 +164,7 @@ class Stream:
             for growing in made._growing:
                 growing.mend(length, kept.tails[growing.name])
                 growing.cut(length)
+            made.checksums |= kept.checksums
         return made
 
     # --- rows ---------------------------------------------------------------------------------
@@ -200,7 +209,7 @@ class Stream:
             return
         with folder.writing(self._path):
             for growing in self._growing:
-                growing.secure(self._secured, self._stored)
+                self.checksums |= growing.secure(self._secured, self._stored)
             for place in (self._place / METADATA, self._place):
                 sync(place)
         self._secured = self._stored
@@ -208,7 +217,7 @@ class Stream:
     def kept(self) -> Kept:
         """What a checkpoint needs to go on behind the rows that are written."""
         tails = {growing.name: growing.tail(self._stored) for growing in self._growing}
-        return Kept(self._metadata[-1][1], tails)
+        return Kept(self._metadata[-1][1], tails, self.checksums)
 
     def close(self) -> None:
         """Write what waits, and give up what was kept of the disk."""
@@ -316,3 +325,15 @@ def _rows_at_once(results: Outputs) -> int:
     sizes = [math.prod(extent for extent in shape if extent) for shape in shapes]
     rows: int = min(BUFFER // 2 // sum(sizes), folder.CHUNK // max(sizes))
     return max(1, rows)
+
+
+def _static_checksums(
+    place: Path, metadata: Mapping[str, Any], growing: Collection[str]
+) -> dict[str, int]:
+    """Return the checksums of the chunks of arrays that do not grow, by their paths in the store."""
+    checksums = {}
+    for name in metadata.keys() - set(growing):
+        entry = Entry.of(name, metadata[name])
+        for key in chunk_keys(entry.shape, entry.chunks) if entry.has_checksums else ():
+            checksums[f"{name}/{key}"] = checksum_of_file(place / name / key)
+    return checksums

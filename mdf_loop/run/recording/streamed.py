@@ -117,7 +117,9 @@ class Streamed:
                 stream.add(*part)
             stream.close()
             folder.put(new, place)
-        return Stream(self._path)
+        remade = Stream(self._path)
+        remade.checksums |= stream.checksums
+        return remade
 
     def _created(self, path: Path, *rows: Mapping[str, Any]) -> Stream:
         """A new store in the types of all of these rows."""

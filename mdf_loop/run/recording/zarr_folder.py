@@ -238,7 +238,7 @@ def new_array(
 ) -> zarr.Array[Any]:
     """An array without content, named as an item is; nan where nothing is written, if it can be."""
     import zarr
-    from zarr.codecs import BloscCodec, ZstdCodec
+    from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
 
     text = dtype.kind == "T"
     return zarr.create_array(
@@ -248,9 +248,10 @@ def new_array(
         dtype=dtype if text else np.dtype(dtype.name),  # C's long long is int64, too
         chunks=chunks,
         fill_value=np.nan if with_nan and dtype.kind in "fc" else dtype.type(),
-        compressors=ZstdCodec(level=0)
-        if text
-        else BloscCodec(cname="lz4", clevel=1, shuffle="shuffle"),
+        compressors=[
+            ZstdCodec(level=0) if text else BloscCodec(cname="lz4", clevel=1, shuffle="shuffle"),
+            Crc32cCodec(),
+        ],
         dimension_names=item.dims,
         attributes={**attributes(item.name, item.unit), **(more or {})},
         config=WHOLE,
@@ -297,10 +298,13 @@ def _segments(
 
 
 def open_array(place: Path, mode: Literal["r", "r+"] = "r") -> zarr.Array[Any]:
-    """An array of a store, which is read from the disk where it is looked at."""
+    """Return an array of a store, whose chunks are read and checked when they are indexed."""
     import zarr
 
-    return zarr.open_array(place, mode=mode, config=WHOLE)
+    from mdf_loop.run.recording.checked_store import CheckedStore
+
+    store = CheckedStore(place, place.parent, read_only=mode == "r")
+    return zarr.open_array(store, mode=mode, config=WHOLE)
 
 
 # --- metadata ---------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import xarray
 import mdf_loop
 from mdf_loop.api.compiled import Compiled
 from mdf_loop.errors import InputError
+from mdf_loop.files import write_arrays
 from mdf_loop.run.recording.resuming import Kept
 from mdf_loop.run.recording.stream import Stream
 from tests.models.timed import graph
@@ -114,6 +115,28 @@ def zeroed(name: str) -> Damage:
 
 def cut_off(name: str) -> Damage:
     return lambda store: os.truncate(store / name, (store / name).stat().st_size // 2)
+
+
+def flipped(name: str, at: float = 0.6) -> Damage:
+    """One bit of a file is changed."""
+
+    def damage(store: Path) -> None:
+        content = bytearray((store / name).read_bytes())
+        content[int(at * len(content))] ^= 4
+        (store / name).write_bytes(content)
+
+    return damage
+
+
+def swapped(one: str, other: str) -> Damage:
+    """Two files have changed places."""
+
+    def damage(store: Path) -> None:
+        (store / one).rename(store / "between")
+        (store / other).rename(store / one)
+        (store / "between").rename(store / other)
+
+    return damage
 
 
 def removed(name: str) -> Damage:
@@ -218,8 +241,19 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     "a whole chunk emptied": (emptied("walk.x/c/0/0"), "'walk.x/c/0/0' is empty"),
     "a whole chunk zeroed": (zeroed("walk.x/c/0/0"), "'walk.x/c/0/0' is damaged"),
     "a whole chunk cut off": (cut_off("step/c/0"), "'step/c/0' is damaged"),
-    "a whole chunk removed": (removed("step/c/0"), "1 of 3 chunks of 'step' are missing"),
-    "an array removed": (removed("walk.n"), "chunks of 'walk.n' are missing"),
+    **{
+        f"a bit of a whole chunk at {at}": (
+            flipped("walk.x/c/0/0", at),
+            "'walk.x/c/0/0' is damaged",
+        )
+        for at in (0.0001, 0.01, 0.3, 0.7, 0.999999)
+    },
+    "chunks that changed places": (
+        swapped("walk.x/c/0/0", "walk.x/c/1/0"),
+        "'walk.x/c/0/0' is another chunk than the one that was written",
+    ),
+    "a whole chunk removed": (removed("step/c/0"), "the chunk 'step/c/0' is missing"),
+    "an array removed": (removed("walk.n"), "the chunk 'walk.n/c/0' is missing"),
     "metadata of another program": (
         lambda store: (store / "zarr.json").write_text("[1, 2]"),
         "no Zarr store",
@@ -251,6 +285,7 @@ def test_what_is_lost_is_said_before_anything_is_touched(model, place, damage, s
     [
         (emptied("walk.x/c/0/0"), "damaged"),
         (cut_off("walk.x/c/0/0"), "damaged"),
+        (flipped("walk.x/c/0/0"), "damaged"),
         (removed("walk.x/c/0"), "missing"),
     ],
 )
@@ -263,6 +298,64 @@ def test_results_over_a_damaged_store(model, unbroken, place, damage, what):
     with pytest.raises(InputError, match=sentence):
         results.save(place / "rows.npz")
     assert results["walk.n"][-2:].tolist() == unbroken["walk.n"][-2:].tolist()
+
+
+# --- stores of earlier versions -------------------------------------------------------------------
+
+
+def without_checksums(place: Path) -> None:
+    """Make the store and the checkpoint those of a version that wrote no checksums."""
+    store = place / "rows.zarr"
+    for name in ("step", "walk.x", "walk.n"):
+        for chunk in (file for file in (store / name / "c").rglob("*") if file.is_file()):
+            chunk.write_bytes(chunk.read_bytes()[:-4])
+        edit = said(lambda document: document["codecs"].pop(), name)
+        edit(store)
+        codecs = json.loads((store / name / "zarr.json").read_text())["codecs"]
+        array(name, "codecs", codecs)(store)
+    with np.load(place / "run.checkpoint") as saved:
+        entries = dict(saved)
+    contents = json.loads(entries.pop("mdf_loop.checkpoint").tobytes())
+    numbers = iter(range(len(entries)))
+    parts, kept = {}, []
+    for part, names in contents["parts"].items():
+        parts[part] = {}
+        for name, how in names.items():
+            entry = entries[str(next(numbers))]
+            if name == "rows checksums":
+                continue
+            if name == "rows ":
+                document = json.loads(entry.tobytes())
+                for about in document["consolidated_metadata"]["metadata"].values():
+                    about["codecs"] = about["codecs"][:2]
+                entry = np.frombuffer(json.dumps(document).encode(), np.uint8)
+            parts[part][name] = how
+            kept.append(entry)
+    text = json.dumps({**contents, "parts": parts}).encode()
+    with (place / "run.checkpoint").open("wb") as stream:
+        arrays = {"mdf_loop.checkpoint": np.frombuffer(text, np.uint8)}
+        write_arrays(stream, {**arrays, **{str(k): entry for k, entry in enumerate(kept)}})
+
+
+def test_a_store_without_checksums_is_continued_without_them(model, unbroken, place):
+    without_checksums(place)
+    resumed(model, place)
+    same_rows(place, unbroken)
+    codecs = json.loads((place / "rows.zarr" / "walk.x" / "zarr.json").read_text())["codecs"]
+    assert [codec["name"] for codec in codecs] == ["bytes", "blosc"]
+
+
+def test_damages_of_a_store_without_checksums(model, unbroken, place):
+    """A chunk that cannot be decoded is one error; a damage in its numbers alone cannot be seen."""
+    without_checksums(place)
+    results = model.run(steps=STEPS, output=place / "rows.zarr", resume=place / "run.checkpoint")
+    chunk = place / "rows.zarr" / "walk.x" / "c" / "0" / "0"
+    content = chunk.read_bytes()
+    chunk.write_bytes(content[:16] + b"\xff" * 400 + content[416:])
+    with pytest.raises(InputError, match=r"'c/0/0' of 'walk.x' .* is damaged"):
+        np.asarray(results["walk.x"])
+    with pytest.raises(InputError, match=r"'walk.x/c/0/0' is damaged"):
+        resumed(model, place)
 
 
 # --- forged ---------------------------------------------------------------------------------------

@@ -1,0 +1,91 @@
+"""The folder of an array of a store, whose chunks are checked when they are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from zarr.abc.store import ByteRequest
+from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.storage import LocalStore
+
+from mdf_loop.errors import InputError
+from mdf_loop.run.recording.chunk_integrity import is_intact
+from mdf_loop.run.recording.metadata import METADATA, DamagedError, Entry, read_json
+
+
+class CheckedStore(LocalStore):
+    """The folder `root` of an array; a chunk that is damaged is one error that names it.
+
+    `shown` is the store as users named it.
+    """
+
+    def __init__(self, root: Path, shown: Path, *, read_only: bool) -> None:
+        super().__init__(root, read_only=read_only)
+        self.shown = shown
+        self._known: Entry | None = None
+
+    async def get(
+        self,
+        key: str,
+        prototype: BufferPrototype | None = None,
+        byte_range: ByteRequest | None = None,
+    ) -> Buffer | None:
+        """Read a file.
+
+        Raises:
+            InputError: the file is a chunk that is damaged.
+        """
+        content = await super().get(key, prototype, byte_range)
+        self.check(key, content)
+        return content
+
+    def get_sync(
+        self,
+        key: str,
+        *,
+        prototype: BufferPrototype | None = None,
+        byte_range: ByteRequest | None = None,
+    ) -> Buffer | None:
+        """Read a file, as versions of zarr from 3.2 on do."""
+        content = super().get_sync(key, prototype=prototype, byte_range=byte_range)
+        self.check(key, content)
+        return content
+
+    def document(self) -> Any:
+        """Metadata of the array.
+
+        Raises:
+            OSError: they cannot be read.
+        """
+        return read_json(self.root)
+
+    def may_be_missing(self, entry: Entry) -> bool:
+        """Return True if a chunk without a file has the fill value."""
+        return True
+
+    def check(self, key: str, content: Buffer | None) -> None:
+        """Raise InputError if a file is a chunk that is damaged, or missing without a reason."""
+        if key != "c" and not key.startswith("c/"):
+            return
+        entry = self._entry_of_array()
+        if content is None:
+            if not self.may_be_missing(entry):
+                raise self._damaged(key, "missing")
+        elif not is_intact(entry, content.to_bytes()):
+            raise self._damaged(key, "damaged")
+
+    def _entry_of_array(self) -> Entry:
+        """Return the dtype, the chunks and the codecs of the array, which never change."""
+        if self._known is None:
+            try:
+                self._known = Entry.of(self.root.name, self.document())
+            except (DamagedError, OSError) as error:
+                raise self._damaged(METADATA, f"damaged: {error}") from None
+        return self._known
+
+    def _damaged(self, key: str, word: str) -> InputError:
+        return InputError(
+            f"'{key}' of '{self.root.name}' in '{self.shown}' is {word}",
+            hint="go on from a checkpoint, or run the model again",
+        )

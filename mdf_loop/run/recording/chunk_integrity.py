@@ -1,0 +1,79 @@
+"""The check that a chunk of a store is intact, before it is decoded.
+
+    blosc head, 16 bytes | compressed numbers | CRC-32C, 4 bytes        an array of numbers
+    zstd frame                                | CRC-32C, 4 bytes        an array of texts
+
+Chunks of stores that earlier versions began have no checksum. They are decoded, which finds some
+damages.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+from mdf_loop.memory_limit import check
+from mdf_loop.run.recording.metadata import Entry
+
+CHECKSUM_BYTES = 4
+"""Bytes of the checksum at the end of a chunk."""
+
+_BLOSC = struct.Struct("<4B3I")
+"""Head of a chunk of numbers: ..., uncompressed bytes, bytes of a block, compressed bytes."""
+
+_ZSTD = b"\x28\xb5\x2f\xfd"
+"""First bytes of a chunk of texts."""
+
+
+def stored_checksum(chunk: bytes) -> int:
+    """Return the checksum at the end of a chunk."""
+    return int.from_bytes(chunk[-CHECKSUM_BYTES:], "little")
+
+
+def checksum_of_file(file: Path) -> int:
+    """Return the checksum at the end of the file of a chunk."""
+    with file.open("rb") as stream:
+        stream.seek(-CHECKSUM_BYTES, os.SEEK_END)
+        return stored_checksum(stream.read())
+
+
+def is_intact(entry: Entry, chunk: bytes) -> bool:
+    """Return True if a chunk of an array is as it was written, as far as that can be told.
+
+    Raises:
+        MemoryLimitError: the chunk is decoded for the check and does not fit into memory.
+    """
+    if not entry.has_checksums:
+        return _has_head(entry, chunk) and _can_be_decoded(entry, chunk)
+    body = chunk[:-CHECKSUM_BYTES]
+    return _has_head(entry, body) and crc32c(body) == stored_checksum(chunk)
+
+
+def crc32c(content: bytes) -> int:
+    """Return the CRC-32C of bytes, which zarr appends to chunks."""
+    import google_crc32c  # a dependency of zarr
+
+    return int(google_crc32c.value(content))
+
+
+def _has_head(entry: Entry, body: bytes) -> bool:
+    """Return True if the head of a chunk states its size and that of its numbers."""
+    if entry.is_text:
+        return body.startswith(_ZSTD)
+    if len(body) < _BLOSC.size:
+        return False
+    *_, raw, _, compressed = _BLOSC.unpack(body[: _BLOSC.size])
+    return (raw, compressed) == (entry.chunk_bytes, len(body))
+
+
+def _can_be_decoded(entry: Entry, body: bytes) -> bool:
+    """Return True if a chunk without checksum can be decompressed."""
+    from numcodecs import blosc, zstd
+
+    check(entry.chunk_bytes, f"a chunk of '{entry.name}'")
+    try:
+        (zstd if entry.is_text else blosc).decompress(body)
+    except (RuntimeError, ValueError):
+        return False
+    return True
